@@ -58,7 +58,7 @@ class AdaptOptions:
         None, path=True, metavar='FOLDER', help='where the adapted model is written'
     )
     save_every: int = option(
-        100, low=1, metavar='N', help='updates between savings of what is resumed'
+        100, low=1, help='updates between savings of what is resumed'
     )
 
 

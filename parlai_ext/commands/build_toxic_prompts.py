@@ -19,8 +19,7 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import flag_values, option
 from parlai_ext.data.turn_pairs import SOURCES, PairSource, TurnPair
-from parlai_ext.engines.engine import refuse_difference
-from parlai_ext.engines.options import EngineOptions, open_engine
+from parlai_ext.engines.engine import EngineOptions, open_engine, refuse_difference
 from parlai_ext.moderation.pair_features import FeatureOptions
 
 if TYPE_CHECKING:
@@ -52,9 +51,7 @@ class SourceOptions:
     prompt_column: str = option('toxic', help='of a CSV file: the prompts (toxic)')
     answer_column: str = option('answer', help='of a CSV file: the answers (answer)')
     id_column: str = option('id', help='of a CSV file: ids (id)')
-    max_pairs: int | None = option(
-        None, low=1, metavar='N', help='read only the first N pairs'
-    )
+    max_pairs: int | None = option(None, low=1, help='read only the first N pairs')
     out: str | None = option(
         None, metavar='FOLDER', path=True, help='pairs.csv and state.json are written'
     )
@@ -79,9 +76,7 @@ class SelectionOptions:
         help='columns toxic_NAME and answer_NAME of the source decide, such as '
         'perspective_score or azure_score, not a detector',
     )
-    threshold: float = option(
-        0.5, metavar='X', help='of --recorded: toxic from here on (0.5)'
-    )
+    threshold: float = option(0.5, help='of --recorded: toxic from here on (0.5)')
     words: str | None = option(
         None,
         metavar='DETECTOR',

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.verify_run import PackOptions
 from parlai_ext.core.errors import printable
-from parlai_ext.packs.options import CiteOptions
+from parlai_ext.packs.cite import CiteOptions, cite_pack
 
 if TYPE_CHECKING:
     from parlai_ext.packs.cite import Citation
@@ -27,7 +27,6 @@ class CiteRun(Command):
         """
         Print and return a citation for each scorer of the pack.
         """
-        from parlai_ext.packs.cite import cite_pack
         from parlai_ext.packs.verify import open_right_pack
 
         self.require(pack='a published run, a .zip file')

@@ -49,12 +49,11 @@ class CompareDetectorsOptions:
         'test', choices=('train', 'valid', 'test'), help='which files are read (test)'
     )
     max_texts: int | None = option(
-        None, low=2, metavar='N', help='only the first N texts of each set'
+        None, low=2, help='only the first N texts of each set'
     )
     bootstraps: int = option(
         BOOTSTRAPS,
         low=1,
-        metavar='N',
         help=f'resamples behind each interval ({BOOTSTRAPS})',
     )
     seed: int = option(0, help='draws the resamples (0)')

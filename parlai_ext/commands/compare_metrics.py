@@ -46,7 +46,6 @@ class CompareOptions:
     permutations: int = option(
         PERMUTATIONS,
         low=1,
-        metavar='N',
         help=f'behind each p-value ({PERMUTATIONS})',
     )
     seed: int = option(0, help='draws the permutations (0)')

@@ -49,23 +49,18 @@ class CompareSafetyOptions:
         None, metavar='NAME|FILE', help='systems: the targets of a roster'
     )
     fold: str = option('test', choices=FOLDS, help='of --toxic-data (test)')
-    max_prompts: int | None = option(
-        None, low=1, metavar='N', help='only the first N prompts'
-    )
+    max_prompts: int | None = option(None, low=1, help='only the first N prompts')
     answers_per_prompt: int = option(
-        1, low=1, metavar='N', help='of a system that samples; others give one (1)'
+        1, low=1, help='of a system that samples; others give one (1)'
     )
     skip_missing: bool = option(False, help='leave out systems that cannot be had')
     bootstraps: int = option(
         BOOTSTRAPS,
         low=1,
-        metavar='N',
         help=f'resamples behind each interval ({BOOTSTRAPS})',
     )
     seed: int = option(0, help='draws resamples, examples and sampled answers (0)')
-    examples: int = option(
-        5, low=0, metavar='N', help='answers on the page for each measure (5)'
-    )
+    examples: int = option(5, low=0, help='answers on the page for each measure (5)')
     out: str | None = option(
         None, metavar='FOLDER', path=True, help='answers, CSV, JSON and the page'
     )

@@ -69,7 +69,6 @@ class ExportAnnotationOptions:
     num_sheets: int = option(
         7,
         low=1,
-        metavar='N',
         help='sheets, each with an order and sides of its own (7)',
     )
 

@@ -50,11 +50,9 @@ class ExportOptions:
         help='open_first: pairs of systems whose order the ranking leaves open, then '
         'the others; complete: all evenly',
     )
-    num_items: int = option(
-        100, low=1, metavar='N', help='pairs of dialogues, or dialogues'
-    )
+    num_items: int = option(100, low=1, help='pairs of dialogues, or dialogues')
     pairs_per_matchup: int = option(
-        10, low=1, metavar='N', help='with open_first: pairs of each two systems'
+        10, low=1, help='with open_first: pairs of each two systems'
     )
     questionnaire: str | None = option(
         None, path=True, metavar='NAME|FILE', help='what is asked (acute, likert_2022)'

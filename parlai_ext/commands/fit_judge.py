@@ -120,13 +120,10 @@ class FitJudge(Command):
 
         self.require(human_scores="people's judgements of the run's dialogues")
         run = self.run_folder('the folder of a run')
-        dialogues = [
-            dialogue
-            for shard in run.dialogue_shards()
-            for dialogue in run.read_dialogues(shard.pairing_id, shard.index)
-        ]
         human = read_human_scores(self.opt['human_scores'])
-        return annotated_run(dialogues, human, given.quality or 'Overall')
+        return annotated_run(
+            list(run.iter_dialogues()), human, given.quality or 'Overall'
+        )
 
 
 def report_lines(report: FitReport) -> Iterator[str]:

@@ -54,7 +54,6 @@ class ImportAnnotationOptions:
     min_agreeing: int = option(
         0,
         low=0,
-        metavar='N',
         help='only items to which N annotators or more gave the same answer',
     )
     out: str | None = option(
@@ -63,9 +62,7 @@ class ImportAnnotationOptions:
         metavar='FOLDER',
         help='where the tables go, without texts (default: results beside the key)',
     )
-    bootstraps: int = option(
-        1000, low=1, metavar='N', help='resamples behind each interval'
-    )
+    bootstraps: int = option(1000, low=1, help='resamples behind each interval')
     seed: int = option(0, help='draws the resamples')
 
 

@@ -67,9 +67,7 @@ class ImportOptions:
         help='other names of dimensions, such as Engaging=Overall, so that a scorer’s '
         'dimension is compared with them',
     )
-    bootstraps: int = option(
-        1000, low=1, metavar='N', help='resamples behind each interval'
-    )
+    bootstraps: int = option(1000, low=1, help='resamples behind each interval')
     seed: int = option(0, help='draws the resamples and the halves of annotators')
 
 

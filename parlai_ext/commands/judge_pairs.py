@@ -25,7 +25,7 @@ class PairsOptions:
     """
 
     pairs: str | None = option(None, metavar='FILE', help='pairs of parlai build_pairs')
-    limit: int | None = option(None, low=1, metavar='N', help='the first N pairs only')
+    limit: int | None = option(None, low=1, help='the first N pairs only')
 
 
 class JudgePairs(ModelCommand):

@@ -101,6 +101,14 @@ RANKING = (
 CHECK = Flags(CheckOptions, CHECK_TITLE)
 REQUIRE = Flags(RequireCheck, CHECK_TITLE)
 MACHINE = Flags(Machine, skip=('--batchsize',))
+# what matters to a command that loads a judge and no systems
+JUDGE_MACHINE = (
+    '--batchsize',
+    '--datapath',
+    '--no-cuda',
+    '--fp16',
+    '--trust-model-code',
+)
 # a command may declare single flags of these by their names
 SHARED = (*PLAN, SCORER, *RANKING, Flags(Machine))
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.options import JUDGE_MACHINE
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.engines.options import EngineOptions, open_engine
+from parlai_ext.engines.engine import EngineOptions, open_engine
 
 if TYPE_CHECKING:
     from parlai_ext.bench.bench_files import Bench
@@ -59,19 +60,16 @@ class RunBenchOptions:
     max_items: int | None = option(
         None,
         low=1,
-        metavar='N',
         help='score at most N items of each set, whole contexts drawn by --seed',
     )
     turns: int | None = option(
         None,
         low=1,
-        metavar='N',
         help='turns of each judged dialogue that scorers of turns judge (all)',
     )
     bootstraps: int = option(
         BOOTSTRAPS,
         low=1,
-        metavar='N',
         help=f'resamples behind each interval ({BOOTSTRAPS})',
     )
     seed: int = option(0, help='draws the items and the resamples (0)')
@@ -87,11 +85,7 @@ class RunBench(ModelCommand):
     """
 
     usage = '--judged-path FOLDER --out FOLDER --scorers NAME … [--sets NAME …]'
-    declares = (
-        RunBenchOptions,
-        *('--batchsize', '--datapath', '--no-cuda', '--fp16', '--trust-model-code'),
-        EngineOptions,
-    )
+    declares = (RunBenchOptions, *JUDGE_MACHINE, EngineOptions)
 
     def run(self) -> Bench:
         """

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import ModelCommand
-from parlai_ext.commands.options import CHECK
+from parlai_ext.commands.options import CHECK, JUDGE_MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core.options import option
-from parlai_ext.engines.options import EngineOptions, open_engine
+from parlai_ext.engines.engine import EngineOptions, open_engine
 
 if TYPE_CHECKING:
     from parlai_ext.scoring.score_run import ScoreReport
@@ -39,8 +39,9 @@ class ScoreDialogues(ModelCommand):
         '--run-dir',
         *SCORER_CHOICE,
         ScoreOptions,
-        *('--batchsize', '--datapath', '--no-cuda', '--fp16', '--trust-model-code'),
-        *(CHECK, EngineOptions),
+        *JUDGE_MACHINE,
+        CHECK,
+        EngineOptions,
     )
 
     def run(self) -> ScoreReport:
@@ -57,7 +58,7 @@ class ScoreDialogues(ModelCommand):
         )
 
         run, machine = self.run_folder('the folder of the run to score'), self.machine
-        given = self.options(ScoreOptions).score_given
+        include_given = self.options(ScoreOptions).score_given
         with run.lock():
             recorded = run.manifest['protocol'].get('scorer') or {}
             own = is_own_scorer(run.manifest)
@@ -67,7 +68,7 @@ class ScoreDialogues(ModelCommand):
             with open_engine(where, run.root, machine) as engine:
                 report = score_run(
                     *(run, scorer),
-                    include_given=given,
+                    include_given=include_given,
                     config=chosen.section,
                     ranking=chosen.ranking,
                     engine=engine,
@@ -78,7 +79,7 @@ class ScoreDialogues(ModelCommand):
                 run,
                 scorer,
                 sample=self.opt['check_sample'],
-                include_given=given,
+                include_given=include_given,
             )
         print(
             f'scored {report.n_utterances} utterances of {report.n_dialogues} '

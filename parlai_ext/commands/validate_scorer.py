@@ -40,7 +40,6 @@ class ValidateOptions:
     bootstraps: int = option(
         BOOTSTRAPS,
         low=1,
-        metavar='N',
         help=f'resamples behind each interval ({BOOTSTRAPS})',
     )
     dialogues_file: str | None = option(
@@ -64,7 +63,8 @@ class ValidateScorer(ModelCommand):
         *SCORER_CHOICE,
         '--human-scores',
         ValidateOptions,
-        *(CHECK, Machine),
+        CHECK,
+        Machine,
     )
 
     def run(self) -> dict[str, Any]:

@@ -42,6 +42,7 @@ KINDS: dict[type, str] = {
     tuple: 'a list',
     dict: 'a mapping (key: value)',
 }
+METAVARS: dict[type, str] = {int: 'N', float: 'X'}
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
         scores came about: scores with different signatures are never mixed.
         ``'if changed'`` leaves out a value that equals the default.
     :param flag: the name on the command line, where it is not ``--<prefix>-<name>``.
-    :param metavar: what ``--help`` shows for the value.
+    :param metavar: what ``--help`` shows for the value (N for a whole number, X for
+        a number).
     :param low, high: the range of a number, ends included.
     :param above: a number that the value must exceed.
     :param read: reads the text of the command line; raises `ArgumentTypeError` or
@@ -278,7 +280,7 @@ def add_flags(
     Add a flag for each option, in its group, to an argparse or a ParlAI parser.
 
     :param prefix: stands before the names of options that do not name their flag.
-    :param title: the group of options that name none.
+    :param title: the group of options that name none; the class may have its own.
     :param not_given: the default of every flag is `None`, since a file's value holds
         where a flag is not given.
     :param skip: flags that are not added.
@@ -291,7 +293,7 @@ def add_flags(
         flag = option.flag(prefix)
         if flag in skip or (only is not None and flag not in only):
             continue
-        name = option.info.group or title
+        name = option.info.group or title or getattr(cls, 'title', None)
         if name is not None and name not in groups:
             groups[name] = parser.add_argument_group(name)
         place = parser if name is None else groups[name]
@@ -506,7 +508,7 @@ def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any
     """
     help = option.info.help
     if overrides:
-        metavar = option.info.metavar or ('NAME' if option.type is str else 'N')
+        metavar = option.info.metavar or METAVARS.get(option.type, 'NAME')
         return {
             'help': help.replace('%', '%%'),
             'type': option.type,
@@ -528,8 +530,7 @@ def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any
         told['choices'] = option.info.choices
     else:
         told['type'] = option.from_text
-    if option.info.metavar is not None:
-        told['metavar'] = option.info.metavar
+    told['metavar'] = option.info.metavar or METAVARS.get(option.type)
     return told
 
 
