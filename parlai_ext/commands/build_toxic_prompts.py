@@ -19,7 +19,7 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import flag_values, option
 from parlai_ext.data.turn_pairs import SOURCES, PairSource, TurnPair
-from parlai_ext.engines.engine import EngineOptions, open_engine, refuse_difference
+from parlai_ext.engines.open_engine import EngineOptions, open_engine, refuse_difference
 from parlai_ext.moderation.pair_features import FeatureOptions
 
 if TYPE_CHECKING:

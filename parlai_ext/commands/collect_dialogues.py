@@ -11,7 +11,7 @@ from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import PLAN
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
-from parlai_ext.engines.engine import EngineOptions, open_engine
+from parlai_ext.engines.open_engine import EngineOptions, open_engine
 
 
 class CollectDialogues(ModelCommand):

@@ -15,7 +15,7 @@ from parlai_ext.commands.options import CHECK, PLAN, RANKING, REQUIRE, SCORER
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import flag_values
-from parlai_ext.engines.engine import EngineOptions, open_engine
+from parlai_ext.engines.open_engine import EngineOptions, open_engine
 
 if TYPE_CHECKING:
     from parlai_ext.collect.forecast import Forecast

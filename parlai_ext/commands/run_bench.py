@@ -14,7 +14,7 @@ from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import JUDGE_MACHINE
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.engines.engine import EngineOptions, open_engine
+from parlai_ext.engines.open_engine import EngineOptions, open_engine
 
 if TYPE_CHECKING:
     from parlai_ext.bench.bench_files import Bench

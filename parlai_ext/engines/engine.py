@@ -7,53 +7,15 @@ the job; where the worker runs is the engine's choice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option, options_of
 from parlai_ext.core.progress import Bar, PartProgress
 
-if TYPE_CHECKING:
-    from parlai_ext.core.machine import Machine
-
-RAY = 'ray'
 Tell = Callable[[int, int], object]
 Results = Generator[tuple['Task', Any], None, None]
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """
-    Where tasks run; the options of Ray need ``--engine ray``.
-    """
-
-    title = 'where it runs'
-    engine: str = option(
-        'local',
-        choices=('local', RAY),
-        metavar='NAME',
-        help='local: in this process; ray: on the machines of a Ray cluster (local)',
-    )
-    ray_address: str | None = option(
-        None,
-        metavar='ADDRESS|auto',
-        help='HOST:PORT of the cluster; auto: the one that this machine is in (auto)',
-    )
-    ray_cpus: int | None = option(
-        None,
-        low=1,
-        help='CPU cores, and threads, of each worker (1)',
-    )
-    ray_patience: float | None = option(
-        None,
-        low=5,
-        metavar='SECONDS',
-        help='a worker without a sign of life for so long is taken as lost (60)',
-    )
 
 
 @dataclass(frozen=True)
@@ -191,35 +153,3 @@ def refuse_difference(what: str, there: object, here: object) -> None:
     """
     if there != here:
         raise WorkerDiffers(f'{what}: {there} there, {here} here')
-
-
-@contextmanager
-def open_engine(
-    options: EngineOptions, folder: str | Path, machine: Machine
-) -> Iterator[Engine]:
-    """
-    Open the engine that the options choose, and close it at the end.
-
-    :param folder: is written to by the workers, which must all see it.
-    :raises UserError: when Ray is not there, or cannot be reached.
-    """
-    from parlai_ext.engines.shared_folder import remove_abandoned_tokens
-
-    remove_abandoned_tokens(Path(folder))
-    if options.engine != RAY:
-        for name, one in options_of(EngineOptions).items():
-            if name != 'engine' and getattr(options, name) is not None:
-                raise UserError(f'{one.flag()} needs --engine ray')
-        yield LOCAL
-        return
-    from parlai_ext.engines.ray_cluster import RayEngine
-
-    engine = RayEngine(
-        Path(folder),
-        options.ray_address or 'auto',
-        options.ray_cpus or 1,
-        options.ray_patience or 60.0,
-        machine,
-    )
-    with engine:
-        yield engine
