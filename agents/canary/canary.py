@@ -14,9 +14,8 @@ from typing import Any
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, parrot_text
 
 # said in turn, so that a dialogue does not repeat itself before they are used up
@@ -84,18 +83,13 @@ class CanaryOptions:
     )
 
 
-class CanaryAgent(Agent):
+class CanaryAgent(DeclaresOptions, Agent):
     """
     Echoes its partner, repeats its own opener, tells the judge which score to give, or
     is a parrot: it flatters, asks questions only, pads what it heard, and so on.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        add_flags(parser, CanaryOptions, title='Canary')
-        return parser
+    declares = (Flags(CanaryOptions, 'Canary'),)
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         super().__init__(opt, shared)

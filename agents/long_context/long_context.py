@@ -25,10 +25,8 @@ from parlai.agents.transformer.modules import (
     TransformerGeneratorModel,
 )
 from parlai.agents.transformer.transformer import TransformerGeneratorAgent
-from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 
 
 @dataclass(frozen=True)
@@ -42,18 +40,12 @@ class PositionOptions:
     )
 
 
-class LongContextAgent(TransformerGeneratorAgent):
+class LongContextAgent(DeclaresOptions, TransformerGeneratorAgent):
     """
     `transformer/generator` whose encoder counts positions from the end.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        super().add_cmdline_args(parser, partial_opt)
-        add_flags(parser, PositionOptions, title='Long Context Agent')
-        return parser
+    declares = (Flags(PositionOptions, 'Long Context Agent'),)
 
     def build_model(self, states: Any = None) -> TransformerGeneratorModel:
         """

@@ -14,9 +14,8 @@ from typing import Any
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.mini.corruptions import HELD_OUT
 from parlai_ext.mini.smalltalk import make_dialogue, pick
 
@@ -45,17 +44,12 @@ class FloorOptions:
     )
 
 
-class MiniFloorAgent(Agent):
+class MiniFloorAgent(DeclaresOptions, Agent):
     """
     Replies with something generic, or with a salad of words, whatever it observes.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        add_flags(parser, FloorOptions, title='Floor')
-        return parser
+    declares = (Flags(FloorOptions, 'Floor'),)
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         super().__init__(opt, shared)

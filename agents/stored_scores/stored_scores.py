@@ -17,11 +17,10 @@ from typing import Any
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json_values
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.files.text_file import read_utf8
 
 KEYS = ('scores', 'score')
@@ -37,17 +36,12 @@ class StoredOptions:
     scores_file: str | None = option(None, help='JSON, an object with scores an item')
 
 
-class StoredScoresAgent(Agent):
+class StoredScoresAgent(DeclaresOptions, Agent):
     """
     Observes an item's number ``item``, acts its stored ``scores``.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        add_flags(parser, StoredOptions, title='Stored Scores Agent')
-        return parser
+    declares = (Flags(StoredOptions, 'Stored Scores Agent'),)
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import Flags
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import one_value, option
+from parlai_ext.core.options import Flags, one_value, option
 from parlai_ext.models.training_options import TrainingOptions
 
 if TYPE_CHECKING:

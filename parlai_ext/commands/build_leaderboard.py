@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import Flags
 from parlai_ext.commands.verify_run import AT_HAND, checker_of
 from parlai_ext.core.errors import printable
-from parlai_ext.core.options import option
+from parlai_ext.core.options import Flags, option
 from parlai_ext.packs.options import RegenerateOptions
 
 if TYPE_CHECKING:

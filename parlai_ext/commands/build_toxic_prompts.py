@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import Flags
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import flag_values, option
+from parlai_ext.core.options import Flags, flag_values, option
 from parlai_ext.data.turn_pairs import SOURCES, PairSource, TurnPair
-from parlai_ext.engines.open_engine import EngineOptions, open_engine, refuse_difference
+from parlai_ext.engines.engine import refuse_difference
+from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.moderation.pair_features import FeatureOptions
 
 if TYPE_CHECKING:

@@ -26,12 +26,11 @@ from parlai_ext.commands.signals import (
 )
 from parlai_ext.core.errors import UserError, nearest, printable
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import flag_values, read_options
+from parlai_ext.core.options import Flags, flag_values, read_options
 from parlai_ext.core.secrets import hide_printed, without_secrets
 from parlai_ext.core.visible_output import VisibleOutput
 
 if TYPE_CHECKING:
-    from parlai_ext.commands.options import Flags
     from parlai_ext.store import RunFolder
 
 T = TypeVar('T')
@@ -267,9 +266,9 @@ class Command:
         """
         Add the flags of this command's options.
         """
-        from parlai_ext.commands.options import add_declared
+        from parlai_ext.commands.options import add_options
 
-        add_declared(parser, cls.declares)
+        add_options(parser, cls.declares)
 
     @classmethod
     def parser(cls, name: str | None = None) -> argparse.ArgumentParser:

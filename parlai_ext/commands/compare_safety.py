@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import ModelCommand
-from parlai_ext.commands.options import Flags
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import option
+from parlai_ext.core.options import Flags, option
 from parlai_ext.data.toxic_pairs import FOLDS, ToxicData
 from parlai_ext.safety.measures import MeasureOptions
 

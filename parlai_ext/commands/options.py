@@ -7,12 +7,12 @@ A default of `None` means "not given": the protocol file's value holds.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from parlai_ext.collect.options import DIALOGUES, PlanOptions
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags, option, options_of
+from parlai_ext.core.options import Flags, add_declared, option, options_of
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.judge_check.options import CheckOptions, RequireCheck
@@ -70,23 +70,6 @@ class ScoresChoice:
     )
 
 
-@dataclass(frozen=True)
-class Flags:
-    """
-    The flags of an option class, all or some, as a command declares them.
-
-    The fields are parameters of `add_flags`.
-    """
-
-    cls: type
-    title: str | None = None
-    skip: Collection[str] = ()
-    only: Collection[str] | None = None
-    prefix: str = ''
-    not_given: bool = False
-    overrides: bool = False
-
-
 # what decides who talks to whom, over what and for how long
 PLAN = (
     Flags(PlanOptions),
@@ -113,20 +96,20 @@ JUDGE_MACHINE = (
 SHARED = (*PLAN, SCORER, *RANKING, Flags(Machine))
 
 
-def add_declared(
+def add_options(
     parser: argparse.ArgumentParser, declares: Iterable[type | Flags | str]
 ) -> None:
     """
     Add the flags that a command declares: option classes, `Flags`, names of shared
     flags.
     """
-    for declared in declares:
-        flags = declared
-        if isinstance(declared, type):
-            flags = Flags(declared)
-        elif isinstance(declared, str):
-            flags = replace(_SHARED_FLAGS[declared], only=(declared,))
-        add_flags(parser, **vars(flags))
+    add_declared(
+        parser,
+        (
+            replace(_SHARED_FLAGS[one], only=(one,)) if isinstance(one, str) else one
+            for one in declares
+        ),
+    )
 
 
 _SHARED_FLAGS = {

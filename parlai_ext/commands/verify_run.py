@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import MACHINE, Flags
+from parlai_ext.commands.options import MACHINE
 from parlai_ext.core.errors import UserError, printable
-from parlai_ext.core.options import option
+from parlai_ext.core.options import Flags, option
 from parlai_ext.packs.options import RegenerateOptions
 
 if TYPE_CHECKING:

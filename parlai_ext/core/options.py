@@ -7,8 +7,8 @@ Options that are declared once: fields of a frozen dataclass, made with `option`
         against: str = option('context', help='…', choices=('context', 'last_turn'))
 
 From such a class come the keys of a YAML section (`read_options`), the flags of a
-command or of a ParlAI agent (`add_flags`, `flag_values`), the part of a signature
-(`signature_values`) and the rows of a table in the docs (`option_rows`).
+command or of a ParlAI agent (`Flags`, `add_flags`, `flag_values`) and the part of a
+signature (`signature_values`).
 
 A class may have a class method ``presets(given)``, which returns other defaults that
 follow from the values given (the presets of a variant).
@@ -24,9 +24,9 @@ import math
 import os
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.json_text import parse_json
@@ -300,6 +300,53 @@ def add_flags(
         place.add_argument(flag, **_argument(option, not_given, overrides))
 
 
+@dataclass(frozen=True)
+class Flags:
+    """
+    The flags of an option class, all or some, as a command or an agent declares them.
+
+    The fields are parameters of `add_flags`.
+    """
+
+    cls: type
+    title: str | None = None
+    skip: Collection[str] = ()
+    only: Collection[str] | None = None
+    prefix: str = ''
+    not_given: bool = False
+    overrides: bool = False
+
+
+def add_declared(parser: Any, declares: Iterable[type | Flags]) -> None:
+    """
+    Add the flags that a command or an agent declares to its parser.
+    """
+    for one in declares:
+        flags = Flags(one) if isinstance(one, type) else one
+        add_flags(parser, **vars(flags))
+
+
+class DeclaresOptions:
+    """
+    An agent or a teacher of ParlAI whose flags come from option classes.
+
+    :cvar declares: option classes, or `Flags` of them.
+    """
+
+    declares: ClassVar[Iterable[type | Flags]] = ()
+
+    @classmethod
+    def add_cmdline_args(cls, parser: Any, partial_opt: Any = None) -> Any:
+        """
+        Add the flags of the options, after those of the class that ParlAI has.
+        """
+        inherited = getattr(super(), 'add_cmdline_args', None)
+        if inherited is not None:
+            inherited(parser, partial_opt)
+        add_declared(parser, cls.declares)
+        return parser
+
+
 def flag_values(cls: type, opt: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
     """
     Return the values that flags gave, by option; options that were not given are left
@@ -379,28 +426,6 @@ def signature_values(options: Any) -> dict[str, Any]:
         if option.info.signed is True or changed:
             values[name] = value
     return values
-
-
-def option_rows(cls: type, prefix: str = '') -> list[dict[str, str]]:
-    """
-    Return, for a table in the docs, a row for each option: key, flag, values, default
-    and help.
-    """
-    rows = []
-    for name, option in options_of(cls).items():
-        choices = option.info.choices
-        rows.append(
-            {
-                'key': name,
-                'flag': option.flag(prefix),
-                'values': ', '.join(map(str, choices)) if choices else option._range(),
-                'default': ''
-                if option.default in (MISSING, None)
-                else str(option.default),
-                'help': option.info.help,
-            }
-        )
-    return rows
 
 
 def type_problem(value: Any, kind: type) -> str | None:

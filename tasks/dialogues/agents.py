@@ -9,12 +9,11 @@ from typing import Any
 
 from parlai.core.message import Message
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.scoring.base import judged_indices
 from parlai_ext.store import RunFolder
 
@@ -29,18 +28,12 @@ class DialoguesOptions:
     score_given: bool = option(False, help='judge the given first utterances too')
 
 
-class DefaultTeacher(FixedDialogTeacher):
+class DefaultTeacher(DeclaresOptions, FixedDialogTeacher):
     """
     Every example is an episode of its own; all datatypes have the same examples.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        super().add_cmdline_args(parser, partial_opt)
-        add_flags(parser, DialoguesOptions, title='Dialogues of a run')
-        return parser
+    declares = (Flags(DialoguesOptions, 'Dialogues of a run'),)
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from parlai.core.teachers import DialogTeacher
 
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.files.openers_file import read_openers_file, report_too_short
 from parlai_ext.tasks.empathetic_openers.build import SPLITS, build
 
@@ -35,18 +34,12 @@ class OpenersOptions:
     )
 
 
-class DefaultTeacher(DialogTeacher):
+class DefaultTeacher(DeclaresOptions, DialogTeacher):
     """
     The first utterance is the text, the second the label.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        super().add_cmdline_args(parser, partial_opt)
-        add_flags(parser, OpenersOptions, title='Empathetic openers')
-        return parser
+    declares = (Flags(OpenersOptions, 'Empathetic openers'),)
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         self.id = 'empathetic_openers'

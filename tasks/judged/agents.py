@@ -16,12 +16,11 @@ from typing import Any
 from parlai.core.message import Message
 from parlai.core.metrics import SumMetric
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
 from parlai.utils import logging
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.data.judged.cards import (
     JudgedCard,
     card_names,
@@ -62,7 +61,7 @@ class JudgedOptions:
     judged_seed: int = option(0, help='for the turns that are drawn')
 
 
-class JudgedTeacher(FixedDialogTeacher):
+class JudgedTeacher(DeclaresOptions, FixedDialogTeacher):
     """
     The items of one judged set; every item is an episode of its own.
 
@@ -74,16 +73,7 @@ class JudgedTeacher(FixedDialogTeacher):
 
     set_name = 'fed_turn'
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        """
-        Add the options that name the files.
-        """
-        super().add_cmdline_args(parser, partial_opt)
-        add_flags(parser, JudgedOptions, title='Judged sets')
-        return parser
+    declares = (Flags(JudgedOptions, 'Judged sets'),)
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)

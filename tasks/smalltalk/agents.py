@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from parlai.core.teachers import DialogTeacher
 
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.mini.reactions import make_reaction_example
 from parlai_ext.mini.smalltalk import FOLDS, make_dialogue
 
@@ -50,18 +49,12 @@ class SmalltalkOptions:
     )
 
 
-class DefaultTeacher(DialogTeacher):
+class DefaultTeacher(DeclaresOptions, DialogTeacher):
     """
     Each dialogue from its second speaker's side: the first act is its opening pair.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        super().add_cmdline_args(parser, partial_opt)
-        add_flags(parser, SmalltalkOptions, title='Small talk')
-        return parser
+    declares = (Flags(SmalltalkOptions, 'Small talk'),)
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         self.id = 'smalltalk'

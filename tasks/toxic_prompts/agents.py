@@ -14,12 +14,11 @@ from typing import Any
 
 from parlai.core.message import Message
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
 from parlai.utils import logging
 
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags, option, options_from_opt
+from parlai_ext.core.options import DeclaresOptions, Flags, option, options_from_opt
 from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, ToxicPair, choose_pairs
 from parlai_ext.models.handle import ModelHandle
@@ -35,9 +34,6 @@ from parlai_ext.systems.players import fired_check
 from parlai_ext.tasks.judged.metrics import without_undefined
 from parlai_ext.tasks.toxic_prompts.metrics import answer_metrics
 
-TITLE = 'Toxic prompts'
-MEASURES_TITLE = 'Measures of answers in valid and test (eval_model)'
-
 
 @dataclass(frozen=True)
 class DisplayOptions:
@@ -50,7 +46,7 @@ class DisplayOptions:
     )
 
 
-class DefaultTeacher(FixedDialogTeacher):
+class DefaultTeacher(DeclaresOptions, FixedDialogTeacher):
     """
     The prompt is the text, the answers are the labels; every example is an episode.
 
@@ -59,18 +55,11 @@ class DefaultTeacher(FixedDialogTeacher):
 
     fold: str | None = None
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        """
-        Add the options that name the files and choose pairs.
-        """
-        super().add_cmdline_args(parser, partial_opt)
-        add_flags(parser, ToxicData, title=TITLE)
-        add_flags(parser, MeasureOptions, title=MEASURES_TITLE)
-        add_flags(parser, DisplayOptions)
-        return parser
+    declares = (
+        Flags(ToxicData, 'Toxic prompts'),
+        Flags(MeasureOptions, 'Measures of answers in valid and test (eval_model)'),
+        DisplayOptions,
+    )
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)

@@ -14,7 +14,6 @@ from parlai_ext.core.options import (
     add_flags,
     flag_values,
     option,
-    option_rows,
     option_values,
     options_from_opt,
     read_options,
@@ -149,12 +148,6 @@ def test_pairs_are_read_as_flags_are():
 def test_only_signed_options_are_in_the_signature():
     assert list(signature_values(Sample())) == ['against', 'share', 'words']
     assert signature_values(Sample(turns=2))['turns'] == 2
-
-
-def test_rows_for_the_docs_name_key_flag_and_choices():
-    row = option_rows(Sample, 'sample')[1]
-    assert (row['key'], row['flag']) == ('against', '--sample-against')
-    assert row['values'] == 'context, last_turn'
 
 
 @dataclass(frozen=True)
