@@ -73,7 +73,7 @@ class CheckRoster(Command):
         from parlai_ext.systems.resolve import resolve
 
         rows, info = self.systems()
-        if self.opt['download']:
+        if self.options(DownloadOptions).download:
             self.download([system for _, system in rows])
         resolutions = [resolve(system, self.opt['datapath']) for _, system in rows]
         for (role, _), resolution in zip(rows, resolutions, strict=True):
@@ -89,7 +89,7 @@ class CheckRoster(Command):
         from parlai_ext.systems.downloads import download_systems
         from parlai_ext.systems.fetch.http_file import DownloadSettings
 
-        lock = self.opt['lock']
+        lock = self.options(DownloadOptions).lock
         settings = DownloadSettings(Path(lock) if lock else None)
         for result in download_systems(systems, self.opt['datapath'], settings):
             for file in result.files:

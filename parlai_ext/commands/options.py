@@ -93,7 +93,11 @@ JUDGE_MACHINE = (
     '--trust-model-code',
 )
 # a command may declare single flags of these by their names
-SHARED = (*PLAN, SCORER, *RANKING, Flags(Machine))
+SHARED = {
+    option.flag(): flags
+    for flags in (*PLAN, SCORER, *RANKING, Flags(Machine))
+    for option in options_of(flags.cls).values()
+}
 
 
 def add_options(
@@ -106,14 +110,7 @@ def add_options(
     add_declared(
         parser,
         (
-            replace(_SHARED_FLAGS[one], only=(one,)) if isinstance(one, str) else one
+            replace(SHARED[one], only=(one,)) if isinstance(one, str) else one
             for one in declares
         ),
     )
-
-
-_SHARED_FLAGS = {
-    option.flag(): flags
-    for flags in SHARED
-    for option in options_of(flags.cls).values()
-}
