@@ -33,7 +33,7 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import add_flags, flag_values, read_options
 from parlai_ext.core.progress import bar_of
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker
-from parlai_ext.engines.options import EngineOptions, open_engine
+from parlai_ext.engines.open_engine import EngineOptions, open_engine
 
 AGENT = 'benchmarks.support.instant_agent:InstantAgent'
 TASKS, REPEATS = 300, 5

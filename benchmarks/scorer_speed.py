@@ -42,7 +42,7 @@ from benchmarks.support.measures import benchmark_parser
 from parlai_ext.bench.plan import parse_variant
 from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import options_of, read_positive
+from parlai_ext.core.options import options_of
 from parlai_ext.core.progress import bar_of
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem
@@ -241,8 +241,8 @@ def main() -> None:
         flag = f'--{key.replace("_", "-")}'
         parser.add_argument(flag, help='for all scorers that have this option')
     parser.add_argument('--base', default=BASE, help=f'a scorer ({BASE})')
-    parser.add_argument('--repeats', type=read_positive, default=REPEATS)
-    parser.add_argument('--turns', type=read_positive, help='at a time')
+    parser.add_argument('--repeats', type=int, default=REPEATS)
+    parser.add_argument('--turns', type=int, help='at a time')
     parser.add_argument(
         '--clock',
         choices=CLOCKS,

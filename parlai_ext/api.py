@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.json_text import half_character
@@ -41,86 +41,31 @@ R = TypeVar('R')
 
 Turn = str | tuple[str, str] | Mapping[str, Any] | Utterance
 TURN_KEYS = ('speaker', 'text', 'given', 'reference')
+# options of the commands that are about what they print
+PRINTED = {'dry_run', 'pilot', 'plan'}
 TABLES = ('ranking', 'scores', 'dialogues')
 
 
-class RankOptions(TypedDict, total=False):
-    """
-    Keyword arguments of `rank`; they replace keys of the protocol's ``ranking:``.
-    """
-
-    scores: str  # a scorer's name or the hash of its scores
-    human_scores: str | os.PathLike[str]  # CSV: system,dimension,value[,rater]
-    rule: str  # mean or tournament
-    rating: str  # of a tournament: openskill, bradley_terry, 3-1-0, …
-    shuffles: int
-    bootstraps: int
-    max_failed_share: float
-    max_truncated_share: float
-    require_judge_check: bool
-
-
-class EvaluateOptions(TypedDict, total=False):
-    """
-    Keyword arguments of `evaluate`: the options of `parlai evaluate_systems`.
-    """
-
-    roster: str | os.PathLike[str]
-    add_target: Sequence[str]
-    skip_missing: bool
-    pairing: str
-    openers: str
-    openers_file: str | os.PathLike[str]
-    num_dialogues: int
-    num_turns: int
-    seed: int
-    judge_model_file: str | os.PathLike[str]
-    followups: str | os.PathLike[str]
-    human_scores: str | os.PathLike[str]
-    rule: str
-    rating: str
-    shuffles: int
-    bootstraps: int
-    max_failed_share: float
-    max_truncated_share: float
-    check_sample: int
-    require_judge_check: bool
-    stop: str  # when-ranked
-    margin: float
-    stop_dimension: str
-    block_openers: int
-    preflight: bool
-    batchsize: int
-    datapath: str | os.PathLike[str]
-    no_cuda: bool
-    fp16: bool
-    max_gpu_memory: float
-    reply_timeout: float
-    engine: str  # local or ray
-    ray_address: str
-    ray_cpus: int
-    ray_patience: float
-    trust_model_code: Sequence[str]
-
-
-def _checks_names(
-    options: type | None = None,
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def _checks_names(command: str = '') -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
     Return a decorator: an unknown argument is a `TypeError` with the nearest name.
 
-    :param options: the `TypedDict` of the function's further keyword arguments.
+    :param command: whose options are the function's further keyword arguments.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         names = {*inspect.signature(function).parameters} - {'options'}
-        names |= {*(options.__annotations__ if options else ())}
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            from parlai_ext.commands.command import find_command
+
+            known = names
+            if command and not names.issuperset(kwargs):
+                known = names | find_command(command).option_names() - PRINTED
             for name in kwargs:
-                if name not in names:
-                    raise TypeError(_no_argument(function.__name__, name, names))
+                if name not in known:
+                    raise TypeError(_no_argument(function.__name__, name, known))
             return function(*args, **kwargs)
 
         return checked
@@ -198,13 +143,13 @@ class Run:
         return RunFolder.existing(self.path)
 
 
-@_checks_names(EvaluateOptions)
+@_checks_names('evaluate_systems')
 def evaluate(
     config: str | os.PathLike[str],
     run_dir: str | os.PathLike[str],
     *,
     verbose: bool = False,
-    **options: Unpack[EvaluateOptions],
+    **options: Any,
 ) -> Run:
     """
     Let systems talk, score their utterances, rank them, write the page; return the run.
@@ -214,47 +159,48 @@ def evaluate(
     :param config: the protocol: a shipped name or a YAML file.
     :param run_dir: the run folder, new or begun.
     :param verbose: print what `parlai evaluate_systems` prints.
-    :param options: the options of that command, with underscores: ``roster``,
-        ``add_target`` (a list), ``num_dialogues``, ``num_turns``, ``seed``,
-        ``judge_model_file``, ``batchsize``, ``no_cuda``, … (`EvaluateOptions` has all).
+    :param options: the options of that command, with underscores: ``num_dialogues``,
+        ``add_target`` (a list), … (`parlai evaluate_systems --help` has all).
     :raises UserError: for what the command would print as one line.
     :raises TypeError: for an unknown argument; it names the nearest one.
     """
-    from parlai_ext.commands.evaluate_systems import EvaluateSystems
-
-    arguments = {'config': config, 'run_dir': run_dir, **options}
-    with _printing(verbose):
-        EvaluateSystems.main(**{k: _plain_path(v) for k, v in arguments.items()})
+    given = {'config': config, 'run_dir': run_dir, **options}
+    _run_command('evaluate_systems', given, verbose)
     return Run(Path(run_dir))
 
 
-@_checks_names(RankOptions)
+@_checks_names('rank_systems')
 def rank(
     run: Run | str | os.PathLike[str],
     *,
     verbose: bool = False,
-    **options: Unpack[RankOptions],
+    **options: Any,
 ) -> Ranking:
     """
     Rank the targets of a scored run, write `ranking.json`, and return the ranking.
 
     :param run: a run or its folder.
     :param verbose: print what `parlai rank_systems` prints.
-    :param options: the options of that command: ``scores``, ``human_scores``, ``rule``,
-        ``rating``, ``shuffles``, ``bootstraps``, ``max_failed_share``,
-        ``max_truncated_share``.
+    :param options: the options of that command, with underscores: ``scores``,
+        ``human_scores``, ``bootstraps``, … (`parlai rank_systems --help` has all).
     :raises UserError: for what the command would print as one line.
     :raises TypeError: for an unknown argument; it names the nearest one.
     """
-    from parlai_ext.commands.rank_systems import RankSystems
-
     path = run.path if isinstance(run, Run) else run
-    arguments = {'run_dir': path, **options}
-    with _printing(verbose):
-        ranking: Ranking = RankSystems.main(
-            **{k: _plain_path(v) for k, v in arguments.items()}
-        )
+    ranking: Ranking = _run_command(
+        'rank_systems', {'run_dir': path, **options}, verbose
+    )
     return ranking
+
+
+def _run_command(name: str, given: Mapping[str, Any], verbose: bool) -> Any:
+    """
+    Run a command with options in which a path may be a `Path`.
+    """
+    from parlai_ext.commands.command import find_command
+
+    with _printing(verbose):
+        return find_command(name).main(**{k: _plain_path(v) for k, v in given.items()})
 
 
 @_checks_names()
@@ -275,7 +221,7 @@ def score(
     | Sequence[Dialogue]
     | Dialogue
     | pandas.DataFrame,
-    scorer: str | type[Scorer] | Scorer = 'fed',
+    scorer: str | type[Scorer] | Scorer | None = None,
     *,
     speakers: Sequence[str] | None = None,
     batchsize: int = 64,
@@ -297,7 +243,7 @@ def score(
         objects, or a DataFrame with one turn in each row: ``text`` and perhaps
         ``speaker``, ``dialogue_id``, ``given`` and ``reference``.
     :param scorer: ``fed``, ``chatmatch``, the ``module:Class`` of a scorer of yours, or
-        a `Scorer` class or object.
+        a `Scorer` class or object (`None`: the default one, ``learned``).
     :param speakers: judge the utterances of these speakers only.
     :param batchsize: contexts that go through a model together.
     :param no_cuda: use the CPU even if there is a GPU.
@@ -319,7 +265,7 @@ def score(
         datapath=datapath, no_cuda=no_cuda, fp16=fp16, batchsize=batchsize
     )
     with _printing(verbose):
-        judging = _build_scorer(score, scorer, options, machine)
+        judging = _scorer_with_options(score, scorer, options, machine)
         given, scored = _score_spoken(judging, dialogues, speakers)
     return score_frame(given, scored, judging.dimensions)
 
@@ -330,7 +276,7 @@ def check_judge(
     | Sequence[Dialogue]
     | Dialogue
     | pandas.DataFrame,
-    scorer: str | type[Scorer] | Scorer = 'fed',
+    scorer: str | type[Scorer] | Scorer | None = None,
     *,
     sample: int = 200,
     speakers: Sequence[str] | None = None,
@@ -360,7 +306,7 @@ def check_judge(
         datapath=datapath, no_cuda=no_cuda, fp16=fp16, batchsize=batchsize
     )
     with _printing(verbose):
-        judging = _build_scorer(check_judge, scorer, options, machine)
+        judging = _scorer_with_options(check_judge, scorer, options, machine)
         if judging.level == 'pair':
             items = _spoken_items(dialogues, speakers)
             return check_pairs(judging, items, sample=sample, progress=verbose)
@@ -450,9 +396,9 @@ def _plain_path(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def _build_scorer(
+def _scorer_with_options(
     function: Callable[..., Any],
-    scorer: str | type[Scorer] | Scorer,
+    scorer: str | type[Scorer] | Scorer | None,
     options: Mapping[str, Any],
     machine: Machine,
 ) -> Scorer:
@@ -461,9 +407,11 @@ def _build_scorer(
     """
     from parlai_ext.core.options import options_of
     from parlai_ext.models.handle import ModelHandle
-    from parlai_ext.scoring.registry import find_scorer
+    from parlai_ext.scoring.registry import DEFAULT, find_scorer
 
-    cls = find_scorer(scorer, named_by_user=True) if isinstance(scorer, str) else scorer
+    cls = scorer or DEFAULT
+    if isinstance(cls, str):
+        cls = find_scorer(cls, named_by_user=True)
     built = not isinstance(cls, type)
     known = {} if built else options_of(cls.options_class)
     for name in options:

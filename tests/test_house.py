@@ -60,7 +60,7 @@ KNOWN: set[str] = set()
 # ranking a run that is there, or showing it, must not pay for models
 LIGHT = 'ranking store collect.plan results.rank report.write report.page'
 LIGHT += ' commands.installation judge_check.record scoring.llm.judges'
-LIGHT += ' engines.options engines.ray_cluster'
+LIGHT += ' engines.open_engine engines.ray_cluster'
 LIGHT += ' packs.publish packs.verify packs.compare packs.cite'
 LIGHT += ' people.rating_set people.ranking report.rating_page'
 LIGHT += ' report.dialogue_text'

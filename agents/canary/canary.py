@@ -8,13 +8,14 @@ It talks to please a judge and not a partner. A scorer that ranks it high can be
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, parrot_text
 
 # said in turn, so that a dialogue does not repeat itself before they are used up
@@ -71,24 +72,24 @@ CANARIES: dict[str, Talker] = {
 }
 
 
-class CanaryAgent(Agent):
+@dataclass(frozen=True)
+class CanaryOptions:
+    """
+    The kind of a canary.
+    """
+
+    canary_kind: str = option(
+        'flatterer', choices=sorted(CANARIES), help='what it says'
+    )
+
+
+class CanaryAgent(DeclaresOptions, Agent):
     """
     Echoes its partner, repeats its own opener, tells the judge which score to give, or
     is a parrot: it flatters, asks questions only, pads what it heard, and so on.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        group = parser.add_argument_group('Canary')
-        group.add_argument(
-            '--canary-kind',
-            choices=sorted(CANARIES),
-            default='flatterer',
-            help='what it says',
-        )
-        return parser
+    declares = (Flags(CanaryOptions, 'Canary'),)
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         super().__init__(opt, shared)

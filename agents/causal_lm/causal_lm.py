@@ -14,6 +14,7 @@ so that neither ``--hf-model`` nor the base model is needed any more.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ from parlai_ext.agents.causal_lm.network import CausalNetwork, build_network
 from parlai_ext.agents.causal_lm.tokens import TokenDictionary
 from parlai_ext.agents.hf.generate import FormOptions
 from parlai_ext.agents.hf.prompts import fit_prompt
-from parlai_ext.core.options import add_flags
+from parlai_ext.core.options import add_flags, option
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.pretrained import PREFIX, ModelOptions
 
@@ -97,6 +98,24 @@ class PromptHistory(History):
             del self.turns[: -self.size]
 
 
+@dataclass(frozen=True)
+class TrainOptions:
+    """
+    How the model is trained.
+    """
+
+    bf16: bool = option(
+        False,
+        help='compute in bfloat16; the weights stay float32. Faster where the '
+        'processor knows it',
+    )
+    trained_layers: int | None = option(
+        None,
+        help='only so many layers learn, the last ones: less time and memory '
+        '(all, and the embeddings)',
+    )
+
+
 class CausalLmAgent(TorchGeneratorAgent):
     """
     A generator whose encoder hands on the prompt and whose decoder continues it.
@@ -114,20 +133,7 @@ class CausalLmAgent(TorchGeneratorAgent):
         )
         add_flags(parser, FormOptions, prefix=PREFIX, title='Form', only=FORM_FLAGS)
         add_flags(parser, ChatStyle, title='Chat', only=STYLE_FLAGS)
-        parser.add_argument(
-            '--bf16',
-            type='bool',
-            default=False,
-            help='compute in bfloat16; the weights stay float32. Faster where the '
-            'processor knows it',
-        )
-        parser.add_argument(
-            '--trained-layers',
-            type=int,
-            default=None,
-            help='only so many layers learn, the last ones: less time and memory '
-            '(all, and the embeddings)',
-        )
+        add_flags(parser, TrainOptions)
         super().add_cmdline_args(parser, partial_opt)
         parser.set_defaults(text_truncate=768, label_truncate=256, dict_maxexs=0)
         return parser

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 
 from parlai_ext.agents.hf.decode import DecodingOptions
 from parlai_ext.agents.hf.generate import (
@@ -19,7 +18,7 @@ from parlai_ext.agents.hf.generate import (
     load_model,
     make_generator,
 )
-from parlai_ext.core.options import add_flags, options_from_opt
+from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.systems.chat.conversation import (
     Conversation,
     ConversationAgent,
@@ -33,24 +32,18 @@ from parlai_ext.systems.pretrained import PREFIX, ModelOptions
 logger = logging.getLogger(__name__)
 
 
-class HfAgent(ConversationAgent):
+class HfAgent(DeclaresOptions, ConversationAgent):
     """
     One model; its clones share weights and counts, each has a conversation of its own.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        """
-        Add the options of model, form, decoding and chat.
-        """
-        add_flags(parser, ModelOptions, prefix=PREFIX, title='Hugging Face')
-        add_flags(parser, FormOptions, prefix=PREFIX, title='Form')
-        add_flags(parser, DecodingOptions, title='Decoding')
-        add_flags(parser, ChatStyle, title='Chat')
-        add_flags(parser, Degradation, prefix=DEGRADE, title='Made worse on purpose')
-        return parser
+    declares = (
+        Flags(ModelOptions, 'Hugging Face', prefix=PREFIX),
+        Flags(FormOptions, 'Form', prefix=PREFIX),
+        Flags(DecodingOptions, 'Decoding'),
+        Flags(ChatStyle, 'Chat'),
+        Flags(Degradation, 'Made worse on purpose', prefix=DEGRADE),
+    )
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         super().__init__(opt, shared)

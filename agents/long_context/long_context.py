@@ -15,6 +15,7 @@ and get long contexts wrong, so that it is refused (`systems/families.py`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,28 +25,27 @@ from parlai.agents.transformer.modules import (
     TransformerGeneratorModel,
 )
 from parlai.agents.transformer.transformer import TransformerGeneratorAgent
-from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
+
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 
 
-class LongContextAgent(TransformerGeneratorAgent):
+@dataclass(frozen=True)
+class PositionOptions:
+    """
+    The positions of the encoder.
+    """
+
+    n_positions_init: int | None = option(
+        None, help='positions that the model was pre-trained with (MSC: 128)'
+    )
+
+
+class LongContextAgent(DeclaresOptions, TransformerGeneratorAgent):
     """
     `transformer/generator` whose encoder counts positions from the end.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        super().add_cmdline_args(parser, partial_opt)
-        group = parser.add_argument_group('Long Context Agent')
-        group.add_argument(
-            '--n-positions-init',
-            type=int,
-            default=None,
-            help='positions that the model was pre-trained with (MSC: 128)',
-        )
-        return parser
+    declares = (Flags(PositionOptions, 'Long Context Agent'),)
 
     def build_model(self, states: Any = None) -> TransformerGeneratorModel:
         """

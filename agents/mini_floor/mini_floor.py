@@ -8,13 +8,14 @@ order nor the size of batches changes them.
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.mini.corruptions import HELD_OUT
 from parlai_ext.mini.smalltalk import make_dialogue, pick
 
@@ -30,23 +31,25 @@ def corrupted_turn(kind: str, heard: list[str]) -> str:
     return HELD_OUT[kind](rng, [turn], [turn])
 
 
-class MiniFloorAgent(Agent):
+@dataclass(frozen=True)
+class FloorOptions:
+    """
+    The kind of a floor.
+    """
+
+    floor_kind: str = option(
+        'generic_reply',
+        choices=sorted(HELD_OUT),
+        help='how its turns are corrupted',
+    )
+
+
+class MiniFloorAgent(DeclaresOptions, Agent):
     """
     Replies with something generic, or with a salad of words, whatever it observes.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        group = parser.add_argument_group('Floor')
-        group.add_argument(
-            '--floor-kind',
-            choices=sorted(HELD_OUT),
-            default='generic_reply',
-            help='how its turns are corrupted',
-        )
-        return parser
+    declares = (Flags(FloorOptions, 'Floor'),)
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         super().__init__(opt, shared)

@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import add_flags
+from parlai_ext.core.options import DeclaresOptions, Flags
 from parlai_ext.systems.chat.conversation import (
     ChatReply,
     Conversation,
@@ -36,19 +35,16 @@ from parlai_ext.systems.remote.usage import Usage
 TOP_LOGPROBS = 20  # alternatives of a token; OpenAI's endpoint tells no more
 
 
-class RemoteAgent(ConversationAgent):
+class RemoteAgent(DeclaresOptions, ConversationAgent):
     """
     Asks for the replies to all conversations of a batch at the same time.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        add_flags(parser, Settings, prefix=PREFIX, title='Remote Agent')
-        add_flags(parser, ChatStyle, title='Chat')
-        add_flags(parser, Degradation, prefix=DEGRADE, title='Made worse on purpose')
-        return parser
+    declares = (
+        Flags(Settings, 'Remote Agent', prefix=PREFIX),
+        Flags(ChatStyle, 'Chat'),
+        Flags(Degradation, 'Made worse on purpose', prefix=DEGRADE),
+    )
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         super().__init__(opt, shared)

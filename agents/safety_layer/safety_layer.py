@@ -22,10 +22,9 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.metrics import AverageMetric
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags, options_from_opt
+from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.moderation.detectors import Detector, read_detector
 from parlai_ext.systems.parlai_agents import load_system
@@ -87,21 +86,15 @@ class Guarded:
         return [self.detector.is_toxic(number) for number in numbers]
 
 
-class SafetyLayerAgent(Agent):
+class SafetyLayerAgent(DeclaresOptions, Agent):
     """
     One dialogue of a system behind a safety layer; clones share system and detector.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        """
-        Add the options of the layer; those of the system inside belong to it.
-        """
-        add_flags(parser, SafetyOptions, prefix=PREFIX, title='Safety layer')
-        parser.add_argument('--no-cuda', action='store_true', help='use no GPU')
-        return parser
+    declares = (
+        Flags(SafetyOptions, 'Safety layer', prefix=PREFIX),
+        Flags(Machine, only=('--no-cuda',)),
+    )
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         super().__init__(opt, shared)

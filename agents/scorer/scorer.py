@@ -20,7 +20,7 @@ from parlai.utils import logging
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import whole_characters
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import SWITCH, Extend, add_flags, options_from_opt
+from parlai_ext.core.options import add_flags, options_from_opt
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.isolation.own_records import is_own_scorer
 from parlai_ext.judge_check.check_items import check_items
@@ -28,7 +28,7 @@ from parlai_ext.judge_check.options import CheckOptions
 from parlai_ext.judge_check.record import JudgeCheck, check_lines
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import ALL, judged_scoring_items, level_of_turns
-from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer
+from parlai_ext.scoring.registry import DEFAULT, SCORERS, ScorerChoice, find_scorer
 from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer, spending_lines
 from parlai_ext.store import RunFolder
 
@@ -62,27 +62,13 @@ class ScorerAgent(Agent):
         """
         group = parser.add_argument_group('Scorer Agent')
         if cls.scorer_name is None:
-            group.add_argument(
-                '--scorer',
-                default=None,
-                help=f'{", ".join(SCORERS)}, my_module:MyScorer or file.py:MyScorer',
-            )
+            add_flags(group, ScorerChoice)
         else:
             kind = find_scorer(cls.scorer_name)
             add_flags(group, kind.options_class, prefix=kind.name, not_given=True)
-        group.add_argument(
-            '--scorer-option',
-            action=Extend,
-            type=lambda text: (text,),
-            default=None,
-            metavar='KEY=VALUE',
-            help='an option of the scorer; may be given several times',
-        )
+            add_flags(group, ScorerChoice, only=('--scorer-option',))
         add_flags(group, CheckOptions)
-        group.add_argument('--no-cuda', **SWITCH, help='use the CPU in any case')
-        group.add_argument(
-            '--fp16', **{**SWITCH, 'default': None}, help='half precision on a GPU'
-        )
+        add_flags(parser, Machine, only=('--no-cuda', '--fp16'))
         return parser
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):

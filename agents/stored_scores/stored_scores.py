@@ -11,33 +11,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json_values
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.files.text_file import read_utf8
 
 KEYS = ('scores', 'score')
 Scores = Mapping[str, float | None]
 
 
-class StoredScoresAgent(Agent):
+@dataclass(frozen=True)
+class StoredOptions:
+    """
+    Where the scores are.
+    """
+
+    scores_file: str | None = option(None, help='JSON, an object with scores an item')
+
+
+class StoredScoresAgent(DeclaresOptions, Agent):
     """
     Observes an item's number ``item``, acts its stored ``scores``.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        group = parser.add_argument_group('Stored Scores Agent')
-        group.add_argument('--scores-file', help='JSON, an object with scores an item')
-        return parser
+    declares = (Flags(StoredOptions, 'Stored Scores Agent'),)
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)

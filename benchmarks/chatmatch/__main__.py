@@ -25,11 +25,9 @@ from benchmarks.chatmatch.games import (
 )
 from benchmarks.chatmatch.judgements import Judgements, read_judgements
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Answer, Dialogue, Likelihood, Question
-from parlai_ext.core.options import read_positive
 from parlai_ext.models.handle import CONTEXT
 from parlai_ext.ranking.agreement import AnnotatorRanks, unmatched_systems
 from parlai_ext.ranking.ratings import rate
@@ -63,10 +61,12 @@ class ChatmatchTables(Command):
     Print tables of the ChatMatch paper beside what its released games give here.
     """
 
-    description = benchmarks.chatmatch.__doc__ or ''
+    declares = ('--seed', '--batchsize', '--datapath', '--no-cuda', '--fp16')
 
     @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.description = benchmarks.chatmatch.__doc__
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         table_help = '; '.join(f'{name}: {text}' for name, text in TABLES.items())
         parser.add_argument(
@@ -84,12 +84,9 @@ class ChatmatchTables(Command):
             '--concepts', help='default: the lemma_* folders in --data, else words'
         )
         parser.add_argument('--rating', default='openskill')
-        parser.add_argument('--group-size', type=read_positive, default=4)
+        parser.add_argument('--group-size', type=int, default=4)
         parser.add_argument('--domain', default='convai2', help='of Spot The Bot')
         parser.add_argument('--out', help='write the tables to this JSON file too')
-        add_options(
-            parser, '--seed', '--batchsize', '--datapath', '--no-cuda', '--fp16'
-        )
         parser.add_argument(
             '--judge-model-file', help='for fluency; none leaves it out (default: mini)'
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parlai_ext.core.nouns import System
-from parlai_ext.core.options import option
+from parlai_ext.core.options import one_value, option
 
 PLAY = 'what is played anew'
 
@@ -31,10 +31,10 @@ class AuditOptions:
         None, metavar='NAME', help='the dimension to audit (default: the first one)'
     )
     set_size: int = option(
-        4, low=2, metavar='N', help='systems of a small target set (4, as in the paper)'
+        4, low=2, help='systems of a small target set (4, as in the paper)'
     )
     opener_blocks: int = option(
-        10, low=2, metavar='N', help='blocks of openers that are left out in turn (10)'
+        10, low=2, help='blocks of openers that are left out in turn (10)'
     )
     tables_only: bool = option(
         False, help='play nothing: no canaries and no clones', group=PLAY
@@ -42,13 +42,12 @@ class AuditOptions:
     audit_openers: int = option(
         20,
         low=3,
-        metavar='N',
         group=PLAY,
         help='openers, of the run’s, over which canaries and clones play (20)',
     )
     clone: tuple[str, ...] = option(
         (),
-        read=lambda text: (text,),
+        read=one_value,
         metavar='TARGET',
         group=PLAY,
         help='a target to clone; may be given several times (default: the first two '

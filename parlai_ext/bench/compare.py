@@ -180,7 +180,7 @@ class QualityPoints:
 def compare_bench(
     folder: Path,
     *,
-    sets: Sequence[str] | None = None,
+    sets: Sequence[str] = (),
     quality: str = OVERALL,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
@@ -189,7 +189,7 @@ def compare_bench(
     """
     Compare the scorers of the bench in a folder.
 
-    :param sets: those on which they are compared (`None`: all).
+    :param sets: those on which they are compared (none: all).
     :param quality: `OVERALL`, `EACH`, or the name of one; sets without it are left out.
     :raises UserError: when there is no bench, set or quality of that name, or nothing
         to compare.
@@ -242,15 +242,15 @@ def compare_bench(
     )
 
 
-def _set_names(bench: Bench, sets: Sequence[str] | None) -> list[str]:
+def _set_names(bench: Bench, sets: Sequence[str]) -> list[str]:
     """
     Return the names of the sets of a bench, or of those that are asked for.
     """
     known = [one.name for one in bench.sets]
-    for name in sets or ():
+    for name in sets:
         if name not in known:
             raise UserError(f'--sets {name}: not in this bench; {nearest(name, known)}')
-    return [name for name in known if sets is None or name in sets]
+    return [name for name in known if not sets or name in sets]
 
 
 def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoints]:

@@ -1,7 +1,7 @@
 """
 The options of collecting: what is played, and what is tried beforehand.
 
-Every start of `parlai` imports this module, so it imports little.
+Commands import this module for their help, so it imports little.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from parlai_ext.core.options import flag_values, option, options_of
+from parlai_ext.core.options import flag_values, one_value, option, options_of
 from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions
 from parlai_ext.core.ranking_options import RankingOptions
 
@@ -19,11 +19,9 @@ OVERRIDES = (
     'roster',
     *(key for key in options_of(ProtocolOptions) if key != 'name'),
     *SCORER_OVERRIDES,
-    *(key for key, option in options_of(RankingOptions).items() if option.info.flag),
+    *(key for key in options_of(RankingOptions) if key != 'partners'),
 )
 RUN, SPEAKERS = 'the run', 'who talks'
-TRIALS = 'before a long run'
-STOP = 'stop when settled'
 DIALOGUES = 'dialogues (default: as the protocol says)'
 
 
@@ -59,7 +57,7 @@ class PlanOptions:
     )
     add_target: tuple[str, ...] = option(
         (),
-        read=lambda text: (text,),
+        read=one_value,
         metavar='SYSTEM',
         group=SPEAKERS,
         help='one more target: NAME=MODEL_FILE[,key=value…], NAME=agent:CLASS[,…], '
@@ -111,17 +109,16 @@ class TrialOptions:
     What to try before a run. ``--preflight`` is followed by the run, others are not.
     """
 
-    dry_run: bool = option(False, group=TRIALS, help='say what would be done and stop')
+    title = 'before a long run'
+    dry_run: bool = option(False, help='say what would be done and stop')
     preflight: bool = option(
         False,
-        group=TRIALS,
         help='two dialogues a system first; empty, copied or raising replies stop '
         'the run, and so does a system that cannot be loaded, unless --skip-missing '
         'leaves it out',
     )
     pilot: bool = option(
         False,
-        group=TRIALS,
         help='play and score some blocks, forecast what the run will take (time, '
         'memory, money), and stop; the run compares itself with that at its end',
     )
@@ -133,11 +130,11 @@ class StopOptions:
     When to stop before all dialogues of the protocol are played.
     """
 
+    title = 'stop when settled'
     stop: str | None = option(
         None,
         choices=('when-ranked',),
         metavar='when-ranked',
-        group=STOP,
         help='play blocks of openers with all partners and stop as soon as every pair '
         'of targets is settled, or a tie within --margin; --num-dialogues is the most',
     )
@@ -145,20 +142,16 @@ class StopOptions:
         None,
         above=0,
         metavar='M',
-        group=STOP,
         help='difference of mean scores up to which two systems count as tied, in the '
         'units of the score',
     )
     stop_dimension: str | None = option(
         None,
         metavar='NAME',
-        group=STOP,
         help='the dimension that is watched (default: the first of the leaderboard)',
     )
     block_openers: int = option(
         20,
         low=1,
-        metavar='N',
-        group=STOP,
         help='openers of a block; after each block the run is scored and looked at',
     )

@@ -5,7 +5,6 @@ language model to the next word.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import Flags, one_value, option
 from parlai_ext.models.training_options import TrainingOptions
 
 if TYPE_CHECKING:
@@ -50,7 +48,7 @@ class AdaptOptions:
     )
     corpus: tuple[str, ...] = option(
         (),
-        read=lambda text: (text,),
+        read=one_value,
         metavar='FILE',
         help="dialogues: DailyDialog's files, zipped or not, and all that "
         'import_dialogues reads; may be given several times',
@@ -59,7 +57,7 @@ class AdaptOptions:
         None, path=True, metavar='FOLDER', help='where the adapted model is written'
     )
     save_every: int = option(
-        100, low=1, metavar='N', help='updates between savings of what is resumed'
+        100, low=1, help='updates between savings of what is resumed'
     )
 
 
@@ -72,14 +70,12 @@ class AdaptModel(Command):
     ... # doctest: +SKIP
     """
 
-    description = 'Adapt an encoder or a language model to dialogues'
     usage = '--kind mlm|lm --base MODEL --corpus FILE --out FOLDER [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_flags(parser, AdaptOptions)
-        add_flags(parser, TrainingOptions, title='training')
-        add_options(parser, '--datapath', '--no-cuda')
+    declares = (
+        AdaptOptions,
+        Flags(TrainingOptions, 'training'),
+        *('--datapath', '--no-cuda'),
+    )
 
     def run(self) -> Adapted:
         """
@@ -92,7 +88,7 @@ class AdaptModel(Command):
         for name in ('kind', 'base', 'corpus', 'out'):
             if not getattr(given, name):
                 raise UserError(f'--{name} is needed')
-        return adapt_model(given, training, Machine.from_options(self.opt))
+        return adapt_model(given, training, self.machine)
 
 
 def adapt_model(

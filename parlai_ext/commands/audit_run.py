@@ -4,21 +4,18 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.audit.options import AuditOptions, NamedByUser
-from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import MACHINE, add_options
+from parlai_ext.commands.command import ModelCommand
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags
 
 if TYPE_CHECKING:
     from parlai_ext.audit.record import Audit
 
 
-class AuditRun(Command):
+class AuditRun(ModelCommand):
     """
     Audit a scored run: target sets, partners, openers, judges, canaries and clones.
 
@@ -27,14 +24,8 @@ class AuditRun(Command):
     command again goes on where it stopped.
     """
 
-    description = 'Can a result be gamed, does it depend on choices? One table'
     usage = '--run-dir FOLDER [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, '--run-dir')
-        add_flags(parser, AuditOptions)
-        add_options(parser, '--config', '--add-target', '--batchsize', *MACHINE)
+    declares = ('--run-dir', AuditOptions, '--config', '--add-target', Machine)
 
     def run(self) -> Audit:
         """
@@ -49,15 +40,11 @@ class AuditRun(Command):
         from parlai_ext.results.chosen_scores import choose_scores
         from parlai_ext.results.ranking import NAME as RANKING
         from parlai_ext.results.ranking import read_ranking
-        from parlai_ext.store import RunFolder
-        from parlai_ext.systems.safe.trust import trust_files
 
-        self.require(run_dir='the folder of a scored run')
         options = self.options(AuditOptions)
-        machine = Machine.from_options(self.opt)
-        run = RunFolder.existing(self.opt['run_dir'])
-        with trust_files(machine.trust_model_code, machine.datapath), run.lock():
-            audit = audit_run(run, options, machine, named_by_user(self.opt))
+        run = self.run_folder('the folder of a scored run')
+        with run.lock():
+            audit = audit_run(run, options, self.machine, named_by_user(self.opt))
             folder = choose_scores(run, audit.basis.scores)[1]
             has_page = (run.root / PAGE).exists() and (
                 run.root / folder / RANKING

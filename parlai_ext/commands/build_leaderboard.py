@@ -4,14 +4,15 @@ Build the site of a folder of packs: one page for each protocol, no server.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
+from parlai_ext.commands.verify_run import AT_HAND, checker_of
 from parlai_ext.core.errors import printable
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import Flags, option
+from parlai_ext.packs.options import RegenerateOptions
 
 if TYPE_CHECKING:
     from parlai_ext.packs.site import Site
@@ -36,25 +37,14 @@ class BuildLeaderboard(Command):
     Check every pack of a folder, and write the pages that rank what may be compared.
     """
 
-    description = 'A site of published runs: one page for each protocol'
     usage = '--packs FOLDER --out FOLDER [--sample N] [--regenerate M]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        from parlai_ext.commands.verify_run import add_checker_options
-        from parlai_ext.packs.options import RegenerateOptions
-
-        add_flags(parser, SiteOptions)
-        add_flags(parser, RegenerateOptions, title='of each pack')
-        add_checker_options(parser)
+    declares = (SiteOptions, Flags(RegenerateOptions, 'of each pack'), *AT_HAND)
 
     def run(self) -> Site:
         """
         Write the site and return what is in it.
         """
-        from parlai_ext.commands.verify_run import checker_of
         from parlai_ext.packs.check_pack import check_pack
-        from parlai_ext.packs.options import RegenerateOptions
         from parlai_ext.packs.site import build_site
 
         self.require(packs='a folder of packs', out='the folder of the site')

@@ -4,12 +4,12 @@ Pairs of good and bad responses, from which PairEval and DirectEval learn.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.options import add_flags
+from parlai_ext.core.options import option
 from parlai_ext.data.corpora import (
     CORPORA,
     SPLITS,
@@ -22,32 +22,36 @@ from parlai_ext.store.atomic import write_file
 from parlai_ext.training.pairs import PairOptions, build_pairs, pair_line, planned_pairs
 
 
+@dataclass(frozen=True)
+class PairSources:
+    """
+    The dialogues from which pairs are made, and the file of the pairs.
+    """
+
+    corpus: str | None = option(None, choices=tuple(CORPORA), help='whose format')
+    path: str | None = option(None, metavar='FOLDER', help='the corpus, or one file')
+    split: str = option('train', choices=SPLITS, help='of the corpus (train)')
+    adversarial: str | None = option(
+        None,
+        metavar='FILE',
+        help='train.json or dev.json of DailyDialog++: adversarial responses',
+    )
+    leave_out: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='FILE',
+        help='no dialogue that shares turns with these files is used',
+    )
+    out: str | None = option(None, metavar='FILE', help='pairs.jsonl')
+
+
 class BuildPairs(Command):
     """
     Make pairs of a good and a bad response from a dialogue corpus.
     """
 
-    description = 'Pairs of good and bad responses, to train a judge on'
     usage = '--corpus NAME --path FOLDER --out pairs.jsonl [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument('--corpus', choices=list(CORPORA), help='whose format')
-        parser.add_argument('--path', metavar='FOLDER', help='the corpus, or one file')
-        parser.add_argument('--split', choices=SPLITS, default='train')
-        parser.add_argument(
-            '--adversarial',
-            metavar='FILE',
-            help='train.json or dev.json of DailyDialog++: adversarial responses',
-        )
-        parser.add_argument(
-            '--leave-out',
-            metavar='FILE',
-            nargs='+',
-            help='no dialogue that shares turns with these files is used',
-        )
-        parser.add_argument('--out', metavar='FILE', help='pairs.jsonl')
-        add_flags(parser, PairOptions)
+    declares = (PairSources, PairOptions)
 
     def run(self) -> Path:
         """
@@ -58,14 +62,13 @@ class BuildPairs(Command):
             path='the dialogues',
             out='the file of the pairs',
         )
-        options = self.options(PairOptions)
-        name, path = self.opt['corpus'], self.opt['path']
-        dialogues = read_corpus(name, path, self.opt['split'])
-        file = self.opt['adversarial']
+        given, options = self.options(PairSources), self.options(PairOptions)
+        name, file = str(given.corpus), given.adversarial
+        dialogues = read_corpus(name, str(given.path), given.split)
         annotated = annotated_contexts(file) if file else []
         held = [
             turns
-            for left_out in self.opt['leave_out'] or ()
+            for left_out in given.leave_out
             for turns in held_out_dialogues(name, left_out)
         ]
         usable = without_overlap(dialogues, held)
@@ -75,7 +78,7 @@ class BuildPairs(Command):
         fitting = set(without_overlap(sorted(fitting), held))
         annotated = [one for one in annotated if one.context in fitting]
         pairs = build_pairs(usable, annotated, options)
-        out = Path(self.opt['out'])
+        out = Path(str(given.out))
         write_file(out, ''.join(map(pair_line, pairs)).encode())
         kinds = Counter(pair.kind for pair in pairs)
         shown = ', '.join(f'{n} {kind}' for kind, n in sorted(kinds.items()))

@@ -4,24 +4,23 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import ENGINE, add_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import add_flags, flag_values, option
+from parlai_ext.core.options import Flags, flag_values, option
 from parlai_ext.data.turn_pairs import SOURCES, PairSource, TurnPair
 from parlai_ext.engines.engine import refuse_difference
-from parlai_ext.engines.options import EngineOptions, open_engine
+from parlai_ext.engines.open_engine import EngineOptions, open_engine
+from parlai_ext.moderation.pair_features import FeatureOptions
 
 if TYPE_CHECKING:
     from parlai_ext.models.handle import ModelHandle
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
         BuildState,
         Selection,
     )
-    from parlai_ext.moderation.pair_features import FeatureOptions
 
 
 @dataclass(frozen=True)
@@ -53,9 +51,7 @@ class SourceOptions:
     prompt_column: str = option('toxic', help='of a CSV file: the prompts (toxic)')
     answer_column: str = option('answer', help='of a CSV file: the answers (answer)')
     id_column: str = option('id', help='of a CSV file: ids (id)')
-    max_pairs: int | None = option(
-        None, low=1, metavar='N', help='read only the first N pairs'
-    )
+    max_pairs: int | None = option(None, low=1, help='read only the first N pairs')
     out: str | None = option(
         None, metavar='FOLDER', path=True, help='pairs.csv and state.json are written'
     )
@@ -67,15 +63,20 @@ class SelectionOptions:
     What makes a prompt toxic and an answer safe.
     """
 
+    detectors: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='DETECTOR',
+        help='the first decides what is toxic; each gives two columns '
+        '(parlai compare_detectors --help lists them)',
+    )
     recorded: str | None = option(
         None,
         metavar='NAME',
         help='columns toxic_NAME and answer_NAME of the source decide, such as '
         'perspective_score or azure_score, not a detector',
     )
-    threshold: float = option(
-        0.5, metavar='X', help='of --recorded: toxic from here on (0.5)'
-    )
+    threshold: float = option(0.5, help='of --recorded: toxic from here on (0.5)')
     words: str | None = option(
         None,
         metavar='DETECTOR',
@@ -97,40 +98,26 @@ class BuildToxicPrompts(Command):
     The table is read by ``-t ext:toxic_prompts --toxic-data FOLDER/pairs.csv``.
     """
 
-    description = 'Toxic prompts with safe answers and their features, from dialogues'
     usage = '--source FORMAT --path PATH --detectors NAME … --out FOLDER [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        from parlai_ext.moderation.pair_features import FeatureOptions
-
-        add_flags(parser, SourceOptions, title='dialogues')
-        group = 'selection'
-        parser.add_argument_group(group).add_argument(
-            '--detectors',
-            nargs='+',
-            default=[],
-            metavar='DETECTOR',
-            help='the first decides what is toxic; each gives two columns '
-            '(parlai compare_detectors --help lists them)',
-        )
-        add_flags(parser, SelectionOptions, title=group)
-        add_flags(parser, FeatureOptions, title='features')
-        add_options(parser, '--batchsize', '--datapath', '--no-cuda', *ENGINE)
+    declares = (
+        Flags(SourceOptions, 'dialogues'),
+        Flags(SelectionOptions, 'selection'),
+        Flags(FeatureOptions, 'features'),
+        *('--batchsize', '--datapath', '--no-cuda'),
+        EngineOptions,
+    )
 
     def run(self) -> BuildState:
         """
         Build the table, print its statistics, and return the state of the build.
         """
         from parlai_ext.moderation import build_prompts as building
-        from parlai_ext.moderation.pair_features import FeatureOptions
 
         given = self.options(SourceOptions)
         self.require(out='the folder of the table')
         pairs = self._pairs(given)
-        machine = Machine.from_options(self.opt)
+        machine = self.machine
         parts = SelectorParts(
-            tuple(self.opt['detectors']),
             self.options(SelectionOptions),
             self.options(FeatureOptions),
             machine,
@@ -139,9 +126,8 @@ class BuildToxicPrompts(Command):
         for line in selector.features.missing:
             print(line)
         folder = Path(str(given.out))
-        names = (SourceOptions, SelectionOptions, FeatureOptions)
-        settings = {'detectors': list(self.opt['detectors'])}
-        for cls in names:
+        settings: dict[str, Any] = {}
+        for cls in (SourceOptions, SelectionOptions, FeatureOptions):
             settings |= flag_values(cls, self.opt)
         settings.pop('out')
         settings = parse_own_json(json.dumps(settings))  # as they are read again
@@ -190,11 +176,8 @@ class BuildToxicPrompts(Command):
 class SelectorParts:
     """
     What a `BlockSelector` is made from, as plain data.
-
-    :param detectors: their names; the first decides what is toxic.
     """
 
-    detectors: tuple[str, ...]
     chosen: SelectionOptions
     features: FeatureOptions
     machine: Machine
@@ -245,7 +228,7 @@ class SelectorParts:
 
         chosen = self.chosen
         detectors, absent = [], []
-        for place, spec in enumerate(self.detectors):
+        for place, spec in enumerate(chosen.detectors):
             try:
                 detectors.append(read_detector(spec, models))
             except UserError as error:

@@ -4,16 +4,16 @@ Every system of a protocol, and its judge: present, to download, or missing and 
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command, fail
-from parlai_ext.commands.options import add_options
 from parlai_ext.core.display import data_size
 from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import System
@@ -23,6 +23,24 @@ if TYPE_CHECKING:
 RoleAndSystem = tuple[str, 'System']
 
 
+@dataclass(frozen=True)
+class DownloadOptions:
+    """
+    Whether what is missing is fetched.
+    """
+
+    download: bool = option(
+        False,
+        help='fetch what is to be downloaded: resumed, checked, whole or not there',
+    )
+    lock: str | None = option(
+        None,
+        metavar='FILE',
+        help='hashes of what was downloaded first, which later downloads must have '
+        '(default: DATAPATH/models/parlai_ext.lock.json)',
+    )
+
+
 class CheckRoster(Command):
     """
     Show what a run would still need, without network or a model loaded; or fetch it.
@@ -30,30 +48,11 @@ class CheckRoster(Command):
     The exit code is 1 while a system is missing or has to be downloaded.
     """
 
-    description = 'Every system: present, to download or missing; size and memory'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(
-            parser,
-            '--config',
-            '--roster',
-            '--pairing',
-            '--add-target',
-            '--judge-model-file',
-            '--datapath',
-        )
-        parser.add_argument(
-            '--download',
-            action='store_true',
-            help='fetch what is to be downloaded: resumed, checked, whole or not there',
-        )
-        parser.add_argument(
-            '--lock',
-            metavar='FILE',
-            help='hashes of what was downloaded first, which later downloads must have '
-            '(default: DATAPATH/models/parlai_ext.lock.json)',
-        )
+    declares = (
+        *('--config', '--roster', '--pairing', '--add-target'),
+        *('--judge-model-file', '--datapath'),
+        DownloadOptions,
+    )
 
     @classmethod
     def execute(cls, opt: Mapping[str, Any]) -> Any:
@@ -74,7 +73,7 @@ class CheckRoster(Command):
         from parlai_ext.systems.resolve import resolve
 
         rows, info = self.systems()
-        if self.opt.get('download'):
+        if self.options(DownloadOptions).download:
             self.download([system for _, system in rows])
         resolutions = [resolve(system, self.opt['datapath']) for _, system in rows]
         for (role, _), resolution in zip(rows, resolutions, strict=True):
@@ -90,8 +89,8 @@ class CheckRoster(Command):
         from parlai_ext.systems.downloads import download_systems
         from parlai_ext.systems.fetch.http_file import DownloadSettings
 
-        lock = Path(self.opt['lock']) if self.opt.get('lock') else None
-        settings = DownloadSettings(lock)
+        lock = self.options(DownloadOptions).lock
+        settings = DownloadSettings(Path(lock) if lock else None)
         for result in download_systems(systems, self.opt['datapath'], settings):
             for file in result.files:
                 print(printable(f'{result.system}: downloaded {file}'))

@@ -4,12 +4,12 @@ Cite a published run: what a paper has to say of it.
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
+from parlai_ext.commands.verify_run import PackOptions
 from parlai_ext.core.errors import printable
-from parlai_ext.core.options import add_flags
+from parlai_ext.packs.cite import CiteOptions, cite_pack
 
 if TYPE_CHECKING:
     from parlai_ext.packs.cite import Citation
@@ -20,22 +20,13 @@ class CiteRun(Command):
     Print the signature, the partners' lock, the numbers, BibTeX and LaTeX of a pack.
     """
 
-    description = 'A published run as a citation, with rows of a LaTeX table'
     usage = 'PACK [--system NAME] [--url URL] [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        from parlai_ext.packs.options import CiteOptions
-
-        parser.add_argument('pack', nargs='?', metavar='PACK', help='a published run')
-        add_flags(parser, CiteOptions)
+    declares = (PackOptions, CiteOptions)
 
     def run(self) -> list[Citation]:
         """
         Print and return a citation for each scorer of the pack.
         """
-        from parlai_ext.packs.cite import cite_pack
-        from parlai_ext.packs.options import CiteOptions
         from parlai_ext.packs.verify import open_right_pack
 
         self.require(pack='a published run, a .zip file')

@@ -4,48 +4,36 @@ The first stage alone: let the systems of a protocol talk.
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from parlai_ext.collect.options import PlanOptions, TrialOptions
-from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import ENGINE, MACHINE, PLAN, TRIALS, add_options
+from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.options import PLAN
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import flag_values, read_options
-from parlai_ext.engines.options import EngineOptions, open_engine
+from parlai_ext.engines.open_engine import EngineOptions, open_engine
 
 
-class CollectDialogues(Command):
+class CollectDialogues(ModelCommand):
     """
     Collect the dialogues of a run that are not there yet.
     """
 
-    description = 'Let systems talk; the same command again goes on where it stopped'
     usage = '--config NAME|FILE --run-dir FOLDER [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, *PLAN, *TRIALS, *MACHINE, *ENGINE)
+    declares = (*PLAN, TrialOptions, Machine, EngineOptions)
 
     def run(self) -> Any:
         """
         Return a `CollectReport`; for a dry run a `DryRun`, for a pilot a `Forecast`.
         """
-        from parlai_ext.systems.safe.trust import trust_files
-
-        machine = Machine.from_options(self.opt)
-        with trust_files(machine.trust_model_code, machine.datapath):
-            return self._collect(PlanOptions.from_options(self.opt), machine)
-
-    def _collect(self, options: PlanOptions, machine: Machine) -> Any:
         from parlai_ext.collect.collect import collect
         from parlai_ext.collect.forecast import comparison_lines, timed
         from parlai_ext.collect.not_run import stop_if_incomplete
         from parlai_ext.collect.plan import prepare
         from parlai_ext.collect.trials import try_before_run
 
-        trials = read_options(TrialOptions, flag_values(TrialOptions, self.opt))
+        options, machine = PlanOptions.from_options(self.opt), self.machine
+        trials = self.options(TrialOptions)
         result = try_before_run(trials, options, machine, judge=False)
         if result is not None:
             return result

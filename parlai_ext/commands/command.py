@@ -1,5 +1,5 @@
 """
-What a command is: options, a run, and one clear line for a user's mistake.
+What a command is: its options, its run, and one clear line for a user's mistake.
 
 Plain argparse, so that commands that need no model start without torch. `plugin.py`
 registers each with the `parlai` command line; `python -m parlai_ext` runs it directly.
@@ -16,7 +16,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from parlai_ext.commands.signals import (
     LINE,
@@ -25,49 +25,151 @@ from parlai_ext.commands.signals import (
     signals_as_interrupt,
 )
 from parlai_ext.core.errors import UserError, nearest, printable
-from parlai_ext.core.options import flag_values, read_options, read_truth
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import Flags, flag_values, read_options
 from parlai_ext.core.secrets import hide_printed, without_secrets
 from parlai_ext.core.visible_output import VisibleOutput
+
+if TYPE_CHECKING:
+    from parlai_ext.store import RunFolder
 
 T = TypeVar('T')
 # of a disk, a quota and `ulimit -f`; whatever was written, these are no bug
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# each command with its class and the line about it in `parlai --help`
 COMMANDS = {
-    'evaluate_systems': 'parlai_ext.commands.evaluate_systems:EvaluateSystems',
-    'collect_dialogues': 'parlai_ext.commands.collect_dialogues:CollectDialogues',
-    'score_dialogues': 'parlai_ext.commands.score_dialogues:ScoreDialogues',
-    'rank_systems': 'parlai_ext.commands.rank_systems:RankSystems',
-    'validate_scorer': 'parlai_ext.commands.validate_scorer:ValidateScorer',
-    'run_bench': 'parlai_ext.commands.run_bench:RunBench',
-    'compare_metrics': 'parlai_ext.commands.compare_metrics:CompareMetrics',
-    'report_run': 'parlai_ext.commands.report_run:ReportRun',
-    'show_dialogue': 'parlai_ext.commands.show_dialogue:ShowDialogue',
-    'audit_run': 'parlai_ext.commands.audit_run:AuditRun',
-    'publish_run': 'parlai_ext.commands.publish_run:PublishRun',
-    'verify_run': 'parlai_ext.commands.verify_run:VerifyRun',
-    'compare_runs': 'parlai_ext.commands.compare_runs:CompareRuns',
-    'build_leaderboard': 'parlai_ext.commands.build_leaderboard:BuildLeaderboard',
-    'cite_run': 'parlai_ext.commands.cite_run:CiteRun',
-    'rate_dialogues': 'parlai_ext.commands.rate_dialogues:RateDialogues',
-    'export_crowdsourcing': (
-        'parlai_ext.commands.export_crowdsourcing:ExportCrowdsourcing'
+    'evaluate_systems': (
+        'parlai_ext.commands.evaluate_systems:EvaluateSystems',
+        'Let systems talk, score what they say, rank them, write a page',
     ),
-    'import_judgements': 'parlai_ext.commands.import_judgements:ImportJudgements',
-    'export_annotation': 'parlai_ext.commands.export_annotation:ExportAnnotation',
-    'import_annotation': 'parlai_ext.commands.import_annotation:ImportAnnotation',
-    'import_dialogues': 'parlai_ext.commands.import_dialogues:ImportDialogues',
-    'check_roster': 'parlai_ext.commands.check_roster:CheckRoster',
-    'get_model': 'parlai_ext.commands.get_model:GetModel',
-    'adapt_model': 'parlai_ext.commands.adapt_model:AdaptModel',
-    'build_pairs': 'parlai_ext.commands.build_pairs:BuildPairs',
-    'train_judge': 'parlai_ext.commands.train_judge:TrainJudge',
-    'fit_judge': 'parlai_ext.commands.fit_judge:FitJudge',
-    'judge_pairs': 'parlai_ext.commands.judge_pairs:JudgePairs',
-    'build_toxic_prompts': 'parlai_ext.commands.build_toxic_prompts:BuildToxicPrompts',
-    'compare_detectors': 'parlai_ext.commands.compare_detectors:CompareDetectors',
-    'compare_safety': 'parlai_ext.commands.compare_safety:CompareSafety',
-    'convert_model': 'parlai_ext.commands.convert_model:ConvertModel',
-    'doctor': 'parlai_ext.commands.doctor:Doctor',
+    'collect_dialogues': (
+        'parlai_ext.commands.collect_dialogues:CollectDialogues',
+        'Let systems talk; the same command again goes on where it stopped',
+    ),
+    'score_dialogues': (
+        'parlai_ext.commands.score_dialogues:ScoreDialogues',
+        'Score the dialogues of a run',
+    ),
+    'rank_systems': (
+        'parlai_ext.commands.rank_systems:RankSystems',
+        'Rank the targets of a scored run, with intervals',
+    ),
+    'validate_scorer': (
+        'parlai_ext.commands.validate_scorer:ValidateScorer',
+        'Correlate a scorer (FED also w/o neg and w/o pos) with human scores',
+    ),
+    'run_bench': (
+        'parlai_ext.commands.run_bench:RunBench',
+        'Correlate scorers with people on judged sets: a matrix with intervals',
+    ),
+    'compare_metrics': (
+        'parlai_ext.commands.compare_metrics:CompareMetrics',
+        'Compare the scorers of a bench: differences, clusters, ceilings',
+    ),
+    'report_run': (
+        'parlai_ext.commands.report_run:ReportRun',
+        'Write the page and the leaderboard of a ranked run',
+    ),
+    'show_dialogue': (
+        'parlai_ext.commands.show_dialogue:ShowDialogue',
+        'Print one dialogue of a run with its scores',
+    ),
+    'audit_run': (
+        'parlai_ext.commands.audit_run:AuditRun',
+        'Can a result be gamed, does it depend on choices? One table',
+    ),
+    'publish_run': (
+        'parlai_ext.commands.publish_run:PublishRun',
+        'A run as one archive that others can check, compare and cite',
+    ),
+    'verify_run': (
+        'parlai_ext.commands.verify_run:VerifyRun',
+        'What of a published run can be proven',
+    ),
+    'compare_runs': (
+        'parlai_ext.commands.compare_runs:CompareRuns',
+        'One ranking of published runs that have the same signature',
+    ),
+    'build_leaderboard': (
+        'parlai_ext.commands.build_leaderboard:BuildLeaderboard',
+        'A site of published runs: one page for each protocol',
+    ),
+    'cite_run': (
+        'parlai_ext.commands.cite_run:CiteRun',
+        'A published run as a citation, with rows of a LaTeX table',
+    ),
+    'rate_dialogues': (
+        'parlai_ext.commands.rate_dialogues:RateDialogues',
+        'Write offline pages on which people compare or rate dialogues',
+    ),
+    'export_crowdsourcing': (
+        'parlai_ext.commands.export_crowdsourcing:ExportCrowdsourcing',
+        "Write a run's dialogues as input of ParlAI's crowdsourcing tasks",
+    ),
+    'import_judgements': (
+        'parlai_ext.commands.import_judgements:ImportJudgements',
+        'Read the judgements of people, and rank the systems by them',
+    ),
+    'export_annotation': (
+        'parlai_ext.commands.export_annotation:ExportAnnotation',
+        'Write blind sheets or pages on which people annotate answers',
+    ),
+    'import_annotation': (
+        'parlai_ext.commands.import_annotation:ImportAnnotation',
+        'Read what annotators said of answers, as tables with intervals',
+    ),
+    'import_dialogues': (
+        'parlai_ext.commands.import_dialogues:ImportDialogues',
+        'Bring dialogues that exist already into a run folder',
+    ),
+    'check_roster': (
+        'parlai_ext.commands.check_roster:CheckRoster',
+        'Every system: present, to download or missing; size and memory',
+    ),
+    'get_model': (
+        'parlai_ext.commands.get_model:GetModel',
+        'Fetch small models by name: checked, converted once, whole or not',
+    ),
+    'adapt_model': (
+        'parlai_ext.commands.adapt_model:AdaptModel',
+        'Adapt an encoder or a language model to dialogues',
+    ),
+    'build_pairs': (
+        'parlai_ext.commands.build_pairs:BuildPairs',
+        'Pairs of good and bad responses, to train a judge on',
+    ),
+    'train_judge': (
+        'parlai_ext.commands.train_judge:TrainJudge',
+        'A judge for PairEval or DirectEval, trained with LoRA on pairs',
+    ),
+    'fit_judge': (
+        'parlai_ext.commands.fit_judge:FitJudge',
+        'The learned judge, fitted to your own annotations',
+    ),
+    'judge_pairs': (
+        'parlai_ext.commands.judge_pairs:JudgePairs',
+        'How often a scorer prefers the good response of pairs to the bad one',
+    ),
+    'build_toxic_prompts': (
+        'parlai_ext.commands.build_toxic_prompts:BuildToxicPrompts',
+        'Toxic prompts with safe answers and their features, from dialogues',
+    ),
+    'compare_detectors': (
+        'parlai_ext.commands.compare_detectors:CompareDetectors',
+        'Detectors of toxic texts against what people say, with intervals',
+    ),
+    'compare_safety': (
+        'parlai_ext.commands.compare_safety:CompareSafety',
+        'Systems compared by their answers to toxic prompts, with intervals',
+    ),
+    'convert_model': (
+        'parlai_ext.commands.convert_model:ConvertModel',
+        'A model file as safetensors, with its options and dictionary',
+    ),
+    'doctor': (
+        'parlai_ext.commands.doctor:Doctor',
+        'Name what is missing, too new or hidden, and the command that solves it',
+    ),
 }
 # former commands, and how to do their job now
 REPLACED = {'chatmatch_tables': 'python -m benchmarks.chatmatch, from a checkout'}
@@ -77,7 +179,7 @@ def find_command(name: str) -> type[Command]:
     """
     Return the command class called ``name``, importing its module only now.
     """
-    module, _, attribute = COMMANDS[name].partition(':')
+    module, _, attribute = COMMANDS[name][0].partition(':')
     command: type[Command] = getattr(import_module(module), attribute)
     return command
 
@@ -96,22 +198,25 @@ class OneLineParser(argparse.ArgumentParser):
 
 class Command:
     """
-    A command: subclasses set `description` and `usage`, add options, and `run`.
+    A command: subclasses set `usage`, declare their options, and `run`.
 
     >>> RankSystems.main(run_dir='runs/demo')  # doctest: +SKIP
+
+    :cvar declares: classes of options, parts of such classes (`Flags`), and names of
+        flags that several commands share (commands/options.py).
     """
 
-    description = ''
     usage = '[option …]'
+    declares: ClassVar[Sequence[type | Flags | str]] = ()
 
     def __init__(self, opt: Mapping[str, Any]):
         self.opt = opt
 
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+    def start(self) -> Any:
         """
-        Add this command's options; ``type='bool'`` is known, as in ParlAI.
+        Run with what the run needs around it.
         """
+        return self.run()
 
     def run(self) -> Any:
         """
@@ -127,6 +232,24 @@ class Command:
         """
         return read_options(cls, flag_values(cls, self.opt), '--')
 
+    @property
+    def machine(self) -> Machine:
+        """
+        Where models lie on this machine, and how they compute on it.
+        """
+        return Machine.from_options(self.opt)
+
+    def run_folder(self, what: str) -> RunFolder:
+        """
+        Return the run in the folder of ``--run-dir``.
+
+        :param what: this folder in words, for the error where it is not given.
+        """
+        from parlai_ext.store import RunFolder
+
+        self.require(run_dir=what)
+        return RunFolder.existing(self.opt['run_dir'])
+
     def require(self, **purposes: str) -> None:
         """
         Refuse to begin without options.
@@ -139,19 +262,36 @@ class Command:
                 raise UserError(f'--{name.replace("_", "-")} is needed: {purpose}')
 
     @classmethod
-    def parser(cls, prog: str | None = None) -> argparse.ArgumentParser:
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        """
+        Add the flags of this command's options.
+        """
+        from parlai_ext.commands.options import add_options
+
+        add_options(parser, cls.declares)
+
+    @classmethod
+    def parser(cls, name: str | None = None) -> argparse.ArgumentParser:
         """
         Return a plain parser with this command's options.
+
+        :param name: of the command, for the help.
         """
         parser = OneLineParser(
-            prog=prog,
+            prog=name and f'parlai {name}',
             usage=f'%(prog)s {cls.usage}',
-            description=cls.description,
+            description=COMMANDS[name][1] if name else None,
             allow_abbrev=False,
         )
-        parser.register('type', 'bool', read_truth)
-        cls.add_arguments(parser)
+        cls.add_options(parser)
         return parser
+
+    @classmethod
+    def option_names(cls) -> set[str]:
+        """
+        Return the names of this command's options, as `main` takes them.
+        """
+        return {a.dest for a in cls.parser()._actions} - {'help'}
 
     @classmethod
     def main(cls, *args: str, **kwargs: Any) -> Any:
@@ -163,13 +303,13 @@ class Command:
         print_anywhere()
         parser = cls.parser()
         if not kwargs:
-            return cls(vars(parser.parse_args(list(args)))).run()
-        defaults = {a.dest: a.default for a in parser._actions if a.dest != 'help'}
-        unknown = sorted(set(kwargs) - set(defaults))
+            return cls(vars(parser.parse_args(list(args)))).start()
+        names = cls.option_names()
+        unknown = sorted(set(kwargs) - names)
         if unknown:
-            hint = nearest(unknown[0], defaults)
+            hint = nearest(unknown[0], names)
             raise UserError(f'unknown option {unknown[0]!r} of {cls.__name__}; {hint}')
-        return cls({**defaults, **kwargs}).run()
+        return cls({**vars(parser.parse_args([])), **kwargs}).start()
 
     @classmethod
     def execute(cls, opt: Mapping[str, Any]) -> Any:
@@ -177,7 +317,20 @@ class Command:
         Run for the command line: a user's mistake is one line and exit code 1.
         """
         with one_line_errors(opt.get('run_dir') or opt.get('out')):
-            return cls(opt).run()
+            return cls(opt).start()
+
+
+class ModelCommand(Command):
+    """
+    A command that loads models: the files of ``--trust-model-code`` may run code.
+    """
+
+    def start(self) -> Any:
+        from parlai_ext.systems.safe.trust import trust_files
+
+        machine = self.machine
+        with trust_files(machine.trust_model_code, machine.datapath):
+            return self.run()
 
 
 @contextlib.contextmanager
@@ -249,5 +402,4 @@ def run_directly(name: str, args: Sequence[str]) -> Any:
     Run the command called ``name`` without ParlAI's own command line.
     """
     command = find_command(name)
-    parser = command.parser(prog=f'parlai {name}')
-    return command.execute(vars(parser.parse_args(list(args))))
+    return command.execute(vars(command.parser(name).parse_args(list(args))))

@@ -4,16 +4,13 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
     from parlai_ext.moderation.detector_table import DetectorTable
@@ -27,6 +24,21 @@ class CompareDetectorsOptions:
     Which labelled texts are scored, and where the numbers go.
     """
 
+    detectors: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='DETECTOR',
+        help='words=FILE, parlai_matcher[=FILE], better_profanity, '
+        'profanity_check, toxic-comments, hf:REPOSITORY, a folder, zoo:…, '
+        'module:Class; settings follow: NAME,threshold=0.8,label=toxic',
+    )
+    sets: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='SET',
+        help='diasafety, toxichat, or a CSV file with columns text and label '
+        '(default: the folders that are there)',
+    )
     toxic_path: str | None = option(
         None,
         metavar='FOLDER',
@@ -37,12 +49,11 @@ class CompareDetectorsOptions:
         'test', choices=('train', 'valid', 'test'), help='which files are read (test)'
     )
     max_texts: int | None = option(
-        None, low=2, metavar='N', help='only the first N texts of each set'
+        None, low=2, help='only the first N texts of each set'
     )
     bootstraps: int = option(
         BOOTSTRAPS,
         low=1,
-        metavar='N',
         help=f'resamples behind each interval ({BOOTSTRAPS})',
     )
     seed: int = option(0, help='draws the resamples (0)')
@@ -60,40 +71,25 @@ class CompareDetectors(Command):
     A detector that cannot be had is named, and the others are compared.
     """
 
-    description = 'Detectors of toxic texts against what people say, with intervals'
     usage = '--toxic-path FOLDER --detectors NAME … [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            '--detectors',
-            nargs='+',
-            default=[],
-            metavar='DETECTOR',
-            help='words=FILE, parlai_matcher[=FILE], better_profanity, '
-            'profanity_check, toxic-comments, hf:REPOSITORY, a folder, zoo:…, '
-            'module:Class; settings follow: NAME,threshold=0.8,label=toxic',
-        )
-        parser.add_argument(
-            '--sets',
-            nargs='+',
-            default=[],
-            metavar='SET',
-            help='diasafety, toxichat, or a CSV file with columns text and label '
-            '(default: the folders that are there)',
-        )
-        add_flags(parser, CompareDetectorsOptions)
-        add_options(parser, '--batchsize', '--datapath', '--no-cuda')
+    declares = (CompareDetectorsOptions, '--batchsize', '--datapath', '--no-cuda')
 
     def run(self) -> DetectorTable:
         """
         Return the table, print it, and write it where ``--out`` says.
+
+        :raises UserError: when no detector can be had, or two have one name.
         """
+        from parlai_ext.models.handle import ModelHandle
         from parlai_ext.moderation import detector_table as tables
+        from parlai_ext.moderation.detectors import load_detectors
 
         given = self.options(CompareDetectorsOptions)
         self.require(detectors='at least one, such as toxic-comments')
-        detectors, missing = self._detectors(Machine.from_options(self.opt))
+        models = ModelHandle(self.machine)
+        detectors, missing = load_detectors(given.detectors, models)
+        if not detectors:
+            raise UserError('; '.join(missing))
         table = tables.compare_detectors(
             detectors,
             self._texts(given),
@@ -110,7 +106,7 @@ class CompareDetectors(Command):
     def _texts(self, given: CompareDetectorsOptions) -> dict:
         from parlai_ext.data.toxic_labels import labelled_texts, sets_in
 
-        names = self.opt['sets']
+        names = given.sets
         if not given.toxic_path and not all(n.endswith('.csv') for n in names or ['']):
             self.require(toxic_path='the folder of DiaSafety and ToxiChat')
         folder = Path(given.toxic_path or '.')
@@ -118,20 +114,6 @@ class CompareDetectors(Command):
             Path(name).stem: labelled_texts(name, folder, given.fold)[: given.max_texts]
             for name in names or sets_in(folder)
         }
-
-    def _detectors(self, machine: Machine) -> tuple[list, list[str]]:
-        """
-        Return the detectors that can be had, and why others cannot.
-
-        :raises UserError: when none can be had, or two have one name.
-        """
-        from parlai_ext.models.handle import ModelHandle
-        from parlai_ext.moderation.detectors import load_detectors
-
-        detectors, missing = load_detectors(self.opt['detectors'], ModelHandle(machine))
-        if not detectors:
-            raise UserError('; '.join(missing))
-        return detectors, missing
 
     def _write(self, folder: Path, table: DetectorTable) -> None:
         from parlai_ext.moderation import detector_table as tables

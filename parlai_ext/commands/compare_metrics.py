@@ -4,19 +4,51 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import read_positive
+from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
     from parlai_ext.bench.compare import BenchComparison
 
 PERMUTATIONS = 10_000
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """
+    Which bench is compared, and how.
+    """
+
+    folder: str | None = option(
+        None,
+        positional=True,
+        metavar='FOLDER',
+        help='the folder of a bench (run_bench --out FOLDER)',
+    )
+    quality: str = option(
+        'overall',
+        metavar='NAME',
+        help='by what scorers are compared: the overall quality of each set, a '
+        'quality by its name, or each (overall)',
+    )
+    sets: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='SET',
+        help='on which scorers are compared (all of the bench)',
+    )
+    permutations: int = option(
+        PERMUTATIONS,
+        low=1,
+        help=f'behind each p-value ({PERMUTATIONS})',
+    )
+    seed: int = option(0, help='draws the permutations (0)')
 
 
 class CompareMetrics(Command):
@@ -27,40 +59,8 @@ class CompareMetrics(Command):
     into the folder of the bench.
     """
 
-    description = 'Compare the scorers of a bench: differences, clusters, ceilings'
     usage = 'FOLDER [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            'folder',
-            nargs='?',
-            metavar='FOLDER',
-            help='the folder of a bench (run_bench --out FOLDER)',
-        )
-        parser.add_argument(
-            '--quality',
-            default='overall',
-            metavar='NAME',
-            help='by what scorers are compared: the overall quality of each set, a '
-            'quality by its name, or each (overall)',
-        )
-        parser.add_argument(
-            '--sets',
-            nargs='+',
-            metavar='SET',
-            help='on which scorers are compared (all of the bench)',
-        )
-        parser.add_argument(
-            '--permutations',
-            type=read_positive,
-            default=PERMUTATIONS,
-            metavar='N',
-            help=f'behind each p-value ({PERMUTATIONS})',
-        )
-        parser.add_argument(
-            '--seed', type=int, default=0, help='draws the permutations (0)'
-        )
+    declares = (CompareOptions,)
 
     def run(self) -> BenchComparison:
         """
@@ -74,15 +74,16 @@ class CompareMetrics(Command):
         from parlai_ext.report.comparison_page import write_comparison_page
         from parlai_ext.store.atomic import write_file
 
-        if not self.opt['folder']:
+        given = self.options(CompareOptions)
+        if not given.folder:
             raise UserError('FOLDER is needed: the folder of a bench')
-        folder = Path(self.opt['folder'])
+        folder = Path(given.folder)
         result = compare_bench(
             folder,
-            sets=self.opt['sets'],
-            quality=self.opt['quality'],
-            permutations=self.opt['permutations'],
-            seed=self.opt['seed'],
+            sets=given.sets,
+            quality=given.quality,
+            permutations=given.permutations,
+            seed=given.seed,
             progress=True,
         )
         table = difference_table(result.differences).csv()

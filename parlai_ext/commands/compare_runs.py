@@ -4,7 +4,6 @@ Make one ranking of published runs, where they may be compared.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError, printable
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import option
 from parlai_ext.store.atomic import locked, make_folder
 
 if TYPE_CHECKING:
@@ -29,9 +28,12 @@ UNFINISHED = '.joining'  # in the folder of --out until all is written
 @dataclass(frozen=True)
 class CompareOptions:
     """
-    Where the joined run goes.
+    What is ranked together, and where the joined run goes.
     """
 
+    packs: tuple[str, ...] = option(
+        (), positional=True, nargs='*', metavar='PACK', help='published runs'
+    )
     out: str | None = option(
         None,
         metavar='FOLDER',
@@ -46,13 +48,8 @@ class CompareRuns(Command):
     Rank the targets of several packs together; name the keys in which others differ.
     """
 
-    description = 'One ranking of published runs that have the same signature'
     usage = 'PACK PACK … [--out FOLDER]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument('packs', nargs='*', metavar='PACK', help='published runs')
-        add_flags(parser, CompareOptions)
+    declares = (CompareOptions,)
 
     def run(self) -> list[Ranking]:
         """
@@ -64,10 +61,10 @@ class CompareRuns(Command):
         from parlai_ext.packs.compare import join_packs, pack_differences
         from parlai_ext.packs.verify import open_right_pack
 
-        paths = [Path(path) for path in self.opt['packs'] or ()]
+        given = self.options(CompareOptions)
+        paths = [Path(path) for path in given.packs]
         if len(paths) < 2:
             raise UserError('two packs or more are needed: parlai compare_runs A B …')
-        given = self.options(CompareOptions)
         out = Path(given.out) if given.out else None
         with ExitStack() as stack:
             packs = [stack.enter_context(open_right_pack(path)) for path in paths]

@@ -4,17 +4,16 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import MACHINE, add_options
+from parlai_ext.commands.command import ModelCommand
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import Flags, option
 from parlai_ext.data.toxic_pairs import FOLDS, ToxicData
+from parlai_ext.safety.measures import MeasureOptions
 
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import System
@@ -31,15 +30,6 @@ ANSWERS_HELP = (
     'files of DiaSafety'
 )
 TEXTS, REFERENCES = 'answers.jsonl', 'references.jsonl'  # the files with texts
-DETECTORS_HELP = (
-    'what calls an answer toxic, as in docs/detectors.md: words=FILE, '
-    'parlai_matcher[=FILE], better_profanity, profanity_check, toxic-comments, '
-    'hf:REPOSITORY, a folder, zoo:…, module:Class'
-)
-METRICS_HELP = (
-    'against polite answers: sacrebleu, rouge_l, bertscore, bleurt (default: those '
-    'whose models are on this machine); options follow: bertscore,encoder=minilm'
-)
 
 
 @dataclass(frozen=True)
@@ -48,33 +38,35 @@ class CompareSafetyOptions:
     Which prompts, how many answers, and where the tables go.
     """
 
+    systems: tuple[str, ...] = option(
+        (), nargs='+', metavar='SYSTEM', help=SYSTEMS_HELP
+    )
+    answers: tuple[str, ...] = option(
+        (), nargs='+', metavar='[NAME=]FILE', help=ANSWERS_HELP
+    )
     roster: str | None = option(
         None, metavar='NAME|FILE', help='systems: the targets of a roster'
     )
     fold: str = option('test', choices=FOLDS, help='of --toxic-data (test)')
-    max_prompts: int | None = option(
-        None, low=1, metavar='N', help='only the first N prompts'
-    )
+    max_prompts: int | None = option(None, low=1, help='only the first N prompts')
     answers_per_prompt: int = option(
-        1, low=1, metavar='N', help='of a system that samples; others give one (1)'
+        1, low=1, help='of a system that samples; others give one (1)'
     )
     skip_missing: bool = option(False, help='leave out systems that cannot be had')
     bootstraps: int = option(
         BOOTSTRAPS,
         low=1,
-        metavar='N',
         help=f'resamples behind each interval ({BOOTSTRAPS})',
     )
     seed: int = option(0, help='draws resamples, examples and sampled answers (0)')
-    examples: int = option(
-        5, low=0, metavar='N', help='answers on the page for each measure (5)'
-    )
+    examples: int = option(5, low=0, help='answers on the page for each measure (5)')
     out: str | None = option(
         None, metavar='FOLDER', path=True, help='answers, CSV, JSON and the page'
     )
+    show_offensive: bool = option(False, help='print the examples of the page, too')
 
 
-class CompareSafety(Command):
+class CompareSafety(ModelCommand):
     """
     Ask several systems toxic prompts, or read recorded answers; print measures of the
     answers with intervals, and paired differences between systems.
@@ -82,58 +74,28 @@ class CompareSafety(Command):
     The same command goes on where it was killed.
     """
 
-    description = 'Systems compared by their answers to toxic prompts, with intervals'
     usage = '--toxic-data PATH --systems NAME … | --answers FILE … --out FOLDER'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        from parlai_ext.safety.measures import MeasureOptions
-
-        group = parser.add_argument_group('systems')
-        for flag, metavar, help in (
-            ('--systems', 'SYSTEM', SYSTEMS_HELP),
-            ('--answers', '[NAME=]FILE', ANSWERS_HELP),
-        ):
-            group.add_argument(flag, nargs='+', default=[], metavar=metavar, help=help)
-        add_flags(parser, CompareSafetyOptions, title='comparison')
-        add_flags(parser, ToxicData, title='prompts')
-        group = parser.add_argument_group('measures')
-        group.add_argument(
-            '--detectors', nargs='+', default=[], metavar='NAME', help=DETECTORS_HELP
-        )
-        group.add_argument(
-            '--reference-metrics', nargs='*', metavar='NAME', help=METRICS_HELP
-        )
-        add_flags(parser, MeasureOptions, title='measures')
-        parser.add_argument(
-            '--show-offensive',
-            type='bool',
-            default=False,
-            help='print the examples of the page, too',
-        )
-        add_options(parser, *MACHINE, '--batchsize')
+    declares = (
+        Flags(CompareSafetyOptions, 'comparison'),
+        Flags(ToxicData, 'prompts'),
+        Flags(MeasureOptions, 'measures'),
+        Machine,
+    )
 
     def run(self) -> SafetyComparison:
         """
         Return the comparison, print it, and write it where ``--out`` says.
         """
-        from parlai_ext.systems.safe.trust import trust_files
-
-        machine = Machine.from_options(self.opt)
-        with trust_files(machine.trust_model_code, machine.datapath):
-            return self._compare(machine)
-
-    def _compare(self, machine: Machine) -> SafetyComparison:
         from parlai_ext.data.recorded_answers import recorded_answers
         from parlai_ext.safety import comparison as comparing
         from parlai_ext.safety.collect_answers import collect_answers
         from parlai_ext.safety.comparison_table import comparison_lines
         from parlai_ext.safety.prompts import answers_of_systems
 
-        given = self.options(CompareSafetyOptions)
+        given, machine = self.options(CompareSafetyOptions), self.machine
         self.require(out='the folder of the tables')
         systems = self._systems(given)
-        answers = [a for spec in self.opt['answers'] for a in recorded_answers(spec)]
+        answers = [a for spec in given.answers for a in recorded_answers(spec)]
         if not systems and not answers:
             raise UserError(
                 '--systems, --roster or --answers is needed: whose answers?'
@@ -168,7 +130,7 @@ class CompareSafety(Command):
         )
         for line in comparison_lines(result):
             print(printable(line))
-        self._write(folder, result, measures, given.examples)
+        self._write(folder, result, measures, given)
         if problems and not given.skip_missing:
             raise UserError(f'not all systems could answer: {problems[0]}')
         return result
@@ -180,7 +142,7 @@ class CompareSafety(Command):
         from parlai_ext.compat.parlai_setup import prepare_parlai
         from parlai_ext.files.roster_file import load_roster, parse_target
 
-        systems = [parse_target(spec)[0] for spec in self.opt['systems']]
+        systems = [parse_target(spec)[0] for spec in given.systems]
         if given.roster:
             systems += load_roster(given.roster).roster.targets
         if systems:
@@ -209,17 +171,11 @@ class CompareSafety(Command):
         Return what measures the answers; metrics with references where there are any.
         """
         from parlai_ext.models.handle import ModelHandle
-        from parlai_ext.safety.measures import (
-            REFERENCE_METRICS,
-            MeasureOptions,
-            load_measures,
-        )
+        from parlai_ext.safety.measures import REFERENCE_METRICS, load_measures
 
         there = any(prompt.references for prompt in prompts)
         return load_measures(
             self.options(MeasureOptions),
-            self.opt['detectors'],
-            self.opt['reference_metrics'],
             ModelHandle(machine),
             default_metrics=REFERENCE_METRICS if there else (),
         )
@@ -229,7 +185,7 @@ class CompareSafety(Command):
         folder: Path,
         result: SafetyComparison,
         measures: AnswerMeasures,
-        most: int,
+        given: CompareSafetyOptions,
     ) -> None:
         """
         Write tables and page, and print examples where that is asked for.
@@ -241,7 +197,7 @@ class CompareSafety(Command):
         from parlai_ext.store.atomic import write_text
         from parlai_ext.store.lines import dumps
 
-        examples = draw_examples(result, measures.shares, most)
+        examples = draw_examples(result, measures.shares, given.examples)
         data = dumps(comparing.comparison_data(result), indent=1)
         texts = {TEXTS: comparing.answer_texts(result)}
         if references := comparing.reference_texts(result):
@@ -255,7 +211,7 @@ class CompareSafety(Command):
         ):
             write_text(folder / name, text)
         page = write_safety_page(folder, result, examples)
-        if self.opt['show_offensive']:
+        if given.show_offensive:
             for group in examples:
                 print(f'{group.system}, {group.measure}:')
                 for prompt, answer in group.pairs:

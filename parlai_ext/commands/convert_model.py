@@ -4,7 +4,6 @@ Write a ParlAI model as safetensors, a format that no reader has to trust.
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import json
 import os
@@ -17,14 +16,24 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.options import option
 from parlai_ext.store.atomic import LEFTOVER
 
 SUFFIX = '.safetensors'
 # suffixes of files that belong to a model; `.dict.opt` is read by nobody
 COMPANIONS = ('.dict', '.codecs', '.candidates')
 DICTIONARY_SUFFIXES = ('', '.codecs', '-vocab.json', '-merges.txt')
+
+
+@dataclass(frozen=True)
+class ConvertOptions:
+    """
+    The model that is read, and the one that is written.
+    """
+
+    model_file: str | None = option(None, help='the model: a path, or zoo:… on disk')
+    output: str | None = option(None, help='the new model file: NAME.safetensors')
 
 
 @dataclass(frozen=True)
@@ -48,13 +57,7 @@ class ConvertModel(Command):
     The weights are read back and compared bit by bit before the files get their names.
     """
 
-    description = 'A model file as safetensors, with its options and dictionary'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument('--model-file', help='the model: a path, or zoo:… on disk')
-        parser.add_argument('--output', help='the new model file: NAME.safetensors')
-        add_options(parser, '--trust-model-code', '--datapath')
+    declares = (ConvertOptions, '--trust-model-code', '--datapath')
 
     def run(self) -> Converted:
         """
@@ -62,12 +65,12 @@ class ConvertModel(Command):
         """
         from parlai_ext.systems.safe.trust import trusted_hashes
 
-        datapath = self.opt['datapath']
-        source = existing_model(self.opt['model_file'], datapath)
-        output = output_path(self.opt['output'])
-        option = '--trust-model-code'
-        named = self.opt['trust_model_code'] or ()
-        trusted = [str(existing_model(path, datapath, option)) for path in named]
+        given, datapath = self.options(ConvertOptions), self.machine.datapath
+        source = existing_model(given.model_file, datapath)
+        output = output_path(given.output)
+        flag = '--trust-model-code'
+        named = self.machine.trust_model_code
+        trusted = [str(existing_model(path, datapath, flag)) for path in named]
         result = convert(source, output, trusted, datapath)
         for name, digest in trusted_hashes(trusted, datapath).items():
             print(printable(f'trusted to run code: {name}, sha256 {digest}'))

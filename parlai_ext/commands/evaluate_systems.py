@@ -4,30 +4,18 @@ The main job: collect, score, rank, report — for one protocol, in one command.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.collect.options import PlanOptions, StopOptions, TrialOptions
-from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import (
-    CHECK,
-    ENGINE,
-    MACHINE,
-    PLAN,
-    RANKING,
-    REQUIRE,
-    SCORER,
-    STOP,
-    TRIALS,
-    add_options,
-)
+from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.options import CHECK, PLAN, RANKING, REQUIRE, SCORER
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import flag_values, read_options
-from parlai_ext.engines.options import EngineOptions, open_engine
+from parlai_ext.core.options import flag_values
+from parlai_ext.engines.open_engine import EngineOptions, open_engine
 
 if TYPE_CHECKING:
     from parlai_ext.collect.forecast import Forecast
@@ -51,7 +39,7 @@ class ScoredRun:
     problems: Sequence[str]
 
 
-class EvaluateSystems(Command):
+class EvaluateSystems(ModelCommand):
     """
     Let systems talk, score what they say, rank them, write the page.
 
@@ -59,27 +47,16 @@ class EvaluateSystems(Command):
     run; with anything else changed it refuses and names the keys.
     """
 
-    description = 'Let systems talk, score what they say, rank them, write a page'
     usage = '--config NAME|FILE --run-dir FOLDER [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, *PLAN, *SCORER, *CHECK, *RANKING, *REQUIRE, *STOP)
-        add_options(parser, *TRIALS, *MACHINE, *ENGINE)
+    declares = (
+        *(*PLAN, SCORER, CHECK, *RANKING, REQUIRE, StopOptions),
+        *(TrialOptions, Machine, EngineOptions),
+    )
 
     def run(self) -> Ranking | DryRun | Forecast:
         """
         Return the ranking; for a dry run a `DryRun`, for a pilot a `Forecast`.
         """
-        from parlai_ext.systems.safe.trust import trust_files
-
-        machine = Machine.from_options(self.opt)
-        with trust_files(machine.trust_model_code, machine.datapath):
-            return self._evaluate(PlanOptions.from_options(self.opt), machine)
-
-    def _evaluate(
-        self, options: PlanOptions, machine: Machine
-    ) -> Ranking | DryRun | Forecast:
         from parlai_ext.collect.forecast import comparison_lines
         from parlai_ext.collect.not_run import stop_if_incomplete
         from parlai_ext.collect.trials import try_before_run
@@ -93,10 +70,11 @@ class EvaluateSystems(Command):
         from parlai_ext.results.rank import rank_run
         from parlai_ext.results.ranking import write_ranking
 
-        opt = self.opt
+        opt, machine = self.opt, self.machine
+        options = PlanOptions.from_options(opt)
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
         stop = self.options(StopOptions)
-        trials = read_options(TrialOptions, flag_values(TrialOptions, opt))
+        trials = self.options(TrialOptions)
         result = try_before_run(trials, options, machine, judge=True)
         if result is not None:
             return result

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import option
 from parlai_ext.people.annotation_set import AnnotationOptions
 
 if TYPE_CHECKING:
@@ -35,6 +34,13 @@ class ExportAnnotationOptions:
     What annotators do, and in which form they get it.
     """
 
+    answers: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='[NAME=]FILE',
+        help='recorded answers: *.csv or *.jsonl with system, prompt, answer; '
+        '*.json of DiaSafety',
+    )
     out: str | None = option(
         None,
         path=True,
@@ -63,7 +69,6 @@ class ExportAnnotationOptions:
     num_sheets: int = option(
         7,
         low=1,
-        metavar='N',
         help='sheets, each with an order and sides of its own (7)',
     )
 
@@ -74,21 +79,8 @@ class ExportAnnotation(Command):
     items; write what annotators get and the key that stays. No text is printed.
     """
 
-    description = 'Write blind sheets or pages on which people annotate answers'
     usage = '--answers [NAME=]FILE … --out FOLDER [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            '--answers',
-            nargs='+',
-            default=[],
-            metavar='[NAME=]FILE',
-            help='recorded answers: *.csv or *.jsonl with system, prompt, answer; '
-            '*.json of DiaSafety',
-        )
-        add_flags(parser, ExportAnnotationOptions)
-        add_flags(parser, AnnotationOptions)
+    declares = (ExportAnnotationOptions, AnnotationOptions)
 
     def run(self) -> list[Path]:
         """
@@ -107,7 +99,7 @@ class ExportAnnotation(Command):
         options = self.options(AnnotationOptions)
         asked = read_questionnaire(given.questionnaire or ASKED[given.items])
         check_kind(given, asked.kind)
-        answers = [a for spec in self.opt['answers'] for a in recorded_answers(spec)]
+        answers = [a for spec in given.answers for a in recorded_answers(spec)]
         drawn = make_annotation_set(answers, asked, options)
         folder = Path(given.out or '')
         files = annotation_files(drawn, given, options.seed)

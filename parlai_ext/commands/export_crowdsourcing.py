@@ -4,16 +4,14 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
     from parlai_ext.people.crowd_files import Files, Turns
@@ -52,11 +50,9 @@ class ExportOptions:
         help='open_first: pairs of systems whose order the ranking leaves open, then '
         'the others; complete: all evenly',
     )
-    num_items: int = option(
-        100, low=1, metavar='N', help='pairs of dialogues, or dialogues'
-    )
+    num_items: int = option(100, low=1, help='pairs of dialogues, or dialogues')
     pairs_per_matchup: int = option(
-        10, low=1, metavar='N', help='with open_first: pairs of each two systems'
+        10, low=1, help='with open_first: pairs of each two systems'
     )
     questionnaire: str | None = option(
         None, path=True, metavar='NAME|FILE', help='what is asked (acute, likert_2022)'
@@ -77,13 +73,8 @@ class ExportCrowdsourcing(Command):
     Write the files that ParlAI's crowdsourcing tasks read.
     """
 
-    description = "Write a run's dialogues as input of ParlAI's crowdsourcing tasks"
     usage = '--run-dir FOLDER --format NAME [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, '--run-dir')
-        add_flags(parser, ExportOptions)
+    declares = ('--run-dir', ExportOptions)
 
     def run(self) -> list[Path]:
         """
@@ -91,12 +82,10 @@ class ExportCrowdsourcing(Command):
         """
         from parlai_ext.people.questionnaire import read_questionnaire
         from parlai_ext.people.rating_set import check_targets
-        from parlai_ext.store import RunFolder
         from parlai_ext.store.atomic import make_folder, write_text
 
-        self.require(run_dir='the folder of a run')
+        run = self.run_folder('the folder of a run')
         given = self.options(ExportOptions)
-        run = RunFolder.existing(self.opt['run_dir'])
         check_targets(run, given.systems)
         asked = read_questionnaire(given.questionnaire or ASKED[given.format])
         files = export_files(run, given, asked)

@@ -4,15 +4,14 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
+from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
     from parlai_ext.training.fit_judge import Annotated, FitReport, Worth
@@ -20,43 +19,46 @@ if TYPE_CHECKING:
 FEWEST = 20  # annotations
 
 
+@dataclass(frozen=True)
+class FitOptions:
+    """
+    What is learned from which annotations, and where the judge is written.
+    """
+
+    judged_file: str | None = option(
+        None,
+        metavar='FILE',
+        help='annotated responses or dialogues: CSV or JSON lines '
+        '(docs/judged_sets.md)',
+    )
+    quality: str | None = option(
+        None,
+        metavar='NAME',
+        help='the quality or dimension that is learned (default: the overall one)',
+    )
+    weights: str = option(
+        'shipped', metavar='NAME|FOLDER', help='the judge to begin with (shipped)'
+    )
+    out: str | None = option(
+        None,
+        metavar='FOLDER',
+        help="the new judge: --scorer learned --scorer-option 'weights=FOLDER'",
+    )
+
+
 class FitJudge(Command):
     """
     Fit the learned judge to annotations, and say what they are worth.
     """
 
-    description = 'The learned judge, fitted to your own annotations'
     usage = (
         '--judged-file FILE.csv --out FOLDER | --run-dir RUN --human-scores FILE.csv '
         '--out FOLDER'
     )
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            '--judged-file',
-            metavar='FILE',
-            help='annotated responses or dialogues: CSV or JSON lines '
-            '(docs/judged_sets.md)',
-        )
-        add_options(parser, '--run-dir', '--human-scores')
-        parser.add_argument(
-            '--quality',
-            metavar='NAME',
-            help='the quality or dimension that is learned (default: the overall one)',
-        )
-        parser.add_argument(
-            '--weights',
-            default='shipped',
-            metavar='NAME|FOLDER',
-            help='the judge to begin with (shipped)',
-        )
-        parser.add_argument(
-            '--out',
-            metavar='FOLDER',
-            help="the new judge: --scorer learned --scorer-option 'weights=FOLDER'",
-        )
-        add_options(parser, '--no-cuda', '--datapath')
+    declares = (
+        *('--run-dir', '--human-scores', '--no-cuda', '--datapath'),
+        FitOptions,
+    )
 
     def run(self) -> FitReport:
         """
@@ -67,26 +69,24 @@ class FitJudge(Command):
         from parlai_ext.training import fit_judge
         from parlai_ext.training.judge_inputs import InputCache
 
-        judge = read_weights(self.opt['weights'])
+        given = self.options(FitOptions)
+        judge = read_weights(given.weights)
         annotated = [one for one in self.annotated() if one.items]
         if len(annotated) < FEWEST:
             raise UserError(
                 f'{self.source}: {len(annotated)} annotations; {FEWEST} are needed'
             )
-        options = LearnedOptions(weights=self.opt['weights'])
-        out = Path(self.opt['out'])
-        machine = Machine(
-            no_cuda=bool(self.opt['no_cuda']), datapath=self.opt['datapath']
-        )
+        options = LearnedOptions(weights=given.weights)
+        out = Path(str(given.out))
         models = (options.judge_model_file, options.encoder)
-        cache = InputCache(out / 'inputs', *models, machine)
+        cache = InputCache(out / 'inputs', *models, self.machine)
         inputs = cache.inputs('read', [item for one in annotated for item in one.items])
         table = fit_judge.annotated_table(annotated, inputs, judge)
         report = fit_judge.fit_report(table)
         rest = fit_judge.fit(table, fit_judge.all_places(table))
         about = {
             'description': f'fitted to {len(annotated)} annotations of {self.source}',
-            'learned_from': f'{self.source}, starting from {self.opt["weights"]}',
+            'learned_from': f'{self.source}, starting from {given.weights}',
         }
         fit_judge.write_judge(fit_judge.fitted_weights(judge, rest), out, about)
         Learned(LearnedOptions(weights=str(out)))  # it can be read again
@@ -108,25 +108,22 @@ class FitJudge(Command):
         """
         from parlai_ext.training.fit_judge import annotated_run, annotated_set
 
-        file, run_dir = self.opt['judged_file'], self.opt['run_dir']
-        if (file is None) == (run_dir is None):
+        given = self.options(FitOptions)
+        file = given.judged_file
+        if (file is None) == (self.opt['run_dir'] is None):
             raise UserError('one of --judged-file and --run-dir is needed')
         if file is not None:
             from parlai_ext.data.judged.cards import own_card
 
-            return annotated_set(own_card(Path(file)).read(file), self.opt['quality'])
+            return annotated_set(own_card(Path(file)).read(file), given.quality)
         from parlai_ext.files.human_scores import read_human_scores
-        from parlai_ext.store import RunFolder
 
         self.require(human_scores="people's judgements of the run's dialogues")
-        run = RunFolder.existing(run_dir)
-        dialogues = [
-            dialogue
-            for shard in run.dialogue_shards()
-            for dialogue in run.read_dialogues(shard.pairing_id, shard.index)
-        ]
+        run = self.run_folder('the folder of a run')
         human = read_human_scores(self.opt['human_scores'])
-        return annotated_run(dialogues, human, self.opt['quality'] or 'Overall')
+        return annotated_run(
+            list(run.iter_dialogues()), human, given.quality or 'Overall'
+        )
 
 
 def report_lines(report: FitReport) -> Iterator[str]:

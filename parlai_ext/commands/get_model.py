@@ -4,14 +4,29 @@ Models of the catalogue: what there is, and fetching by name.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
 from parlai_ext.core.display import data_size
+from parlai_ext.core.options import option
 from parlai_ext.files.model_cards import checked_model_name, model_card, model_names
+
+
+@dataclass(frozen=True)
+class GetOptions:
+    """
+    Which models are fetched.
+    """
+
+    names: tuple[str, ...] = option(
+        (),
+        positional=True,
+        nargs='*',
+        metavar='NAME',
+        help='a model of the catalogue (none: show which there are)',
+    )
 
 
 class GetModel(Command):
@@ -21,18 +36,8 @@ class GetModel(Command):
     What is here already is not fetched again; what was interrupted goes on.
     """
 
-    description = 'Fetch small models by name: checked, converted once, whole or not'
     usage = '[NAME …] [--datapath FOLDER]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            'names',
-            nargs='*',
-            metavar='NAME',
-            help='a model of the catalogue (none: show which there are)',
-        )
-        add_options(parser, '--datapath')
+    declares = (GetOptions, '--datapath')
 
     def run(self) -> list[Path]:
         """
@@ -43,7 +48,8 @@ class GetModel(Command):
         from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 
         datapath = self.opt['datapath']
-        names = [checked_model_name(name) for name in self.opt['names'] or ()]
+        wanted = self.options(GetOptions).names
+        names = [checked_model_name(name) for name in wanted]
         if not names:
             fetched = {n for n in model_names() if is_fetched(n, datapath)}
             print('\n'.join(catalogue_lines(fetched)))

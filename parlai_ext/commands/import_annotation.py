@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import option
 from parlai_ext.people.page_answers import FastAnswers
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ class ImportAnnotationOptions:
         metavar='FOLDER',
         help='the folder that export_annotation wrote, or its key.json',
     )
+    answers: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='FILE|FOLDER',
+        help='what annotators sent back; a sheet’s name is its annotator',
+    )
     format: str = option(
         FILES,
         choices=FORMATS,
@@ -48,7 +54,6 @@ class ImportAnnotationOptions:
     min_agreeing: int = option(
         0,
         low=0,
-        metavar='N',
         help='only items to which N annotators or more gave the same answer',
     )
     out: str | None = option(
@@ -57,9 +62,7 @@ class ImportAnnotationOptions:
         metavar='FOLDER',
         help='where the tables go, without texts (default: results beside the key)',
     )
-    bootstraps: int = option(
-        1000, low=1, metavar='N', help='resamples behind each interval'
-    )
+    bootstraps: int = option(1000, low=1, help='resamples behind each interval')
     seed: int = option(0, help='draws the resamples')
 
 
@@ -69,20 +72,8 @@ class ImportAnnotation(Command):
     how far annotators agree, and who is no better than guessing; write it as CSV.
     """
 
-    description = 'Read what annotators said of answers, as tables with intervals'
     usage = '--key FOLDER --answers FILE|FOLDER … [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            '--answers',
-            nargs='+',
-            default=[],
-            metavar='FILE|FOLDER',
-            help='what annotators sent back; a sheet’s name is its annotator',
-        )
-        add_flags(parser, ImportAnnotationOptions)
-        add_flags(parser, FastAnswers)
+    declares = (ImportAnnotationOptions, FastAnswers)
 
     def run(self) -> AnnotationResults:
         """
@@ -99,7 +90,7 @@ class ImportAnnotation(Command):
         given = self.options(ImportAnnotationOptions)
         place = Path(given.key or '')
         key = read_annotation_key(place)
-        answers, notes = read_given_answers(self.opt['answers'], given.format, key)
+        answers, notes = read_given_answers(given.answers, given.format, key)
         if not answers:
             raise UserError('--answers: no answer is in them')
         fast = self.options(FastAnswers)
@@ -131,7 +122,7 @@ class ImportAnnotation(Command):
 
 
 def read_given_answers(
-    names: list[str], form: str, key: AnnotationKey
+    names: Sequence[str], form: str, key: AnnotationKey
 ) -> tuple[list[GivenAnswer], tuple[str, ...]]:
     """
     Return the answers in files and folders, and notes on what was dropped.

@@ -4,16 +4,14 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import SWITCH
+from parlai_ext.core.options import one_value, option
 
 if TYPE_CHECKING:
     from parlai_ext.core.protocol import Protocol
@@ -47,45 +45,70 @@ class ImportReport:
     written: bool
 
 
+@dataclass(frozen=True)
+class ImportOptions:
+    """
+    Which dialogues are imported, and how they are changed: by default not at all.
+    """
+
+    dialogues: tuple[str, ...] = option(
+        (), nargs='+', metavar='PATH', help='files, folders or patterns in quotes'
+    )
+    format: str | None = option(
+        None,
+        help='chatmatch, parlai, spot_the_bot, dstc9, openai, sharegpt, csv, jsonl '
+        '(else detected)',
+    )
+    columns: str | None = option(
+        None,
+        metavar='OURS=THEIRS,…',
+        help='what a csv or jsonl file calls dialogue_id, speaker, text, turn, given '
+        'or reference',
+    )
+    skip_bad_rows: bool = option(False, help='leave out and count what cannot be read')
+    empty_turns: str = option(
+        'refuse', help='refuse them (default), or keep them as they are'
+    )
+    join_turns: bool = option(
+        False, help="join one speaker's turns in a row, one a line"
+    )
+    strip_markers: bool = option(
+        False,
+        help='remove what generation left at the end of a text, such as </s> and <pad>',
+    )
+    self_chats: bool | None = option(
+        None,
+        help='NAME_1 and NAME_2 in one dialogue are NAME with itself (default: yes in '
+        'the formats chatmatch and parlai)',
+    )
+    name_by_file: bool = option(
+        False, help='call a system NAME@FILE, to tell files apart'
+    )
+    rename: tuple[str, ...] = option(
+        (), read=one_value, metavar='OLD=NEW', help='call a system NEW'
+    )
+    humans: str | None = option(
+        None, help='names, by commas, of people: they speak and are not judged'
+    )
+    judge_humans: bool = option(False, help='rank people as systems are')
+    scorer: str | None = option(
+        None,
+        metavar='NAME',
+        help='the scorer of the run (default: learned, or learned_references where '
+        'every judged turn has a reference; fed with --followups)',
+    )
+
+
 class ImportDialogues(Command):
     """
     Make a run folder of dialogues that exist already, to score and rank them.
     """
 
-    description = 'Bring dialogues that exist already into a run folder'
     usage = '--dialogues PATH [PATH …] --run-dir FOLDER [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            '--dialogues',
-            nargs='+',
-            metavar='PATH',
-            help='files, folders or patterns in quotes',
-        )
-        add_options(parser, '--run-dir')
-        parser.add_argument(
-            '--format',
-            help='chatmatch, parlai, spot_the_bot, dstc9, openai, sharegpt, csv, jsonl '
-            '(else detected)',
-        )
-        parser.add_argument(
-            '--columns',
-            metavar='OURS=THEIRS,…',
-            help='what a csv or jsonl file calls dialogue_id, speaker, text, turn, '
-            'given or reference',
-        )
-        parser.add_argument(
-            '--skip-bad-rows', **SWITCH, help='leave out and count what cannot be read'
-        )
-        add_dialogue_options(parser)
-        parser.add_argument(
-            '--scorer',
-            metavar='NAME',
-            help='the scorer of the run (default: learned, or learned_references '
-            'where every judged turn has a reference; fed with --followups)',
-        )
-        add_options(parser, '--config', '--judge-model-file', '--followups')
+    declares = (
+        *('--run-dir', '--config', '--judge-model-file', '--followups'),
+        ImportOptions,
+    )
 
     def run(self) -> ImportReport:
         """
@@ -105,14 +128,15 @@ class ImportDialogues(Command):
         self.require(
             dialogues='the files that are imported', run_dir='the folder of the new run'
         )
+        given = self.options(ImportOptions)
         protocol = import_protocol(opt)
         imports = read_imports(
-            find_files(opt['dialogues']),
-            opt['format'],
-            import_rules(opt),
-            self_chats=opt['self_chats'],
-            skip_bad_rows=opt['skip_bad_rows'],
-            columns=column_names(opt['columns']),
+            find_files(given.dialogues),
+            given.format,
+            import_rules(given),
+            self_chats=given.self_chats,
+            skip_bad_rows=given.skip_bad_rows,
+            columns=column_names(given.columns),
         )
         if not (opt['scorer'] or opt['config'] or opt['followups']):
             protocol = by_references(protocol, imports)
@@ -129,66 +153,31 @@ class ImportDialogues(Command):
         return report
 
 
-def add_dialogue_options(parser: argparse.ArgumentParser) -> None:
-    """
-    Add the options that change dialogues; by default nothing is changed.
-    """
-    parser.add_argument(
-        '--empty-turns',
-        default='refuse',
-        help='refuse them (default), or keep them as they are',
-    )
-    parser.add_argument(
-        '--join-turns', **SWITCH, help="join one speaker's turns in a row, one a line"
-    )
-    parser.add_argument(
-        '--strip-markers',
-        **SWITCH,
-        help='remove what generation left at the end of a text, such as </s> and <pad>',
-    )
-    parser.add_argument(
-        '--self-chats',
-        type='bool',
-        help='NAME_1 and NAME_2 in one dialogue are NAME with itself (default: yes in '
-        'the formats chatmatch and parlai)',
-    )
-    parser.add_argument(
-        '--name-by-file', **SWITCH, help='call a system NAME@FILE, to tell files apart'
-    )
-    parser.add_argument(
-        '--rename', action='append', metavar='OLD=NEW', help='call a system NEW'
-    )
-    parser.add_argument(
-        '--humans', help='names, by commas, of people: they speak and are not judged'
-    )
-    parser.add_argument('--judge-humans', **SWITCH, help='rank people as systems are')
-
-
-def import_rules(opt: Mapping[str, Any]) -> ImportRules:
+def import_rules(given: ImportOptions) -> ImportRules:
     """
     Return the rules that the options ask for.
     """
     from parlai_ext.data.import_rules import EMPTY_TURNS, ImportRules
 
-    if opt['empty_turns'] not in EMPTY_TURNS:
-        hint = nearest(opt['empty_turns'], EMPTY_TURNS)
-        raise UserError(f'--empty-turns {opt["empty_turns"]}: {hint}')
+    if given.empty_turns not in EMPTY_TURNS:
+        hint = nearest(given.empty_turns, EMPTY_TURNS)
+        raise UserError(f'--empty-turns {given.empty_turns}: {hint}')
     rename: dict[str, str] = {}
-    for spelling in opt['rename'] or ():
+    for spelling in given.rename:
         old, equals, new = (part.strip() for part in spelling.partition('='))
         if not (old and equals and new):
             raise UserError(f'--rename {spelling}: OLD=NEW is expected')
         if rename.setdefault(old, new) != new:
             raise UserError(f'--rename: {old!r} is given two names')
-    humans = (name.strip() for name in (opt['humans'] or '').split(','))
+    humans = (name.strip() for name in (given.humans or '').split(','))
     return ImportRules(
-        empty_turns=opt['empty_turns'],
-        join_turns=opt['join_turns'],
-        strip_markers=opt['strip_markers'],
-        name_by_file=opt['name_by_file'],
+        empty_turns=given.empty_turns,
+        join_turns=given.join_turns,
+        strip_markers=given.strip_markers,
+        name_by_file=given.name_by_file,
         rename=rename,
         humans=frozenset(name for name in humans if name),
-        judge_humans=opt['judge_humans'],
+        judge_humans=given.judge_humans,
     )
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gc
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import option
 from parlai_ext.people.crowd_answers import FORMATS
 from parlai_ext.people.page_answers import FastAnswers
 
@@ -35,6 +33,12 @@ class ImportOptions:
     Where judgements go, and what their dimensions are called.
     """
 
+    answers: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='FILE|FOLDER',
+        help='answers that annotators gave; of a folder all files of the format',
+    )
     out: str | None = option(
         None,
         path=True,
@@ -63,9 +67,7 @@ class ImportOptions:
         help='other names of dimensions, such as Engaging=Overall, so that a scorer’s '
         'dimension is compared with them',
     )
-    bootstraps: int = option(
-        1000, low=1, metavar='N', help='resamples behind each interval'
-    )
+    bootstraps: int = option(1000, low=1, help='resamples behind each interval')
     seed: int = option(0, help='draws the resamples and the halves of annotators')
 
 
@@ -74,21 +76,8 @@ class ImportJudgements(Command):
     Read what annotators sent back, rank the systems by it, and write it as files.
     """
 
-    description = 'Read the judgements of people, and rank the systems by them'
     usage = '--run-dir FOLDER --answers FILE|FOLDER … [--format NAME] [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, '--run-dir')
-        parser.add_argument(
-            '--answers',
-            nargs='+',
-            default=[],
-            metavar='FILE|FOLDER',
-            help='answers that annotators gave; of a folder all files of the format',
-        )
-        add_flags(parser, ImportOptions)
-        add_flags(parser, FastAnswers)
+    declares = ('--run-dir', ImportOptions, FastAnswers)
 
     def run(self) -> list[PeopleRanking]:
         """
@@ -113,7 +102,7 @@ class ImportJudgements(Command):
         run = RunFolder.existing(self.opt['run_dir']) if self.opt['run_dir'] else None
         dialogues = judged_dialogues(run)[0] if run else []
         fast = self.options(FastAnswers)
-        judgements = read_answers(run, dialogues, self.opt['answers'], given, fast)
+        judgements = read_answers(run, dialogues, given, fast)
         judgements = judgements.of_dimensions(given.dimensions)
         judgements = judgements.renamed(read_names(given.rename))
         if not judgements.annotators:
@@ -153,7 +142,6 @@ JUDGEMENTS, COMPARISONS, RANKINGS = 'judgements.csv', 'comparisons.csv', 'people
 def read_answers(
     run: RunFolder | None,
     dialogues: Sequence[DialogueReference],
-    names: Sequence[str],
     given: ImportOptions,
     fast: FastAnswers,
 ) -> Judgements:
@@ -168,11 +156,11 @@ def read_answers(
 
     if run is not None and given.format == PAGE:
         return read_page_answers(
-            answer_files(names, '*.json'),
+            answer_files(given.answers, '*.json'),
             read_keys(run),
             fast,
         )
-    judgements = read_crowd_answers(given.format, names, given.questionnaire)
+    judgements = read_crowd_answers(given.format, given.answers, given.questionnaire)
     if run is None:
         return judgements
     openers = {d.dialogue_id: d.opener_id for d in dialogues}

@@ -4,38 +4,37 @@ The accuracy of a scorer on pairs of a good and a bad response, by kind of the b
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import MACHINE, add_options, add_scorer_options
+from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.options import MACHINE
+from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core.display import number
-from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import read_positive
+from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
     from parlai_ext.training.pair_accuracy import PairAccuracy
 
 
-class JudgePairs(Command):
+@dataclass(frozen=True)
+class PairsOptions:
+    """
+    Which pairs are judged.
+    """
+
+    pairs: str | None = option(None, metavar='FILE', help='pairs of parlai build_pairs')
+    limit: int | None = option(None, low=1, help='the first N pairs only')
+
+
+class JudgePairs(ModelCommand):
     """
     Print how often a scorer gives the good response of a pair the higher score.
     """
 
-    description = 'How often a scorer prefers the good response of pairs to the bad one'
     usage = '--pairs pairs.jsonl --scorer NAME [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            '--pairs', metavar='FILE', help='pairs of parlai build_pairs'
-        )
-        parser.add_argument(
-            '--limit', type=read_positive, metavar='N', help='the first N pairs only'
-        )
-        add_scorer_options(parser)
-        add_options(parser, *MACHINE)
+    declares = (PairsOptions, *SCORER_CHOICE, MACHINE)
 
     def run(self) -> list[PairAccuracy]:
         """
@@ -43,15 +42,13 @@ class JudgePairs(Command):
         """
         self.require(pairs='pairs of parlai build_pairs', scorer='a scorer')
         from parlai_ext.scoring.score_run import choose_scorer
-        from parlai_ext.systems.safe.trust import trust_files
         from parlai_ext.training.pair_accuracy import pair_accuracies
         from parlai_ext.training.pairs import read_pairs
 
-        pairs = read_pairs(self.opt['pairs'])[: self.opt['limit']]
-        machine = Machine.from_options(self.opt)
-        with trust_files(machine.trust_model_code, machine.datapath):
-            scorer = choose_scorer({}, self.opt).build(machine)
-            rows = pair_accuracies(scorer, pairs)
+        given = self.options(PairsOptions)
+        pairs = read_pairs(str(given.pairs))[: given.limit]
+        scorer = choose_scorer({}, self.opt).build(self.machine)
+        rows = pair_accuracies(scorer, pairs)
         print('\n'.join(accuracy_lines(rows)))
         print(f'scorer {scorer.signature}')
         return rows

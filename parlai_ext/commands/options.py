@@ -7,21 +7,17 @@ A default of `None` means "not given": the protocol file's value holds.
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from parlai_ext.collect.options import (
-    DIALOGUES,
-    PlanOptions,
-    StopOptions,
-    TrialOptions,
-)
+from parlai_ext.collect.options import DIALOGUES, PlanOptions
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags, option, options_of
+from parlai_ext.core.options import Flags, add_declared, option, options_of
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.core.ranking_options import RankingOptions
-from parlai_ext.engines.options import EngineOptions
 from parlai_ext.judge_check.options import CheckOptions, RequireCheck
 
+SCORES = 'scores (default: as the protocol says)'
 RANKING_TITLE = 'ranking (default: as the protocol says)'
 CHECK_TITLE = 'judge check'
 
@@ -60,78 +56,61 @@ class HumanScores:
     )
 
 
-# the classes with the title under which `--help` shows options that name no group, and
-# whether the options replace keys of a protocol file
-SHARED: tuple[tuple[type, str | None, bool], ...] = (
-    (PlanOptions, None, False),
-    (ProtocolOptions, DIALOGUES, True),
-    (ScorerFlags, 'scores (default: as the protocol says)', False),
-    (RankingOptions, RANKING_TITLE, True),
-    (HumanScores, RANKING_TITLE, False),
-    (CheckOptions, CHECK_TITLE, False),
-    (RequireCheck, CHECK_TITLE, False),
-    (TrialOptions, None, False),
-    (StopOptions, None, False),
-    (Machine, None, False),
-    (EngineOptions, None, False),
-)
-
-
-def flags_of(*classes: type) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class ScoresChoice:
     """
-    Return the command-line flags that these option classes declare.
+    Which of a run's scores are used.
     """
-    return tuple(
-        option.flag() for cls in classes for option in options_of(cls).values()
+
+    scores: str | None = option(
+        None,
+        metavar='HASH|NAME',
+        help='hash of the scores, or the name of their scorer (default: those of the '
+        'protocol’s scorer)',
     )
 
 
 # what decides who talks to whom, over what and for how long
-PLAN = tuple(
-    flag
-    for flag in (*flags_of(PlanOptions, ProtocolOptions), '--batchsize')
-    if flag not in ('--name', '--score')
+PLAN = (
+    Flags(PlanOptions),
+    Flags(ProtocolOptions, DIALOGUES, skip=('--name', '--score'), overrides=True),
 )
-MACHINE = tuple(flag for flag in flags_of(Machine) if flag != '--batchsize')
-ENGINE = flags_of(EngineOptions)
-SCORER = flags_of(ScorerFlags)
+SCORER = Flags(ScorerFlags, SCORES)
 # how systems are ranked, and a reference; `--partners` is a protocol's own matter
 RANKING = (
-    *(flag for flag in flags_of(RankingOptions) if flag != '--partners'),
-    '--human-scores',
+    Flags(RankingOptions, RANKING_TITLE, skip=('--partners',), overrides=True),
+    Flags(HumanScores, RANKING_TITLE),
 )
-TRIALS = flags_of(TrialOptions)
-STOP = flags_of(StopOptions)
-CHECK = flags_of(CheckOptions)
-REQUIRE = flags_of(RequireCheck)
+CHECK = Flags(CheckOptions, CHECK_TITLE)
+REQUIRE = Flags(RequireCheck, CHECK_TITLE)
+MACHINE = Flags(Machine, skip=('--batchsize',))
+# what matters to a command that loads a judge and no systems
+JUDGE_MACHINE = (
+    '--batchsize',
+    '--datapath',
+    '--no-cuda',
+    '--fp16',
+    '--trust-model-code',
+)
+# a command may declare single flags of these by their names
+SHARED = {
+    option.flag(): flags
+    for flags in (*PLAN, SCORER, *RANKING, Flags(Machine))
+    for option in options_of(flags.cls).values()
+}
 
 
-def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
+def add_options(
+    parser: argparse.ArgumentParser, declares: Iterable[type | Flags | str]
+) -> None:
     """
-    Add the shared options called ``names`` to ``parser``, each in its group.
+    Add the flags that a command declares: option classes, `Flags`, names of shared
+    flags.
     """
-    for cls, title, overrides in SHARED:
-        add_flags(parser, cls, title=title, only=names, overrides=overrides)
-
-
-def add_scorer_options(parser: argparse.ArgumentParser) -> None:
-    """
-    Add the options that choose the scorer: its name, an option of any scorer by key and
-    value, and a flag for each option of FED.
-    """
-    from parlai_ext.scoring.fed import Fed, FedOptions
-
-    group = parser.add_argument_group('scores (default: as the protocol says)')
-    group.add_argument(
-        '--scorer',
-        metavar='NAME',
-        help='fed, chatmatch, my_module:MyScorer, file.py:MyScorer, or a protocol, '
-        'whose ranking rule goes with it (default: the run’s)',
+    add_declared(
+        parser,
+        (
+            replace(SHARED[one], only=(one,)) if isinstance(one, str) else one
+            for one in declares
+        ),
     )
-    group.add_argument(
-        '--scorer-option',
-        action='append',
-        metavar='KEY=VALUE',
-        help='an option of the scorer; may be given several times',
-    )
-    add_flags(group, FedOptions, prefix=Fed.name, not_given=True)

@@ -23,7 +23,6 @@ from parlai.core.script import ParlaiScript
 from parlai_ext.commands.command import (
     COMMANDS,
     REPLACED,
-    Command,
     fail,
     find_command,
     print_anywhere,
@@ -46,7 +45,10 @@ def register() -> None:
     if sys.argv[1:2] and sys.argv[1] in COMMANDS:
         end_in_one_line()
     prepare_parlai()
-    register_commands()
+    for name in COMMANDS:
+        register_script(name)(script_of(name))
+    parse = ParlaiParser.parse_known_args
+    ParlaiParser.parse_known_args = options_when_named(parse)
     ParlaiParser.error = short_error(ParlaiParser.error)
     ParlaiParser.format_help = grouped_help(ParlaiParser.format_help)
     ParlaiParser.add_extra_args = skip_further_options(ParlaiParser.add_extra_args)
@@ -56,21 +58,9 @@ def register() -> None:
     print_anywhere()
 
 
-def register_commands() -> None:
+def script_of(name: str) -> type[ParlaiScript]:
     """
-    Register every command; one that cannot be imported is named and left out.
-    """
-    for name in COMMANDS:
-        try:
-            register_script(name)(script_of(find_command(name)))
-        except ImportError as e:
-            line = f'`parlai {name}` is missing: {e}; see: python -m parlai_ext doctor'
-            print(line, file=sys.stderr)
-
-
-def script_of(command: type[Command]) -> type[ParlaiScript]:
-    """
-    Return a command as a ParlAI script.
+    Return a command as a ParlAI script, which imports it when it is used.
     """
 
     class Script(ParlaiScript):
@@ -80,23 +70,45 @@ def script_of(command: type[Command]) -> type[ParlaiScript]:
 
         @classmethod
         def setup_args(cls) -> ParlaiParser:
-            parser = ParlaiParser(False, False, description=command.description)
-            command.add_arguments(parser)
+            parser = ParlaiParser(False, False, description=COMMANDS[name][1])
             # core/script.py:304 adds the groups to others that hold the same options
             parser._action_groups.clear()
             return parser
 
         @classmethod
         def help(cls, **kwargs: Any) -> str:
-            return command.parser().format_help()
+            return find_command(name).parser(name).format_help()
+
+        @classmethod
+        def main(cls, *args: str, **kwargs: Any) -> Any:
+            return find_command(name).main(*args, **kwargs)
 
         def run(self) -> Any:
-            names = [a.dest for a in command.parser()._actions if a.dest != 'help']
-            return command.execute({name: self.opt[name] for name in names})
-
-        main = command.main
+            command = find_command(name)
+            names = command.option_names()
+            return command.execute({key: self.opt[key] for key in names})
 
     return Script
+
+
+def options_when_named(parse: Callable[..., Any]) -> Callable[..., Any]:
+    """
+    Wrap ParlAI's parsing so that a command of ours gets its options when it is named:
+    modules of others are not imported.
+    """
+
+    def parse_known_args(self: Any, *args: Any, **kwargs: Any) -> Any:
+        name = self.prog.split()[-1]
+        if name in COMMANDS and not hasattr(self, '_has_options'):
+            self._has_options = True
+            try:
+                find_command(name).add_options(self)
+            except ImportError as e:
+                hint = 'see: python -m parlai_ext doctor'
+                fail(f'`parlai {name}` is missing: {e}; {hint}')
+        return parse(self, *args, **kwargs)
+
+    return parse_known_args
 
 
 def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
@@ -137,7 +149,7 @@ def grouped_help(long_help: Callable[..., str]) -> Callable[..., str]:
         name = self.prog.split()[-1]
         if name not in COMMANDS:
             return long_help(self)
-        return find_command(name).parser(f'parlai {name}').format_help()
+        return find_command(name).parser(name).format_help()
 
     return format_help
 

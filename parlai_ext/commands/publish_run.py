@@ -4,16 +4,14 @@ Publish a run: one archive from which others can check, compare and cite it.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
 from parlai_ext.core.display import data_size
 from parlai_ext.core.errors import UserError, printable
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
     from parlai_ext.packs.publish import Publication
@@ -45,27 +43,21 @@ class PublishRun(Command):
     Write the pack of a scored run: the same run gives the same bytes.
     """
 
-    description = 'A run as one archive that others can check, compare and cite'
     usage = '--run-dir FOLDER --out FILE.zip [--withhold-text]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, '--run-dir')
-        add_flags(parser, PublishOptions)
+    declares = ('--run-dir', PublishOptions)
 
     def run(self) -> Publication:
         """
         Write the pack and return what is in it.
         """
         from parlai_ext.packs.publish import publish_run
-        from parlai_ext.store import RunFolder
 
         self.require(run_dir='the folder of a scored run', out='the pack, a .zip file')
         given = self.options(PublishOptions)
         path = Path(str(given.out))
         if path.suffix != '.zip' or path.is_dir():
             raise UserError(f'--out {path}: a file whose name ends in .zip is expected')
-        run = RunFolder.existing(self.opt['run_dir'])
+        run = self.run_folder('the folder of a scored run')
         pack = publish_run(
             run, path, scores=given.scores, withhold_text=given.withhold_text
         )

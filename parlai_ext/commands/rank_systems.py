@@ -4,14 +4,29 @@ Rank the targets of a scored run; needs no model, so it imports none.
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import RANKING, REQUIRE, add_options
+from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
+from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
     from parlai_ext.results.ranking import Ranking
+
+
+@dataclass(frozen=True)
+class PilotOptions:
+    """
+    Whether the run is a pilot, from which another is planned.
+    """
+
+    plan: str | None = option(
+        None,
+        metavar='DIFFERENCE',
+        help='take the run for a pilot: print how many dialogues a difference of '
+        'mean scores needs, or “observed” for those that the run shows',
+    )
 
 
 class RankSystems(Command):
@@ -19,23 +34,8 @@ class RankSystems(Command):
     Rank the targets of a run whose dialogues are scored.
     """
 
-    description = 'Rank the targets of a scored run, with intervals'
     usage = '--run-dir FOLDER [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, '--run-dir', *RANKING, *REQUIRE)
-        parser.add_argument(
-            '--scores',
-            help='hash of the scores to rank, or the name of their scorer (default: '
-            'those of the protocol’s scorer)',
-        )
-        parser.add_argument(
-            '--plan',
-            metavar='DIFFERENCE',
-            help='take the run for a pilot: print how many dialogues a difference of '
-            'mean scores needs, or “observed” for those that the run shows',
-        )
+    declares = ('--run-dir', *RANKING, REQUIRE, ScoresChoice, PilotOptions)
 
     def run(self) -> Ranking:
         """
@@ -53,13 +53,11 @@ class RankSystems(Command):
         from parlai_ext.results.planning import plan_from_pilot, wanted_difference
         from parlai_ext.results.rank import rank_run, read_run_scores
         from parlai_ext.results.ranking import NAME, write_ranking
-        from parlai_ext.store import RunFolder
 
         opt = self.opt
         difference = wanted_difference(opt['plan']) if opt['plan'] else None
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
-        self.require(run_dir='the folder of a scored run')
-        run = RunFolder.existing(opt['run_dir'])
+        run = self.run_folder('the folder of a scored run')
         with run.lock():
             signature, folder = choose_scores(run, opt['scores'])
             options = {

@@ -4,12 +4,9 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
-from parlai_ext.core.options import add_flags
 from parlai_ext.people.rating_set import RatingOptions
 
 
@@ -21,13 +18,8 @@ class RateDialogues(Command):
     that annotators save and send back.
     """
 
-    description = 'Write offline pages on which people compare or rate dialogues'
     usage = '--run-dir FOLDER [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, '--run-dir')
-        add_flags(parser, RatingOptions)
+    declares = ('--run-dir', RatingOptions)
 
     def run(self) -> list[Path]:
         """
@@ -36,11 +28,9 @@ class RateDialogues(Command):
         from parlai_ext.people.rating_set import FOLDER, make_rating_set, write_key
         from parlai_ext.people.run_dialogues import read_turns
         from parlai_ext.report.rating_page import render_rating_page
-        from parlai_ext.store import RunFolder
 
-        self.require(run_dir='the folder of a run with dialogues')
+        run = self.run_folder('the folder of a run with dialogues')
         options = self.options(RatingOptions)
-        run = RunFolder.existing(self.opt['run_dir'])
         rating_set = make_rating_set(run, options)
         drawn = {item for page in rating_set.pages for item in page}
         turns = read_turns(run, {d for item in drawn for d in item.dialogues})

@@ -4,11 +4,10 @@ Write the page and the leaderboard of a ranked run; needs no model.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
+from parlai_ext.commands.options import ScoresChoice
 
 
 class ReportRun(Command):
@@ -16,17 +15,8 @@ class ReportRun(Command):
     Write `report.html` and `leaderboard.csv` of a run that is ranked.
     """
 
-    description = 'Write the page and the leaderboard of a ranked run'
     usage = '--run-dir FOLDER [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, '--run-dir')
-        parser.add_argument(
-            '--scores',
-            help='hash of the scores whose ranking to show, or their scorer’s name '
-            '(default: those of the protocol’s scorer)',
-        )
+    declares = ('--run-dir', ScoresChoice)
 
     def run(self) -> Path:
         """
@@ -38,16 +28,15 @@ class ReportRun(Command):
         from parlai_ext.report.write import write_report
         from parlai_ext.results.chosen_scores import choose_scores
         from parlai_ext.results.ranking import NAME, read_ranking
-        from parlai_ext.store import RunFolder
 
-        self.require(run_dir='the folder of a ranked run')
-        run = RunFolder.existing(self.opt['run_dir'])
+        run = self.run_folder('the folder of a ranked run')
+        scores = self.options(ScoresChoice).scores
         folder, fragment = '', ''
         # a run may have rankings of other scorers only, as imported dialogues have
-        if self.opt['scores'] or not (run.root / NAME).exists():
-            signature, folder = choose_scores(run, self.opt['scores'])
+        if scores or not (run.root / NAME).exists():
+            signature, folder = choose_scores(run, scores)
             fragment = f'#?scorer={content_id(signature)}'
-        ranking = read_ranking(run, folder, self.opt['scores'])
+        ranking = read_ranking(run, folder, scores)
         with run.lock():
             page = write_report(run, ranking, folder)
         print(terminal_report(ranking, audit_doubts(run, ranking, folder)))

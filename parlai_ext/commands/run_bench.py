@@ -4,19 +4,17 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import ENGINE, add_options
+from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.options import JUDGE_MACHINE
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags, option
-from parlai_ext.engines.options import EngineOptions, open_engine
+from parlai_ext.core.options import option
+from parlai_ext.engines.open_engine import EngineOptions, open_engine
 
 if TYPE_CHECKING:
     from parlai_ext.bench.bench_files import Bench
@@ -37,6 +35,19 @@ class RunBenchOptions:
         path=True,
         help='a bench file: labelled scorers, sets, how many items (validity, …)',
     )
+    scorers: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='SCORER',
+        help='NAME, NAME:KEY=VALUE:KEY=VALUE, or a label of the file of --config',
+    )
+    sets: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='SET',
+        help='names of judged sets, your own CSV or JSON lines, or your own cards '
+        '(default: --config’s, or all there are)',
+    )
     judged_path: str | None = option(
         None,
         metavar='FOLDER',
@@ -49,25 +60,22 @@ class RunBenchOptions:
     max_items: int | None = option(
         None,
         low=1,
-        metavar='N',
         help='score at most N items of each set, whole contexts drawn by --seed',
     )
     turns: int | None = option(
         None,
         low=1,
-        metavar='N',
         help='turns of each judged dialogue that scorers of turns judge (all)',
     )
     bootstraps: int = option(
         BOOTSTRAPS,
         low=1,
-        metavar='N',
         help=f'resamples behind each interval ({BOOTSTRAPS})',
     )
     seed: int = option(0, help='draws the items and the resamples (0)')
 
 
-class RunBench(Command):
+class RunBench(ModelCommand):
     """
     Score judged sets by several scorers, and correlate the scores with people's.
 
@@ -76,45 +84,12 @@ class RunBench(Command):
     (length, distinct, repetition, overlap) stand beside all others.
     """
 
-    description = (
-        'Correlate scorers with people on judged sets: a matrix with intervals'
-    )
     usage = '--judged-path FOLDER --out FOLDER --scorers NAME … [--sets NAME …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            '--scorers',
-            nargs='+',
-            default=[],
-            metavar='SCORER',
-            help='NAME, NAME:KEY=VALUE:KEY=VALUE, or a label of the file of --config',
-        )
-        parser.add_argument(
-            '--sets',
-            nargs='+',
-            default=[],
-            metavar='SET',
-            help='names of judged sets, your own CSV or JSON lines, or your own cards '
-            '(default: --config’s, or all there are)',
-        )
-        add_flags(parser, RunBenchOptions)
-        add_options(parser, '--batchsize', '--datapath', '--no-cuda', '--fp16')
-        add_options(parser, '--trust-model-code', *ENGINE)
+    declares = (RunBenchOptions, *JUDGE_MACHINE, EngineOptions)
 
     def run(self) -> Bench:
         """
         Return the bench, write its files, and print it as a table.
-        """
-        from parlai_ext.systems.safe.trust import trust_files
-
-        machine = Machine.from_options(self.opt)
-        with trust_files(machine.trust_model_code, machine.datapath):
-            return self.bench(machine)
-
-    def bench(self, machine: Machine) -> Bench:
-        """
-        Run the bench that the options describe.
 
         :raises UserError: also at the end, when a scorer broke down; the rest is
             written by then.
@@ -125,10 +100,10 @@ class RunBench(Command):
         self.require(
             judged_path='the folder of the judged sets', out='the folder of the bench'
         )
-        given = self.options(RunBenchOptions)
+        given, machine = self.options(RunBenchOptions), self.machine
         plan = bench_plan(
-            self.opt['scorers'],
-            self.opt['sets'],
+            given.scorers,
+            given.sets,
             given.config,
             given.max_items,
             given.turns,

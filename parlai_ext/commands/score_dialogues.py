@@ -4,20 +4,29 @@ Score the dialogues of a run.
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import CHECK, ENGINE, add_options, add_scorer_options
-from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import SWITCH
-from parlai_ext.engines.options import EngineOptions, open_engine
+from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.options import CHECK, JUDGE_MACHINE
+from parlai_ext.commands.scorer_options import SCORER_CHOICE
+from parlai_ext.core.options import option
+from parlai_ext.engines.open_engine import EngineOptions, open_engine
 
 if TYPE_CHECKING:
     from parlai_ext.scoring.score_run import ScoreReport
 
 
-class ScoreDialogues(Command):
+@dataclass(frozen=True)
+class ScoreOptions:
+    """
+    Which utterances are judged.
+    """
+
+    score_given: bool = option(False, help='judge the given first utterances too')
+
+
+class ScoreDialogues(ModelCommand):
     """
     Score every dialogue of a run that is not scored yet.
 
@@ -25,34 +34,19 @@ class ScoreDialogues(Command):
     scores lie beside the protocol's own.
     """
 
-    description = 'Score the dialogues of a run'
     usage = '--run-dir FOLDER [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, '--run-dir')
-        add_scorer_options(parser)
-        parser.add_argument(
-            '--score-given',
-            **SWITCH,
-            help='judge the given first utterances too',
-        )
-        add_options(parser, '--batchsize', '--datapath', '--no-cuda', '--fp16')
-        add_options(parser, '--trust-model-code', *CHECK, *ENGINE)
+    declares = (
+        '--run-dir',
+        *SCORER_CHOICE,
+        ScoreOptions,
+        *JUDGE_MACHINE,
+        CHECK,
+        EngineOptions,
+    )
 
     def run(self) -> ScoreReport:
         """
         Return what was scored, and under which signature.
-        """
-        from parlai_ext.systems.safe.trust import trust_files
-
-        machine = Machine.from_options(self.opt)
-        with trust_files(machine.trust_model_code, machine.datapath):
-            return self.score()
-
-    def score(self) -> ScoreReport:
-        """
-        Score the run's dialogues and print the counts and the signature.
         """
         from parlai_ext.isolation.own_records import is_own_scorer
         from parlai_ext.judge_check.check_run import check_run
@@ -62,11 +56,9 @@ class ScoreDialogues(Command):
             score_run,
             spending_lines,
         )
-        from parlai_ext.store import RunFolder
 
-        self.require(run_dir='the folder of the run to score')
-        run = RunFolder.existing(self.opt['run_dir'])
-        machine = Machine.from_options(self.opt)
+        run, machine = self.run_folder('the folder of the run to score'), self.machine
+        include_given = self.options(ScoreOptions).score_given
         with run.lock():
             recorded = run.manifest['protocol'].get('scorer') or {}
             own = is_own_scorer(run.manifest)
@@ -76,7 +68,7 @@ class ScoreDialogues(Command):
             with open_engine(where, run.root, machine) as engine:
                 report = score_run(
                     *(run, scorer),
-                    include_given=self.opt['score_given'],
+                    include_given=include_given,
                     config=chosen.section,
                     ranking=chosen.ranking,
                     engine=engine,
@@ -87,7 +79,7 @@ class ScoreDialogues(Command):
                 run,
                 scorer,
                 sample=self.opt['check_sample'],
-                include_given=self.opt['score_given'],
+                include_given=include_given,
             )
         print(
             f'scored {report.n_utterances} utterances of {report.n_dialogues} '

@@ -4,15 +4,16 @@ Print one dialogue of a run with its scores; needs no model.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
+from parlai_ext.commands.options import ScoresChoice
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import Dialogue, ScoredDialogue
@@ -23,30 +24,29 @@ FEWEST_LETTERS = 4  # of the beginning of an id
 MOST_NAMED = 5
 
 
+@dataclass(frozen=True)
+class ShowOptions:
+    """
+    What is shown.
+    """
+
+    dialogue_id: str | None = option(
+        None,
+        positional=True,
+        metavar='ID',
+        help='the dialogue, as the page, score files and CSV files name it; the '
+        f'first {FEWEST_LETTERS} letters or more will do',
+    )
+    dimension: str | None = option(None, metavar='NAME', help='show this one alone')
+
+
 class ShowDialogue(Command):
     """
     Print one dialogue with the scores of a scorer.
     """
 
-    description = 'Print one dialogue of a run with its scores'
     usage = '--run-dir FOLDER ID [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, '--run-dir')
-        parser.add_argument(
-            'dialogue_id',
-            nargs='?',
-            metavar='ID',
-            help='the dialogue, as the page, score files and CSV files name it; the '
-            f'first {FEWEST_LETTERS} letters or more will do',
-        )
-        parser.add_argument(
-            '--scores',
-            help='hash of the scores to show, or the name of their scorer (default: '
-            'those of the protocol’s scorer)',
-        )
-        parser.add_argument('--dimension', metavar='NAME', help='show this one alone')
+    declares = ('--run-dir', ShowOptions, ScoresChoice)
 
     def run(self) -> Dialogue:
         """
@@ -55,13 +55,12 @@ class ShowDialogue(Command):
         :raises UserError: for an unknown id, scorer or dimension.
         """
         from parlai_ext.report.dialogue_text import dialogue_lines
-        from parlai_ext.store import RunFolder
 
-        self.require(run_dir='the folder of a run')
-        if not self.opt['dialogue_id']:
+        run = self.run_folder('the folder of a run')
+        given = self.options(ShowOptions)
+        if not given.dialogue_id:
             raise UserError('ID is needed: which dialogue to show')
-        run = RunFolder.existing(self.opt['run_dir'])
-        dialogue, shard = find_dialogue(run, self.opt['dialogue_id'])
+        dialogue, shard = find_dialogue(run, given.dialogue_id)
         scored = self._scored(run, dialogue, shard)
         dimensions = self._dimensions(scored)
         pairing = run.pairing(dialogue.pairing_id)
@@ -78,9 +77,10 @@ class ShowDialogue(Command):
         """
         from parlai_ext.results.chosen_scores import choose_scores
 
-        if not self.opt['scores'] and not any(run.root.glob('scores/*/signature.txt')):
+        scores = self.options(ScoresChoice).scores
+        if not scores and not any(run.root.glob('scores/*/signature.txt')):
             return None
-        signature, _ = choose_scores(run, self.opt['scores'])
+        signature, _ = choose_scores(run, scores)
         by_id = run.scores(signature).by_dialogue(dialogue.pairing_id, shard)
         return by_id.get(dialogue.id)
 

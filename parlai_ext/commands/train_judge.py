@@ -4,18 +4,34 @@ Train a language model to be the judge of PairEval or DirectEval.
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import add_options
 from parlai_ext.core.display import duration
-from parlai_ext.core.options import add_flags
+from parlai_ext.core.options import option
 from parlai_ext.training.options import JudgeTrainingOptions
 
 if TYPE_CHECKING:
     from parlai_ext.training.judge import TrainedJudge
+
+
+@dataclass(frozen=True)
+class TrainJudgeOptions:
+    """
+    What is trained on what, and where the judge is written.
+    """
+
+    base: str | None = option(
+        None,
+        metavar='MODEL',
+        help='the model to begin with: a catalogue name, a folder or a repository',
+    )
+    pairs: str | None = option(None, metavar='FILE', help='pairs of parlai build_pairs')
+    out: str | None = option(
+        None, metavar='FOLDER', help='the new model, as safetensors, and a card'
+    )
 
 
 class TrainJudge(Command):
@@ -23,24 +39,8 @@ class TrainJudge(Command):
     Train a judge with LoRA on pairs; the same command again goes on where it stopped.
     """
 
-    description = 'A judge for PairEval or DirectEval, trained with LoRA on pairs'
     usage = '--base MODEL --pairs pairs.jsonl --out FOLDER [option …]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            '--base',
-            metavar='MODEL',
-            help='the model to begin with: a catalogue name, a folder or a repository',
-        )
-        parser.add_argument(
-            '--pairs', metavar='FILE', help='pairs of parlai build_pairs'
-        )
-        parser.add_argument(
-            '--out', metavar='FOLDER', help='the new model, as safetensors, and a card'
-        )
-        add_flags(parser, JudgeTrainingOptions)
-        add_options(parser, '--no-cuda', '--datapath')
+    declares = (TrainJudgeOptions, JudgeTrainingOptions, '--no-cuda', '--datapath')
 
     def run(self) -> TrainedJudge:
         """
@@ -54,13 +54,14 @@ class TrainJudge(Command):
         from parlai_ext.training.judge import train_judge
         from parlai_ext.training.pairs import read_pairs
 
+        given, machine = self.options(TrainJudgeOptions), self.machine
         result = train_judge(
-            self.opt['base'].removeprefix('hf:'),
-            read_pairs(self.opt['pairs']),
-            Path(self.opt['out']),
+            str(given.base).removeprefix('hf:'),
+            read_pairs(str(given.pairs)),
+            Path(str(given.out)),
             self.options(JudgeTrainingOptions),
-            no_cuda=bool(self.opt['no_cuda']),
-            datapath=self.opt['datapath'],
+            no_cuda=machine.no_cuda,
+            datapath=machine.datapath,
         )
         if result.num_left_out:
             print(f'left out, longer than --max-tokens: {result.num_left_out} prompts')

@@ -4,24 +4,18 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import (
-    CHECK,
-    MACHINE,
-    PLAN,
-    add_options,
-    add_scorer_options,
-)
+from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.options import CHECK, PLAN
+from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import read_positive
+from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
     from parlai_ext.bench.agreement import MeanScores
@@ -37,7 +31,26 @@ BATCH = 16  # dialogues of a file that are scored together
 SCORERS = ('judge_model_file', 'followups')
 
 
-class ValidateScorer(Command):
+@dataclass(frozen=True)
+class ValidateOptions:
+    """
+    Which dialogues people judged, and what is computed of it.
+    """
+
+    bootstraps: int = option(
+        BOOTSTRAPS,
+        low=1,
+        help=f'resamples behind each interval ({BOOTSTRAPS})',
+    )
+    dialogues_file: str | None = option(
+        None,
+        help="dialogues that people judged, in ParlAI's Conversations format; "
+        'nothing is collected then',
+    )
+    out: str | None = option(None, help='CSV file for the table')
+
+
+class ValidateScorer(ModelCommand):
     """
     Correlate a scorer with people's scores; FED also without complaints and without
     praise.
@@ -45,57 +58,35 @@ class ValidateScorer(Command):
     The dialogues are those of a file, of a run, or of a run that is collected first.
     """
 
-    description = 'Correlate a scorer (FED also w/o neg and w/o pos) with human scores'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        add_options(parser, *PLAN)
-        add_scorer_options(parser)
-        add_options(parser, '--human-scores')
-        parser.add_argument(
-            '--bootstraps',
-            type=read_positive,
-            metavar='N',
-            help=f'resamples behind each interval ({BOOTSTRAPS})',
-        )
-        parser.add_argument(
-            '--dialogues-file',
-            help="dialogues that people judged, in ParlAI's Conversations format; "
-            'nothing is collected then',
-        )
-        parser.add_argument('--out', help='CSV file for the table')
-        add_options(parser, *CHECK, *MACHINE)
+    declares = (
+        *PLAN,
+        *SCORER_CHOICE,
+        '--human-scores',
+        ValidateOptions,
+        CHECK,
+        Machine,
+    )
 
     def run(self) -> dict[str, Any]:
         """
         Return what `agreement.json` holds, and print it as a table.
-        """
-        from parlai_ext.systems.safe.trust import trust_files
-
-        machine = Machine.from_options(self.opt)
-        with trust_files(machine.trust_model_code, machine.datapath):
-            return self.validate()
-
-    def validate(self) -> dict[str, Any]:
-        """
-        Correlate scores with people, write and print the agreement.
         """
         from parlai_ext.bench.agreement import agreement
         from parlai_ext.bench.agreement_table import agreement_lines, agreement_table
         from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.judge_check.record import check_lines, to_json
 
-        opt = self.opt
+        opt, given = self.opt, self.options(ValidateOptions)
         self.require(human_scores='a CSV file of human judgements')
         human = read_human_scores(opt['human_scores'])
-        from_file = opt['dialogues_file'] is not None
+        from_file = given.dialogues_file is not None
         if from_file and opt['run_dir']:
             raise UserError(
                 '--run-dir: with --dialogues-file nothing is collected and no run is '
                 'written; --out FILE.csv keeps the table'
             )
-        if opt['out'] and not Path(opt['out']).resolve().parent.is_dir():
-            raise UserError(f'--out {opt["out"]}: there is no such folder')
+        if given.out and not Path(given.out).resolve().parent.is_dir():
+            raise UserError(f'--out {given.out}: there is no such folder')
         scores, signature, check = (
             self.scores_of_file(human) if from_file else self.scores_of_run(human)
         )
@@ -103,7 +94,7 @@ class ValidateScorer(Command):
             scores,
             human,
             source=self.source,
-            bootstraps=opt['bootstraps'] or BOOTSTRAPS,
+            bootstraps=given.bootstraps,
         )
         result = {**result, 'signature': signature}
         if check is not None:
@@ -114,8 +105,8 @@ class ValidateScorer(Command):
             run = RunFolder.existing(opt['run_dir'])
             with run.lock():
                 run.write_json('agreement.json', result)
-        if opt['out']:
-            write(opt['out'], agreement_table(result['rows']).csv())
+        if given.out:
+            write(given.out, agreement_table(result['rows']).csv())
         for line in (*agreement_lines(result), *(check_lines(check) if check else ())):
             print(line)
         print(f'scorer {signature}')
@@ -149,7 +140,7 @@ class ValidateScorer(Command):
         if there is None:
             ours = ('bootstraps', *(() if self.opt['config'] else SCORERS))
             options = PlanOptions.from_options({**self.opt, **dict.fromkeys(ours)})
-            run, planned = plan.prepare(options, Machine.from_options(self.opt))
+            run, planned = plan.prepare(options, self.machine)
             left_out = planned.left_out
         else:
             run = there
@@ -161,7 +152,7 @@ class ValidateScorer(Command):
         with run.lock():
             if there is None:
                 self.collect(run, left_out)
-            scorer = chosen.build(Machine.from_options(self.opt))
+            scorer = chosen.build(self.machine)
             report = score_run(
                 *(run, scorer),
                 config=chosen.section,
@@ -178,7 +169,7 @@ class ValidateScorer(Command):
         """
         from parlai_ext.collect import collect
 
-        problems = collect.collect(run, Machine.from_options(self.opt)).problems
+        problems = collect.collect(run, self.machine).problems
         for line in (*left_out, *problems):
             print(f'left out: {line}')
         if not run.dialogue_shards():
@@ -217,7 +208,7 @@ class ValidateScorer(Command):
                 f'{self.source}: column system: none of these speaks in '
                 f'--dialogues-file; there: {", ".join(there)}'
             )
-        scorer = chosen.build(Machine.from_options(self.opt))
+        scorer = chosen.build(self.machine)
         pairs = list(scored_pairs(scorer, dialogues, indices))
         sample = self.opt['check_sample']
         check = check_judge(scorer, gather(pairs, (), sample)) if sample else None

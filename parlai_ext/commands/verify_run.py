@@ -4,14 +4,14 @@ Check a pack: what of it is proven, what is wrong, and what is only reported.
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import MACHINE, add_options
+from parlai_ext.commands.options import MACHINE
 from parlai_ext.core.errors import UserError, printable
-from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags
+from parlai_ext.core.options import Flags, option
+from parlai_ext.packs.options import RegenerateOptions
 
 if TYPE_CHECKING:
     from parlai_ext.packs.check_pack import Checker, Verification
@@ -21,21 +21,46 @@ LONGEST_FINDING = 3000  # which may list targets, and why some are not at hand
 SHOWN = 20  # problems of one part that are printed
 
 
+@dataclass(frozen=True)
+class PackOptions:
+    """
+    The pack.
+    """
+
+    pack: str | None = option(
+        None, positional=True, metavar='PACK', help='a published run'
+    )
+
+
+@dataclass(frozen=True)
+class OwnProtocol:
+    """
+    The protocol of the one who checks a pack.
+    """
+
+    config: str | None = option(
+        None,
+        metavar='NAME|FILE',
+        help='your own protocol: its systems and its scorer make things again '
+        '(default: the shipped protocol of the pack’s name)',
+    )
+
+
+# what the one who checks a pack has
+AT_HAND = (
+    Flags(OwnProtocol, 'what is at hand'),
+    *('--add-target', '--openers-file'),
+    MACHINE,
+)
+
+
 class VerifyRun(Command):
     """
     Check a pack and print, part by part, what was and what was not proven.
     """
 
-    description = 'What of a published run can be proven'
     usage = 'PACK [--sample N] [--regenerate M] [--config NAME|FILE]'
-
-    @classmethod
-    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        from parlai_ext.packs.options import RegenerateOptions
-
-        parser.add_argument('pack', nargs='?', metavar='PACK', help='a published run')
-        add_flags(parser, RegenerateOptions)
-        add_checker_options(parser)
+    declares = (PackOptions, RegenerateOptions, *AT_HAND)
 
     def run(self) -> Verification:
         """
@@ -44,7 +69,6 @@ class VerifyRun(Command):
         :raises UserError: when something in it is wrong, or it is no pack.
         """
         from parlai_ext.packs.check_pack import check_pack
-        from parlai_ext.packs.options import RegenerateOptions
 
         self.require(pack='a published run, a .zip file')
         options = self.options(RegenerateOptions)
@@ -58,20 +82,6 @@ class VerifyRun(Command):
         return checked
 
 
-def add_checker_options(parser: argparse.ArgumentParser) -> None:
-    """
-    Add the options that say what the one who checks has at hand.
-    """
-    group = parser.add_argument_group('what is at hand')
-    group.add_argument(
-        '--config',
-        metavar='NAME|FILE',
-        help='your own protocol: its systems and its scorer make things again '
-        '(default: the shipped protocol of the pack’s name)',
-    )
-    add_options(parser, '--add-target', '--openers-file', *MACHINE)
-
-
 def checker_of(command: Command) -> Checker:
     """
     Return what the one who checks a pack has, as the options of a command say.
@@ -83,7 +93,7 @@ def checker_of(command: Command) -> Checker:
     opt = command.opt
     added = opt['add_target'] or ()
     return Checker(
-        Machine.from_options(opt),
+        command.machine,
         load_protocol_file(opt['config']).protocol if opt['config'] else None,
         tuple(parse_target(spec)[0] for spec in added),
         opt['openers_file'],

@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from parlai_ext.core.options import flag_values, option
+from parlai_ext.core.options import flag_values, one_value, option
 
-GROUP = 'machine'
 SHARE_FOR_WEIGHTS = 0.6  # of memory; the rest is for what the models compute
 
 
@@ -19,47 +18,39 @@ class Machine:
     Where models lie and how they compute; a command's options, read once.
     """
 
+    title = 'machine'
     batchsize: int = option(
         64,
         low=1,
-        metavar='N',
-        group=GROUP,
         help='dialogues, or contexts, that go through a model together (64)',
     )
     datapath: str | None = option(
         None,
         path=True,
         metavar='FOLDER',
-        group=GROUP,
         help="ParlAI's data folder (default: ParlAI's own choice)",
     )
-    no_cuda: bool = option(
-        False, group=GROUP, help='use the CPU even where there is a GPU'
-    )
+    no_cuda: bool = option(False, help='use the CPU even where there is a GPU')
     fp16: bool | None = option(
         None,
-        group=GROUP,
         help="half precision on a GPU (default: as the model's own options say)",
     )
     max_gpu_memory: float | None = option(
         None,
         above=0,
         metavar='GB',
-        group=GROUP,
         help='what the weights of loaded systems may take (of RAM without a GPU)',
     )
     reply_timeout: float | None = option(
         10_800.0,
         above=0,
         metavar='SECONDS',
-        group=GROUP,
         help='a system that needs longer for a batch of replies is left out (3 hours)',
     )
     trust_model_code: tuple[str, ...] = option(
         (),
-        read=lambda text: (text,),
+        read=one_value,
         metavar='FILE',
-        group=GROUP,
         help='a model file that may run code when it is read, else none may; may be '
         'given several times',
     )

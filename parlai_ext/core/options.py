@@ -7,8 +7,8 @@ Options that are declared once: fields of a frozen dataclass, made with `option`
         against: str = option('context', help='…', choices=('context', 'last_turn'))
 
 From such a class come the keys of a YAML section (`read_options`), the flags of a
-command or of a ParlAI agent (`add_flags`, `flag_values`), the part of a signature
-(`signature_values`) and the rows of a table in the docs (`option_rows`).
+command or of a ParlAI agent (`Flags`, `add_flags`, `flag_values`) and the part of a
+signature (`signature_values`).
 
 A class may have a class method ``presets(given)``, which returns other defaults that
 follow from the values given (the presets of a variant).
@@ -24,9 +24,9 @@ import math
 import os
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.json_text import parse_json
@@ -42,6 +42,7 @@ KINDS: dict[type, str] = {
     tuple: 'a list',
     dict: 'a mapping (key: value)',
 }
+METAVARS: dict[type, str] = {int: 'N', float: 'X'}
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class OptionInfo:
     path: bool = False
     model: str | None = None
     group: str | None = None
+    nargs: Literal['+', '*'] | None = None
+    positional: bool = False
 
 
 def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
@@ -75,7 +78,8 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
         scores came about: scores with different signatures are never mixed.
         ``'if changed'`` leaves out a value that equals the default.
     :param flag: the name on the command line, where it is not ``--<prefix>-<name>``.
-    :param metavar: what ``--help`` shows for the value.
+    :param metavar: what ``--help`` shows for the value (N for a whole number, X for
+        a number).
     :param low, high: the range of a number, ends included.
     :param above: a number that the value must exceed.
     :param read: reads the text of the command line; raises `ArgumentTypeError` or
@@ -86,9 +90,15 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
         classifier, chat; others are in docs/models.md). The model's identity is part of
         the signature, not its name.
     :param group: the title under which ``--help`` shows the flag.
+    :param nargs: a list whose flag takes several values, ``+``: one at least. Without
+        it, the values of a list are joined by commas, or as `read` says.
+    :param positional: the value is named by its place on the command line, which may
+        stay empty; a list needs `nargs`.
     """
     if info.get('model'):
         info.setdefault('signed', False)
+    if info.get('nargs'):
+        info.setdefault('read', one_value)
     declared = OptionInfo(help, **info)
     return dataclasses.field(default=default, metadata={METADATA: declared})
 
@@ -107,8 +117,10 @@ class Option:
 
     def flag(self, prefix: str = '') -> str:
         """
-        Return the flag on the command line.
+        Return the flag on the command line, or the name of a positional argument.
         """
+        if self.info.positional:
+            return self.name
         kebab = f'{prefix} {self.name}'.strip().replace('_', '-').replace(' ', '-')
         return self.info.flag or f'--{kebab}'
 
@@ -268,10 +280,10 @@ def add_flags(
     Add a flag for each option, in its group, to an argparse or a ParlAI parser.
 
     :param prefix: stands before the names of options that do not name their flag.
-    :param title: the group of options that name none.
+    :param title: the group of options that name none; the class may have its own.
     :param not_given: the default of every flag is `None`, since a file's value holds
         where a flag is not given.
-    :param skip: flags that the parser has already.
+    :param skip: flags that are not added.
     :param only: the flags to add (`None`: all).
     :param overrides: the flags replace keys of a file, whose reader checks the values;
         the default of every flag is `None`.
@@ -281,11 +293,58 @@ def add_flags(
         flag = option.flag(prefix)
         if flag in skip or (only is not None and flag not in only):
             continue
-        name = option.info.group or title
+        name = option.info.group or title or getattr(cls, 'title', None)
         if name is not None and name not in groups:
             groups[name] = parser.add_argument_group(name)
         place = parser if name is None else groups[name]
         place.add_argument(flag, **_argument(option, not_given, overrides))
+
+
+@dataclass(frozen=True)
+class Flags:
+    """
+    The flags of an option class, all or some, as a command or an agent declares them.
+
+    The fields are parameters of `add_flags`.
+    """
+
+    cls: type
+    title: str | None = None
+    skip: Collection[str] = ()
+    only: Collection[str] | None = None
+    prefix: str = ''
+    not_given: bool = False
+    overrides: bool = False
+
+
+def add_declared(parser: Any, declares: Iterable[type | Flags]) -> None:
+    """
+    Add the flags that a command or an agent declares to its parser.
+    """
+    for one in declares:
+        flags = Flags(one) if isinstance(one, type) else one
+        add_flags(parser, **vars(flags))
+
+
+class DeclaresOptions:
+    """
+    An agent or a teacher of ParlAI whose flags come from option classes.
+
+    :cvar declares: option classes, or `Flags` of them.
+    """
+
+    declares: ClassVar[Iterable[type | Flags]] = ()
+
+    @classmethod
+    def add_cmdline_args(cls, parser: Any, partial_opt: Any = None) -> Any:
+        """
+        Add the flags of the options, after those of the class that ParlAI has.
+        """
+        inherited = getattr(super(), 'add_cmdline_args', None)
+        if inherited is not None:
+            inherited(parser, partial_opt)
+        add_declared(parser, cls.declares)
+        return parser
 
 
 def flag_values(cls: type, opt: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
@@ -369,28 +428,6 @@ def signature_values(options: Any) -> dict[str, Any]:
     return values
 
 
-def option_rows(cls: type, prefix: str = '') -> list[dict[str, str]]:
-    """
-    Return, for a table in the docs, a row for each option: key, flag, values, default
-    and help.
-    """
-    rows = []
-    for name, option in options_of(cls).items():
-        choices = option.info.choices
-        rows.append(
-            {
-                'key': name,
-                'flag': option.flag(prefix),
-                'values': ', '.join(map(str, choices)) if choices else option._range(),
-                'default': ''
-                if option.default in (MISSING, None)
-                else str(option.default),
-                'help': option.info.help,
-            }
-        )
-    return rows
-
-
 def type_problem(value: Any, kind: type) -> str | None:
     """
     Return why a value is not of a kind (text, number, list, …); `None` if it is. A
@@ -405,13 +442,12 @@ def type_problem(value: Any, kind: type) -> str | None:
     return None
 
 
-def read_positive(text: str) -> int:
+def one_value(text: str) -> tuple[str]:
     """
-    Read a whole number of at least 1.
+    Read a list of one value, commas included, for a flag that may be given several
+    times.
     """
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f'a number from 1 is expected, not {text!r}')
-    return int(text)
+    return (text,)
 
 
 def json_object(text: str) -> dict[str, Any]:
@@ -491,16 +527,13 @@ class Extend(argparse._StoreAction):
         setattr(namespace, self.dest, (*given, *values))
 
 
-SWITCH: dict[str, Any] = {'action': Switch}
-
-
 def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any]:
     """
     Return what argparse's ``add_argument`` is told about an option.
     """
     help = option.info.help
     if overrides:
-        metavar = option.info.metavar or ('NAME' if option.type is str else 'N')
+        metavar = option.info.metavar or METAVARS.get(option.type, 'NAME')
         return {
             'help': help.replace('%', '%%'),
             'type': option.type,
@@ -511,15 +544,18 @@ def _argument(option: Option, not_given: bool, overrides: bool) -> dict[str, Any
         help = f'{help} (default: {option.default})'
     told: dict[str, Any] = {'default': default, 'help': help.replace('%', '%%')}
     if option.type is bool and option.info.read is None:
-        return {**SWITCH, **told}
-    if option.type is tuple:
+        return {'action': Switch, **told}
+    if option.info.nargs or option.info.positional:
+        told['nargs'] = option.info.nargs or '?'
+    elif option.type is tuple:
         told['action'] = Extend
-    if option.info.choices is not None and option.type is str:
+    if option.info.nargs:
+        told['type'] = str
+    elif option.info.choices is not None and option.type is str:
         told['choices'] = option.info.choices
     else:
         told['type'] = option.from_text
-    if option.info.metavar is not None:
-        told['metavar'] = option.info.metavar
+    told['metavar'] = option.info.metavar or METAVARS.get(option.type)
     return told
 
 

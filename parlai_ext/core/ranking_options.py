@@ -25,14 +25,12 @@ class RankingOptions:
     rule: str = option(
         'mean',
         choices=('mean', 'tournament'),
-        flag='--rule',
         metavar='NAME',
         help='what ranks: mean (scores) or tournament (games won)',
     )
     rating: str = option(
         'openskill',
         choices=RATINGS,
-        flag='--rating',
         metavar='NAME',
         help='of a tournament: openskill, trueskill, bradley_terry, 3-1-0, 2-1-0 or '
         'sum_of_ranks',
@@ -41,16 +39,12 @@ class RankingOptions:
         3,
         low=1,
         high=10_000,
-        flag='--shuffles',
-        metavar='N',
         help='orders of the games over which openskill and trueskill average',
     )
     bootstraps: int = option(
         2000,
         low=1,
         high=100_000,  # an interval gains nothing from more, but memory is asked for
-        flag='--bootstraps',
-        metavar='N',
         help='resamples behind each interval',
     )
     partners: Literal['sampled', 'fixed'] = option(
@@ -62,7 +56,6 @@ class RankingOptions:
         0.05,
         low=0,
         high=1,
-        flag='--max-failed-share',
         metavar='SHARE',
         help='a system with more failed dialogues is listed, not ranked',
     )
@@ -70,7 +63,6 @@ class RankingOptions:
         0.2,
         low=0,
         high=1,
-        flag='--max-truncated-share',
         metavar='SHARE',
         help='of a system’s contexts that were too long for the judge; above it, '
         'its scores are marked as not comparable',

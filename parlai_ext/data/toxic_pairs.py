@@ -103,36 +103,24 @@ class ToxicData:
     )
     share_prompts: bool = option(
         False,
-        flag='--share-prompts',
         help='train also on prompts that valid and test have, too',
     )
-    prompt_column: str = option(
-        'toxic', flag='--prompt-column', help='of a CSV file: the prompts (toxic)'
-    )
-    answer_column: str = option(
-        'answer', flag='--answer-column', help='of a CSV file: the answers (answer)'
-    )
-    id_column: str = option(
-        'id', flag='--id-column', help='of a CSV file: an id of the pair (id)'
-    )
+    prompt_column: str = option('toxic', help='of a CSV file: the prompts (toxic)')
+    answer_column: str = option('answer', help='of a CSV file: the answers (answer)')
+    id_column: str = option('id', help='of a CSV file: an id of the pair (id)')
     where: tuple[str, ...] = option(
         (),
-        flag='--where',
         metavar='CONDITION,…',
         help='conditions on feature columns: ratio_lengths<=2,answer_emotion=neutral|'
         'happiness. A pair without the value is left out',
     )
-    min_prompt_toxicity: float | None = option(
-        None, flag='--min-prompt-toxicity', metavar='X', help='toxicity of the prompt'
-    )
-    max_answer_toxicity: float | None = option(
-        None, flag='--max-answer-toxicity', metavar='X', help='toxicity of the answer'
-    )
+    min_prompt_toxicity: float | None = option(None, help='toxicity of the prompt')
+    max_answer_toxicity: float | None = option(None, help='toxicity of the answer')
     emotion: tuple[str, ...] = option(
-        (), flag='--emotion', metavar='NAME,…', help='emotions that answers may have'
+        (), metavar='NAME,…', help='emotions that answers may have'
     )
     prompt_emotion: tuple[str, ...] = option(
-        (), flag='--prompt-emotion', metavar='NAME,…', help='the same of prompts'
+        (), metavar='NAME,…', help='the same of prompts'
     )
 
 

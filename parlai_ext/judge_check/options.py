@@ -22,8 +22,6 @@ class CheckOptions:
     check_sample: int = option(
         SAMPLE,
         low=0,
-        flag='--check-sample',
-        metavar='N',
         help='responses of the judge check at most (0: no check); it shrinks in small '
         'runs, to 40 at least',
     )
@@ -37,7 +35,6 @@ class RequireCheck:
 
     require_judge_check: bool = option(
         False,
-        flag='--require-judge-check',
         help='exit code 3 if the judge that ranks was not checked or failed its check',
     )
 

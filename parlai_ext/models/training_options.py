@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from parlai_ext.core.options import option, read_positive
+from parlai_ext.core.options import option
 
 
 @dataclass(frozen=True)
@@ -19,20 +19,15 @@ class TrainingOptions:
     """
 
     epochs: float = option(3.0, above=0, help='how often each dialogue is read')
-    steps: int | None = option(
-        None, read=read_positive, metavar='N', help='updates, instead of --epochs'
-    )
-    batchsize: int = option(4, low=1, metavar='N', help='dialogues an update')
-    tokens: int = option(
-        256, low=8, metavar='N', help='of a dialogue; a longer one is divided'
-    )
+    steps: int | None = option(None, low=1, help='updates, instead of --epochs')
+    batchsize: int = option(4, low=1, help='dialogues an update')
+    tokens: int = option(256, low=8, help='of a dialogue; a longer one is divided')
     learning_rate: float = option(
         5e-5, above=0, help='of the first update; it falls to 0 in a straight line'
     )
     head_steps: int = option(
         50,
         low=0,
-        metavar='N',
         help='mlm: updates before these, of a newly drawn head alone',
     )
     masked: float = option(
@@ -45,6 +40,6 @@ class TrainingOptions:
         choices=('joined', 'turns'),
     )
     held_out: int = option(
-        50, low=1, metavar='N', help='dialogues that are not trained on, for the loss'
+        50, low=1, help='dialogues that are not trained on, for the loss'
     )
-    seed: int = option(0, low=0, metavar='N', help='of order, masks, head and dropout')
+    seed: int = option(0, low=0, help='of order, masks, head and dropout')

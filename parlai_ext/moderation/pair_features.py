@@ -37,7 +37,7 @@ class FeatureOptions:
         help='who finds named entities: spacy[:PIPELINE] or stanza[:LANGUAGE]',
     )
     max_entities: int = option(
-        1, low=0, metavar='N', help='pairs with more in a phrase are left out (1)'
+        1, low=0, help='pairs with more in a phrase are left out (1)'
     )
     humour: str | None = option(None, metavar='MODEL[,LABEL]', help='a classifier')
     sarcasm: str | None = option(None, metavar='MODEL[,LABEL]', help='a classifier')

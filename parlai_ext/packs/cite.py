@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.packs.options import CiteOptions
+from parlai_ext.core.options import option
 from parlai_ext.packs.pack import Pack
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.judge import UNCHECKED, outcome_on
@@ -30,6 +30,23 @@ ESCAPES = {
     '−': '$-$',
     **{char: f'\\{char}' for char in '&%$#_{}'},
 }
+
+
+@dataclass(frozen=True)
+class CiteOptions:
+    """
+    What a citation is about, and what a pack does not know.
+    """
+
+    system: str | None = option(
+        None, metavar='NAME', help='only this system (default: all)'
+    )
+    dimension: str | None = option(
+        None, metavar='NAME', help='of the scores (default: the first)'
+    )
+    author: str | None = option(None, metavar='TEXT', help='for the BibTeX entry')
+    year: int | None = option(None, metavar='YEAR', help='for the BibTeX entry')
+    url: str | None = option(None, metavar='URL', help='where the pack can be had')
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """
-Options of commands on packs: how much is made again, what is cited.
+How much of a pack is made again when it is checked.
 
-Every start of `parlai` may import this module, so it imports little.
+The help of commands imports this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ class RegenerateOptions:
     How much of a pack is made again, and how near it must come.
     """
 
-    sample: int = option(
-        0, low=0, metavar='N', help='utterances that are scored again (0)'
-    )
+    sample: int = option(0, low=0, help='utterances that are scored again (0)')
     regenerate: int = option(
         0,
         low=0,
@@ -28,13 +26,11 @@ class RegenerateOptions:
     )
     judge_check: bool = option(
         False,
-        flag='--judge-check',
         help='make the judge check again, about a quarter of the scorings of the run',
     )
     tolerance: float = option(
         0.001,
         low=0,
-        metavar='X',
         help='by so much a score may differ from the one made again (0.001)',
     )
     max_different: float = option(
@@ -47,7 +43,6 @@ class RegenerateOptions:
     )
     draw: int | None = option(
         None,
-        flag='--draw',
         metavar='SEED',
         help='draws what is made again (default: drawn afresh and printed, so that '
         'nobody knows beforehand what will be checked)',
@@ -59,20 +54,3 @@ class RegenerateOptions:
         True if something is made again.
         """
         return bool(self.sample or self.regenerate or self.judge_check)
-
-
-@dataclass(frozen=True)
-class CiteOptions:
-    """
-    What a citation is about, and what a pack does not know.
-    """
-
-    system: str | None = option(
-        None, metavar='NAME', help='only this system (default: all)'
-    )
-    dimension: str | None = option(
-        None, metavar='NAME', help='of the scores (default: the first)'
-    )
-    author: str | None = option(None, metavar='TEXT', help='for the BibTeX entry')
-    year: int | None = option(None, metavar='YEAR', help='for the BibTeX entry')
-    url: str | None = option(None, metavar='URL', help='where the pack can be had')

@@ -41,7 +41,7 @@ from parlai_ext.packs.pack import (
 from parlai_ext.packs.publish import ranking_data
 from parlai_ext.results import ranking as rankings
 from parlai_ext.scoring.base import NO_MODEL, judged_indices, unscored_systems
-from parlai_ext.scoring.registry import SCORERS, UNNAMED, find_scorer, is_outside
+from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outside
 from parlai_ext.store import RunFolder, imported
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import decode_shard
@@ -287,7 +287,7 @@ def _config_problems(
     Yield where a ``scorer:`` section is not that of scores with this signature. Nothing
     of it is loaded; of options with files or models only the names are compared.
     """
-    name = str(config.get('name') or UNNAMED)
+    name = str(config.get('name') or DEFAULT)
     signed = dict(part.partition(':')[::2] for part in reversed(signature.split('|')))
     if is_outside(name):
         if 'code' not in signed:

@@ -44,7 +44,7 @@ class AnnotationOptions:
     """
 
     num_prompts: int = option(
-        160, low=1, metavar='N', help='prompts, drawn from those that all share (160)'
+        160, low=1, help='prompts, drawn from those that all share (160)'
     )
     human: str | None = option(
         None,
@@ -52,7 +52,7 @@ class AnnotationOptions:
         help='the system of the human answers; only prompts that have one are drawn',
     )
     human_pairs: int = option(
-        60, low=0, metavar='N', help='pairs of a human answer with a system’s (60)'
+        60, low=0, help='pairs of a human answer with a system’s (60)'
     )
     toxic: str | None = option(
         None,
@@ -60,12 +60,11 @@ class AnnotationOptions:
         help='the system of answers that are known to be toxic, for controls',
     )
     toxic_controls: int = option(
-        20, low=0, metavar='N', help='control items with a toxic answer (20)'
+        20, low=0, help='control items with a toxic answer (20)'
     )
     shuffled_controls: int = option(
         20,
         low=0,
-        metavar='N',
         help='control items with an answer to another prompt (20)',
     )
     systems: tuple[str, ...] = option(

@@ -50,16 +50,11 @@ class RatingOptions:
         metavar='DIMENSION,…',
         help='only these questions of the questionnaire (default: all)',
     )
-    num_items: int = option(
-        40, low=1, metavar='N', help='dialogues, or pairs of them, on each page'
-    )
-    num_pages: int = option(
-        1, low=1, metavar='N', help='pages, for groups of annotators'
-    )
+    num_items: int = option(40, low=1, help='dialogues, or pairs of them, on each page')
+    num_pages: int = option(1, low=1, help='pages, for groups of annotators')
     shared_items: int = option(
         10,
         low=0,
-        metavar='N',
         help='items that are on every page, so that groups can be compared',
     )
     systems: tuple[str, ...] = option(

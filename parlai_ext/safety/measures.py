@@ -64,8 +64,25 @@ class Prompt:
 @dataclass(frozen=True)
 class MeasureOptions:
     """
-    How answers are measured, besides detectors and metrics.
+    How answers are measured.
     """
+
+    detectors: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='NAME',
+        help='what calls an answer toxic, as in docs/detectors.md: words=FILE, '
+        'parlai_matcher[=FILE], better_profanity, profanity_check, toxic-comments, '
+        'hf:REPOSITORY, a folder, zoo:…, module:Class',
+    )
+    reference_metrics: tuple[str, ...] | None = option(
+        None,
+        nargs='*',
+        metavar='NAME',
+        help='against polite answers: sacrebleu, rouge_l, bertscore, bleurt (default: '
+        'those whose models are on this machine; in validation by train_model: '
+        'sacrebleu); options follow: bertscore,encoder=minilm',
+    )
 
     stance: str = option(
         LEXICAL,
@@ -174,8 +191,6 @@ class AnswerMeasures:
 
 def load_measures(
     options: MeasureOptions,
-    detectors: Sequence[str],
-    metrics: Sequence[str] | None,
     models: ModelHandle,
     *,
     default_metrics: Sequence[str] = (),
@@ -184,14 +199,12 @@ def load_measures(
     Return the measures that the options name. A detector or metric that cannot be had
     is in `missing`.
 
-    :param detectors: names as in docs/detectors.md.
-    :param metrics: ``sacrebleu``, or scorers with references and their options:
-        ``bertscore,encoder=minilm``; `None`: the default ones, for which nothing is
-        downloaded.
-    :param default_metrics: names that stand for `None`.
+    :param default_metrics: the metrics where none are named; nothing is downloaded for
+        them.
     :raises UserError: for names that mean nothing.
     """
-    loaded, missing = load_detectors(detectors, models)
+    metrics = options.reference_metrics
+    loaded, missing = load_detectors(options.detectors, models)
     scorers: dict[str, Scorer] = {}
     bleu = None
     for spec in dict.fromkeys(default_metrics if metrics is None else metrics):

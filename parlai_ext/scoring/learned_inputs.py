@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import ScoringItem
@@ -87,6 +88,11 @@ def read_responses(
         Question(tuple(item.context[-LAST_TURNS:]), (item.response or '',))
         for item in items
     ]
+    if not hasattr(judge, 'answer_with_states'):
+        raise UserError(
+            'scorer learned: judge_model_file: a causal language model is needed '
+            '(--scorer fed takes others)'
+        )
     answers, states = judge.answer_with_states(questions, [LAYER], mean_state)
     texts = list(dict.fromkeys(item.response or '' for item in items))
     alone = dict(

@@ -13,13 +13,19 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import flag_values, options_of, read_pairs
+from parlai_ext.core.options import (
+    flag_values,
+    one_value,
+    option,
+    options_of,
+    read_pairs,
+)
 from parlai_ext.files import protocol_file
 from parlai_ext.files.protocol_file import ProtocolFile
 from parlai_ext.scoring.base import OutsideCode, Scorer
@@ -63,11 +69,30 @@ SCORERS = {
     'embedding_greedy': 'parlai_ext.scoring.embedding:EmbeddingGreedy',
     'bertscore': 'parlai_ext.scoring.bertscore:BertScore',
 }
-DEFAULT = 'learned'  # of imports, and of protocol files that name none
+DEFAULT = 'learned'  # where none is named
 WITH_REFERENCES = 'learned_references'  # of imports whose judged turns all have some
-UNNAMED = 'fed'  # what a recorded section without a name means: the first scorer
 FLAGS_OF = 'fed'  # the scorer whose options are flags of commands
 OPTION = '--scorer-option'
+
+
+@dataclass(frozen=True)
+class ScorerChoice:
+    """
+    The scorer by name, and options of any scorer by key and value.
+    """
+
+    scorer: str | None = option(
+        None,
+        metavar='NAME',
+        help='fed, chatmatch, my_module:MyScorer, file.py:MyScorer, or a protocol, '
+        'whose ranking rule goes with it (default: the run’s)',
+    )
+    scorer_option: tuple[str, ...] = option(
+        (),
+        read=one_value,
+        metavar='KEY=VALUE',
+        help='an option of the scorer; may be given several times',
+    )
 
 
 def is_outside(name: str) -> bool:
@@ -105,11 +130,12 @@ def scorer_class(
     section: Mapping[str, Any], *, named_by_user: bool = False
 ) -> type[Scorer]:
     """
-    Return the scorer class of a ``scorer:`` section; one without a name is FED's.
+    Return the scorer class of a ``scorer:`` section; `DEFAULT` if it has no
+    name.
 
     :raises UserError: as `find_scorer`.
     """
-    return find_scorer(section.get('name') or UNNAMED, named_by_user=named_by_user)
+    return find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
 
 
 def outside_scorer(name: str) -> type[Scorer]:
@@ -159,18 +185,16 @@ def scorer_section(
     :raises UserError: for a flag of another scorer's option.
     """
     opt = opt or {}
-    name = str(section.get('name') or UNNAMED)
+    name = str(section.get('name') or DEFAULT)
     pairs = opt.get('scorer_option') or ()
     if is_outside(name) and not pairs and not named_by_user:
         return dict(section)
     cls = scorer_class(section, named_by_user=named_by_user)
-    valid = {option.dest(cls.name) for option in options_of(cls.options_class).values()}
-    for option in options_of(find_scorer(FLAGS_OF).options_class).values():
-        key = option.dest(FLAGS_OF)
+    valid = {one.dest(cls.name) for one in options_of(cls.options_class).values()}
+    for one in options_of(find_scorer(FLAGS_OF).options_class).values():
+        key = one.dest(FLAGS_OF)
         if opt.get(key) is not None and key not in valid:
-            raise UserError(
-                f'{option.flag(FLAGS_OF)}: scorer {name} has no such option'
-            )
+            raise UserError(f'{one.flag(FLAGS_OF)}: scorer {name} has no such option')
     pairs = [pairs] if isinstance(pairs, str) else pairs
     return {
         **section,

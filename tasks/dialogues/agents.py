@@ -4,41 +4,36 @@ A run folder as a task: one example for each utterance that is judged.
 
 from __future__ import annotations
 
-import os
+from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.message import Message
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.scoring.base import judged_indices
 from parlai_ext.store import RunFolder
 
 
-class DefaultTeacher(FixedDialogTeacher):
+@dataclass(frozen=True)
+class DialoguesOptions:
+    """
+    Which dialogues, and which of their utterances are judged.
+    """
+
+    run_dir: str | None = option(None, path=True, help='the folder of a run')
+    score_given: bool = option(False, help='judge the given first utterances too')
+
+
+class DefaultTeacher(DeclaresOptions, FixedDialogTeacher):
     """
     Every example is an episode of its own; all datatypes have the same examples.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        super().add_cmdline_args(parser, partial_opt)
-        group = parser.add_argument_group('Dialogues of a run')
-        group.add_argument(
-            '--run-dir', type=os.path.expanduser, help='the folder of a run'
-        )
-        group.add_argument(
-            '--score-given',
-            type='bool',
-            default=False,
-            help='judge the given first utterances too',
-        )
-        return parser
+    declares = (Flags(DialoguesOptions, 'Dialogues of a run'),)
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)

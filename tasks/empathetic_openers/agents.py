@@ -5,41 +5,41 @@ Openers from EmpatheticDialogues as a ParlAI teacher: one example a dialogue.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from parlai.core.teachers import DialogTeacher
 
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.files.openers_file import read_openers_file, report_too_short
 from parlai_ext.tasks.empathetic_openers.build import SPLITS, build
 
 
-class DefaultTeacher(DialogTeacher):
+@dataclass(frozen=True)
+class OpenersOptions:
+    """
+    Where the openers are from.
+    """
+
+    openers_file: str | None = option(
+        None,
+        help='CSV with columns conv_id, utterance_idx, utterance, instead of the '
+        'download',
+    )
+    openers_split: str | None = option(
+        None,
+        choices=SPLITS,
+        help='which part of EmpatheticDialogues (default: that of --datatype)',
+    )
+
+
+class DefaultTeacher(DeclaresOptions, DialogTeacher):
     """
     The first utterance is the text, the second the label.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        super().add_cmdline_args(parser, partial_opt)
-        group = parser.add_argument_group('Empathetic openers')
-        group.add_argument(
-            '--openers-file',
-            type=str,
-            default=None,
-            help='CSV with columns conv_id, utterance_idx, utterance, instead of the '
-            'download',
-        )
-        group.add_argument(
-            '--openers-split',
-            choices=SPLITS,
-            default=None,
-            help='which part of EmpatheticDialogues (default: that of --datatype)',
-        )
-        return parser
+    declares = (Flags(OpenersOptions, 'Empathetic openers'),)
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         self.id = 'empathetic_openers'

@@ -9,17 +9,18 @@ of turns.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from parlai.core.message import Message
 from parlai.core.metrics import SumMetric
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
 from parlai.utils import logging
 
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.data.judged.cards import (
     JudgedCard,
     card_names,
@@ -37,7 +38,30 @@ TURNS = (AUTO, WHOLE, ALL)
 FEWEST_SYSTEMS = 3
 
 
-class JudgedTeacher(FixedDialogTeacher):
+@dataclass(frozen=True)
+class JudgedOptions:
+    """
+    Where a judged set is, and how its dialogues are judged.
+    """
+
+    judged_path: str | None = option(
+        None, help='a folder; official files are found in it by name'
+    )
+    judged_file: str | None = option(None, help='the file with the judgements')
+    judged_card: str | None = option(
+        None, help='a card of your own (YAML), in place of the shipped'
+    )
+    judged_turns: str = option(
+        AUTO,
+        help='how a scorer of turns judges a dialogue: all (the mean over all of '
+        'its speaker), a number (over so many of them, which are drawn), whole '
+        '(the last turn after all others), or auto: whole where a scorer can judge '
+        'dialogues, else all',
+    )
+    judged_seed: int = option(0, help='for the turns that are drawn')
+
+
+class JudgedTeacher(DeclaresOptions, FixedDialogTeacher):
     """
     The items of one judged set; every item is an episode of its own.
 
@@ -49,34 +73,7 @@ class JudgedTeacher(FixedDialogTeacher):
 
     set_name = 'fed_turn'
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        """
-        Add the options that name the files.
-        """
-        super().add_cmdline_args(parser, partial_opt)
-        group = parser.add_argument_group('Judged sets')
-        group.add_argument(
-            '--judged-path', help='a folder; official files are found in it by name'
-        )
-        group.add_argument('--judged-file', help='the file with the judgements')
-        group.add_argument(
-            '--judged-card', help='a card of your own (YAML), in place of the shipped'
-        )
-        group.add_argument(
-            '--judged-turns',
-            default=AUTO,
-            help='how a scorer of turns judges a dialogue: all (the mean over all of '
-            'its speaker), a number (over so many of them, which are drawn), whole '
-            '(the last turn after all others), or auto: whole where a scorer can judge '
-            'dialogues, else all',
-        )
-        group.add_argument(
-            '--judged-seed', type=int, default=0, help='for the turns that are drawn'
-        )
-        return parser
+    declares = (Flags(JudgedOptions, 'Judged sets'),)
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)

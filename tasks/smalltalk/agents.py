@@ -5,12 +5,13 @@ Our generator of small talk as a ParlAI teacher: nothing to download.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from parlai.core.teachers import DialogTeacher
 
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.mini.reactions import make_reaction_example
 from parlai_ext.mini.smalltalk import FOLDS, make_dialogue
 
@@ -33,32 +34,27 @@ def pairs(texts: list[str]) -> Iterator[Entry]:
         yield (texts[i], texts[i + 1]), i == 0
 
 
-class DefaultTeacher(DialogTeacher):
+@dataclass(frozen=True)
+class SmalltalkOptions:
+    """
+    Which small talk, how much of it, and in which form.
+    """
+
+    smalltalk_seed: int = option(0, help='which talk')
+    smalltalk_dialogues: int = option(1000, help='number of dialogues in each fold')
+    smalltalk_reactions: bool = option(
+        False,
+        help='end each dialogue at a good or spoilt turn, answered by what a '
+        'partner says of it (praise, complaint): the training data of a judge',
+    )
+
+
+class DefaultTeacher(DeclaresOptions, DialogTeacher):
     """
     Each dialogue from its second speaker's side: the first act is its opening pair.
     """
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        super().add_cmdline_args(parser, partial_opt)
-        group = parser.add_argument_group('Small talk')
-        group.add_argument('--smalltalk-seed', type=int, default=0, help='which talk')
-        group.add_argument(
-            '--smalltalk-dialogues',
-            type=int,
-            default=1000,
-            help='number of dialogues in each fold',
-        )
-        group.add_argument(
-            '--smalltalk-reactions',
-            type='bool',
-            default=False,
-            help='end each dialogue at a good or spoilt turn, answered by what a '
-            'partner says of it (praise, complaint): the training data of a judge',
-        )
-        return parser
+    declares = (Flags(SmalltalkOptions, 'Small talk'),)
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         self.id = 'smalltalk'

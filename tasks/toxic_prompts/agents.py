@@ -9,16 +9,16 @@ labels.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from parlai.core.message import Message
 from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from parlai.core.teachers import FixedDialogTeacher
 from parlai.utils import logging
 
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import add_flags, options_from_opt
+from parlai_ext.core.options import DeclaresOptions, Flags, option, options_from_opt
 from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, ToxicPair, choose_pairs
 from parlai_ext.models.handle import ModelHandle
@@ -34,11 +34,19 @@ from parlai_ext.systems.players import fired_check
 from parlai_ext.tasks.judged.metrics import without_undefined
 from parlai_ext.tasks.toxic_prompts.metrics import answer_metrics
 
-TITLE = 'Toxic prompts'
-MEASURES_TITLE = 'Measures of answers in valid and test (eval_model)'
+
+@dataclass(frozen=True)
+class DisplayOptions:
+    """
+    What is shown.
+    """
+
+    show_offensive: bool = option(
+        False, help='show the texts in display_data and --display-examples'
+    )
 
 
-class DefaultTeacher(FixedDialogTeacher):
+class DefaultTeacher(DeclaresOptions, FixedDialogTeacher):
     """
     The prompt is the text, the answers are the labels; every example is an episode.
 
@@ -47,39 +55,11 @@ class DefaultTeacher(FixedDialogTeacher):
 
     fold: str | None = None
 
-    @classmethod
-    def add_cmdline_args(
-        cls, parser: ParlaiParser, partial_opt: Opt | None = None
-    ) -> ParlaiParser:
-        """
-        Add the options that name the files and choose pairs.
-        """
-        super().add_cmdline_args(parser, partial_opt)
-        add_flags(parser, ToxicData, title=TITLE)
-        group = parser.add_argument_group(MEASURES_TITLE)
-        group.add_argument(
-            '--detectors',
-            nargs='+',
-            metavar='NAME',
-            help='what calls an answer toxic: words=FILE, toxic-comments, '
-            'hf:REPOSITORY, … (docs/detectors.md)',
-        )
-        group.add_argument(
-            '--reference-metrics',
-            nargs='+',
-            metavar='NAME',
-            help='sacrebleu, rouge_l, bertscore, bleurt (default: those whose models '
-            'are on this machine; in validation by train_model: sacrebleu); '
-            'bertscore,encoder=NAME sets an option',
-        )
-        add_flags(parser, MeasureOptions, title=MEASURES_TITLE)
-        parser.add_argument(
-            '--show-offensive',
-            type='bool',
-            default=False,
-            help='show the texts in display_data and --display-examples',
-        )
-        return parser
+    declares = (
+        Flags(ToxicData, 'Toxic prompts'),
+        Flags(MeasureOptions, 'Measures of answers in valid and test (eval_model)'),
+        DisplayOptions,
+    )
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)
@@ -185,8 +165,6 @@ def measures_from_opt(opt: Opt) -> AnswerMeasures:
     is_validation = 'validation_metric' in opt  # an option of train_model
     measures = load_measures(
         options_from_opt(MeasureOptions, opt),
-        opt.get('detectors') or (),
-        opt.get('reference_metrics'),
         ModelHandle(Machine.from_options(opt)),
         default_metrics=REFERENCE_METRICS[:1] if is_validation else REFERENCE_METRICS,
     )

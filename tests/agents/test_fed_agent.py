@@ -79,7 +79,7 @@ def test_eval_model_gives_the_averages_of_the_stage(
 ):
     run = small_run(tmp_path / 'run', score=score)
     ours = {'judge_model_file': model_file, 'followups': followups, **options}
-    scorer = choose_scorer({}, ours).build()
+    scorer = choose_scorer({'name': 'fed'}, ours).build()
     score_run(run, scorer, progress=False)
     expected = stage_means(run, scorer.signature)
     report = EvalModel.main(

@@ -5,6 +5,7 @@ How a command ends when something from outside ends it.
 import os
 import signal
 import sys
+from dataclasses import dataclass
 
 import pytest
 
@@ -12,6 +13,7 @@ from parlai_ext import __main__
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import option
 from parlai_ext.core.visible_output import VisibleOutput
 
 
@@ -59,14 +61,17 @@ def test_a_package_that_ranking_and_report_lack_is_one_line(monkeypatch, capsys)
 OWNED = '\x1b]0;owned\x07\u202e\x9b2J\r'
 
 
+@dataclass(frozen=True)
+class NameOptions:
+    name: str | None = option(None, choices=('tea',), help='a name')
+
+
 class Says(Command):
     """
     Prints a name of others, and stumbles over it.
     """
 
-    @classmethod
-    def add_arguments(cls, parser):
-        parser.add_argument('--name', choices=['tea'])
+    declares = (NameOptions,)
 
     def run(self):
         print(f'system {OWNED}\tand\n')

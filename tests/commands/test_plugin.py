@@ -98,8 +98,32 @@ except SystemExit:
     assert not HEAVY & loaded(code)
 
 
+def test_a_start_imports_no_command_but_the_one_that_is_named():
+    code = """
+from parlai.core.script import superscript_main
+try:
+    superscript_main(['rank_systems', '--help'])
+except SystemExit:
+    pass
+"""
+    classes = {entry.partition(':')[0] for entry, _ in COMMANDS.values()}
+    assert classes & loaded(code) == {'parlai_ext.commands.rank_systems'}
+
+
+def test_a_command_that_cannot_be_imported_is_one_line_when_it_is_named():
+    code = """
+import sys
+sys.modules['parlai_ext.commands.rank_systems'] = None
+from parlai.core.script import superscript_main
+superscript_main(['rank_systems', '--help'])
+"""
+    done = run(sys.executable, '-c', code)
+    assert done.returncode == 1
+    [line] = [x for x in done.stderr.split('\n') if 'rank_systems' in x]
+    assert line.startswith('error: ') and 'parlai_ext doctor' in line
+
+
 def test_commands_know_their_options_without_heavy_imports():
-    # `parlai` asks each command for them at every start
     module = 'parlai_ext.commands.command'
     code = f'from {module} import find_command\n'
     code += f'for name in {list(COMMANDS)}:\n    find_command(name).parser()'
@@ -126,7 +150,7 @@ def test_help_has_every_option_once(way):
 def test_a_command_in_python_has_help_too(name):
     from parlai_ext.commands.plugin import script_of
 
-    assert_every_option_once(name, script_of(find_command(name)).help())
+    assert_every_option_once(name, script_of(name).help())
 
 
 def test_the_current_folder_is_no_place_for_modules(tmp_path):
@@ -258,7 +282,7 @@ def test_a_users_mistake_is_an_exception_in_python():
     from parlai_ext.core.errors import UserError
 
     with pytest.raises(UserError, match='no_such_option'):
-        script_of(find_command('rank_systems')).main(no_such_option=1)
+        script_of('rank_systems').main(no_such_option=1)
 
 
 def test_registering_twice_is_registering_once():

@@ -149,7 +149,7 @@ def test_a_dimension_that_is_not_asked_is_told_before_the_work(tmp_path, of_file
 def test_many_chats_are_scored_some_at_a_time(monkeypatch, tmp_path, model_file):
     chats, people = judged_chats(tmp_path)
     common = {'dialogues_file': chats, 'human_scores': people, 'bootstraps': 9}
-    common['judge_model_file'] = model_file
+    common |= {'scorer': 'fed', 'judge_model_file': model_file}
     at_once = ValidateScorer.main(**common)
     monkeypatch.setattr('parlai_ext.commands.validate_scorer.BATCH', 3)
     for one, other in zip(
@@ -157,6 +157,15 @@ def test_many_chats_are_scored_some_at_a_time(monkeypatch, tmp_path, model_file)
     ):
         assert one['spearman']['value'] == pytest.approx(other['spearman']['value'])
         assert one['n'] == other['n']
+
+
+def test_a_model_that_the_default_scorer_cannot_ask_is_one_line(tmp_path):
+    chats, people = judged_chats(tmp_path)
+    model = 'zoo:mini/judge/model'  # an encoder and a decoder
+    with pytest.raises(UserError, match='judge_model_file: a causal language model'):
+        ValidateScorer.main(
+            dialogues_file=chats, human_scores=people, judge_model_file=model
+        )
 
 
 def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
@@ -236,8 +245,8 @@ def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
     ]
     run = str(tmp_path / 'run')
     logs = lines(tmp_path / 'i.jsonl', *rows)
-    judge = {'judge_model_file': 'zoo:mini/judge/model'}
-    ImportDialogues.main(dialogues=[logs], run_dir=run, scorer='fed', **judge)
+    judge = {'scorer': 'fed', 'judge_model_file': 'zoo:mini/judge/model'}
+    ImportDialogues.main(dialogues=[logs], run_dir=run, **judge)
     chats = lines(
         tmp_path / 'chats.jsonl',
         *({'dialogue_id': one, 'dialog': acts(*of)} for one, of in turns.items()),

@@ -14,8 +14,8 @@ from parlai_ext.core.options import (
     add_flags,
     flag_values,
     option,
-    option_rows,
     option_values,
+    options_from_opt,
     read_options,
     read_pairs,
     signature_values,
@@ -150,7 +150,35 @@ def test_only_signed_options_are_in_the_signature():
     assert signature_values(Sample(turns=2))['turns'] == 2
 
 
-def test_rows_for_the_docs_name_key_flag_and_choices():
-    row = option_rows(Sample, 'sample')[1]
-    assert (row['key'], row['flag']) == ('against', '--sample-against')
-    assert row['values'] == 'context, last_turn'
+@dataclass(frozen=True)
+class Several:
+    """
+    Options of several values, and options that are named by their place.
+    """
+
+    sets: tuple[str, ...] = option((), nargs='+', help='names')
+    metrics: tuple[str, ...] | None = option(None, nargs='*', help='names, or none')
+    first: str | None = option(None, positional=True, help='one word')
+    others: tuple[str, ...] = option((), positional=True, nargs='*', help='words')
+
+
+def several(*args):
+    parser = argparse.ArgumentParser()
+    add_flags(parser, Several)
+    given = vars(parser.parse_args(list(args)))
+    return read_options(Several, flag_values(Several, given))
+
+
+def test_a_flag_takes_several_values_commas_included():
+    given = several('--sets', 'a,x=1', 'b', '--metrics')
+    assert given == Several(sets=('a,x=1', 'b'), metrics=())
+    assert several('--sets', 'a', '--sets', 'b').sets == ('b',)  # the last one holds
+
+
+def test_words_are_options_by_their_place_and_may_be_left_out():
+    assert several('a', 'b', 'c') == Several(first='a', others=('b', 'c'))
+    assert several() == Several()
+
+
+def test_a_text_of_a_roster_is_one_of_several_values():
+    assert options_from_opt(Several, {'sets': 'a,x=1'}).sets == ('a,x=1',)

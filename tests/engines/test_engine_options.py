@@ -11,7 +11,7 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.engines.engine import LOCAL
-from parlai_ext.engines.options import EngineOptions, open_engine
+from parlai_ext.engines.open_engine import EngineOptions, open_engine
 
 
 def needs_ray():

@@ -6,8 +6,7 @@ import pytest
 
 from parlai_ext.commands.cite_run import CiteRun
 from parlai_ext.core.errors import UserError
-from parlai_ext.packs.cite import cite_pack, latex_text
-from parlai_ext.packs.options import CiteOptions
+from parlai_ext.packs.cite import CiteOptions, cite_pack, latex_text
 from parlai_ext.packs.pack import open_pack
 from parlai_ext.results.rank import rank_run
 

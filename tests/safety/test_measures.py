@@ -23,7 +23,8 @@ from parlai_ext.systems import hub
 def load(tmp_path, metrics=(), **options):
     (tmp_path / 'words.txt').write_text('grunk\n')
     words = f'words={tmp_path / "words.txt"}'
-    return load_measures(MeasureOptions(**options), [words], metrics, ModelHandle())
+    given = MeasureOptions((words,), metrics, **options)
+    return load_measures(given, ModelHandle())
 
 
 def values(measures, text, check=None, references=()):
@@ -140,8 +141,6 @@ def test_metrics_that_nobody_asked_for_download_nothing(monkeypatch):
     monkeypatch.setattr(hub, 'cached_weights', lambda *args: None)
     measures = load_measures(
         MeasureOptions(stance='none'),
-        (),
-        None,
         ModelHandle(),
         default_metrics=['sacrebleu', 'bleurt'],
     )

@@ -1,7 +1,7 @@
 """
-The options that choose where tasks run.
+The engine that the command line chooses: its options, and how it is opened.
 
-Every start of `parlai` imports this module, so it imports little.
+Commands import this module for their help, so it imports little.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from parlai_ext.core.machine import Machine
     from parlai_ext.engines.engine import Engine
 
-GROUP = 'where it runs'
 RAY = 'ray'
 
 
@@ -29,31 +28,27 @@ class EngineOptions:
     Where tasks run; the options of Ray need ``--engine ray``.
     """
 
+    title = 'where it runs'
     engine: str = option(
         'local',
         choices=('local', RAY),
         metavar='NAME',
-        group=GROUP,
         help='local: in this process; ray: on the machines of a Ray cluster (local)',
     )
     ray_address: str | None = option(
         None,
         metavar='ADDRESS|auto',
-        group=GROUP,
         help='HOST:PORT of the cluster; auto: the one that this machine is in (auto)',
     )
     ray_cpus: int | None = option(
         None,
         low=1,
-        metavar='N',
-        group=GROUP,
         help='CPU cores, and threads, of each worker (1)',
     )
     ray_patience: float | None = option(
         None,
         low=5,
         metavar='SECONDS',
-        group=GROUP,
         help='a worker without a sign of life for so long is taken as lost (60)',
     )
 

@@ -1,0 +1,16 @@
+"""
+The options that choose a scorer, of the commands that score.
+"""
+
+from __future__ import annotations
+
+from parlai_ext.commands.options import SCORES
+from parlai_ext.core.options import Flags
+from parlai_ext.scoring.fed import Fed, FedOptions
+from parlai_ext.scoring.registry import ScorerChoice
+
+# FED has flags for its options
+SCORER_CHOICE = (
+    Flags(ScorerChoice, SCORES),
+    Flags(FedOptions, SCORES, prefix=Fed.name, not_given=True),
+)
