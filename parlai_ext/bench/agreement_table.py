@@ -5,6 +5,7 @@ The agreement of a scorer with people as a table for a terminal, and as CSV.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,12 @@ from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
 
 COEFFICIENTS = {'spearman': 'Spearman', 'pearson': 'Pearson'}
 LEVELS = {'dialogue': 'dialogue by dialogue', 'system': 'system by system'}
+
+
+def _coefficient(key: str, row: Mapping[str, Any]) -> SimpleNamespace:
+    return SimpleNamespace(**row[key])
+
+
 COLUMNS = (
     Column('level', of=itemgetter('level')),
     Column('dimension', '', itemgetter('dimension')),
@@ -21,9 +28,7 @@ COLUMNS = (
     number_column('n', 'n', itemgetter('n')),
     number_column('dropped', 'no score', itemgetter('dropped')),
     *(
-        IntervalColumn(
-            key, word, lambda row, key=key: SimpleNamespace(**row[key]), digits=3
-        )
+        IntervalColumn(key, word, partial(_coefficient, key), digits=3)
         for key, word in COEFFICIENTS.items()
     ),
     Column('reason', of=lambda row: row.get('reason', '')),

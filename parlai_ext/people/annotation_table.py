@@ -6,6 +6,7 @@ system or a prompt is in them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import attrgetter, itemgetter
 
 from parlai_ext.core.display import DASH, interval, number, percent, wrap_lines
@@ -111,7 +112,7 @@ def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
         for name, leading in rows.items()
     ]
     counts = [
-        number_column(str(n), str(n), lambda row, n=n: row[1].count(n))
+        number_column(str(n), str(n), partial(_votes_of, n))
         for n in range(1, num_annotators + 1)
     ]
     yield from Table([Column('answer', '', itemgetter(0)), *counts], votes).lines()
@@ -122,6 +123,10 @@ def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
         ('two answers lead', sum(i.leading is None for i in results.items)),
     ):
         yield f'{words}: {count} of {size} items'
+
+
+def _votes_of(number: int, row: tuple[str, list[int]]) -> int:
+    return row[1].count(number)
 
 
 ANNOTATOR_COLUMNS = (

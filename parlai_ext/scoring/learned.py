@@ -128,7 +128,7 @@ class Learned(Scorer):
 
     name = 'learned'
     dimensions = ('Overall',)
-    evidence_labels = BLOCKS
+    evidence_labels: tuple[str, ...] = BLOCKS
     instead = 'or another scorer: --scorer fed --judge-model-file zoo:mini/judge/model'
     options_class = LearnedOptions
     options: LearnedOptions
@@ -235,8 +235,8 @@ def read_weights(name: str) -> JudgeWeights:
         raise UserError(
             f'{folder / WEIGHTS}: these are no weights of a learned judge'
         ) from None
-    known = tuple(map(str, fitted_on))
-    return JudgeWeights(blocks, bias, content, models, known, _read_corpora(folder))
+    sets = tuple(map(str, fitted_on))
+    return JudgeWeights(blocks, bias, content, models, sets, _read_corpora(folder))
 
 
 def _read_corpora(folder: Path) -> JudgedCorpora | None:

@@ -213,11 +213,16 @@ class Table:
             )
 
 
-def number_column(name: str, *about: Any, **more: Any) -> Column:
+def number_column(
+    name: str,
+    heading: str | None = None,
+    of: Callable[[Any], Any] | None = None,
+    **more: Any,
+) -> Column:
     """
     Return a column of numbers.
     """
-    return Column(name, *about, is_number=True, **more)
+    return Column(name, heading, of, is_number=True, **more)
 
 
 def plain_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
