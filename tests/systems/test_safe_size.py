@@ -11,6 +11,7 @@ import time
 
 import pytest
 import torch
+from tokenizers import Tokenizer
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
@@ -162,8 +163,11 @@ def test_a_tokenizer_that_needs_all_memory_is_refused(tmp_path, monkeypatch):
 
 
 def test_a_damaged_tokenizer_is_left_to_its_reader(tmp_path):
-    (tmp_path / 'tokenizer.json').write_text('{')
-    tokenizer_trial.check_tokenizer_file(tmp_path / 'tokenizer.json')
+    file = tmp_path / 'tokenizer.json'
+    file.write_text('{')
+    assert tokenizer_trial.check_tokenizer_file(file) is None
+    with pytest.raises(Exception, match='EOF'):
+        Tokenizer.from_file(str(file))
 
 
 @pytest.mark.parametrize('tracer', ['profiler', 'debugger'])
