@@ -46,7 +46,7 @@ def signalled(args, number, seconds):
     """
     Return exit code and error lines of a command that gets a signal so long after its
     first line of code; before it, Python has no say. The code is `None` if the command
-    ended before, or had printed its result: while Python is leaving, the system ends it.
+    ended before, or had printed its result: while Python leaves, the system ends it.
     """
     with subprocess.Popen(
         [sys.executable, '-m', 'parlai_ext', *args],
