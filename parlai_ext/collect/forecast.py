@@ -286,7 +286,7 @@ def peak_bytes() -> tuple[int, int]:
     return mine, sum(map(torch.cuda.max_memory_allocated, devices))
 
 
-def comparison_lines(run: RunFolder) -> list[str]:
+def forecast_comparison_lines(run: RunFolder) -> list[str]:
     """
     Return lines that compare the forecast with what was taken, none without a pilot.
 

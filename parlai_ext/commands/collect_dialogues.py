@@ -27,7 +27,7 @@ class CollectDialogues(ModelCommand):
         Return a `CollectReport`; for a dry run a `DryRun`, for a pilot a `Forecast`.
         """
         from parlai_ext.collect.collect import collect
-        from parlai_ext.collect.forecast import comparison_lines, timed
+        from parlai_ext.collect.forecast import forecast_comparison_lines, timed
         from parlai_ext.collect.not_run import stop_if_incomplete
         from parlai_ext.collect.plan import prepare
         from parlai_ext.collect.trials import try_before_run
@@ -58,7 +58,7 @@ class CollectDialogues(ModelCommand):
             f'{report.n_played} dialogues collected, {report.n_skipped} were there or '
             f'left out: {run.root / "dialogues"}'
         )
-        for line in comparison_lines(run):
+        for line in forecast_comparison_lines(run):
             print(line)
         stop_if_incomplete(run, report.problems)
         return report

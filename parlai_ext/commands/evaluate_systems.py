@@ -57,7 +57,7 @@ class EvaluateSystems(ModelCommand):
         """
         Return the ranking; for a dry run a `DryRun`, for a pilot a `Forecast`.
         """
-        from parlai_ext.collect.forecast import comparison_lines
+        from parlai_ext.collect.forecast import forecast_comparison_lines
         from parlai_ext.collect.not_run import stop_if_incomplete
         from parlai_ext.collect.trials import try_before_run
         from parlai_ext.core.ranking_options import RankingOptions
@@ -92,7 +92,7 @@ class EvaluateSystems(ModelCommand):
         for line in (*scored.plan.left_out, *problems):
             print(printable(f'left out: {line}'))
         print(terminal_report(ranking, audit_doubts(run, ranking)))
-        for line in comparison_lines(run):
+        for line in forecast_comparison_lines(run):
             print(line)
         print(f'report: {Path(page).resolve()}')
         stop_if_incomplete(run, problems)

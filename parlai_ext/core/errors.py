@@ -28,10 +28,10 @@ def first_line(error: BaseException) -> str:
     """
     Return the first line of what an exception says; its kind when it says nothing.
     """
-    return words_of(error).strip().split('\n')[0] or type(error).__name__
+    return message_of(error).strip().split('\n')[0] or type(error).__name__
 
 
-def words_of(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """
     Return what an exception says; '' when it cannot be told.
     """

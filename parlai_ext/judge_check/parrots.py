@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from parlai_ext.core.nouns import content_id
 from parlai_ext.ranking.baselines import WORD
+from parlai_ext.scoring.composite import SECOND_PERSON
 from parlai_ext.scoring.ctc import LEFT_OUT
 
 TRAIN, HELD_OUT, ALL = 'train', 'held_out', 'all'
@@ -392,15 +393,7 @@ def key_words(turn: str) -> list[str]:
 
 
 SWAPPED = {
-    'i': 'you',
-    'me': 'you',
-    'my': 'your',
-    'mine': 'yours',
-    'myself': 'yourself',
-    "i'm": "you're",
-    "i've": "you've",
-    "i'd": "you'd",
-    "i'll": "you'll",
+    **SECOND_PERSON,
     'your': 'my',
     'yours': 'mine',
     'yourself': 'myself',

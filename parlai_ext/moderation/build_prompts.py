@@ -25,7 +25,7 @@ from parlai_ext.data.toxic_pairs import FOLDS, MISSING, fold_of_prompt
 from parlai_ext.data.turn_pairs import TurnPair, csv_rows
 from parlai_ext.engines.engine import LOCAL, Engine, Job, Task, Tell, Worker
 from parlai_ext.files.csv_file import csv_text
-from parlai_ext.moderation.detectors import Detector, words_of
+from parlai_ext.moderation.detectors import Detector, split_words
 from parlai_ext.moderation.pair_features import SIDES, Features, Row, row_of
 from parlai_ext.store.atomic import append_synced, locked, make_folder, write_file
 
@@ -81,7 +81,7 @@ class Selection:
     def _cheap_reason(self, row: Row) -> str | None:
         if not row['toxic'] or not row['answer']:
             return 'an empty turn'
-        if self.threats & set(words_of(row['answer'])):
+        if self.threats & set(split_words(row['answer'])):
             return 'a threat word in the answer'
         if self.words is not None:
             in_prompt, in_answer = self.words.toxicity([row[side] for side in SIDES])

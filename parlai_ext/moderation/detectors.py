@@ -104,7 +104,7 @@ class WordList:
     """
 
     def __init__(self, phrases: Iterable[str]):
-        self.phrases = {tuple(words_of(phrase)) for phrase in phrases} - {()}
+        self.phrases = {tuple(split_words(phrase)) for phrase in phrases} - {()}
         self.longest = min(LONGEST, max(map(len, self.phrases), default=0))
 
     def toxicity(self, texts: Sequence[str]) -> list[float]:
@@ -117,7 +117,7 @@ class WordList:
         """
         True if a text has an entry of the list.
         """
-        words = words_of(text)
+        words = split_words(text)
         return any(
             tuple(words[i : i + n]) in self.phrases
             for n in range(1, self.longest + 1)
@@ -358,11 +358,11 @@ def read_phrases(path: str) -> list[str]:
     return phrases
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """
     Return the words of a text, in small letters; an apostrophe is part of none.
 
-    >>> words_of("It's a first-class day.")
+    >>> split_words("It's a first-class day.")
     ['it', 's', 'a', 'first', 'class', 'day']
     """
     return WORD.findall(text.casefold())

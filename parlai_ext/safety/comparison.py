@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.moderation.detectors import words_of
+from parlai_ext.moderation.detectors import split_words
 from parlai_ext.ranking.detection import Measure
 from parlai_ext.ranking.prompt_means import (
     BOOTSTRAPS,
@@ -241,7 +241,7 @@ def prompt_bleus(counts: Floats) -> Floats:
 
 
 def _word_pairs(text: str) -> Iterator[tuple[str, str]]:
-    words = words_of(text)
+    words = split_words(text)
     return zip(words, words[1:], strict=False)
 
 

@@ -31,7 +31,7 @@ from parlai_ext.moderation.detectors import (
     WordList,
     load_detectors,
     read_phrases,
-    words_of,
+    split_words,
 )
 from parlai_ext.safety.stance import LEXICAL, Stance, read_stance
 from parlai_ext.scoring.base import Scorer, ScoringItem
@@ -176,7 +176,7 @@ class AnswerMeasures:
         ]
 
     def _is_non_answer(self, text: str) -> bool:
-        words = tuple(words_of(text))
+        words = tuple(split_words(text))
         return not words or words in self.non_answers
 
     def _bleu_counts(self, prompt: Prompt, answer: Answer) -> tuple[float, ...] | None:
@@ -220,7 +220,7 @@ def load_measures(
         loaded,
         read_stance(options.stance, models),
         WordList(read_phrase_file(options.deflections)),
-        frozenset(tuple(words_of(text)) for text in _non_answers()),
+        frozenset(tuple(split_words(text)) for text in _non_answers()),
         scorers,
         bleu,
         missing,
@@ -271,7 +271,7 @@ def _yaml_phrases(path: str | Path, longest: int = LONGEST) -> list[str]:
 
 
 def _phrase_problem(phrase: str, longest: int = LONGEST) -> str | None:
-    n_words = len(words_of(phrase))
+    n_words = len(split_words(phrase))
     if 1 <= n_words <= longest:
         return None
     return f'{phrase!r:.60} has {n_words} words; 1 to {longest} are expected'

@@ -20,7 +20,7 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.torch_agent import TorchAgent
 
-from parlai_ext.core.errors import SystemFailed, UserError, printable, words_of
+from parlai_ext.core.errors import SystemFailed, UserError, message_of, printable
 from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.data.recorded_answers import DEFLECTED
 from parlai_ext.systems.agent_code import agents_code, raise_unless_of_agent
@@ -322,7 +322,7 @@ def in_words(error: BaseException) -> str:
     """
     Return an exception as one line without memory addresses: the same in every run.
     """
-    words = printable(' '.join(words_of(error).split()))
+    words = printable(' '.join(message_of(error).split()))
     words = re.sub(r'\b0x[0-9a-fA-F]+', '0x…', words)
     return f'raised {type(error).__name__}: {words}'.rstrip(': ')[:LONGEST_REASON]
 

@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-from parlai_ext.core.errors import words_of
+from parlai_ext.core.errors import message_of
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
@@ -19,7 +19,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     words = "can't allocate memory"
-    return isinstance(error, RuntimeError) and words in words_of(error)
+    return isinstance(error, RuntimeError) and words in message_of(error)
 
 
 def give_back() -> None:

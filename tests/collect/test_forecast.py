@@ -10,7 +10,7 @@ from parlai_ext.collect.forecast import (
     SETTINGS,
     Forecast,
     SystemForecast,
-    comparison_lines,
+    forecast_comparison_lines,
     read_forecast,
     save_forecast,
 )
@@ -83,7 +83,7 @@ def test_half_a_run_is_compared_with_half_the_forecast(tmp_path):
         'spent': spent(4.0),
     }
     (tmp_path / 'timing/actual.json').write_text(json.dumps(actual))
-    assert comparison_lines(run) == [
+    assert forecast_comparison_lines(run) == [
         # half of 76 s, a quarter of 104 s
         'collect    forecast 38 s, actual 57 s (+50 %)',
         'score      forecast 26 s, actual 26 s (+0 %)',

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from parlai_ext.collect.collect import collect
-from parlai_ext.collect.forecast import comparison_lines, save_forecast, timed
+from parlai_ext.collect.forecast import forecast_comparison_lines, save_forecast, timed
 from parlai_ext.collect.pilot import covering_blocks, pilot
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
@@ -52,7 +52,7 @@ def test_a_forecast_on_a_steady_clock_is_what_the_run_takes(tmp_path):
     before = CLOCK.now
     run = play(opt)
     assert CLOCK.now - before == pytest.approx(6 + 2 * 10 * (3 * 1.0 + 0.75))
-    line = comparison_lines(run)[0]
+    line = forecast_comparison_lines(run)[0]
     assert line == 'collect    forecast 76 s, actual 81 s (+7 %)'
 
 
@@ -155,7 +155,7 @@ def test_a_run_without_a_pilot_has_no_times(tmp_path):
     opt = protocol(tmp_path, *TALKERS)
     run = play(opt)
     assert not (run.root / 'timing').exists()
-    assert comparison_lines(run) == []
+    assert forecast_comparison_lines(run) == []
 
 
 def test_one_command_forecasts_and_the_next_compares(tmp_path, capsys):
