@@ -165,3 +165,10 @@ def _name_cell(name: str) -> str:
 def _interval(pair: PairOutcome, digits: int) -> str:
     text = interval(pair.low, pair.high, digits)
     return f'({text})' if text != DASH else text
+
+
+def print_look(stopping: Stopping) -> None:
+    """
+    Print what a look at a run that goes on has found.
+    """
+    print(look_line(stopping), flush=True)

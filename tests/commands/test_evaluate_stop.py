@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-import parlai_ext.results.stopping as stopping_stage
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.publish_run import PublishRun
 from parlai_ext.commands.rank_systems import RankSystems
@@ -15,6 +14,7 @@ from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import record_from_json
 from parlai_ext.ranking.stopping import Stopping
+from parlai_ext.results import stages
 from parlai_ext.results.ranking import read_ranking
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
@@ -92,7 +92,7 @@ def test_an_interrupted_run_decides_the_same(tmp_path, stopped, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(stopping_stage, 'write_stopping', killed)
+        patch.setattr(stages, 'write_stopping', killed)
         with pytest.raises(Killed):
             EvaluateSystems.main(**options(tmp_path), **STOP)
     lost = sorted(tmp_path.glob('run/dialogues/*/*.jsonl'))[-1]
