@@ -112,7 +112,8 @@ class ScorerAgent(Agent):
         if wanted is None or wanted == recorded.get('name'):
             opt = {**self.opt, 'scorer': None}
             return choose_scorer(
-                *(recorded, opt),
+                recorded,
+                opt,
                 named_by_user=is_own,
                 name_is_given=wanted is not None,
             )

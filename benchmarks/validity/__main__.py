@@ -288,7 +288,8 @@ def learned_scorers(
     """
     return [
         Measured(
-            *(one.variant.label, one.signature or ''),
+            one.variant.label,
+            one.signature or '',
             measured_agreement(one.signature or ''),
             check=check_outcome(checks[one.variant.label]),
             failure=one.failure,
@@ -333,9 +334,7 @@ def kept_scorers(
         if label not in measured and label not in kept and signature not in signatures:
             kept[label] = (signature, read_agreement(STORED)[signature], False)
     return [
-        Measured(
-            *(label, signature, rows, trivial, True), checks.get((label, signature))
-        )
+        Measured(label, signature, rows, trivial, True, checks.get((label, signature)))
         for label, (signature, rows, trivial) in kept.items()
         if rows
     ]
@@ -385,8 +384,14 @@ def _stored_rows(bench: Bench, scorer: ScorerAbout) -> Iterator[MeasuredAgreemen
         if row.level == 'system':
             of = about[row.set_name].n_systems
         yield MeasuredAgreement(
-            *(row.set_name, row.level, row.quality, row.n, of),
-            *(spearman.value, spearman.low, spearman.high),
+            row.set_name,
+            row.level,
+            row.quality,
+            row.n,
+            of,
+            spearman.value,
+            spearman.low,
+            spearman.high,
             row.set_name in scorer.fitted_on,
         )
 

@@ -177,7 +177,10 @@ def trust_facts(
     if beats is None:
         beats = _beats_over_sets(turn, trivial)
     return TrustFacts(
-        *(measured, turn, system, beats),
+        measured,
+        turn,
+        system,
+        beats,
         max((mean for mean in means if mean is not None), default=None),
     )
 

@@ -130,7 +130,11 @@ def _rows_without_scores(
     quality = judged_set.overall or judged_set.qualities[0]
     for level in (judged_set.level, *system_level(judged_set)):
         yield AgreementRow(
-            *(result.variant.label, judged_set.name, level, MAIN, quality),
+            result.variant.label,
+            judged_set.name,
+            level,
+            MAIN,
+            quality,
             is_main=True,
             is_overall=judged_set.overall is not None,
             n=0,
@@ -173,7 +177,11 @@ def set_rows(
         for level, correlations in of_levels.items():
             first = correlations['spearman']
             yield AgreementRow(
-                *(result.variant.label, judged_set.name, level, dimension, quality),
+                result.variant.label,
+                judged_set.name,
+                level,
+                dimension,
+                quality,
                 is_main=dimension == main,
                 is_overall=quality == judged_set.overall,
                 n=first.n,

@@ -100,8 +100,14 @@ class SetAbout:
         Return what a bench's files say of one set.
         """
         return cls(
-            *(whole.name, whole.title, whole.source, whole.licence, whole.level),
-            *(whole.unit, whole.overall, drawn.qualities),
+            whole.name,
+            whole.title,
+            whole.source,
+            whole.licence,
+            whole.level,
+            whole.unit,
+            whole.overall,
+            drawn.qualities,
             n_items=len(whole.items),
             n_drawn=len(drawn.items),
             n_groups=len(set(drawn.groups())),
@@ -255,7 +261,10 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
             for quality, values in _own_columns(result, of_set, judged_set).items():
                 own_scores.setdefault(quality, {})[label] = values
     return SetPoints(
-        *(judged_set.name, judged_set.level, judged_set.unit, judged_set.overall),
+        judged_set.name,
+        judged_set.level,
+        judged_set.unit,
+        judged_set.overall,
         groups=judged_set.groups(),
         systems=[item.system for item in judged_set.items],
         human={q: [i.human(q) for i in judged_set.items] for q in judged_set.qualities},

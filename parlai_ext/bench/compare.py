@@ -261,7 +261,11 @@ def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoi
     """
     compared = [
         QualityPoints(
-            *(one.set_name, name, one.unit, one.groups, one.human[name]),
+            one.set_name,
+            name,
+            one.unit,
+            one.groups,
+            one.human[name],
             {**one.scores, **one.own_scores.get(name, {})},
         )
         for one in points
@@ -545,7 +549,12 @@ def _best_scorer(
         (label for label in means if is_trivial[label]), key=lambda one: -means[one]
     )
     return BestScorer(
-        *(best, means[best], low, high, n, sets),
+        best,
+        means[best],
+        low,
+        high,
+        n,
+        sets,
         fitted_on=tuple(name for name in sets if name in fitted_on),
         not_apart=tuple(
             label for label in chosen if label != best and not is_beaten(label)

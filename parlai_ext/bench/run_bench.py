@@ -53,7 +53,9 @@ def run_bench(
         for name, one in sets.items()
     }
     results = score_sets(
-        *(plan, drawn, folder),
+        plan,
+        drawn,
+        folder,
         seed=seed,
         machine=machine,
         progress=progress,

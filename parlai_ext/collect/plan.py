@@ -140,7 +140,10 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
     )
     grown_from = _grown_from(old, len(openers))
     manifest = build_manifest(
-        *(resolved, pairs, openers, size),
+        resolved,
+        pairs,
+        openers,
+        size,
         batchsize=batchsize,
         grown_from=grown_from,
         fp16=machine.fp16,

@@ -133,8 +133,12 @@ class BuildToxicPrompts(Command):
         settings = parse_own_json(json.dumps(settings))  # as they are read again
         with open_engine(self.options(EngineOptions), folder, machine) as engine:
             state = building.build_prompts(
-                *(pairs, selector.selection, selector.features),
-                *(selector.max_entities, folder, settings),
+                pairs,
+                selector.selection,
+                selector.features,
+                selector.max_entities,
+                folder,
+                settings,
                 engine=engine,
                 elsewhere=partial(selector_elsewhere, parts, parts.contents(selector)),
             )

@@ -45,7 +45,8 @@ class CollectDialogues(ModelCommand):
             timed(run, 'collect', spent),
         ):
             report = collect(
-                *(run, machine),
+                run,
+                machine,
                 spent=spent,
                 engine=engine,
                 skip_missing=options.skip_missing,

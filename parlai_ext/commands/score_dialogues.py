@@ -67,7 +67,8 @@ class ScoreDialogues(ModelCommand):
             where = self.options(EngineOptions)
             with open_engine(where, run.root, machine) as engine:
                 report = score_run(
-                    *(run, scorer),
+                    run,
+                    scorer,
                     include_given=include_given,
                     config=chosen.section,
                     ranking=chosen.ranking,

@@ -154,7 +154,8 @@ class ValidateScorer(ModelCommand):
                 self.collect(run, left_out)
             scorer = chosen.build(self.machine)
             report = score_run(
-                *(run, scorer),
+                run,
+                scorer,
                 config=chosen.section,
                 named_by_user=chosen.named_by_user,
             )

@@ -110,7 +110,11 @@ class MessageFormat:
         ids = (id_value(record, key) for key in IDS)
         name = next((name for name in ids if name is not None), None)
         return SourceDialogue(
-            *(source.file, line, tuple(turns), name, PEOPLE),
+            source.file,
+            line,
+            tuple(turns),
+            name,
+            PEOPLE,
             unread=Unread(instructions, inside, unread),
         )
 

@@ -108,8 +108,13 @@ def apply_rules(
         for turn in turns
     )
     return ImportedDialogue(
-        *(first, second, renamed_turns, frozenset(humans)),
-        *(source.id, source.file, source.line),
+        first,
+        second,
+        renamed_turns,
+        frozenset(humans),
+        source.id,
+        source.file,
+        source.line,
         unread=source.unread,
         num_joined=len(source.turns) - len(turns),
     )

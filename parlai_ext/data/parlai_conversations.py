@@ -61,14 +61,19 @@ def read(source: SourceFile) -> Iterator[SourceDialogue]:
     def dialogue(number: int, record: Mapping[str, Any]) -> SourceDialogue:
         turns = tuple(
             SourceTurn(
-                *(utterance.speaker.strip(), utterance.text, number),
+                utterance.speaker.strip(),
+                utterance.text,
+                number,
                 given=utterance.given or (opener and place == 0),
             )
             for place, utterance in enumerate(checked_dialogue(record, '').utterances)
         )
         name = id_value(record)
         return SourceDialogue(
-            *(source.file, number, turns, name),
+            source.file,
+            number,
+            turns,
+            name,
             self_chat=self_chat and not two_systems,
             two_systems=two_systems,
             unread=_unread_context(record),

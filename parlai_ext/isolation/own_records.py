@@ -102,7 +102,8 @@ def note_parts(
         logger.warning(
             'that this run is yours cannot be noted in %s (%s): to go on with systems '
             'from outside the package, pass --config again',
-            *(path or 'your configuration folder', error.strerror or error),
+            path or 'your configuration folder',
+            error.strerror or error,
         )
 
 

@@ -245,8 +245,12 @@ def all_copies(
                 )
                 if dialogue is not None:
                     copy = JudgedPart(
-                        *(dialogue, part.places, part.indices, part.system),
-                        *({}, part.is_whole),
+                        dialogue,
+                        part.places,
+                        part.indices,
+                        part.system,
+                        {},
+                        part.is_whole,
                     )
                     yield Copy(source, kind, i, copy)
 

@@ -109,7 +109,15 @@ def kind_result_of_counts(
     low, high = wilson_interval(n_higher + n_ties / 2, n)
     outcome = PASS if low > 0.5 else FAIL if high < 0.5 else WEAK
     return KindResult(
-        *(kind, source, n, n_higher, n_ties, share, low, high, required),
+        kind,
+        source,
+        n,
+        n_higher,
+        n_ties,
+        share,
+        low,
+        high,
+        required,
         outcome if n >= MIN_PAIRS else UNTESTED,
     )
 

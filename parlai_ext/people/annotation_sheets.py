@@ -249,8 +249,12 @@ def _page_answers(path: Path, key: AnnotationKey) -> Iterator[tuple[str, GivenAn
         yield (
             f'{path}: answers[{place}]',
             GivenAnswer(
-                *(file.annotator.strip(), one.item, one.answer),
-                *(one.flags or (), one.left, one.seconds),
+                file.annotator.strip(),
+                one.item,
+                one.answer,
+                one.flags or (),
+                one.left,
+                one.seconds,
             ),
         )
 

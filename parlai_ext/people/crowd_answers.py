@@ -120,7 +120,8 @@ def _acute_comparison(
     return Comparison(
         row['worker'],
         dimensions.get(row['question'], row['question']),
-        *(first, second),
+        first,
+        second,
         value=float(winner == first),
         first_dialogue=dialogues[first],
         second_dialogue=dialogues[second],

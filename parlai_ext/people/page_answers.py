@@ -232,9 +232,14 @@ def _comparisons(
         if key.kind != LIKERT:
             first, second = key.items[item]
             yield Comparison(
-                *(annotator.strip(), dimension, first.system, second.system),
+                annotator.strip(),
+                dimension,
+                first.system,
+                second.system,
                 VALUES[answer.answer],
-                *(first.dialogue_id, second.dialogue_id, item),
+                first.dialogue_id,
+                second.dialogue_id,
+                item,
             )
 
 

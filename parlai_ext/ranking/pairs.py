@@ -49,7 +49,11 @@ class PairDifference:
         """
         low, high = (None if v is None else -v for v in (self.high, self.low))
         return PairDifference(
-            *(self.second, self.first, -self.difference, low, high),
+            self.second,
+            self.first,
+            -self.difference,
+            low,
+            high,
             win_rate=1 - self.win_rate,
             n=self.n,
             apart=self.apart,
@@ -91,7 +95,9 @@ def pair_differences(
         has_interval = np.isfinite(reach[i, j])
         pairs.append(
             PairDifference(
-                *(systems[i], systems[j], difference),
+                systems[i],
+                systems[j],
+                difference,
                 low=json_number(difference - reach[i, j]) if has_interval else None,
                 high=json_number(difference + reach[i, j]) if has_interval else None,
                 win_rate=float(wins) / len(known),

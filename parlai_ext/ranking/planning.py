@@ -93,7 +93,11 @@ def plan_pairs(
         wanted = abs(mean) if difference is None else difference
         plans.append(
             PairPlan(
-                *(systems[first], systems[second], abs(mean), spread, wanted),
+                systems[first],
+                systems[second],
+                abs(mean),
+                spread,
+                wanted,
                 fixed=openers_of_fixed_run(wanted, spread, together),
                 sequential=openers_until_settled(
                     wanted, spread, together, fewest=fewest

@@ -203,8 +203,16 @@ def _standings(
         score, low, high, low_fixed, high_fixed = map(json_number, numbers)
         rows.append(
             Standing(
-                *(name, dimension, place.rank, place.rank_low, place.rank_high),
-                *(score, low, high, low_fixed, high_fixed),
+                name,
+                dimension,
+                place.rank,
+                place.rank_low,
+                place.rank_high,
+                score,
+                low,
+                high,
+                low_fixed,
+                high_fixed,
                 n_dialogues=counts[k][0],
                 n_unscored=counts[k][1],
                 group=place.group,

@@ -163,7 +163,9 @@ def _pair_sums(values: Floats, own_place: Sequence[int]) -> _PairSums:
     counts = scored.sum(axis=2).astype(np.float64)
     size = len(values)
     pairs = _PairSums(
-        *(np.zeros(size), np.zeros(size), np.zeros((size, size))),
+        np.zeros(size),
+        np.zeros(size),
+        np.zeros((size, size)),
         np.zeros((size, size)),
     )
     for column, place in enumerate(own_place):
@@ -313,8 +315,13 @@ def _unfair_sets(
             order = (favored, unfavored) if before else (unfavored, favored)
             turns.append(Turn(*order, tuple(fair_set), tuple(members)))
     return UnfairSets(
-        *(unfavored, siblings, counts[1, 1], counts[1, 0]),
-        *(counts[0, 1], counts[0, 0], tuple(turns)),
+        unfavored,
+        siblings,
+        counts[1, 1],
+        counts[1, 0],
+        counts[0, 1],
+        counts[0, 0],
+        tuple(turns),
     )
 
 

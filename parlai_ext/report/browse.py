@@ -114,7 +114,11 @@ class CandidateList:
             value = float(len(won[0]) - len(won[1]))
         self.candidates.append(
             Candidate(
-                *(dialogue.id, dialogue.pairing_id, dialogue.opener_id, *names, value),
+                dialogue.id,
+                dialogue.pairing_id,
+                dialogue.opener_id,
+                *names,
+                value,
                 size=_size(dialogue, scored),
             )
         )

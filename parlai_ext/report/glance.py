@@ -105,11 +105,11 @@ def _leader(
     question = 'Who leads'
     if check is not None and check.failed:
         return Answer(
-            *(question, 'Nobody', f'On {dimension} the judge fails its check.', BAD)
+            question, 'Nobody', f'On {dimension} the judge fails its check.', BAD
         )
     if not systems:
         return Answer(
-            *(question, 'Nobody', f'On {dimension} no system could be ranked.', BAD)
+            question, 'Nobody', f'On {dimension} no system could be ranked.', BAD
         )
     few = summary.few_partners(ranking, dimension)
     where = f'on {dimension}{summary.scope_text(few)}'

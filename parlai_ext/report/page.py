@@ -175,7 +175,9 @@ def _view_data(
         'ranking': ranking,
         'glance': [
             glance.answers(
-                *(ranking, name, view.details.get(name)),
+                ranking,
+                name,
+                view.details.get(name),
                 [one.remarks[name] for one in sections if name in one.remarks],
                 view.doubts.get(name),
             )

@@ -159,7 +159,13 @@ def read_run_scores(
     missing = missing_scores(run, plan, tables, scorer_signature, options)
     ranked = ranked_mask(tables, options.max_failed_share, missing)
     return RunScores(
-        *(run, scorer_signature, plan, options, tables, missing, ranked),
+        run,
+        scorer_signature,
+        plan,
+        options,
+        tables,
+        missing,
+        ranked,
         meter.nearness(),
     )
 

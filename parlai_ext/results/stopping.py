@@ -114,7 +114,10 @@ def recorded_stopping(
     if note['dimension'] not in tables.scores or not run.openers:
         return None
     return look_at_scores(
-        *(run, tables, ranked, scorer_signature),
+        run,
+        tables,
+        ranked,
+        scorer_signature,
         margin=note['margin'],
         planned=note['planned'],
         dimension=note['dimension'],

@@ -124,7 +124,9 @@ def _questions(
         resolved.candidates.get(system.name),
         [prompt.text for prompt in prompts],
         [prompt.id for prompt in prompts],
-        *(per_prompt, machine.fp16, seed if samples else None),
+        per_prompt,
+        machine.fp16,
+        seed if samples else None,
     )
     letters = ''.join(c if c.isalnum() else '_' for c in system.name)
     return Questions(

@@ -120,7 +120,9 @@ def merge_manifests(
     if old['versions'] != new['versions']:
         logger.warning(
             '%s was begun with other versions: %s, now %s',
-            *(root, old['versions'], new['versions']),
+            root,
+            old['versions'],
+            new['versions'],
         )
     old_ids = {pairing['id'] for pairing in old['pairings']}
     added = [pairing for pairing in new['pairings'] if pairing['id'] not in old_ids]

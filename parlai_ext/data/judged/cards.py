@@ -114,8 +114,15 @@ class JudgedCard:
             for dimension in quality.dimensions
         }
         return JudgedSet(
-            *(self.name, self.title, self.source, self.licence, self.level),
-            *(items, self.unit, self.overall, dimension_names),
+            self.name,
+            self.title,
+            self.source,
+            self.licence,
+            self.level,
+            items,
+            self.unit,
+            self.overall,
+            dimension_names,
         )
 
     def _items(self, path: Path) -> tuple[JudgedItem, ...]:

@@ -92,8 +92,14 @@ class Prompt:
         """
         return content_id(
             'prompt',
-            *(self.level, self.text, list(self.dimensions.items()), self.answer),
-            *(list(self.labels.items()), self.lowest, self.highest, self.numeric),
+            self.level,
+            self.text,
+            list(self.dimensions.items()),
+            self.answer,
+            list(self.labels.items()),
+            self.lowest,
+            self.highest,
+            self.numeric,
         )
 
     @property
