@@ -1,6 +1,8 @@
 """
-Test how far scorers with references agree with people, also where no judged response is
-the reference itself, as a person's reply among the systems is.
+Test how far scorers with references agree with people.
+
+Also where no judged response is the reference itself, as a person's reply among the
+systems is:
 
     python -m benchmarks.with_references --judged-path FOLDER [--scorers NAME …]
         [--sets NAME …] [--items 300] [--others-only]

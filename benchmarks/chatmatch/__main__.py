@@ -322,5 +322,6 @@ class CachedLikelihood:
 
 
 if __name__ == '__main__':
-    parser = ChatmatchTables.parser('python -m benchmarks.chatmatch')
+    parser = ChatmatchTables.parser()
+    parser.prog = 'python -m benchmarks.chatmatch'
     ChatmatchTables.execute(vars(parser.parse_args(sys.argv[1:])))

@@ -264,11 +264,13 @@ class Command:
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
         """
-        Add the flags of this command's options.
+        Add the flags of this command's options, if it has any: the doctor, which has
+        none, starts where half of the package is missing.
         """
-        from parlai_ext.commands.options import add_options
+        if cls.declares:
+            from parlai_ext.commands.options import add_options
 
-        add_options(parser, cls.declares)
+            add_options(parser, cls.declares)
 
     @classmethod
     def parser(cls, name: str | None = None) -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ from parlai_ext.bench import score_sets
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.collect import collect as stage
-from parlai_ext.commands import build_toxic_prompts, evaluate_systems
+from parlai_ext.commands import build_toxic_prompts
 from parlai_ext.commands.build_toxic_prompts import (
     BuildToxicPrompts,
     SelectionOptions,
@@ -26,6 +26,7 @@ from parlai_ext.core.nouns import Opener, Roster, System
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
 from parlai_ext.moderation import build_prompts as building
 from parlai_ext.moderation.pair_features import FeatureOptions
+from parlai_ext.results import stages
 from parlai_ext.store import atomic
 from tests.support.bench_samples import judged_set
 from tests.support.plans import open_run
@@ -79,7 +80,7 @@ def test_an_evaluation(tmp_path, monkeypatch):
     config = str(tmp_path / 'talk.yaml')
     options = {'config': config, 'bootstraps': 50, 'batchsize': 2}
     EvaluateSystems.main(**options, run_dir=str(tmp_path / 'here'))
-    engines = scattered(monkeypatch, evaluate_systems, twice=True)
+    engines = scattered(monkeypatch, stages, twice=True)
     EvaluateSystems.main(**options, run_dir=str(tmp_path / 'there'))
     assert files_of(tmp_path / 'there') == files_of(tmp_path / 'here')
     assert engines[0].n_tasks == 16  # 4 pairs, 2 shards each, played and scored
@@ -194,12 +195,8 @@ def test_a_table_of_toxic_prompts(tmp_path, monkeypatch):
 
 def test_another_list_of_words_elsewhere_is_named(tmp_path, monkeypatch):
     (tmp_path / 'words.txt').write_text('grunk\n')
-    parts = SelectorParts(
-        (f'words={tmp_path / "words.txt"}',),
-        SelectionOptions(),
-        FeatureOptions(),
-        Machine(),
-    )
+    chosen = SelectionOptions(detectors=(f'words={tmp_path / "words.txt"}',))
+    parts = SelectorParts(chosen, FeatureOptions(), Machine())
     contents = parts.contents(parts.selector())
     selector_elsewhere(parts, contents, 1.0)
     (tmp_path / 'words.txt').write_text('grunk\nblarg\n')
