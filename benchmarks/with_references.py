@@ -77,7 +77,7 @@ def main() -> None:
             scores = scorer.checked_scores(asked)
             print_agreement(f'{name}, {judged.name}', judged.overall, items, scores)
             if section['name'] == 'learned_references':
-                parts = {'learned': slice(3), 'BERTScore': slice(3, 4)}
+                parts = {'learned': slice(3), 'BERTScore': slice(-1, None)}
                 for part, places in parts.items():
                     alone = [
                         ItemScore({'Overall': sum(one.evidence[places])})

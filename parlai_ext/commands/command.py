@@ -306,12 +306,12 @@ class Command:
         parser = cls.parser()
         if not kwargs:
             return cls(vars(parser.parse_args(list(args)))).start()
-        names = cls.option_names()
-        unknown = sorted(set(kwargs) - names)
+        defaults = vars(parser.parse_args([]))
+        unknown = sorted(set(kwargs) - set(defaults))
         if unknown:
-            hint = nearest(unknown[0], names)
+            hint = nearest(unknown[0], defaults)
             raise UserError(f'unknown option {unknown[0]!r} of {cls.__name__}; {hint}')
-        return cls({**vars(parser.parse_args([])), **kwargs}).start()
+        return cls({**defaults, **kwargs}).start()
 
     @classmethod
     def execute(cls, opt: Mapping[str, Any]) -> Any:

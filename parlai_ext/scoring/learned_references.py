@@ -39,14 +39,19 @@ class LearnedReferences(Learned):
 
     name = 'learned_references'
     needs = ('references',)
-    evidence_labels = (*Learned.evidence_labels, 'bertscore')
     options_class = LearnedReferencesOptions
     options: LearnedReferencesOptions
 
+    def prepare(self) -> None:
+        """
+        Read the weights; the evidence is the judge's, and behind it BERTScore.
+        """
+        super().prepare()
+        self.evidence_labels = (*self.evidence_labels, 'bertscore')
+
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
-        Return the score of each response; the evidence is the three parts of the judge
-        and BERTScore.
+        Return the score of each response.
         """
         near = BertScore.from_section({'encoder': self.options.reference_encoder})
         near.models = self.models

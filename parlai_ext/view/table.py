@@ -154,7 +154,7 @@ class Table:
     rows: Sequence[Any]
 
     @property
-    def shown(self) -> list[Column]:
+    def shown_columns(self) -> list[Column]:
         """
         The columns that are shown.
         """
@@ -196,7 +196,7 @@ class Table:
         Yield the table for a terminal. Columns that have no room beside the others
         stand below them, again with the first column.
         """
-        columns = self.shown
+        columns = self.shown_columns
         cells = [[c.heading or '' for c in columns]]
         if any(column.under for column in columns):
             cells.append([column.under for column in columns])

@@ -25,7 +25,7 @@ from parlai_ext.scoring.learned import (
 )
 from parlai_ext.scoring.learned_inputs import NUMBERS, Reading, input_blocks
 from parlai_ext.scoring.learned_references import joined_score
-from parlai_ext.scoring.registry import load_protocol_file
+from parlai_ext.scoring.registry import find_scorer, load_protocol_file
 from tests.support.causal_models import GPT2, make
 
 CONTEXT = ('do you like dogs ?', 'yes , i have two', 'what are your dogs called ?')
@@ -220,3 +220,17 @@ def test_without_a_bertscore_there_is_no_score_with_references():
     joined = joined_score(ItemScore({'Overall': 0.5}, evidence=[0.5, 0, 0]), silent)
     assert joined.values['Overall'] is None
     assert joined.reasons['Overall'] == 'empty'
+
+
+@pytest.mark.parametrize('name', ['learned', 'learned_references'])
+def test_every_number_of_the_evidence_has_its_label(name):
+    scorer = find_scorer(name).from_section({}, None)
+    east = np.eye(768, dtype=np.float32)[0]
+    reading = Reading([-1.0], [-1.0], np.zeros(576), east, np.stack([east]))
+    evidence = scorer._evidence(np.zeros(3), reading)
+    judged = ItemScore({'Overall': 0.5}, evidence=evidence)
+    if name == 'learned_references':
+        judged = joined_score(judged, ItemScore({'Overall': 0.43}))
+    found = dict(zip(scorer.evidence_labels, judged.evidence, strict=True))
+    assert -1 <= found['nearness'] <= 1
+    assert found.get('bertscore', 0.43) == 0.43

@@ -67,7 +67,7 @@ def test_the_data_frame_has_the_columns_of_the_file():
 def test_a_column_may_be_shown_only_or_in_files_only():
     columns = (Column('name', 'x'), Column('n'), Column('half', 'y', in_files=False))
     table = Table(columns[:2], ROWS[:1])
-    assert [column.name for column in table.shown] == ['name']
+    assert [column.name for column in table.shown_columns] == ['name']
     assert Table((columns[0], columns[2]), ()).csv() == 'name\n'
 
 
