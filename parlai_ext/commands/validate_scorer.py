@@ -131,6 +131,7 @@ class ValidateScorer(ModelCommand):
         from parlai_ext.isolation.own_records import is_own_scorer
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.scoring.score_run import score_run
+        from parlai_ext.store import RunFolder
 
         there = RunFolder.existing_or_none(self.opt['run_dir'])
         if self.opt['config'] or (there and there.manifest.scheme.is_played):
