@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.json_text import half_character
@@ -40,10 +40,15 @@ P = ParamSpec('P')
 R = TypeVar('R')
 
 Turn = str | tuple[str, str] | Mapping[str, Any] | Utterance
+Dialogues: TypeAlias = (
+    'Sequence[Turn | Sequence[Turn] | Dialogue] | Dialogue | pandas.DataFrame'
+)
 TURN_KEYS = ('speaker', 'text', 'given', 'reference')
 # options of the commands that are about what they print
 PRINTED = {'dry_run', 'pilot', 'plan'}
 TABLES = ('ranking', 'scores', 'dialogues')
+# options of the machine that `score` and `check_judge` take
+MACHINE = ('batchsize', 'no_cuda', 'fp16', 'datapath')
 
 
 def _checks_names(command: str = '') -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -216,18 +221,10 @@ def load_run(path: str | os.PathLike[str]) -> Run:
 
 
 def score(
-    dialogues: Sequence[Turn]
-    | Sequence[Sequence[Turn]]
-    | Sequence[Dialogue]
-    | Dialogue
-    | pandas.DataFrame,
+    dialogues: Dialogues,
     scorer: str | type[Scorer] | Scorer | None = None,
     *,
     speakers: Sequence[str] | None = None,
-    batchsize: int = 64,
-    no_cuda: bool = False,
-    fp16: bool | None = None,
-    datapath: str | None = None,
     verbose: bool = False,
     **options: Any,
 ) -> pandas.DataFrame:
@@ -245,12 +242,11 @@ def score(
     :param scorer: ``fed``, ``chatmatch``, the ``module:Class`` of a scorer of yours, or
         a `Scorer` class or object (`None`: the default one, ``learned``).
     :param speakers: judge the utterances of these speakers only.
-    :param batchsize: contexts that go through a model together.
-    :param no_cuda: use the CPU even if there is a GPU.
-    :param fp16: half precision on a GPU (`None`: as the model's own options say).
-    :param datapath: ParlAI's data folder, where its models are.
     :param verbose: print what loading and scoring print.
-    :param options: options of the scorer, such as ``judge_model_file`` of FED.
+    :param options: options of the scorer, such as ``judge_model_file`` of FED, and of
+        the machine: ``batchsize`` (contexts that go through a model together: 64),
+        ``no_cuda`` (use the CPU even if there is a GPU), ``fp16`` (half precision on a
+        GPU) and ``datapath`` (ParlAI's data folder, where its models are).
     :returns: a DataFrame with one row for each judged utterance: ``dialogue_id``,
         ``utterance_index``, ``speaker``, ``text``, one column for each dimension (NaN:
         no score), ``reason`` (why a score is missing) and ``cut_tokens`` (tokens of the
@@ -261,29 +257,18 @@ def score(
     """
     from parlai_ext.report.frames import score_frame
 
-    machine = Machine(
-        datapath=datapath, no_cuda=no_cuda, fp16=fp16, batchsize=batchsize
-    )
     with _printing(verbose):
-        judging = _scorer_with_options(score, scorer, options, machine)
+        judging = _scorer_with_options(score, scorer, options)
         given, scored = _score_spoken(judging, dialogues, speakers)
     return score_frame(given, scored, judging.dimensions)
 
 
 def check_judge(
-    dialogues: Sequence[Turn]
-    | Sequence[Sequence[Turn]]
-    | Sequence[Dialogue]
-    | Dialogue
-    | pandas.DataFrame,
+    dialogues: Dialogues,
     scorer: str | type[Scorer] | Scorer | None = None,
     *,
     sample: int = 200,
     speakers: Sequence[str] | None = None,
-    batchsize: int = 64,
-    no_cuda: bool = False,
-    fp16: bool | None = None,
-    datapath: str | None = None,
     verbose: bool = False,
     **options: Any,
 ) -> JudgeCheck | None:
@@ -302,11 +287,8 @@ def check_judge(
     from parlai_ext.judge_check import check
     from parlai_ext.judge_check.pair_check import check_pairs
 
-    machine = Machine(
-        datapath=datapath, no_cuda=no_cuda, fp16=fp16, batchsize=batchsize
-    )
     with _printing(verbose):
-        judging = _scorer_with_options(check_judge, scorer, options, machine)
+        judging = _scorer_with_options(check_judge, scorer, options)
         if judging.level == 'pair':
             items = _spoken_items(dialogues, speakers)
             return check_pairs(judging, items, sample=sample, progress=verbose)
@@ -400,10 +382,9 @@ def _scorer_with_options(
     function: Callable[..., Any],
     scorer: str | type[Scorer] | Scorer | None,
     options: Mapping[str, Any],
-    machine: Machine,
 ) -> Scorer:
     """
-    Return the scorer, with its options, for one machine.
+    Return the scorer with its options, among which those of the machine are.
     """
     from parlai_ext.core.options import options_of
     from parlai_ext.models.handle import ModelHandle
@@ -415,11 +396,12 @@ def _scorer_with_options(
     built = not isinstance(cls, type)
     known = {} if built else options_of(cls.options_class)
     for name in options:
-        if name not in known:
-            own = inspect.signature(function).parameters.keys() - {'options'}
+        if name not in known and name not in MACHINE:
+            own = {*inspect.signature(function).parameters, *MACHINE} - {'options'}
             raise TypeError(_no_argument(function.__name__, name, {*known, *own}))
     if isinstance(cls, type):
-        plain = {name: _plain_path(value) for name, value in options.items()}
+        plain = {n: _plain_path(v) for n, v in options.items() if n not in MACHINE}
+        machine = Machine(**{n: v for n, v in options.items() if n in MACHINE})
         return cls.from_section(plain, ModelHandle(machine))
     return cls
 

@@ -102,16 +102,6 @@ def content_hash(dialogues: Iterable[Dialogue]) -> str:
     return digest.hexdigest()[:16]
 
 
-def num_repeated(imported: Sequence[ImportedDialogue]) -> int:
-    """
-    Return how many dialogues are word for word like an earlier one.
-    """
-    texts = [
-        tuple((t.speaker, t.text) for t in dialogue.turns) for dialogue in imported
-    ]
-    return len(texts) - len(set(texts))
-
-
 def import_manifest(
     imports: ImportedDialogues,
     protocol: Protocol,
@@ -133,6 +123,7 @@ def import_manifest(
         ),
         **dict.fromkeys(UNKNOWN, 'unknown'),
     }
+    num_of_pair = Counter(frozenset({d.first, d.second}) for d in imports.dialogues)
     people = imports.humans
     largest = max(map(len, dialogues.values()))
     about = protocol_record(protocol)
@@ -152,33 +143,20 @@ def import_manifest(
             'pairings': pairings,
             'openers': [],
             'shard_size': -(-largest // -(-largest // SHARD)),  # equal shards
-            IMPORTED: _import_record(imports, options),
+            IMPORTED: {
+                'format': imports.format,
+                'asked': dict(options),
+                'files': dict(imports.files),
+                'dialogues_a_pair': max(num_of_pair.values()),
+                'left_out': imports.n_left_out,
+                'bad_rows': len(imports.problems),
+                'people_only': imports.n_people,
+                'silent': imports.silent,
+            },
             'versions': versions(),
             'signature': dialogue_signature(protocol, collect),
         }
     )
-
-
-def _import_record(
-    imports: ImportedDialogues, options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """
-    Return the manifest's record of the import: format, options and files, and how many
-    dialogues and rows were left out.
-    """
-    num_of_pair = Counter(
-        frozenset({dialogue.first, dialogue.second}) for dialogue in imports.dialogues
-    )
-    return {
-        'format': imports.format,
-        'asked': dict(options),
-        'files': dict(imports.files),
-        'dialogues_a_pair': max(num_of_pair.values()),
-        'left_out': imports.n_left_out,
-        'bad_rows': len(imports.problems),
-        'people_only': imports.n_people,
-        'silent': imports.silent,
-    }
 
 
 def write_run(

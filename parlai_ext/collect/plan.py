@@ -19,27 +19,48 @@ from parlai_ext.files.roster_file import parse_target
 from parlai_ext.isolation.own_records import SCORER, is_own_scorer, note_parts
 from parlai_ext.isolation.policy import is_named
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest, merge_manifests
+from parlai_ext.store.manifest import Manifest, SystemRecord, merge_manifests
 from parlai_ext.store.plan import Plan, protocol_of, system_part
 from parlai_ext.worlds.schedule import pairings, sample_openers, shard_size_for
 
 
 @dataclass(frozen=True)
-class _RequestedProtocol:
+class RequestedProtocol:
     """
-    The protocol with the targets that the run already has.
+    The protocol that options ask for, with the targets that the run already has.
 
+    :param old: the manifest of the run; `None`: it is a new one.
     :param asked: the names of the targets that are asked for now.
     :param guessed: the names of systems that are guesses.
     :param families: the families that rosters declare, by system.
     :param openers_file: the file of its openers, if they come from one.
+    :param scorer_is_named: the user named the scorer, in a file or when the run was
+        made; else the run folder alone names it.
     """
 
     protocol: Protocol
+    old: Manifest | None
     asked: set[str]
     guessed: list[str]
     families: dict[str, str]
     openers_file: str | None
+    scorer_is_named: bool
+
+    @property
+    def earlier_targets(self) -> dict[str, SystemRecord]:
+        """
+        The targets of the run that are not asked for now, which may be gone.
+        """
+        targets = self.old.targets if self.old else {}
+        return {n: target for n, target in targets.items() if n not in self.asked}
+
+    @property
+    def needed_systems(self) -> list[System]:
+        """
+        The systems without which the options are refused.
+        """
+        everybody = systems_of(self.protocol)
+        return [s for s in everybody if s.name not in self.earlier_targets]
 
 
 def make_plan(options: PlanOptions, machine: Machine) -> Plan:
@@ -49,15 +70,13 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
 
     :raises UserError: for a mistake in the options or in the files that they name.
     """
-    old = _old_manifest(options.run_dir)
-    requested = _protocol(options, old)
-    before = {
-        name: target
-        for name, target in (old.targets if old else {}).items()
-        if name not in requested.asked
-    }
+    requested = requested_protocol(options)
+    old = requested.old
     resolved = resolve_protocol(
-        requested.protocol, before, machine.datapath, options.skip_missing
+        requested.protocol,
+        requested.earlier_targets,
+        machine.datapath,
+        options.skip_missing,
     )
     protocol = resolved.protocol
     openers: Sequence[Opener] = (
@@ -111,7 +130,7 @@ def prepare(options: PlanOptions, machine: Machine) -> tuple[RunFolder, Plan]:
     if not options.run_dir:
         raise UserError('--run-dir is needed: the folder that the run goes to')
     plan = make_plan(options, machine)
-    by_user = scorer_is_named(options)
+    by_user = requested_protocol(options).scorer_is_named
     run = RunFolder.open(options.run_dir, plan.manifest)
     note_parts(run.manifest, [*named_systems(plan), *([SCORER] if by_user else [])])
     return run, plan
@@ -137,14 +156,6 @@ def named_systems(plan: Plan) -> list[str]:
     return [system_part(s.name) for s in systems_of(plan.protocol) if is_named(s)]
 
 
-def _old_manifest(run_dir: str | None) -> Manifest | None:
-    run = RunFolder.existing_or_none(run_dir)
-    if run is None:
-        return None
-    refuse_collecting(run)
-    return run.manifest
-
-
 def refuse_collecting(run: RunFolder) -> None:
     """
     Refuse to collect dialogues in a run whose dialogues were imported.
@@ -157,10 +168,14 @@ def refuse_collecting(run: RunFolder) -> None:
         )
 
 
-def _protocol(options: PlanOptions, old: Manifest | None) -> _RequestedProtocol:
+def requested_protocol(options: PlanOptions) -> RequestedProtocol:
     """
     Return the protocol that the options ask for, of a new run or of the old one.
     """
+    old = None
+    if run := RunFolder.existing_or_none(options.run_dir):
+        refuse_collecting(run)
+        old = run.manifest
     added = [parse_target(spec) for spec in options.add_target]
     more = [system for system, _ in added]
     known = protocol_of(old) if old else None
@@ -193,44 +208,19 @@ def _protocol(options: PlanOptions, old: Manifest | None) -> _RequestedProtocol:
         guessed += [name for name in old.guessed if name not in asked]
     protocol = replace(protocol, roster=roster)
     families |= {name: about.family for name, about in infos.items() if about.family}
-    return _RequestedProtocol(protocol, asked, guessed, families, openers_file)
+    scorer_is_named = bool(options.config or (old and is_own_scorer(old)))
+    return RequestedProtocol(
+        protocol, old, asked, guessed, families, openers_file, scorer_is_named
+    )
 
 
-def scorer_is_named(options: PlanOptions) -> bool:
-    """
-    True if the user named the scorer of these options, in a file or when the run was
-    made; else the run folder alone names it.
-    """
-    old = _old_manifest(options.run_dir)
-    return bool(options.config or (old and is_own_scorer(old)))
-
-
-def protocol_of_options(options: PlanOptions) -> Protocol:
-    """
-    Return the protocol that these options ask for, with all targets of its run.
-    """
-    return _protocol(options, _old_manifest(options.run_dir)).protocol
-
-
-def needed_systems(options: PlanOptions) -> tuple[System, ...]:
-    """
-    Return the systems without which these options are refused: all but targets of the
-    run that are not asked for now, which may be gone.
-    """
-    old = _old_manifest(options.run_dir)
-    requested = _protocol(options, old)
-    before = {*(old.targets if old else ())} - requested.asked
-    return tuple(s for s in systems_of(requested.protocol) if s.name not in before)
-
-
-def refuse_missing_openers(options: PlanOptions) -> None:
+def refuse_missing_openers(requested: RequestedProtocol) -> None:
     """
     Refuse more dialogues than there are openers, where these are in a file, shipped,
     generated or typed. Tasks whose data may have to be downloaded are not touched.
     """
     from parlai_ext.systems.openers import NO_DOWNLOAD, load_openers
 
-    requested = _protocol(options, _old_manifest(options.run_dir))
     task, file = requested.protocol.openers, requested.openers_file
     if file or task.startswith(NO_DOWNLOAD):
         openers = load_openers(task, file)

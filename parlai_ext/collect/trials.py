@@ -21,11 +21,9 @@ from parlai_ext.collect.forecast import (
 )
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.collect.plan import (
-    needed_systems,
     plan_to_try,
-    protocol_of_options,
     refuse_missing_openers,
-    scorer_is_named,
+    requested_protocol,
 )
 from parlai_ext.collect.resolved import (
     missing_error,
@@ -113,9 +111,9 @@ def try_before_run(
     :raises UserError: when a system is not fit to talk, or the scorer not to judge.
     """
     if judge and options.run_dir and not trials.dry_run:
-        section = protocol_of_options(options).scorer
-        named = scorer_is_named(options)
-        check_scorer(section, machine.datapath, named_by_user=named)
+        asked = requested_protocol(options)
+        named = asked.scorer_is_named
+        check_scorer(asked.protocol.scorer, machine.datapath, named_by_user=named)
     if trials.preflight:
         if not (trials.dry_run or trials.pilot or options.run_dir):
             raise UserError('--run-dir is needed: the folder that the run goes to')
@@ -124,7 +122,8 @@ def try_before_run(
     if trials.dry_run:
         result = dry_run(options, machine.datapath, judge=judge)
         print('\n'.join(result.lines()))
-        result.refuse_missing(protocol_of_options(options), options.skip_missing)
+        asked = requested_protocol(options)
+        result.refuse_missing(asked.protocol, options.skip_missing)
     if trials.pilot:
         result = _pilot(options, machine, judge)
         print('\n'.join(result.lines()))
@@ -140,13 +139,15 @@ def dry_run(options: PlanOptions, datapath: str | None, *, judge: bool) -> DryRu
     """
     from parlai_ext.systems.resolve import DOWNLOAD, MISSING, resolve
 
-    protocol, run_dir = protocol_of_options(options), options.run_dir
+    asked, run_dir = requested_protocol(options), options.run_dir
+    protocol = asked.protocol
     _refuse_other_settings(protocol, run_dir)
-    refuse_missing_openers(options)
-    systems, named = needed_systems(options), scorer_is_named(options)
+    refuse_missing_openers(asked)
+    named = asked.scorer_is_named
     models = model_systems(protocol.scorer, named_by_user=named) if judge else []
     status, of_models = (
-        [resolve(system, datapath) for system in some] for some in (systems, models)
+        [resolve(system, datapath) for system in some]
+        for some in (asked.needed_systems, models)
     )
     names = {system.name: system.name for system in systems_of(protocol)}
     pairs = pairings(protocol.roster, protocol.pairing, names)
@@ -194,7 +195,7 @@ def _preflight(options: PlanOptions, machine: Machine, judge: bool) -> None:
     stop_unless_fit(checks, skip_missing=options.skip_missing)
     if judge:
         # a model that is no judge is known when it is loaded, and not before
-        named = scorer_is_named(options)
+        named = requested_protocol(options).scorer_is_named
         build_scorer(plan.protocol.scorer, machine, named_by_user=named)
         print('preflight  the scorer can be had')
 
@@ -205,7 +206,7 @@ def _pilot(options: PlanOptions, machine: Machine, judge: bool) -> Forecast:
     plan = plan_to_try(options, machine)
     run = RunFolder.existing_or_none(options.run_dir)
     with run.lock() if run else nullcontext():
-        named = scorer_is_named(options)
+        named = requested_protocol(options).scorer_is_named
         forecast = pilot(plan, machine, run, judge=judge, named_by_user=named)
         if options.run_dir:
             save_forecast(options.run_dir, forecast)

@@ -24,22 +24,14 @@ MAX_LISTED = 10  # bad rows that are printed
 @dataclass(frozen=True)
 class ImportReport:
     """
-    The counts of an import. `n_left_out` dialogues are spoiled by `n_bad_rows` rows;
-    `n_people` have people only; `n_no_turns` messages of the others, such as
-    instructions, are no turns, and `n_joined` turns were joined with the one before;
-    `written` is False when nothing was missing.
+    The counts of an import: `n_no_turns` messages, such as instructions, are no turns,
+    and `n_joined` turns were joined with the one before; `written` is False when
+    nothing was missing.
     """
 
-    format: str
     systems: tuple[str, ...]
-    people: tuple[str, ...]
-    n_files: int
     n_dialogues: int
     n_utterances: int
-    n_bad_rows: int
-    n_left_out: int
-    n_people: int
-    n_repeated: int
     n_no_turns: int
     n_joined: int
     written: bool
@@ -148,9 +140,7 @@ class ImportDialogues(Command):
         run = RunFolder.existing(opt['run_dir'])
         if run.manifest.protocol.scorer == protocol.scorer:
             note_parts(run.manifest, [SCORER])
-        report = import_report(imports, written)
-        show(report, imports, opt['run_dir'])
-        return report
+        return show(imports, written, opt['run_dir'])
 
 
 def import_rules(given: ImportOptions) -> ImportRules:
@@ -250,62 +240,49 @@ def given_options(opt: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, 'dialogues': [Path(path).name for path in opt['dialogues']]}
 
 
-def import_report(imports: ImportedDialogues, written: bool) -> ImportReport:
+def show(imports: ImportedDialogues, written: bool, run_dir: str) -> ImportReport:
     """
-    Return the counts of an import.
+    Print what was imported and what was left out, and return the counts.
     """
-    from parlai_ext.collect.import_run import num_repeated
-
-    return ImportReport(
-        imports.format,
-        tuple(name for name in imports.names if name not in imports.humans),
-        tuple(sorted(imports.humans)),
-        len(imports.files),
-        len(imports.dialogues),
-        sum(len(dialogue.turns) for dialogue in imports.dialogues),
-        len(imports.problems),
-        imports.n_left_out,
-        imports.n_people,
-        num_repeated(imports.dialogues),
-        sum(imports.unread.messages.values()),
-        sum(dialogue.num_joined for dialogue in imports.dialogues),
-        written,
-    )
-
-
-def show(report: ImportReport, imports: ImportedDialogues, run_dir: str) -> None:
-    """
-    Print what was imported and what was left out.
-    """
-    problems = list(imports.problems)
+    problems, dialogues, unread = [*imports.problems], imports.dialogues, imports.unread
     for problem in problems[:MAX_LISTED]:
         print(f'bad row: {problem}')
     if len(problems) > MAX_LISTED:
         print(f'… and {len(problems) - MAX_LISTED} more bad rows')
     if problems:
-        print(f'{report.n_left_out} dialogues left out for {len(problems)} bad rows')
-    if report.n_people:
-        print(f'{report.n_people} dialogues of people only left out (--judge-humans)')
-    if report.n_repeated:
-        print(f'{report.n_repeated} dialogues are word for word as an earlier one')
+        print(f'{imports.n_left_out} dialogues left out for {len(problems)} bad rows')
+    if imports.n_people:
+        print(f'{imports.n_people} dialogues of people only left out (--judge-humans)')
+    texts = {tuple((t.speaker, t.text) for t in one.turns) for one in dialogues}
+    if n_repeated := len(dialogues) - len(texts):
+        print(f'{n_repeated} dialogues are word for word as an earlier one')
     if imports.silent:
         print(f'empty turns, which are not judged: {counted_names(imports.silent)}')
-    unread = imports.unread
     if unread.messages:
         inside = f' ({unread.inside} after the first turn)' if unread.inside else ''
         print(f'no turns, left out: {counted_names(unread.messages)}{inside}')
     if unread.keys:
         print(f'keys of turns that are not read: {counted_names(unread.keys)}')
+    report = ImportReport(
+        tuple(name for name in imports.names if name not in imports.humans),
+        len(dialogues),
+        sum(len(dialogue.turns) for dialogue in dialogues),
+        sum(unread.messages.values()),
+        sum(dialogue.num_joined for dialogue in dialogues),
+        written,
+    )
     if report.n_joined:
         print(f'{report.n_joined} turns are joined with the one before')
-    people = f'; not judged: {", ".join(report.people)}' if report.people else ''
+    humans = ', '.join(sorted(imports.humans))
+    people = f'; not judged: {humans}' if humans else ''
     print(f'{len(report.systems)} systems: {", ".join(report.systems)}{people}')
-    done = 'imported' if report.written else 'were there already'
-    files = '1 file' if report.n_files == 1 else f'{report.n_files} files'
+    n_files = len(imports.files)
     print(
         f'{report.n_dialogues} dialogues with {report.n_utterances} utterances of '
-        f'{files} ({report.format}) {done}: {run_dir}'
+        f'{"1 file" if n_files == 1 else f"{n_files} files"} ({imports.format}) '
+        f'{"imported" if written else "were there already"}: {run_dir}'
     )
+    return report
 
 
 def counted_names(counts: Mapping[str, int]) -> str:

@@ -265,47 +265,19 @@ def _fail_at(where: str) -> Fail:
     return lambda key, problem: UserError(f'{where}{key}: {problem}')
 
 
-def add_flags(
-    parser: Any,
-    cls: type,
-    *,
-    prefix: str = '',
-    title: str | None = None,
-    not_given: bool = False,
-    skip: Collection[str] = (),
-    only: Collection[str] | None = None,
-    overrides: bool = False,
-) -> None:
-    """
-    Add a flag for each option, in its group, to an argparse or a ParlAI parser.
-
-    :param prefix: stands before the names of options that do not name their flag.
-    :param title: the group of options that name none; the class may have its own.
-    :param not_given: the default of every flag is `None`, since a file's value holds
-        where a flag is not given.
-    :param skip: flags that are not added.
-    :param only: the flags to add (`None`: all).
-    :param overrides: the flags replace keys of a file, whose reader checks the values;
-        the default of every flag is `None`.
-    """
-    groups = {group.title: group for group in getattr(parser, '_action_groups', ())}
-    for option in options_of(cls).values():
-        flag = option.flag(prefix)
-        if flag in skip or (only is not None and flag not in only):
-            continue
-        name = option.info.group or title or getattr(cls, 'title', None)
-        if name is not None and name not in groups:
-            groups[name] = parser.add_argument_group(name)
-        place = parser if name is None else groups[name]
-        place.add_argument(flag, **_argument(option, not_given, overrides))
-
-
 @dataclass(frozen=True)
 class Flags:
     """
     The flags of an option class, all or some, as a command or an agent declares them.
 
-    The fields are parameters of `add_flags`.
+    :param title: the group of options that name none; the class may have its own.
+    :param skip: flags that are not added.
+    :param only: the flags to add (`None`: all).
+    :param prefix: stands before the names of options that do not name their flag.
+    :param not_given: the default of every flag is `None`, since a file's value holds
+        where a flag is not given.
+    :param overrides: the flags replace keys of a file, whose reader checks the values;
+        the default of every flag is `None`.
     """
 
     cls: type
@@ -316,14 +288,37 @@ class Flags:
     not_given: bool = False
     overrides: bool = False
 
+    def add_to(self, parser: Any) -> None:
+        """
+        Add a flag for each option, in its group, to an argparse or a ParlAI parser.
+        """
+        groups = {group.title: group for group in getattr(parser, '_action_groups', ())}
+        for option in options_of(self.cls).values():
+            flag = option.flag(self.prefix)
+            if flag in self.skip or (self.only is not None and flag not in self.only):
+                continue
+            name = option.info.group or self.title or getattr(self.cls, 'title', None)
+            if name is not None and name not in groups:
+                groups[name] = parser.add_argument_group(name)
+            place = parser if name is None else groups[name]
+            place.add_argument(
+                flag, **_argument(option, self.not_given, self.overrides)
+            )
+
+
+def add_flags(parser: Any, cls: type, **how: Any) -> None:
+    """
+    Add the flags of a class's options to a parser, as `Flags` says.
+    """
+    Flags(cls, **how).add_to(parser)
+
 
 def add_declared(parser: Any, declares: Iterable[type | Flags]) -> None:
     """
     Add the flags that a command or an agent declares to its parser.
     """
     for one in declares:
-        flags = Flags(one) if isinstance(one, type) else one
-        add_flags(parser, **vars(flags))
+        (Flags(one) if isinstance(one, type) else one).add_to(parser)
 
 
 class DeclaresOptions:

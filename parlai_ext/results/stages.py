@@ -12,7 +12,7 @@ from typing import Any
 from parlai_ext.collect.collect import collected_run
 from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.options import PlanOptions, StopOptions
-from parlai_ext.collect.plan import plan_to_try, protocol_of_options
+from parlai_ext.collect.plan import plan_to_try, requested_protocol
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.ranking_options import ranking_options
@@ -132,7 +132,7 @@ def require_stop_options(stop: StopOptions, options: PlanOptions) -> float:
             '--stop needs --margin M: the difference of mean scores up to which two '
             'systems count as tied'
         )
-    protocol = protocol_of_options(options)
+    protocol = requested_protocol(options).protocol
     if len(protocol.roster.targets) < 2:
         raise UserError('--stop needs two targets at least, which it tells apart')
     if ranking_options(protocol.ranking).is_tournament:

@@ -41,7 +41,11 @@ def write_file(path: Path, data: bytes) -> None:
     unfinished = path.with_name(f'.{path.name}{_writer}{LEFTOVER}')
     with file_named_in_errors(path):
         try:
-            _write_synced(unfinished, data)
+            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+            try:
+                _write_all(handle, data)
+            finally:
+                os.close(handle)
             os.replace(unfinished, path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -82,17 +86,6 @@ def file_named_in_errors(path: Path) -> Iterator[None]:
         if error.filename is None and error.errno is not None:
             error.filename = str(path)
         raise
-
-
-def _write_synced(path: Path, data: bytes) -> None:
-    """
-    Write ``data`` to the disk itself, not only to the system's cache.
-    """
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    try:
-        _write_all(handle, data)
-    finally:
-        os.close(handle)
 
 
 def _write_all(handle: int, data: bytes) -> None:
@@ -166,20 +159,14 @@ def locked(path: Path) -> Iterator[None]:
             ) from None
         with file_named_in_errors(path):
             os.ftruncate(handle, 0)
-            os.pwrite(handle, _holder(), 0)
+            holder = {'pid': os.getpid(), 'host': socket.gethostname()}
+            os.pwrite(handle, json.dumps(holder).encode(), 0)
         try:
             yield
         finally:
             os.ftruncate(handle, 0)
     finally:
         os.close(handle)
-
-
-def _holder() -> bytes:
-    """
-    Return the content of the lock file: this process and this machine.
-    """
-    return json.dumps({'pid': os.getpid(), 'host': socket.gethostname()}).encode()
 
 
 def _refusal(path: Path) -> str:
