@@ -6,12 +6,13 @@ for each system; and what its unscored dialogues could change.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parlai_ext.core.records import keys
 from parlai_ext.ranking.intervals import (
     FEWEST_FOR_OTHERS,
     Draws,
@@ -45,6 +46,8 @@ class Standing:
     says why, unless it failed or lacks scores. `None` is "undefined" elsewhere.
     """
 
+    __pydantic_config__ = keys(why_unranked='why')
+
     system: str
     dimension: str
     rank: int | None
@@ -57,7 +60,7 @@ class Standing:
     high_fixed: float | None
     n_dialogues: int
     n_unscored: int
-    why_unranked: str | None = field(default=None, metadata={'key': 'why'})
+    why_unranked: str | None = None
     group: int | None = None
     n_openers: int | None = None
     n_partners: int | None = None

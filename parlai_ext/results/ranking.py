@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.records import WrongType, record_from_json, record_to_json
+from parlai_ext.core.records import WrongType, keys, record_from_json, record_to_json
 from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.separation import Separation
@@ -187,14 +187,14 @@ class Ranking:
     `bootstraps` the resamples, where these are not the protocol's.
     """
 
+    __pydantic_config__ = keys(standings='dimensions')
+
     signature: str
     protocol: str
     partners: str | None = None
     bootstraps: int | None = None
     guessed: tuple[str, ...] = ()
-    standings: Mapping[str, tuple[Standing, ...]] = field(
-        metadata={'key': 'dimensions'}
-    )
+    standings: Mapping[str, tuple[Standing, ...]]
     baselines: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
     reference: Mapping[str, Agreement] = field(default_factory=dict)
     baseline_reference: Mapping[str, Mapping[str, Agreement]] = field(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from parlai_ext.core.records import WrongType, record_from_json, record_to_json
+from parlai_ext.core.records import WrongType, keys, record_from_json, record_to_json
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,11 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Tree:
+    __pydantic_config__ = keys(is_old='old')
+
     leaves: tuple[Leaf, ...]
     by_name: Mapping[str, Leaf] = field(default_factory=dict)
-    is_old: bool = field(default=False, metadata={'key': 'old'})
+    is_old: bool = False
 
 
 TREE = Tree((Leaf(None, 2), Leaf(0.5, 1, 'so')), {'a': Leaf(1.0)}, True)

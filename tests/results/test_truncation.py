@@ -166,13 +166,6 @@ def test_what_was_cut_comes_back_from_a_record():
     assert scored_from_record(record) == scored
 
 
-def test_records_of_early_runs_are_read():
-    scored = ScoredDialogue('d', (Score('d', 2, 's', 'x', 1.0),))
-    record = scored_record(scored, 'source')
-    del record['truncated']
-    assert scored_from_record(record) == scored
-
-
 def test_rankings_of_early_runs_say_nothing_of_it():
     ranking = example_ranking()
     assert ranking.truncated is None
