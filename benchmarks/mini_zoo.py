@@ -28,13 +28,13 @@ from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.nouns import Question, content_id
-from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.mini.corruptions import HELD_OUT, TRAIN
 from parlai_ext.mini.smalltalk import make_dialogue
 from parlai_ext.models.parlai_likelihood import load_judge
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.standings import Standing
 from parlai_ext.results.ranking import Ranking
+from parlai_ext.scoring.registry import load_protocol_file
 
 CONTROLS = ('judge-untrained', 'judge-no-reactions')
 ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
@@ -172,7 +172,7 @@ def main() -> None:
     parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2, 3, 4])
     parser.add_argument('--runs', type=Path, default=Path('runs/mini_zoo'))
     args = parser.parse_args()
-    planted = load_protocol('demo').reference['Overall']
+    planted = load_protocol_file('demo').protocol.reference['Overall']
     by_seed = [rankings(seed, args.runs) for seed in args.seeds]
     print()
     print_agreement(args.seeds, [column(one, planted) for one in by_seed])

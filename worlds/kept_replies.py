@@ -20,10 +20,8 @@ import io
 import pickle
 import random
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -87,8 +85,12 @@ class KeptReplies:
                 return player.observed(participants, replies)
             self._is_replaying = False
             if self._random is not None:
-                with naming_damaged(self.kept.path):
+                try:
                     set_random_state(self._random)
+                except (KeyError, TypeError, ValueError, RuntimeError) as error:
+                    raise UserError(
+                        f'{self.kept.path} is damaged: {first_line(error)}; delete it'
+                    ) from None
         before = self._states(player, participants)
         proposed = player.propose(participants)
         self._keeps = self._keeps and before == self._states(player, participants)
@@ -155,18 +157,6 @@ class KeptReplies:
             return None
         finally:
             self._looked += time.perf_counter() - begin
-
-
-@contextmanager
-def naming_damaged(path: Path) -> Iterator[None]:
-    """
-    Name the file from which what is used inside was read, if it is of no use.
-    """
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        problem = first_line(error)
-        raise UserError(f'{path} is damaged: {problem}; delete it') from None
 
 
 def kept_fields(act: Any) -> dict[str, Any] | None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from parlai.core.opt import Opt
 from parlai.tasks.self_chat.worlds import SelfChatWorld
 
 from parlai_ext.core.nouns import Opener
@@ -28,10 +27,12 @@ class OpenersSelfChatWorld(SelfChatWorld):
         """
         Draw the openers, one for each self-chat, without replacement.
         """
+        # the split of --datatype if it was given; ParlAI's own default is train
+        given: dict[str, Any] = self.opt.get('override') or {}
         openers = load_openers(
             self.opener_task,
             self.opt.get('openers_file'),
-            split=opener_split(self.opt),
+            split=str(given.get('datatype', 'test')).split(':')[0],
             datapath=self.opt.get('datapath'),
         )
         n, seed = self.opt.get('num_self_chats', 1), self.opt.get('seed', 0)
@@ -47,12 +48,3 @@ class OpenersSelfChatWorld(SelfChatWorld):
         """
         Say nothing before the opener.
         """
-
-
-def opener_split(opt: Opt) -> str:
-    """
-    Return the split whose openers are meant: that of ``--datatype`` if it was given,
-    else test, as for evaluation (ParlAI's own default is train).
-    """
-    given: dict[str, Any] = opt.get('override') or {}
-    return str(given.get('datatype', 'test')).split(':')[0]

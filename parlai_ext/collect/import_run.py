@@ -14,6 +14,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -118,20 +119,17 @@ def import_manifest(
     collect = {
         'pairing': IMPORTED,
         'dialogues': sum(map(len, dialogues.values())),
-        'content': content_hash(
-            dialogue for p in pairings for dialogue in dialogues[p.id]
-        ),
+        'content': content_hash(chain(*(dialogues[p.id] for p in pairings))),
         **dict.fromkeys(UNKNOWN, 'unknown'),
     }
     num_of_pair = Counter(frozenset({d.first, d.second}) for d in imports.dialogues)
     people = imports.humans
     largest = max(map(len, dialogues.values()))
-    about = protocol_record(protocol)
+    # a protocol asks for three turns at least, and imported dialogues may have two
+    longest = max(FEWEST_TURNS, *(len(one.turns) for one in imports.dialogues))
+    about = {**protocol_record(protocol), 'num_turns': longest}
     for unknown in ('num_dialogues', 'openers', 'seed'):
         del about[unknown]
-    # a protocol asks for three turns at least, and imported dialogues may have two
-    longest = max(len(dialogue.turns) for dialogue in imports.dialogues)
-    about['num_turns'] = max(longest, FEWEST_TURNS)
     return read_manifest(
         {
             'protocol': about,

@@ -111,16 +111,9 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
         trusted=_trusted_files(machine, old),
         stop=old.stop if old else None,
     )
-    return Plan(
-        protocol,
-        tuple(pairs),
-        tuple(openers),
-        size,
-        batchsize,
-        grown_from,
-        manifest,
-        left_out,
-    )
+    # with the systems that the user named, which a manifest does not tell
+    plan = Plan.from_manifest(manifest)
+    return replace(plan, protocol=protocol, left_out=left_out)
 
 
 def prepare(options: PlanOptions, machine: Machine) -> tuple[RunFolder, Plan]:

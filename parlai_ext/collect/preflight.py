@@ -22,7 +22,6 @@ from parlai_ext.core.floors import is_floor
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Pairing, content_id
 from parlai_ext.core.progress import bar_of
-from parlai_ext.core.protocol import Protocol
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import spending_of
@@ -141,7 +140,8 @@ def try_system(player: BlockPlayer, name: str, index: int) -> SystemCheck:
     if name in problems:
         return SystemCheck(name, _reason(name, problems))
     played = [dialogue for dialogue in dialogues if dialogue]
-    bad_on_purpose = is_bad_on_purpose(name, plan.protocol)
+    # a floor, and a system whose place in the ranking is planted
+    bad_on_purpose = is_floor(name) or name in plan.protocol.planted_systems
     check = check_system(name, played, bad_on_purpose=bad_on_purpose)
     texts = [reply.text for d in played for reply in replies_in(d, name)]
     cut = cut_warning(loaded[name], texts, before)
@@ -150,13 +150,6 @@ def try_system(player: BlockPlayer, name: str, index: int) -> SystemCheck:
 
 def _reason(name: str, problems: Mapping[str, str]) -> str:
     return problems[name].removeprefix(f'system {name!r}: ')
-
-
-def is_bad_on_purpose(name: str, protocol: Protocol) -> bool:
-    """
-    True for a floor, and for a system whose place in the ranking is planted.
-    """
-    return is_floor(name) or name in protocol.planted_systems
 
 
 def cut_warning(player: Player, texts: Sequence[str], before: float) -> str | None:

@@ -47,6 +47,7 @@ def resolve_protocol(
     :raises UserError: when a system cannot be had and such are not to be left out.
     """
     from parlai_ext.systems.identity import candidates_hash
+    from parlai_ext.systems.parlai_agents import samples
 
     wanted = [s for s in systems_of(protocol) if s.name not in before]
     identities, missing = _identities(wanted, datapath, skip_missing)
@@ -56,11 +57,11 @@ def resolve_protocol(
     hashes = known | {
         s.name: candidates_hash(s, datapath) for s in there if s.name not in before
     }
-    sampled = {name for name, target in before.items() if target.shard_size}
+    sampled = frozenset(name for name, target in before.items() if target.shard_size)
     return ResolvedProtocol(
         protocol,
         {name: target.identity for name, target in before.items()} | identities,
-        sampling_systems(there, datapath) | sampled,
+        sampled | {s.name for s in there if samples(s, datapath)},
         {name: digest for name, digest in hashes.items() if digest is not None},
         missing,
     )
@@ -71,15 +72,6 @@ def systems_of(protocol: Protocol) -> tuple[System, ...]:
     Return the targets and the partners of a protocol.
     """
     return protocol.roster.targets + protocol.roster.partners
-
-
-def sampling_systems(systems: Sequence[System], datapath: str | None) -> frozenset[str]:
-    """
-    Return the names of the systems that draw their replies at random.
-    """
-    from parlai_ext.systems.parlai_agents import samples
-
-    return frozenset(s.name for s in systems if samples(s, datapath))
 
 
 def _identities(

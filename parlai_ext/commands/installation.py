@@ -52,13 +52,10 @@ def findings() -> list[Finding]:
     """
     Return everything that is missing, too new or hidden, the most important first.
     """
-    early = [
-        *check_packages(),
-        *check_pkg_resources(),
-        *check_parlai(),
-        *check_own_packages(),
-    ]
-    results = [*early, *check_conflicts(pip_check()), *check_hidden()]
+    early = list(check_packages())
+    pip_check = [sys.executable, '-m', 'pip', 'check', '--disable-pip-version-check']
+    conflicts = subprocess.run(pip_check, capture_output=True, text=True).stdout
+    results = [*early, *check_conflicts(conflicts.split('\n')), *check_hidden()]
     results += check_python(sys.version_info[:2])
     # if an early check fails, the commands fail for the same reason
     return results if any(f.wrong for f in early) else [*results, *check_commands()]
@@ -80,41 +77,25 @@ def check_python(version: tuple[int, int]) -> Iterator[Finding]:
 
 def check_packages() -> Iterator[Finding]:
     """
-    Check that the packages that `setup.py` requires are installed.
+    Check that the packages that `setup.py` requires are installed, ParlAI in the
+    version that `compat` fixes, and our own ones (a checkout on the path is not
+    enough); and for the module that `parlai` imports first and setuptools 82 removed.
     """
     if version_of('parlai_ext') is None:
         yield Finding('parlai_ext itself is not installed', reinstall())
     missing = [name for name in requirements() if version_of(name) is None]
     if missing:
         yield Finding(f'missing: {", ".join(missing)}', f'{PIP} {" ".join(missing)}')
-
-
-def check_pkg_resources() -> Iterator[Finding]:
-    """
-    Check for the module that `parlai` imports first and setuptools 82 removed.
-    """
     version = version_of('setuptools')
     if version and not importable('pkg_resources'):
         problem = f'setuptools {version} is too new: `parlai` imports its pkg_resources'
         yield Finding(f'{problem}, gone since 82', f'{PIP} {OLD_SETUPTOOLS}')
-
-
-def check_parlai() -> Iterator[Finding]:
-    """
-    Check that ParlAI is installed in the version that `compat` fixes.
-    """
     version = version_of('parlai')
     install = f'{PIP} --no-deps parlai=={PARLAI}'
     if version is None:
         yield Finding('parlai is missing', install)
     elif version != PARLAI:
         yield Finding(f'parlai {version} is installed, {PARLAI} is needed', install)
-
-
-def check_own_packages() -> Iterator[Finding]:
-    """
-    Check that our own packages are installed; a checkout on the path is not enough.
-    """
     for name in ('agents', 'tasks', 'worlds', 'zoo_configs'):
         if find_spec(f'parlai_ext.{name}') is None:
             yield Finding(f'parlai_ext.{name} is not installed', reinstall())
@@ -206,14 +187,6 @@ def importable(module: str) -> bool:
     except Exception:
         return False
     return True
-
-
-def pip_check() -> list[str]:
-    """
-    Return pip's lines about packages that do not fit each other.
-    """
-    check = [sys.executable, '-m', 'pip', 'check', '--disable-pip-version-check']
-    return subprocess.run(check, capture_output=True, text=True).stdout.split('\n')
 
 
 def requirements() -> list[str]:

@@ -131,7 +131,7 @@ def record_to_json(record: Any) -> Any:
     Return a record as JSON data, with the records, mappings and tuples inside it.
     """
     if is_dataclass(record):
-        config = getattr(record, '__pydantic_config__', keys())
+        config: Any = getattr(record, '__pydantic_config__', keys())
         return {
             config['alias_generator'](field.name): record_to_json(value)
             for field in fields(record)

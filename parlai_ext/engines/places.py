@@ -56,7 +56,9 @@ def places(
         on_each = 1
         if gpus:
             n_gpus = int(have.get('GPU', 0))
-            on_each = _workers_on_gpu(have.get(GPU_MEMORY), n_gpus, needed)
+            declared = have.get(GPU_MEMORY)  # of all GPUs of the node
+            if n_gpus and declared is not None and needed is not None:
+                on_each = int(declared / n_gpus // needed)
             n_places = min(n_cores, n_gpus * on_each)
             share = 1 / max(1, on_each)
         else:
@@ -68,16 +70,3 @@ def places(
             for slot in range(n_places)
         ]
     return found
-
-
-def _workers_on_gpu(declared: float | None, n_gpus: int, needed: float | None) -> int:
-    """
-    Return how many workers fit on each GPU of a node.
-
-    :param declared: GB of all its GPUs; `None`: not declared.
-    """
-    if not n_gpus:
-        return 0
-    if declared is None or needed is None:
-        return 1
-    return int(declared / n_gpus // needed)

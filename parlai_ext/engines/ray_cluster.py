@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -226,14 +226,15 @@ class _JobRun:
         self._done_size = self._shown = 0
         self._last_hand_at = time.monotonic()
         self._warned = False
+        self.error: Exception | None = None
 
     def results(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
         """
         Yield each task with its result.
         """
-        source = _Source(tasks)
+        waiting = iter(tasks)
         while True:
-            self._read(source)
+            self._read(waiting)
             if self.n_yielded == self.n_read:
                 break
             self.crew.look_for_places()
@@ -241,12 +242,23 @@ class _JobRun:
             self._hear()
             self._show()
             yield from self._finished()
-        source.raise_error()
+        if self.error is not None:
+            raise self.error
 
-    def _read(self, source: _Source) -> None:
+    def _read(self, tasks: Iterator[Task]) -> None:
+        """
+        Read tasks. An error while they are made waits until the tasks before it are
+        done, as it does where they are done one after the other.
+        """
         limit = self.job.lookahead
-        while limit is None or self.n_read - self.n_yielded < limit:
-            task = source.next()
+        while self.error is None and (
+            limit is None or self.n_read - self.n_yielded < limit
+        ):
+            try:
+                task = next(tasks, None)
+            except Exception as error:
+                self.error = error
+                return
             if task is None:
                 return
             self.waiting.add(self.n_read, task)
@@ -348,7 +360,10 @@ class _JobRun:
         task, hand.task = hand.task, None
         logger.warning('%s is lost: %s', hand.name, reason)
         if task is None:
-            self._refuse_endless_starts(hand, reason)
+            at = hand.place.node, hand.place.slot
+            started = any(other.checked for other in self.crew.hands)
+            if self.crew.failed_starts[at] >= TRIES and not started:
+                raise EngineFailed(f'{hand.name} cannot be started: {reason}')
             return
         self.waiting.done(task)
         self.losses[hand.number] += 1
@@ -359,14 +374,6 @@ class _JobRun:
                 'same command goes on from there, with or without --engine ray'
             )
         self.waiting.add(hand.number, task)
-
-    def _refuse_endless_starts(self, hand: _Hand, reason: str) -> None:
-        place = hand.place
-        at = place.node, place.slot
-        if self.crew.failed_starts[at] >= TRIES and not any(
-            other.checked for other in self.crew.hands
-        ):
-            raise EngineFailed(f'{hand.name} cannot be started: {reason}')
 
     def _take_signs(self) -> None:
         """
@@ -434,39 +441,6 @@ class _JobRun:
         if more > 0:
             self._shown += more
             self.bar.update(more)
-
-
-@dataclass
-class _Source:
-    """
-    The tasks of a job; an error while they are made waits until the tasks before it are
-    done, as it does where they are done one after the other.
-    """
-
-    tasks: Iterable[Task]
-    error: Exception | None = None
-    iterator: Iterator[Task] | None = field(default=None)
-
-    def next(self) -> Task | None:
-        """
-        Return the next task; `None` after the last one.
-        """
-        if self.error is not None:
-            return None
-        if self.iterator is None:
-            self.iterator = iter(self.tasks)
-        try:
-            return next(self.iterator, None)
-        except Exception as error:
-            self.error = error
-            return None
-
-    def raise_error(self) -> None:
-        """
-        Raise the error that ended the tasks, if one did.
-        """
-        if self.error is not None:
-            raise self.error
 
 
 def _start(place: Place) -> Any:

@@ -6,6 +6,7 @@ misses.
 from __future__ import annotations
 
 import difflib
+import glob
 import hashlib
 import os
 from functools import lru_cache
@@ -48,15 +49,8 @@ def files_at(path: Path, *, is_prefix: bool = False) -> dict[str, Path]:
         return {f'/{p.relative_to(path).as_posix()}': p for p in inside}
     if not is_prefix or not path.parent.is_dir():
         return {}
-    named = sorted(path.parent.glob(f'{escape_glob(path.name)}.*'))
+    named = sorted(path.parent.glob(f'{glob.escape(path.name)}.*'))
     return {p.name.removeprefix(path.name): p for p in named if p.is_file()}
-
-
-def escape_glob(name: str) -> str:
-    """
-    Return a glob pattern that matches this file name only.
-    """
-    return ''.join(f'[{c}]' if c in '*?[' else c for c in name)
 
 
 def existing_file(path: str, option: str) -> Path:

@@ -60,21 +60,10 @@ class ProtocolFile:
     openers_file: str | None = None
 
 
-def load_protocol(
-    name_or_path: str,
-    overrides: Mapping[str, Any] | None = None,
-    scorer_options: ScorerOptions | None = None,
-) -> Protocol:
-    """
-    Return a protocol by shipped name or by path; see `load_protocol_file`.
-    """
-    return load_protocol_file(name_or_path, overrides, scorer_options).protocol
-
-
 def load_protocol_file(
     name_or_path: str,
-    overrides: Mapping[str, Any] | None = None,
-    scorer_options: ScorerOptions | None = None,
+    overrides: Mapping[str, Any] | None,
+    scorer_options: ScorerOptions,
 ) -> ProtocolFile:
     """
     Return the protocol in a file, by shipped name or by path.
@@ -82,8 +71,7 @@ def load_protocol_file(
     :param overrides: options of the command line, which replace keys of the file;
         `None` means not given.
     :param scorer_options: returns the options class of a scorer by its name
-        (`scoring.registry.load_protocol_file`); without it, the ``scorer:`` section is
-        taken as it is.
+        (`scoring.registry.load_protocol_file`).
     :raises UserError: names file, line and key of the first mistake.
     """
     doc = read_shipped('protocols', name_or_path)
@@ -131,15 +119,13 @@ def _openers_file(
 
 
 def _scorer(
-    doc: Document, data: Mapping[str, Any], scorer_options: ScorerOptions | None
-) -> tuple[type | None, dict[str, Any]]:
+    doc: Document, data: Mapping[str, Any], scorer_options: ScorerOptions
+) -> tuple[type, dict[str, Any]]:
     """
     Return the options class of the scorer, and the keys given in ``scorer:``. A scorer
     in a file may lie beside the document.
     """
     raw = dict(doc.typed(data.get('scorer') or {}, ('scorer',), dict))
-    if scorer_options is None:
-        return None, {key: value for key, value in raw.items() if value is not None}
     name = raw.pop('name', None)
     if name is not None:
         source, colon, attribute = doc.typed(name, ('scorer', 'name'), str).rpartition(
@@ -174,7 +160,7 @@ def _override(
     ranking: dict[str, Any],
     scorer: dict[str, Any],
     overrides: Mapping[str, Any],
-    scorer_class: type | None,
+    scorer_class: type,
 ) -> None:
     """
     Replace values of a protocol file by those of the command line, in place.
@@ -183,11 +169,10 @@ def _override(
     :param ranking: the keys of its ``ranking:`` section.
     :param scorer: the keys of its ``scorer:`` section.
     :param overrides: value by option name, without those that are not given.
-    :param scorer_class: the options class of the scorer, which checks the values of the
-        scorer; `None`: they are not checked.
+    :param scorer_class: the options class of the scorer.
     :raises UserError: for an unknown option or a wrong value.
     """
-    places: dict[str, tuple[type | None, dict[str, Any]]] = {
+    places: dict[str, tuple[type, dict[str, Any]]] = {
         **dict.fromkeys(SCORER_OVERRIDES, (scorer_class, scorer)),
         **dict.fromkeys(options_of(RankingOptions), (RankingOptions, ranking)),
         **dict.fromkeys(
@@ -204,10 +189,7 @@ def _override(
         def error(key: str, problem: str) -> UserError:
             return UserError(f'--{key.replace("_", "-")}: {problem}')
 
-        if cls is not None:
-            section.update(given_options(cls, {name: value}, error=error))
-        else:
-            section[name] = value
+        section.update(given_options(cls, {name: value}, error=error))
 
 
 def _check_tournament(

@@ -87,11 +87,16 @@ def read_tables(
     columns = {name: i for i, name in enumerate(tables.opponents)}
     for dialogue, scored in run.scores(scorer_signature).scored_dialogues():
         pairing = run.pairing(dialogue.pairing_id)
-        _count_dialogue(tables, pairing, dialogue)
+        tables.n_played.update({pairing.first, pairing.second})
+        if dialogue.ended_by is not None:
+            reasons = tables.failures.setdefault(dialogue.ended_by, Counter())
+            reasons[dialogue.reason or 'no reason given'] += 1
         if on_dialogue is not None:
             on_dialogue(pairing, dialogue, scored)
         if games and scored is not None:
-            tables.games.append(_game(pairing, dialogue, scored))
+            first, second = pairing.first, pairing.second
+            raw = {n: dialogue_means(dialogue, scored, n) for n in (first, second)}
+            tables.games.append(Game(first, second, raw, dialogue.id))
         opener = place_of_opener[dialogue.opener_id]
         for k, judged in enumerate(plan.judged_sides(pairing)):
             if judged.first in rows:
@@ -101,26 +106,6 @@ def read_tables(
                 cell = (rows[judged.first], column, opener + later)
                 _enter_dialogue(tables, cell, judged, dialogue, scored)
     return tables
-
-
-def _game(pairing: Pairing, dialogue: Dialogue, scored: ScoredDialogue) -> Game:
-    """
-    Return a dialogue as a game, with the raw scores of both sides.
-    """
-    names = dict.fromkeys((pairing.first, pairing.second))
-    raw = {name: dialogue_means(dialogue, scored, name) for name in names}
-    return Game(pairing.first, pairing.second, raw, dialogue.id)
-
-
-def _judged_indices(scored: ScoredDialogue, judged: str) -> set[int]:
-    """
-    Return the indices of the utterances of a system that were judged.
-    """
-    return {
-        score.utterance_index
-        for score in scored.scores
-        if score.system == judged and score.utterance_index is not None
-    }
 
 
 def _empty_tables(plan: Plan) -> ScoreTables:
@@ -145,16 +130,6 @@ def _empty_tables(plan: Plan) -> ScoreTables:
     )
 
 
-def _count_dialogue(tables: ScoreTables, pairing: Pairing, dialogue: Dialogue) -> None:
-    """
-    Count the systems that took part in a dialogue, and why it ended early if it did.
-    """
-    tables.n_played.update({pairing.first, pairing.second})
-    if dialogue.ended_by is not None:
-        reasons = tables.failures.setdefault(dialogue.ended_by, Counter())
-        reasons[dialogue.reason or 'no reason given'] += 1
-
-
 def _enter_dialogue(
     tables: ScoreTables,
     cell: tuple[int, int, int],
@@ -176,7 +151,11 @@ def _enter_dialogue(
             tables.baselines[name][cell] = np.nan if value is None else value
     if scored is None:
         return
-    contexts = _judged_indices(scored, judged)
+    contexts = {
+        score.utterance_index
+        for score in scored.scores
+        if score.system == judged and score.utterance_index is not None
+    }
     tables.n_contexts[judged] += len(contexts)
     tables.n_cut[judged] += sum(i in scored.truncated for i in contexts)
     for dimension, mean in dialogue_means(dialogue, scored, judged).items():

@@ -6,13 +6,14 @@ Paths are no part of it, so that a model keeps its identity when it moves.
 
 from __future__ import annotations
 
+import glob
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System, content_id
-from parlai_ext.files.option_files import escape_glob, files_at, sha256
+from parlai_ext.files.option_files import files_at, sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import zoo
@@ -105,7 +106,7 @@ def _companions(model: Path) -> dict[str, Path]:
     """
     Return the dictionary and the options beside a model file.
     """
-    near = sorted(model.parent.glob(f'{escape_glob(model.name)}.dict*'))
+    near = sorted(model.parent.glob(f'{glob.escape(model.name)}.dict*'))
     near += [p for p in [Path(f'{model}.opt')] if p.is_file()]
     return {p.name.removeprefix(model.name): p for p in near}
 

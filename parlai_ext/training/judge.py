@@ -15,7 +15,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import signature_values
 from parlai_ext.core.progress import bar_of
-from parlai_ext.core.records import WrongType, record_from_json
+from parlai_ext.core.records import Number, Record, WrongType, read_record
 from parlai_ext.models.likelihood.causal import TreeMasks
 from parlai_ext.models.likelihood.prefix_tree import PrefixTree, TreePass
 from parlai_ext.models.likelihood.prefixes import common_length
@@ -410,8 +410,7 @@ class Training:
         self.seconds = state.seconds
 
 
-@dataclass(frozen=True)
-class TrainingState:
+class TrainingState(Record):
     """
     What is saved of a training under way.
 
@@ -419,10 +418,10 @@ class TrainingState:
     """
 
     identity: str
-    losses: tuple[float, ...]
-    seconds: float
-    weights: Mapping[str, Any]
-    optimizer: Mapping[str, Any]
+    losses: tuple[Number, ...]
+    seconds: Number
+    weights: dict[str, Any]
+    optimizer: dict[str, Any]
 
 
 def read_training_state(file: Path) -> TrainingState:
@@ -433,9 +432,7 @@ def read_training_state(file: Path) -> TrainingState:
     """
     try:
         with bounded_cost(file):
-            state: TrainingState = record_from_json(
-                TrainingState, read_tensors(file, 'cpu')
-            )
+            state = read_record(TrainingState, read_tensors(file, 'cpu'))
     except BadModelFile as error:
         raise _damaged_state(file, error.why) from None
     except WrongType as error:

@@ -13,7 +13,7 @@ from parlai_ext.commands.validate_scorer import ValidateScorer
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Utterance
 from parlai_ext.data.parlai_conversations import read_dialogues
-from parlai_ext.files.protocol_file import load_protocol
+from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
 from tests.support.small_run import files_of, small_config
@@ -195,7 +195,7 @@ def test_a_run_folder_beside_a_file_of_chats_is_refused(tmp_path):
 
 @pytest.mark.parametrize('name', ['fed_table1_2022', 'fed_table1_demo'])
 def test_shipped_protocols_ask_both_kinds_of_followups(name):
-    assert load_protocol(name).scorer['polarity'] == 'both'
+    assert load_protocol_file(name).protocol.scorer['polarity'] == 'both'
 
 
 def test_command_collects_scores_and_goes_on(tmp_path):

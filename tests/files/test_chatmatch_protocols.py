@@ -8,14 +8,14 @@ import pytest
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import UserError
-from parlai_ext.files.protocol_file import load_protocol
+from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.worlds.schedule import pairings
 from tests.support.small_run import files_of, small_config
 
 
 def test_the_paper_s_tournament_is_42_games_of_100_exchanges():
-    protocol = load_protocol('chatmatch_2022')
+    protocol = load_protocol_file('chatmatch_2022').protocol
     names = {s.name: s.name for s in protocol.roster.targets}
     pairs = pairings(protocol.roster, protocol.pairing, names)
     assert len({(p.first, p.second) for p in pairs}) == 42
@@ -25,7 +25,7 @@ def test_the_paper_s_tournament_is_42_games_of_100_exchanges():
 
 
 def test_the_only_given_utterance_is_a_question():
-    (opener,) = load_openers(load_protocol('chatmatch_2022').openers)
+    (opener,) = load_openers(load_protocol_file('chatmatch_2022').protocol.openers)
     (text,) = opener.utterances
     assert text.endswith('?')
 

@@ -4,8 +4,8 @@ The shipped files of the bipartite-play paper say what the paper says.
 
 import pytest
 
-from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.files.roster_file import load_roster, parse_target
+from parlai_ext.scoring.registry import load_protocol_file
 
 # Table 2, typed from the paper
 TARGETS = """
@@ -40,7 +40,7 @@ def test_the_roster_is_table_2():
 def test_the_protocols_have_the_numbers_of_section_6(
     name, pairing, num_dialogues, pairs
 ):
-    found = load_protocol(name)
+    found = load_protocol_file(name).protocol
     targets, partners = len(found.roster.targets), len(found.roster.partners)
     count = {
         'self_play': targets,
@@ -105,7 +105,7 @@ def test_the_seven_bots_of_chatmatch():
     ],
 )
 def test_an_unfair_set_is_a_series_and_one_favored_system(series, unfavored, similar):
-    found = load_protocol(f'cheating_{series}_2022')
+    found = load_protocol_file(f'cheating_{series}_2022').protocol
     assert [s.name for s in found.roster.targets] == [unfavored, *similar]
     assert (found.pairing, found.num_dialogues) == ('all_play_all', 600)
     # the favored one is any other target of Table 2, by its name alone

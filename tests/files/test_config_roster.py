@@ -8,8 +8,8 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
-from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.files.roster_file import SystemInfo, load_roster, parse_target
+from parlai_ext.scoring.registry import load_protocol_file
 
 ONE = {'name': 'one', 'opt': {'model': 'repeat_query'}}
 
@@ -176,7 +176,7 @@ def test_a_target_that_cannot_be_meant_is_one_line(spec):
 
 def test_a_roster_taken_for_a_protocol_is_pointed_to():
     with pytest.raises(UserError, match='--roster cheating_blender'):
-        load_protocol('cheating_blender')
+        load_protocol_file('cheating_blender')
 
 
 def test_the_home_folder_is_found_in_a_roster_and_in_add_target(monkeypatch):

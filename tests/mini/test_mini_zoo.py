@@ -18,10 +18,10 @@ import parlai_ext.mini
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.core.nouns import Question, System
-from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.mini.corruptions import HELD_OUT
 from parlai_ext.mini.recipe import LADDER
 from parlai_ext.mini.smalltalk import make_dialogue
+from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.systems.resolve import resolve
 
 ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
@@ -81,7 +81,7 @@ def test_a_data_folder_of_somebody_else_is_told_with_the_way_out(tmp_path, monke
 
 
 def test_every_model_of_the_roster_is_shipped():
-    roster = load_protocol('demo').roster
+    roster = load_protocol_file('demo').protocol.roster
     asked = {
         str(one.opt['model_file']).split('/')[1]
         for one in roster.targets + roster.partners
@@ -103,7 +103,7 @@ def test_the_planted_order_is_that_of_the_updates():
 
 
 def test_no_target_is_a_partner_too():
-    roster = load_protocol('demo').roster
+    roster = load_protocol_file('demo').protocol.roster
     files = [
         {s.opt.get('model_file') for s in side}
         for side in (roster.targets, roster.partners)

@@ -23,7 +23,6 @@ from parlai_ext.core.nouns import (
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.core.records import record_to_json
-from parlai_ext.files.protocol_file import load_protocol
 from parlai_ext.ranking.tournament import Game
 from parlai_ext.report.summary import sentences
 from parlai_ext.report.table import leaderboard_csv, terminal_table
@@ -32,6 +31,7 @@ from parlai_ext.results.ranking import to_json
 from parlai_ext.results.reference import Reference, read_reference
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.results.tournament import play_tournament
+from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.worlds.schedule import dialogue_id
 from tests.support.plans import open_run
 
@@ -291,7 +291,7 @@ def test_tournament_needs_opponents_who_are_judged(tmp_path, lines, right):
     path = tmp_path / 'p.yaml'
     path.write_text(f'{lines}\nroster: mini\nranking: {{rule: tournament}}\n')
     with pytest.raises(UserError, match=f'p.yaml.*a tournament needs {right}'):
-        load_protocol(str(path))
+        load_protocol_file(str(path))
 
 
 def test_tables_fit_a_terminal(tmp_path):
