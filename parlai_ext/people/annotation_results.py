@@ -21,6 +21,7 @@ from parlai_ext.people.annotation_set import AnnotationKey
 from parlai_ext.people.annotation_sheets import GivenAnswer, label_name
 from parlai_ext.people.draw_items import SIDES
 from parlai_ext.people.questionnaire import PAIR
+from parlai_ext.people.ranking import number_names, sparse_tables
 from parlai_ext.people.rating_set import TIED, UNRELATED, KeyDialogue, RatingKey
 from parlai_ext.ranking.annotator_agreement import (
     Alpha,
@@ -28,8 +29,8 @@ from parlai_ext.ranking.annotator_agreement import (
     fleiss_kappa,
     krippendorff_alpha,
 )
+from parlai_ext.ranking.intervals import draw_ratios, known_intervals
 from parlai_ext.ranking.proportions import wilson_interval
-from parlai_ext.ranking.shares import Interval, share_intervals
 
 OUTCOMES = WINS, TIES, UNRELATEDS, LOSES = ('wins', 'tied', 'unrelated', 'loses')
 FLAGGED, MEAN = 'flagged', 'mean'
@@ -207,8 +208,8 @@ def outcomes(answer: GivenAnswer, key: RatingKey) -> list[tuple[str, str]]:
     """
     names = [shown.system for shown in key.items[answer.item]]
     if answer.answer in SIDES:
-        won = SIDES.index(answer.answer)
-        return [(names[won], WINS), (names[1 - won], LOSES)]
+        sides = zip(names, SIDES, strict=True)
+        return [(n, WINS if side == answer.answer else LOSES) for n, side in sides]
     outcome = {TIED: TIES, UNRELATED: UNRELATEDS}[answer.answer]
     return [(name, outcome) for name in names]
 
@@ -234,64 +235,46 @@ def _shares(
     Return what was said of each system, as shares of all answers about it.
     """
     said: list[tuple[GivenAnswer, str, dict[str, float]]] = []
-    names: list[str]
+    names = [answer_name(key, name) for name in all_answers(key)] + [MEAN]
     if key.kind == PAIR:
         names = [*OUTCOMES, *([FLAGGED] if key.flag else [])]
-        for answer in answers:
-            flagged = {
-                shown.system: float(side in answer.flags)
-                for side, shown in zip(SIDES, key.items[answer.item], strict=True)
-            }
-            for system, outcome in outcomes(answer, key):
-                said.append((answer, system, {outcome: 1.0, FLAGGED: flagged[system]}))
-    else:
-        names = [label_name(key, int(k)) for k in all_answers(key)] + [MEAN]
-        for answer in answers:
-            (shown,) = key.items[answer.item]
+    for answer in answers:
+        if key.kind == PAIR:
+            for side, (system, outcome) in zip(
+                SIDES, outcomes(answer, key), strict=True
+            ):
+                flagged = float(side in answer.flags)
+                said.append((answer, system, {outcome: 1.0, FLAGGED: flagged}))
+        else:
             worth = {answer_name(key, answer.answer): 1.0}
             worth[MEAN] = key.value(answer.answer)
-            said.append((answer, shown.system, worth))
-    return _share_table(said, key, names, bootstraps, seed)
-
-
-def _share_table(
-    said: Sequence[tuple[GivenAnswer, str, Mapping[str, float]]],
-    key: RatingKey,
-    names: Sequence[str],
-    bootstraps: int,
-    seed: int,
-) -> list[Share]:
-    """
-    Return a share for each system and name, with its interval.
-    """
+            said.append((answer, key.items[answer.item][0].system, worth))
     if not said:
         return []
-    systems = sorted({system for _, system, _ in said})
-    annotator = _places(answer.annotator for answer, _, _ in said)
-    prompt = _places(key.items[answer.item][0].opener_id for answer, _, _ in said)
-    shape = (len(systems), len(names), len(annotator), len(prompt))
-    counts, totals = np.zeros(shape), np.zeros(shape)
-    row = {name: i for i, name in enumerate(systems)}
-    for answer, system, values in said:
-        cell = annotator[answer.annotator], prompt[key.items[answer.item][0].opener_id]
-        totals[row[system], :, cell[0], cell[1]] += 1
-        for k, name in enumerate(names):
-            counts[row[system], k, cell[0], cell[1]] += values.get(name, 0.0)
-    flat = (-1, *shape[2:])
-    intervals = iter(
-        share_intervals(counts.reshape(flat), totals.reshape(flat), bootstraps, seed)
+    systems, system = number_names([system for _, system, _ in said])
+    _, prompt = number_names([key.items[a.item][0].opener_id for a, _, _ in said])
+    _, annotator = number_names([answer.annotator for answer, _, _ in said])
+    totals = sparse_tables(np.ones(len(said)), system, prompt, annotator)
+    counts = [
+        sparse_tables(
+            np.array([worth.get(name, 0.0) for _, _, worth in said]),
+            *(system, prompt, annotator),
+        )
+        for name in names
+    ]
+    draws = draw_ratios(
+        [table for tables in zip(*counts, strict=True) for table in tables],
+        [total for total in totals for _ in names],
+        bootstraps,
+        seed,
     )
-    shares = []
-    for i, system in enumerate(systems):
-        for k, name in enumerate(names):
-            count, total = float(counts[i, k].sum()), int(totals[i, k].sum())
-            ends: Interval = next(intervals)
-            shares.append(Share(system, name, count, total, count / total, *ends))
-    return shares
-
-
-def _places(names: Iterable[str]) -> dict[str, int]:
-    return {name: i for i, name in enumerate(sorted(set(names)))}
+    intervals = iter(known_intervals(draws))
+    return [
+        Share(name_of_system, name, count, total, count / total, *next(intervals))
+        for i, name_of_system in enumerate(systems)
+        for k, name in enumerate(names)
+        for count, total in [(float(counts[k][i].sum()), int(totals[i].sum()))]
+    ]
 
 
 # ------------------------------------------------------------------ items (Table 5)

@@ -45,6 +45,16 @@ class Comparison:
     item: str
 
     @property
+    def sides(self) -> tuple[tuple[str, str, float], ...]:
+        """
+        Each system with its dialogue, and how far it is preferred.
+        """
+        return (
+            (self.first, self.first_dialogue, self.value),
+            (self.second, self.second_dialogue, 1 - self.value),
+        )
+
+    @property
     def winner(self) -> str:
         """
         The preferred system, empty for a tie.
@@ -145,10 +155,8 @@ class Judgements:
             cell = (one.system, one.dimension, one.rater or '', one.dialogue_id or '')
             values[cell].append(one.value)
         for c in self.comparisons:
-            first = (c.first, c.dimension, c.annotator, c.first_dialogue)
-            second = (c.second, c.dimension, c.annotator, c.second_dialogue)
-            values[first].append(c.value)
-            values[second].append(1 - c.value)
+            for system, dialogue, value in c.sides:
+                values[system, c.dimension, c.annotator, dialogue].append(value)
         return [
             HumanJudgement(
                 system, dimension, sum(given) / len(given), rater, dialogue or None

@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module, metadata
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from scipy import stats
+from scipy.sparse.csgraph import connected_components
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.signature import signature_line
@@ -82,11 +84,11 @@ def rate(
     rated = tuple(name for name in results.systems if name in played)
     with_games = replace(results, systems=rated) if rated else results
     rating = METHODS[method](with_games, seed=seed, shuffles=shuffles, prior=prior)
-    rounded = _rounded_values(list(rating.values.values()))
-    values = dict(zip(rating.values, rounded, strict=True))
-    return replace(
-        rating, method=method, values={n: values.get(n) for n in results.systems}
-    )
+    # without the digits that the order of additions leaves, equal ones stay equal
+    numbers = [rating.values.get(name) for name in results.systems]
+    rounded = round_off_noise(np.array(numbers, np.float64)).tolist()
+    values = dict(zip(results.systems, map(json_number, rounded), strict=True))
+    return replace(rating, method=method, values=values)
 
 
 def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
@@ -119,10 +121,7 @@ def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
     sums: dict[str, float | None] = dict.fromkeys(sorted(raw))
     if reason is None:
         ranks = [rank_values({n: raw[n][d] for n in sums}) for d in complete]
-        sums = {
-            n: -math.fsum(dimension_ranks[n] or 0.0 for dimension_ranks in ranks)
-            for n in sums
-        }
+        sums = {n: -math.fsum(one[n] or 0.0 for one in ranks) for n in sums}
     return Rating('sum_of_ranks', sums, signature, {}, reason, tuple(notes))
 
 
@@ -130,10 +129,9 @@ def rank_values(values: Mapping[str, float | None]) -> dict[str, float | None]:
     """
     Return rank 1 for the largest value, mean ranks for equal ones, `None` for none.
     """
-    rated = [name for name, value in values.items() if not _missing(value)]
-    numbers = round_off_noise(np.array([float(values[n] or 0.0) for n in rated]))
-    ranks: list[float] = stats.rankdata(-numbers).tolist() if rated else []
-    return {**dict.fromkeys(values), **dict(zip(rated, ranks, strict=True))}
+    numbers = round_off_noise(np.array([*values.values()], np.float64))
+    ranks = stats.rankdata(-numbers, nan_policy='omit').tolist()
+    return dict(zip(values, map(json_number, ranks), strict=True))
 
 
 def _football(
@@ -266,25 +264,12 @@ def _why_not_joined(results: Tournament) -> str | None:
         return None
     if len(results.systems) < 2 or not results.compared_games:
         return results.incomplete()
-    group = _joined_with_first(results)
-    if len(group) == len(results.systems):
+    wins = win_matrix(results.systems, [(*m.systems, None) for m in results.matches])
+    num_groups, group = connected_components(wins)
+    if num_groups == 1:
         return None
-    return f'no games join {", ".join(sorted(group))} and the rest'
-
-
-def _joined_with_first(results: Tournament) -> set[str]:
-    """
-    Return the systems that a chain of games joins with the first system.
-    """
-    group: set[str] = set()
-    added = {results.systems[0]}
-    while added:
-        group |= added
-        reached = {
-            n for m in results.matches if group & {*m.systems} for n in m.systems
-        }
-        added = reached - group
-    return group
+    joined = sorted(compress(results.systems, group == group[0]))
+    return f'no games join {", ".join(joined)} and the rest'
 
 
 def _rating_notes(results: Tournament) -> tuple[str, ...]:
@@ -294,16 +279,6 @@ def _rating_notes(results: Tournament) -> tuple[str, ...]:
 
 def _pairwise(results: Tournament) -> list[tuple[str, str, str | None]]:
     return [(r.game.first, r.game.second, r.winner) for r in results.compared_games]
-
-
-def _rounded_values(values: Sequence[float | None]) -> list[float | None]:
-    """
-    Return values without the digits that the order of additions leaves, so that equal
-    ones stay equal.
-    """
-    numbers = [value for value in values if value is not None]
-    rounded = iter(round_off_noise(np.array(numbers)).tolist() if numbers else ())
-    return [None if v is None else json_number(next(rounded)) for v in values]
 
 
 def _missing(value: float | None) -> bool:

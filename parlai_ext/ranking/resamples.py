@@ -35,7 +35,7 @@ def weighted_pearson(left: Floats, right: Floats, weights: Floats) -> Floats:
     products = weights @ (a * b) / total - mean_a * mean_b
     squares_a = weights @ (a * a) / total - mean_a**2
     squares_b = weights @ (b * b) / total - mean_b**2
-    return np.where(flat, np.nan, _ratio(products, squares_a, squares_b))
+    return np.where(flat, np.nan, cosine(products, squares_a, squares_b))
 
 
 def weighted_spearman(left: Floats, right: Floats, weights: Floats) -> Floats:
@@ -45,7 +45,7 @@ def weighted_spearman(left: Floats, right: Floats, weights: Floats) -> Floats:
     middle = (weights.sum(axis=1, keepdims=True) + 1) / 2
     a = weighted_ranks(left, weights) - middle
     b = weighted_ranks(right, weights) - middle
-    return _ratio(
+    return cosine(
         (weights * a * b).sum(axis=1),
         (weights * a * a).sum(axis=1),
         (weights * b * b).sum(axis=1),
@@ -62,7 +62,7 @@ def weighted_kendall(left: Floats, right: Floats, weights: Floats) -> Floats:
     for start in range(0, len(weights), COLUMNS):
         columns = np.ascontiguousarray(weights[start : start + COLUMNS].T)
         agree = np.sum([level.agreement(columns) for level in levels], axis=0)
-        taus.append(_ratio(agree, _untied_pairs(a, columns), _untied_pairs(b, columns)))
+        taus.append(cosine(agree, _untied_pairs(a, columns), _untied_pairs(b, columns)))
     return np.concatenate(taus)
 
 
@@ -152,7 +152,11 @@ def _is_constant(side: Floats, weights: Floats) -> npt.NDArray[np.bool_]:
     return np.asarray(high == low)
 
 
-def _ratio(products: Floats, first: Floats, second: Floats) -> Floats:
+def cosine(products: Floats, first: Floats, second: Floats) -> Floats:
+    """
+    Return the cosines of centred vectors from the sum of their products and those of
+    their squares; NaN where one of these is 0.
+    """
     with np.errstate(invalid='ignore', divide='ignore'):
         return np.clip(products / np.sqrt(first * second), -1.0, 1.0)
 

@@ -63,9 +63,7 @@ def test_resamples_are_those_of_the_full_table():
         (r.system, r.dialogue_id, None, r.rater, r.value) for r in ratings
     )
     with bar_of('', None, progress=False) as bar:
-        draws = rating_draws(
-            units, ['s0', 's1', 's2'], contexts, Resampling(50, 3, bar)
-        )
+        draws = rating_draws(units, contexts, Resampling(50, 3, bar))
     expected = draw_means(table, 50, 3)
     for name, values in vars(draws).items():
         assert values == pytest.approx(getattr(expected, name), nan_ok=True), name
