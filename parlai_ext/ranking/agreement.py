@@ -25,7 +25,7 @@ that no resample upsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
@@ -34,7 +34,12 @@ import numpy as np
 from scipy import stats
 
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.ranking.intervals import FEWEST_OPENERS, draw_counts, draw_means
+from parlai_ext.ranking.intervals import (
+    FEWEST_OPENERS,
+    draw_counts,
+    draw_groups,
+    draw_means,
+)
 from parlai_ext.ranking.resamples import WEIGHTED, cosine
 from parlai_ext.ranking.table import (
     Floats,
@@ -46,7 +51,6 @@ from parlai_ext.ranking.table import (
 
 FEWEST = 3  # different units in a resample, and points of a correlation
 BOOTSTRAPS = 2000
-CHUNK = 500  # resamples of items in memory at once
 ENDS = (0.025, 0.975)
 
 # the name of a coefficient -> its value in each of some draws
@@ -290,23 +294,12 @@ def _weighted_means(side: Floats, weights: Floats, of_system: Floats) -> Floats:
 
 
 def group_weights(
-    groups: Sequence[int], bootstraps: int, seed: int
+    groups: Sequence[Hashable], bootstraps: int, seed: int
 ) -> Iterator[Floats]:
     """
-    Yield arrays ``[resample, item]``: how often each item is drawn. The items of a
-    group are drawn together. Resamples with fewer than `FEWEST` different groups are
-    left out.
+    Return resamples of items (`draw_groups`) that have `FEWEST` different groups.
     """
-    rng = np.random.default_rng([seed, 3])
-    _, first, of_item = np.unique(groups, return_index=True, return_inverse=True)
-    n = len(first)
-    # the number of a group is the place of its first appearance
-    of_item = np.argsort(np.argsort(first))[of_item]
-    for start in range(0, bootstraps, CHUNK):
-        counts = draw_counts(n, min(CHUNK, bootstraps - start), rng)
-        counts = counts[(counts > 0).sum(axis=1) >= FEWEST]
-        if len(counts):
-            yield counts[:, of_item]
+    return draw_groups(groups, bootstraps, np.random.default_rng([seed, 3]), FEWEST)
 
 
 # --------------------------------------------------------------- systems, a reference

@@ -29,7 +29,7 @@ It is no cure: where partners are the main source of variance, four of them cove
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,6 +41,7 @@ from scipy.sparse import csr_array
 from parlai_ext.ranking.table import Floats, system_means
 
 CHUNK = 512
+ITEM_CHUNK = 128  # resamples of items in memory at once
 MOST_COUNTS = 2**20  # of openers drawn at a time where tables are sparse
 LEVEL = 0.95
 # distinct openers, and partners for the interval that speaks of partners like these
@@ -185,6 +186,28 @@ def draw_ratios(
     return Draws(means, fixed, sampled, num_openers, num_partners)
 
 
+def draw_groups(
+    groups: Sequence[Hashable],
+    bootstraps: int,
+    rng: np.random.Generator,
+    fewest: int = 1,
+) -> Iterator[Floats]:
+    """
+    Yield arrays ``[resample, item]``: how often each item is drawn. The items of a
+    group are drawn together.
+
+    :param fewest: resamples with fewer different groups are left out.
+    """
+    places = {name: place for place, name in enumerate(dict.fromkeys(groups))}
+    group = np.array([places[name] for name in groups], np.int64)
+    for start in range(0, bootstraps, ITEM_CHUNK):
+        size = min(ITEM_CHUNK, bootstraps - start)
+        counts = draw_counts(len(places), size, rng)
+        counts = counts[(counts > 0).sum(axis=1) >= fewest]
+        if len(counts):
+            yield counts[:, group]
+
+
 def draw_means(
     values: Floats, bootstraps: int, seed: int, games_per_opener: int = 1
 ) -> Draws:
@@ -288,6 +311,13 @@ def sampled_intervals(draws: Draws) -> list[tuple[float, float]]:
     """
     defined = draws.has_interval & (draws.num_partners >= FEWEST_PARTNERS)
     return _intervals(draws, draws.sampled, defined)
+
+
+def intervals_for(draws: Draws, partners: str) -> list[tuple[float, float]]:
+    """
+    Return each system's interval with partners sampled, or fixed.
+    """
+    return (sampled_intervals if partners == 'sampled' else fixed_intervals)(draws)
 
 
 def known_intervals(draws: Draws) -> list[tuple[float | None, float | None]]:
