@@ -191,33 +191,35 @@ def write_judgements(
     Write the judgements as CSV and as a judged set, and the ranking by people.
     """
     from parlai_ext.core.records import record_to_json
-    from parlai_ext.people.judged_file import CARD, FILE, judged_card, judged_lines
-    from parlai_ext.people.judgements import comparisons_csv, judgements_csv
+    from parlai_ext.people.judgements import (
+        CARD,
+        FILE,
+        comparisons_csv,
+        judged_card,
+        judged_lines,
+        judgements_csv,
+    )
     from parlai_ext.people.run_dialogues import read_turns
     from parlai_ext.store.atomic import make_folder, write_text
     from parlai_ext.store.lines import dumps
 
     rows = judgements.by_dialogue()
-    judged = {(j.system, j.dialogue_id) for j in rows}
-    turns = {}
-    if run is not None:
-        shown = [d for d in dialogues if (d.system, d.dialogue_id) in judged]
-        turns = {
-            (d.system, d.dialogue_id): texts
-            for d, texts in read_turns(run, shown).items()
-        }
-    dimensions = sorted({j.dimension for j in rows})
     texts = {
         JUDGEMENTS: judgements_csv(rows),
-        COMPARISONS: comparisons_csv(judgements.comparisons),
         RANKINGS: dumps(record_to_json(list(rankings)), indent=1) + '\n',
-        FILE: judged_lines(rows, turns),
-        CARD: judged_card(dimensions),
     }
-    if not judgements.comparisons:
-        del texts[COMPARISONS]
-    if not texts[FILE]:  # dialogues of no run
-        del texts[FILE], texts[CARD]
+    if judgements.comparisons:
+        texts[COMPARISONS] = comparisons_csv(judgements.comparisons)
+    if run is not None:
+        judged = {(j.system, j.dialogue_id) for j in rows}
+        shown = [d for d in dialogues if (d.system, d.dialogue_id) in judged]
+        turns = {
+            (dialogue.system, dialogue.dialogue_id): turns
+            for dialogue, turns in read_turns(run, shown).items()
+        }
+        if lines := judged_lines(rows, turns):
+            texts[FILE] = lines
+            texts[CARD] = judged_card(sorted({j.dimension for j in rows}))
     make_folder(out)
     for name, text in texts.items():
         write_text(out / name, text)

@@ -4,6 +4,7 @@ Where two values of JSON data differ.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -27,14 +28,7 @@ def json_differences(
         for i, (a, b) in enumerate(zip(says, gives, strict=True)):
             name = a.get('system', i) if isinstance(a, Mapping) else i
             yield from json_differences(a, b, f'{where}[{name}]')
-    elif says != gives and not _close(says, gives):
-        yield where, says, gives
-
-
-def _close(a: Any, b: Any) -> bool:
-    numbers = (int, float)
-    if not (isinstance(a, numbers) and isinstance(b, numbers)):
-        return False
-    if isinstance(a, bool) or isinstance(b, bool):
-        return False
-    return abs(a - b) <= CLOSE * max(1.0, abs(a), abs(b))
+    elif says != gives:
+        numbers = {type(says), type(gives)} <= {int, float}
+        if not (numbers and math.isclose(says, gives, rel_tol=CLOSE, abs_tol=CLOSE)):
+            yield where, says, gives

@@ -8,7 +8,6 @@ the check is made again (`regenerate.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from parlai_ext.core.records import record_to_json
 from parlai_ext.judge_check.marks import dimension_check, kind_result_of_counts
@@ -17,6 +16,7 @@ from parlai_ext.packs.differences import json_differences
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.store import ScoreStore
 
+MEANS = ('biases', 'human_anchor')  # what a check says besides its counts
 Counts = tuple[int, int, int]  # pairs, those with the original higher, ties
 
 
@@ -39,7 +39,12 @@ def check_problems(check: JudgeCheck, store: ScoreStore) -> Iterator[str]:
                 f'{", ".join(sorted(of_scores))}'
             )
     for name, own in _checks(check).items():
-        gives = record_to_json(_derived(own))
+        kinds = [
+            kind_result_of_counts(k.kind, k.source, k.n, k.n_higher, k.n_ties)
+            for k in own.kinds
+        ]
+        derived = dimension_check(own.dimension, kinds, own.human_anchor, own.biases)
+        gives = record_to_json(derived)
         for where, a, b in json_differences(record_to_json(own), gives, name):
             yield f'{where}: the pack says {a}, its counts give {b}'
 
@@ -47,17 +52,6 @@ def check_problems(check: JudgeCheck, store: ScoreStore) -> Iterator[str]:
 def _checks(check: JudgeCheck) -> dict[str, DimensionCheck]:
     games = {} if check.tournament is None else {'tournament': check.tournament}
     return {**check.dimensions, **games}
-
-
-def _derived(own: DimensionCheck) -> DimensionCheck:
-    """
-    Return the check of a dimension as it follows from its counts.
-    """
-    kinds = [
-        kind_result_of_counts(k.kind, k.source, k.n, k.n_higher, k.n_ties)
-        for k in own.kinds
-    ]
-    return dimension_check(own.dimension, kinds, own.human_anchor, own.biases)
 
 
 def outcomes_text(check: JudgeCheck) -> str:
@@ -82,11 +76,14 @@ def check_differences(
     """
     theirs, ours = _checks(says), _checks(gives)
     for name in dict.fromkeys((*theirs, *ours)):
-        a, b = theirs.get(name), ours.get(name)
-        if a is None or b is None:
+        if name not in theirs or name not in ours:
             yield f'{name}: only one of the two checks is about it'
             continue
-        before, after = _counts(a), _counts(b)
+        a, b = theirs[name], ours[name]
+        before, after = (
+            {(k.kind, k.source): (k.n, k.n_higher, k.n_ties) for k in own.kinds}
+            for own in (a, b)
+        )
         for kind in dict.fromkeys((*before, *after)):
             one, other = before.get(kind), after.get(kind)
             if not _are_near(one, other, options.max_different):
@@ -94,30 +91,23 @@ def check_differences(
                     f'{name}, {" of ".join(kind)}: the pack says {_counted(one)}, made '
                     f'again it is {_counted(other)}'
                 )
-        for where, x, y in json_differences(_means(a), _means(b), name):
+        means = (
+            {
+                key: record_to_json(getattr(own, key))
+                for key in ('biases', 'human_anchor')
+            }
+            for own in (a, b)
+        )
+        for where, x, y in json_differences(*means, name):
             numbers = isinstance(x, float) and isinstance(y, float)
             if not (numbers and abs(x - y) <= options.tolerance):
                 yield f'{where}: the pack says {x}, made again it is {y}'
-
-
-def _means(own: DimensionCheck) -> dict[str, Any]:
-    """
-    Return what a check says besides its counts.
-    """
-    return {
-        'biases': record_to_json(own.biases),
-        'human_anchor': record_to_json(own.human_anchor),
-    }
 
 
 def _are_near(one: Counts | None, other: Counts | None, max_different: float) -> bool:
     if one is None or other is None or one[0] != other[0]:
         return one == other
     return max(abs(one[i] - other[i]) for i in (1, 2)) <= max_different * one[0]
-
-
-def _counts(own: DimensionCheck) -> dict[tuple[str, str], Counts]:
-    return {(k.kind, k.source): (k.n, k.n_higher, k.n_ties) for k in own.kinds}
 
 
 def _counted(counts: Counts | None) -> str:

@@ -10,10 +10,9 @@ are believed only where they are made again (`regenerate.py`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -102,70 +101,72 @@ def content_findings(
     Yield what follows from the content of an unpacked pack, part by part.
     """
 
-    def problems(check: Callable[[], Iterator[str]]) -> list[str]:
-        lines: list[str] = []
+    def finding(about: str, proven: str, lines: Iterator[str]) -> Finding:
+        problems: list[str] = []
         try:
             with readable(path, folder):
-                lines += islice(check(), MOST_PROBLEMS)
+                problems += islice(lines, MOST_PROBLEMS)
         except UserError as error:
-            lines.append(str(error).removeprefix(f'{path}: '))
-        return lines
+            problems.append(str(error).removeprefix(f'{path}: '))
+        return finding_of(about, proven, problems)
 
     n_partners, n_openers = len(index.partners), index.openers.n
-    yield finding_of(
+    yield finding(
         'partners',
         f'{n_partners}, lock {index.partner_lock}, {n_openers} openers '
         f'{index.openers.hash}, protocol and signature follow from the manifest',
-        problems(partial(manifest_problems, index, run)),
+        manifest_problems(index, run),
     )
-    yield finding_of(
+    yield finding(
         'scorer',
         'protocol.scorer is the one beside its scores, and its name and options are '
         'those of their signature; names of its models are the publisher’s word',
-        problems(partial(scorer_problems, index, run)),
+        scorer_problems(index, run),
     )
     n_dialogues = sum(shard.n_dialogues for shard in run.dialogue_shards())
-    yield finding_of(
+    yield finding(
         'dialogues',
         f'{n_dialogues:,} are of these pairs and openers, each in its place',
-        problems(partial(dialogue_problems, run, index.withheld_text)),
+        dialogue_problems(run, index.withheld_text),
     )
     for signature in index.scores.values():
         name = scorer_name(signature)
-        yield finding_of(
+        yield finding(
             'scores',
             f'{name}: each judged utterance has one in each dimension',
-            problems(partial(score_problems, run, signature)),
+            score_problems(run, signature),
         )
-        yield finding_of(
+        withheld = ', but for trivial baselines, which need the text'
+        yield finding(
             'ranking',
-            f'{name}: follows from the scores{_but(index)}',
-            problems(partial(ranking_problems, run, signature, index)),
+            f'{name}: follows from the scores{withheld if index.withheld_text else ""}',
+            ranking_problems(run, signature, index),
         )
-        yield _judge_finding(run, signature, problems)
+        # of the check of a judge, whose counts are taken as they are
+        outcomes: list[str] = []
+        about = 'judge check'
+        checked = finding(about, '', _judge_problems(run, signature, outcomes))
+        if outcomes or checked.problems:
+            text = f'{name}: {"".join(outcomes)}; follows from its counts'
+            lines = [f'{name}: {line}' for line in checked.problems]
+            yield finding_of(about, text, lines)
+        else:
+            text = f'{name}: none; this judge is unchecked'
+            yield Finding(about, SELF_REPORTED, text)
 
 
-def _judge_finding(
-    run: RunFolder,
-    signature: str,
-    problems: Callable[[Callable[[], Iterator[str]]], list[str]],
-) -> Finding:
+def _judge_problems(
+    run: RunFolder, signature: str, outcomes: list[str]
+) -> Iterator[str]:
     """
-    Return what is known of the check of a judge, whose counts are taken as they are.
+    Yield what is wrong with the check of a judge, if there is one.
+
+    :param outcomes: gets its outcomes in words.
     """
-    about, name, outcomes = 'judge check', scorer_name(signature), ''
-
-    def check() -> Iterator[str]:
-        nonlocal outcomes
-        record = read_check(run.scores(signature))
-        if record is not None:
-            outcomes = outcomes_text(record)
-            yield from check_problems(record, run.scores(signature))
-
-    lines = [f'{name}: {line}' for line in problems(check)]
-    if not outcomes and not lines:
-        return Finding(about, SELF_REPORTED, f'{name}: none; this judge is unchecked')
-    return finding_of(about, f'{name}: {outcomes}; follows from its counts', lines)
+    store = run.scores(signature)
+    if (record := read_check(store)) is not None:
+        outcomes.append(outcomes_text(record))
+        yield from check_problems(record, store)
 
 
 @contextmanager
@@ -186,12 +187,10 @@ def open_right_pack(path: str | Path) -> Iterator[Pack]:
 
 
 def scorer_name(signature: str) -> str:
+    """
+    Return the name of the scorer in its signature.
+    """
     return signature.partition('|')[0].removeprefix('scorer:')
-
-
-def _but(index: PackIndex) -> str:
-    withheld = ', but for trivial baselines, which need the text'
-    return withheld if index.withheld_text else ''
 
 
 def manifest_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
@@ -420,15 +419,15 @@ def score_problems(run: RunFolder, signature: str) -> Iterator[str]:
         for n, (dialogue, one) in enumerate(zip(dialogues, scored, strict=True)):
             if problem := expected.problem_of(dialogue, one.scores):
                 yield f'{place} line {n + 1}, dialogue {dialogue.id}: {problem}'
-    about = store.about()
-    said = about.get('dimensions', expected.dimensions)
-    if expected.dimensions and {*said} != {*expected.dimensions}:
+    about, dimensions = store.about(), sorted(expected.ways)
+    place = f'scores/{store.root.name}/{SCORER_FILE}'
+    said = about.get('dimensions', dimensions)
+    if dimensions and {*said} != {*dimensions}:
         yield (
-            f'scores/{store.root.name}/{SCORER_FILE}: dimensions {", ".join(said)}, '
-            f'its scores have {", ".join(expected.dimensions)}'
+            f'{place}: dimensions {", ".join(said)}, its scores have '
+            f'{", ".join(dimensions)}'
         )
     if about.get('given', expected.include_given) != expected.include_given:
-        place = f'scores/{store.root.name}/{SCORER_FILE}'
         yield f'{place}: given is not as in the signature'
 
 
@@ -445,20 +444,19 @@ class ExpectedScores:
         self.unjudged = imported.people_of(run.manifest)
         self.ways: dict[str, set[str]] = {}  # by dimension, those not ruled out
 
-    @property
-    def dimensions(self) -> list[str]:
-        """
-        The dimensions of the scores that were looked at.
-        """
-        return sorted(self.ways)
-
     def problem_of(self, dialogue: Dialogue, scores: Sequence[Score]) -> str | None:
         """
         Return what is wrong with the scores of a dialogue; `None` if nothing.
         """
         places: dict[str, list[tuple[int | None, str]]] = {}
         for score in scores:
-            if problem := value_problem(score.value):
+            value: Any = score.value
+            problem = None
+            if isinstance(value, bool) or not isinstance(value, int | float | None):
+                problem = f'its score {value!r:.40} is no number'
+            elif value is not None and not abs(value) <= LARGEST_SCORE:
+                problem = 'its score is too large a number'
+            if problem:
                 return f'utterance {score.utterance_index}: {problem}'
             place = score.utterance_index, score.system
             places.setdefault(score.dimension, []).append(place)
@@ -466,7 +464,8 @@ class ExpectedScores:
         if judged['all'] and not places:
             return 'it has no score'
         if judged['all'] and {*places} != {*(self.ways or places)}:
-            return f'it has scores in {_listed(places)}, others in {_listed(self.ways)}'
+            here, others = (', '.join(sorted(names)) for names in (places, self.ways))
+            return f'it has scores in {here}, others in {others or "no dimension"}'
         for dimension, given in places.items():
             if len({*given}) < len(given):
                 return f'it has two scores of one utterance in {dimension!r}'
@@ -490,33 +489,18 @@ class ExpectedScores:
         """
         choice = self.first_only, self.include_given
         silent = {(None, name) for name in unscored_systems(dialogue, *choice)}
-        places = [(i, dialogue.utterances[i].speaker) for i in self._judged(dialogue)]
+        names = [utterance.speaker for utterance in dialogue.utterances]
+        places = [
+            (i, names[i])
+            for i in judged_indices(dialogue, *choice)
+            if names[i] not in self.unjudged
+        ]
         last = {i % 2: (i, name) for i, name in places}
         return {
             'all': {*places, *silent},
             'last': {*last.values(), *silent},
             'whole': {*((None, name) for _, name in places), *silent},
         }
-
-    def _judged(self, dialogue: Dialogue) -> list[int]:
-        judged = judged_indices(dialogue, self.first_only, self.include_given)
-        names = [utterance.speaker for utterance in dialogue.utterances]
-        return [i for i in judged if names[i] not in self.unjudged]
-
-
-def value_problem(value: Any) -> str | None:
-    """
-    Return why a score is none: it is a finite number, or `None`.
-    """
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return f'its score {value!r:.40} is no number'
-    return None if abs(value) <= LARGEST_SCORE else 'its score is too large a number'
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ', '.join(sorted(names)) or 'no dimension'
 
 
 def ranking_problems(run: RunFolder, signature: str, index: PackIndex) -> Iterator[str]:

@@ -5,8 +5,8 @@ system or a prompt is in them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter, itemgetter
 
 from parlai_ext.core.display import DASH, interval, number, percent, wrap_lines
@@ -16,12 +16,10 @@ from parlai_ext.people.annotation_results import (
     AnnotationResults,
     AnnotatorControls,
     Share,
-    answer_name,
 )
-from parlai_ext.people.annotation_set import AnnotationKey
-from parlai_ext.people.annotation_sheets import GivenAnswer
-from parlai_ext.people.draw_items import SIDES
-from parlai_ext.people.questionnaire import PAIR
+from parlai_ext.people.page_answers import GivenAnswer
+from parlai_ext.people.questionnaire import PAIR, SIDES
+from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.view.table import (
     Cell,
     Column,
@@ -41,7 +39,7 @@ def result_lines(results: AnnotationResults) -> Iterator[str]:
         f'{results.num_answers} answers of {results.num_annotators} annotators about '
         f'{len(results.items)} {what}'
     )
-    yield from share_table(results).lines()
+    yield from _share_table(results).lines()
     yield 'in brackets: 95 % intervals, and counts'
     yield ''
     yield from _agreement_lines(results)
@@ -49,17 +47,21 @@ def result_lines(results: AnnotationResults) -> Iterator[str]:
     yield from Table(ANNOTATOR_COLUMNS, results.annotators).lines()
 
 
-def share_table(results: AnnotationResults) -> Table:
+def _share_table(results: AnnotationResults) -> Table:
     """
-    Return a row for each system, with a column for each answer.
+    Return a row for each system, the best first, with a column for each answer.
     """
-    names = list(dict.fromkeys(share.name for share in results.shares))
+    by_system: dict[str, list[Share]] = defaultdict(list)
+    for share in results.shares:
+        by_system[share.system].append(share)
+    names = [share.name for share in next(iter(by_system.values()), [])]
+    leading = names.index(OUTCOMES[0] if results.kind == PAIR else MEAN)
+    rows = sorted(by_system.values(), key=lambda s: (-s[leading].value, s[0].system))
     answers = [
         number_column(name, name, show=lambda row, k=k: _share_cell(row[k]))
         for k, name in enumerate(names)
     ]
-    system = Column('system', '', lambda row: row[0].system)
-    return Table([system, *answers], _by_system(results))
+    return Table([Column('system', '', lambda row: row[0].system), *answers], rows)
 
 
 def _share_cell(share: Share) -> Cell:
@@ -70,21 +72,6 @@ def _share_cell(share: Share) -> Cell:
         low, high = (min(100, max(0, 100 * end)) for end in (share.low, share.high))
         ends = f'[{low:.0f}, {high:.0f}]'
     return Cell(percent(share.value), (ends, f'({share.count:.0f})'))
-
-
-def _by_system(results: AnnotationResults) -> list[list[Share]]:
-    """
-    Return the shares of each system, the best systems first.
-    """
-    by_system: dict[str, list[Share]] = {}
-    for share in results.shares:
-        by_system.setdefault(share.system, []).append(share)
-    leading = OUTCOMES[0] if results.kind == PAIR else MEAN
-
-    def goodness(shares: list[Share]) -> float:
-        return next(share.value for share in shares if share.name == leading)
-
-    return sorted(by_system.values(), key=lambda s: (-goodness(s), s[0].system))
 
 
 def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
@@ -112,7 +99,7 @@ def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
         for name, leading in rows.items()
     ]
     counts = [
-        number_column(str(n), str(n), partial(_votes_of, n))
+        number_column(str(n), str(n), lambda row, n=n: row[1].count(n))
         for n in range(1, num_annotators + 1)
     ]
     yield from Table([Column('answer', '', itemgetter(0)), *counts], votes).lines()
@@ -125,17 +112,6 @@ def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
         yield f'{words}: {count} of {size} items'
 
 
-def _votes_of(number: int, row: tuple[str, list[int]]) -> int:
-    return row[1].count(number)
-
-
-ANNOTATOR_COLUMNS = (
-    Column('annotator', 'annotator'),
-    number_column('answers', 'answers', attrgetter('num_answers')),
-    Column('controls', 'controls failed', lambda one: _controls_text(one)),
-)
-
-
 def _controls_text(one: AnnotatorControls) -> str:
     if not one.decided:
         return 'none answered'
@@ -145,25 +121,49 @@ def _controls_text(one: AnnotatorControls) -> str:
     return f'{words}, as by guessing ({percent(one.chance)})' if one.fails else words
 
 
+ANNOTATOR_COLUMNS = (
+    Column('annotator', 'annotator'),
+    number_column('answers', 'answers', attrgetter('num_answers')),
+    Column('controls', 'controls failed', _controls_text),
+)
+
+
 # --------------------------------------------------------------------------------- CSV
 
 
 def result_tables(
-    results: AnnotationResults, answers: Sequence[GivenAnswer], key: AnnotationKey
+    results: AnnotationResults, answers: Sequence[GivenAnswer], key: RatingKey
 ) -> dict[str, str]:
     """
     Return the tables as CSV by the names of their files.
     """
-    tables = {
-        'systems.csv': plain_table(
+    is_pair = results.kind == PAIR
+    sides = ('system_a', 'system_b') if is_pair else ('system',)
+    counted = [name if is_pair else f'label {name}' for name in results.answer_names]
+    tables: dict[str, tuple[Sequence[str], Iterable[Sequence[object]]]] = {
+        'systems.csv': (
             ('system', 'what', 'count', 'answers', 'value', 'low', 'high'),
             (
-                (one.system, _cell(one.name), one.count, one.total, *_measure(one))
+                (
+                    *(one.system, _cell(one.name), one.count, one.total),
+                    *(one.value, one.low, one.high),
+                )
                 for one in results.shares
             ),
         ),
-        'items.csv': item_table(results, key),
-        'annotators.csv': plain_table(
+        'items.csv': (
+            ('item', 'prompt_id', *sides, *counted, 'leading', 'votes'),
+            (
+                (
+                    *(one.item, key.items[one.item][0].opener_id),
+                    *(shown.system for shown in key.items[one.item]),
+                    *(one.counts.get(name, 0) for name in results.answer_names),
+                    *(_cell(one.leading or ''), one.votes),
+                )
+                for one in results.items
+            ),
+        ),
+        'annotators.csv': (
             ('annotator', 'answers', 'failed', 'decided', 'low', 'high', 'fails'),
             (
                 (
@@ -173,21 +173,28 @@ def result_tables(
                 for one in results.annotators
             ),
         ),
-        'answers.csv': answer_table(answers, key),
-    }
-    if results.head_to_head:
-        tables['head_to_head.csv'] = plain_table(
+        'answers.csv': (
+            ('annotator', 'item', 'answer', 'flags', 'systems'),
+            (
+                (
+                    *(one.annotator, one.item, _cell(key.answer_name(one.answer))),
+                    ' '.join(one.flags or ()),
+                    ' '.join(shown.system for shown in key.items[one.item]),
+                )
+                for one in answers
+            ),
+        ),
+        'head_to_head.csv': (
             ('system', 'opponent', *OUTCOMES),
             (
                 (system, opponent, *(counts.get(name, 0) for name in OUTCOMES))
                 for (system, opponent), counts in sorted(results.head_to_head.items())
             ),
-        )
-    return {name: table.csv() for name, table in tables.items()}
-
-
-def _measure(share: Share) -> tuple[float | None, ...]:
-    return share.value, share.low, share.high
+        ),
+    }
+    if not is_pair:
+        del tables['head_to_head.csv']
+    return {name: plain_table(*table).csv() for name, table in tables.items()}
 
 
 def _cell(name: str) -> str | float | None:
@@ -198,34 +205,3 @@ def _cell(name: str) -> str | float | None:
         return float(name)
     except ValueError:
         return name
-
-
-def item_table(results: AnnotationResults, key: AnnotationKey) -> Table:
-    """
-    Return how often each answer was given about each item.
-    """
-    is_pair = results.kind == PAIR
-    sides = ('system_a', 'system_b') if is_pair else ('system',)
-    names = [name if is_pair else f'label {name}' for name in results.answer_names]
-    rows = []
-    for one in results.items:
-        shown = key.rating.items[one.item]
-        counts = [one.counts.get(name, 0) for name in results.answer_names]
-        systems = [dialogue.system for dialogue in shown]
-        leading = _cell(one.leading or '')
-        rows.append(
-            (one.item, shown[0].opener_id, *systems, *counts, leading, one.votes)
-        )
-    return plain_table(('item', 'prompt_id', *sides, *names, 'leading', 'votes'), rows)
-
-
-def answer_table(answers: Sequence[GivenAnswer], key: AnnotationKey) -> Table:
-    """
-    Return every answer that was given.
-    """
-    rows = []
-    for one in answers:
-        systems = ' '.join(d.system for d in key.rating.items[one.item])
-        name = _cell(answer_name(key.rating, one.answer))
-        rows.append((one.annotator, one.item, name, ' '.join(one.flags), systems))
-    return plain_table(('annotator', 'item', 'answer', 'flags', 'systems'), rows)

@@ -62,7 +62,7 @@ def read_acute(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
     A question in the words of the questionnaire has its dimension there; any other
     question is a dimension itself.
     """
-    dimensions = {wording.text: wording.dimension for wording in asked.wordings}
+    dimensions = {wording.text: wording.dimension for wording in asked.questions}
     rows = [
         (f'{path}:{line}', row)
         for path in paths
@@ -217,7 +217,7 @@ def _rating_values(rating: Any, asked: Questionnaire, where: str) -> dict[str, f
     """
     parts = str(rating).split(SEPARATOR)
     values = [number(part) for part in parts]
-    names = [wording.dimension for wording in asked.wordings]
+    names = [wording.dimension for wording in asked.questions]
     if len(parts) == 1:
         names = names[-1:]
     if len(parts) != len(names):

@@ -20,7 +20,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.people.draw_items import RatingItem
 from parlai_ext.people.questionnaire import Questionnaire, Wording
-from parlai_ext.people.rating_set import RatingKey
+from parlai_ext.people.rating_set import Turns
 from parlai_ext.people.run_dialogues import DialogueReference, ShownTurn
 from parlai_ext.ranking.standings import Standing
 
@@ -28,7 +28,6 @@ OTHER = 'other_speaker'
 GOOD, BAD = 'good', 'bad'
 TURNS_OF_A_CHAT, CHATS_OF_A_SYSTEM = 6, 50  # Sato et al. (2022), section 4
 
-Turns = Mapping[DialogueReference, Sequence[ShownTurn]]
 Files = dict[str, str]  # name -> text
 
 
@@ -200,21 +199,21 @@ def _annotated_pairs(
     return pairs
 
 
-def label_bucket(key: RatingKey, number: int) -> str:
+def label_bucket(key: Questionnaire, label: str) -> str:
     """
-    Return the bucket of turn annotations that is the label with this number, from 1.
+    Return the bucket of turn annotations that is this label.
     """
-    return f'label_{key.value(str(number)):g}'
+    return f'label_{key.answer_name(label)}'
 
 
-def label_files(key: RatingKey) -> Files:
+def label_files(key: Questionnaire) -> Files:
     """
     Return the settings of turn_annotations_static in which labels are ticked.
     """
     (question,) = key.questions
     buckets = [
-        {'value': label_bucket(key, k), 'name': text, 'description': text}
-        for k, text in enumerate(question.answers, 1)
+        {'value': label_bucket(key, label), 'name': text, 'description': text}
+        for label, text in zip(key.answers, question.answers, strict=True)
     ]
     settings = {
         'data_jsonl': 'dialogues.jsonl',
@@ -256,7 +255,7 @@ def model_chat_files(
         'conversations_needed_string': ','.join(
             f'{name}:{CHATS_OF_A_SYSTEM}' for name in sorted(opts)
         ),
-        'final_rating_question': '|'.join(w.text for w in asked.wordings),
+        'final_rating_question': '|'.join(w.text for w in asked.questions),
     }
     return {'model_opts.yaml': ''.join(lines), 'blueprint.json': _json(settings)}
 

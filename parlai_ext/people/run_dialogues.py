@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from parlai_ext.collect.plan import plan_of_run
-from parlai_ext.core.nouns import Dialogue, Pairing
+from parlai_ext.core.nouns import Dialogue
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.pairings import SCHEMES
 
@@ -74,21 +74,16 @@ def judged_dialogues(
             if dialogue.ended_by is not None:
                 num_broken += 1
                 continue
+            began = [u.speaker for u in dialogue.utterances[:1]]
             for side in sides:
-                references.append(_reference(dialogue, side, shard.index))
+                name = side.first
+                partner = '' if name == side.second else side.second
+                conditions = (dialogue.opener_id, partner, began == [name])
+                place = (dialogue.pairing_id, shard.index)
+                references.append(
+                    DialogueReference(dialogue.id, name, conditions, *place)
+                )
     return references, num_broken
-
-
-def _reference(dialogue: Dialogue, side: Pairing, shard: int) -> DialogueReference:
-    """
-    Return the reference to a dialogue in which the first system of ``side`` is judged.
-    """
-    began = [u.speaker for u in dialogue.utterances[:1]] == [side.first]
-    partner = '' if side.first == side.second else side.second
-    conditions = (dialogue.opener_id, partner, began)
-    return DialogueReference(
-        dialogue.id, side.first, conditions, dialogue.pairing_id, shard
-    )
 
 
 def read_turns(

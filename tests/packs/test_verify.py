@@ -16,10 +16,14 @@ from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.judge_check.check_run import check_run
-from parlai_ext.packs.check_pack import Checker, check_pack
+from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import INDEX, open_pack
-from parlai_ext.packs.regenerate import dialogue_places, spread_over_targets
+from parlai_ext.packs.regenerate import (
+    Checker,
+    dialogue_places,
+    spread_over_targets,
+)
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, score_run
 from parlai_ext.store import RunFolder
@@ -276,7 +280,7 @@ def test_few_dialogues_are_of_as_many_targets_as_there_are(packs, checker, draw)
 def test_what_is_drawn_is_drawn_anew_or_as_before(packs):
     with open_pack(packs['both']) as pack:
         places = dialogue_places(pack, pack.run.dialogue_shards())
-        orders = [spread_over_targets(places, pack, seed) for seed in (1, 1, 2, 3)]
+        orders = [spread_over_targets(places, seed) for seed in (1, 1, 2, 3)]
     assert orders[0] == orders[1]
     assert len({tuple(order) for order in orders}) == 3
     assert all(sorted(map(str, order)) == sorted(map(str, places)) for order in orders)

@@ -13,7 +13,7 @@ import pytest
 from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.commands.import_annotation import ImportAnnotation
 from parlai_ext.core.errors import UserError
-from parlai_ext.people.annotation_set import read_annotation_key
+from parlai_ext.people.rating_set import read_key
 from tests.people.test_export_crowdsourcing import read_by_acute
 from tests.support.annotated_answers import HUMAN, SYSTEMS, TOXIC, answers_file, code
 
@@ -77,7 +77,7 @@ def by_code(row, order):
 
 
 def test_sheets_have_all_pairs_of_systems_for_each_prompt_and_the_controls(export):
-    items = read_annotation_key(export()).rating.items.values()
+    items = read_key(export()).items.values()
     pairs = Counter(frozenset(d.system for d in shown) for shown in items)
     for pair in combinations(SYSTEMS, 2):
         assert pairs[frozenset(pair)] == 6

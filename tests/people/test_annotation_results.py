@@ -5,9 +5,8 @@ The tables of annotated answers, by pencil and by the sums of the paper's own ta
 import pytest
 
 from parlai_ext.people.annotation_results import annotation_results, head_to_head
-from parlai_ext.people.annotation_set import AnnotationKey
-from parlai_ext.people.annotation_sheets import GivenAnswer
 from parlai_ext.people.annotation_table import result_lines
+from parlai_ext.people.page_answers import GivenAnswer
 from parlai_ext.people.questionnaire import read_questionnaire
 from parlai_ext.people.rating_set import KeyDialogue, RatingKey
 
@@ -31,18 +30,9 @@ def key_of(kind, items):
         )
         for item, systems in items.items()
     }
-    rating = RatingKey(
-        1,
-        'set',
-        asked.kind,
-        asked.ties,
-        asked.wordings,
-        shown,
-        unrelated=asked.unrelated,
-        flag=asked.flag,
-        values=asked.values,
+    return RatingKey(
+        **vars(asked), schema=1, rating_set='', items=shown, controls=('shuffled',)
     )
-    return AnnotationKey(1, ('shuffled',), rating)
 
 
 def answers(table):
@@ -50,7 +40,7 @@ def answers(table):
     Return answers from annotator -> item -> answer.
     """
     return [
-        GivenAnswer(name, item, answer)
+        GivenAnswer(item, '', answer, annotator=name)
         for name, given in table.items()
         for item, answer in given.items()
     ]
@@ -84,7 +74,7 @@ def test_an_answer_about_a_pair_counts_for_both_systems():
     assert counts['y', 'loses'] == (3, 4)
     assert counts['y', 'tied'] == (1, 4)
     assert counts['z', 'wins'] == (1, 4)
-    table = head_to_head(given, key.rating)
+    table = head_to_head(given, key)
     assert table['y', 'z'] == {'tied': 1, 'loses': 1}
     assert table['z', 'y'] == {'tied': 1, 'wins': 1}
 

@@ -14,7 +14,7 @@ from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_from_json
 from parlai_ext.people.crowd_answers import ast, read_crowd_answers
 from parlai_ext.people.judgements import Judgements
-from parlai_ext.people.page_answers import PageAnswer
+from parlai_ext.people.page_answers import GivenAnswer
 from parlai_ext.people.ranking import (
     Resampling,
     rank_by_people,
@@ -77,7 +77,7 @@ def test_a_kind_of_record_is_understood_once(monkeypatch):
     )
     row = {'item': '1', 'dimension': 'Overall', 'answer': 'a', 'seconds': 3.5}
     for _ in range(3):
-        assert record_from_json(PageAnswer, row) == PageAnswer(**row)
+        assert record_from_json(GivenAnswer, row) == GivenAnswer(**row)
     assert len(asked) <= 1
 
 
