@@ -155,14 +155,9 @@ def read_answers(
     from parlai_ext.people.rating_set import read_keys
 
     if run is not None and given.format == PAGE:
-        return read_page_answers(
-            answer_files(given.answers, '*.json'),
-            read_keys(run),
-            fast,
-        )
+        paths = answer_files(given.answers, '*.json')
+        return read_page_answers(paths, read_keys(run), fast)
     judgements = read_crowd_answers(given.format, given.answers, given.questionnaire)
-    if run is None:
-        return judgements
     openers = {d.dialogue_id: d.opener_id for d in dialogues}
     return replace(judgements, contexts=openers)
 

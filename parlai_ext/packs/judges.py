@@ -98,10 +98,8 @@ def check_differences(
             }
             for own in (a, b)
         )
-        for where, x, y in json_differences(*means, name):
-            numbers = isinstance(x, float) and isinstance(y, float)
-            if not (numbers and abs(x - y) <= options.tolerance):
-                yield f'{where}: the pack says {x}, made again it is {y}'
+        for where, x, y in json_differences(*means, name, options.tolerance):
+            yield f'{where}: the pack says {x}, made again it is {y}'
 
 
 def _are_near(one: Counts | None, other: Counts | None, max_different: float) -> bool:

@@ -8,23 +8,25 @@ that the pack says.
 
 from __future__ import annotations
 
-import math
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from itertools import islice
+from typing import TypeVar
 
 from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Roster, Score, System
+from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Roster, System
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.records import record_to_json
 from parlai_ext.core.signature import GIVEN_JUDGED, signature_differences
 from parlai_ext.judge_check.check_run import basis_of, make_check
 from parlai_ext.judge_check.options import SAMPLE
 from parlai_ext.judge_check.record import check_basis, read_check
+from parlai_ext.packs.differences import json_differences
 from parlai_ext.packs.judges import check_differences
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import Pack
@@ -336,9 +338,21 @@ class Regeneration:
             (scored,) = score_dialogues([dialogue], scorer, first_only, given_judged)
             shard = place.shard
             stored = pack.run.scores(signature).read(shard.pairing_id, shard.index)
-            theirs = stored[place.number].scores
-            compared = _compare_scores(theirs, scored.scores, options.tolerance)
-            problems += [f'dialogue {dialogue.id}, {line}' for line in compared]
+            says, gives = (
+                {
+                    f'utterance {s.utterance_index} of {s.system}, {s.dimension}': v
+                    for s in one.scores
+                    for v in [s.value]
+                }
+                for one in (stored[place.number], scored)
+            )
+            problems += [
+                f'dialogue {dialogue.id}, {where}: the pack says {a}, scored again it '
+                f'is {b}'
+                for where, a, b in json_differences(
+                    says, gives, tolerance=options.tolerance
+                )
+            ]
             n_utterances = len({s.utterance_index for s in scored.scores})
             again.scored[place.pairing.first] += n_utterances
         if not again.scored:
@@ -472,8 +486,16 @@ class Replay:
             theirs = place.dialogue(self.pack)
             if (ours := played.get(theirs.id)) is None:
                 continue  # a system failed
-            difference = first_difference(theirs, ours)
-            if self.pack.index.withheld_text:
+            difference = None
+            if not self.pack.index.withheld_text:
+                # why somebody ended it may be told in other words
+                both = (replace(one, reason=None) for one in (theirs, ours))
+                sides = map(record_to_json, both)
+                for where, a, b in islice(json_differences(*sides), 1):
+                    difference = (
+                        f'{where}: the pack has {a!r}, played again it is {b!r}'
+                    )
+            else:
                 path = self.pack.run.root / shard_name('dialogues', place.shard)
                 records = decode_shard(path.read_bytes(), place.shard.index, path)
                 same = records[place.number]['digest'] == dialogue_digest(ours)
@@ -552,55 +574,3 @@ def signature_at_hand(pack: Pack, scorer: Scorer) -> str:
 def _why(missing: Mapping[str, str]) -> str:
     lines = [f'{name} ({reason})' for name, reason in missing.items()]
     return '; '.join(lines) or 'no batch has all of its systems and openers here'
-
-
-def first_difference(theirs: Dialogue, ours: Dialogue) -> str | None:
-    """
-    Return where a dialogue first differs from one that was played again.
-    """
-    for i, (a, b) in enumerate(zip(theirs.utterances, ours.utterances, strict=False)):
-        if a != b:
-            return (
-                f'utterance {i}: the pack has {a.text!r}, played again it is {b.text!r}'
-            )
-    if len(theirs.utterances) != len(ours.utterances):
-        return (
-            f'the pack has {len(theirs.utterances)} utterances, played again there '
-            f'are {len(ours.utterances)}'
-        )
-    if theirs.ended_by != ours.ended_by:
-        return (
-            f'the pack says {theirs.ended_by!r} ended it, played again '
-            f'{ours.ended_by!r} does'
-        )
-    return None
-
-
-def _compare_scores(
-    theirs: Collection[Score], ours: Collection[Score], tolerance: float
-) -> Iterator[str]:
-    """
-    Yield the scores of a dialogue that differ by more than the tolerance.
-    """
-
-    def by_place(scores: Collection[Score]) -> dict[tuple[Any, ...], float | None]:
-        return {(s.utterance_index, s.system, s.dimension): s.value for s in scores}
-
-    pack, again = by_place(theirs), by_place(ours)
-    for place in dict.fromkeys((*pack, *again)):
-        a, b = pack.get(place), again.get(place)
-        same = (
-            a is b
-            if a is None or b is None
-            else math.isclose(a, b, rel_tol=0, abs_tol=tolerance)
-        )
-        if not same or (place in pack) != (place in again):
-            at, system, dimension = place
-            yield (
-                f'utterance {at} of {system}, {dimension}: the pack says {_shown(a)}, '
-                f'scored again it is {_shown(b)}'
-            )
-
-
-def _shown(value: float | None) -> str:
-    return 'no score' if value is None else f'{value:.6g}'

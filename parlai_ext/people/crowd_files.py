@@ -48,23 +48,19 @@ def matchups_by_openness(
     by_name = {standing.system: standing for standing in standings}
 
     def key(pair: tuple[str, str]) -> tuple[bool, float, tuple[str, str]]:
-        one, other = (by_name.get(name) for name in pair)
-        if one is None or other is None or one.score is None or other.score is None:
+        known = [by_name[name] for name in pair if name in by_name]
+        scores = [standing.score for standing in known if standing.score is not None]
+        if len(scores) < len(pair):
             return False, 0.0, pair
-        return _is_settled(one, other), abs(one.score - other.score), pair
+        ranges = [
+            range(standing.rank_low, standing.rank_high + 1)
+            for standing in known
+            if standing.rank_low is not None and standing.rank_high is not None
+        ]
+        settled = len(ranges) == len(pair) and set(ranges[0]).isdisjoint(ranges[1])
+        return settled, abs(scores[0] - scores[1]), pair
 
     return sorted(combinations(sorted(systems), 2), key=key)
-
-
-def _is_settled(one: Standing, other: Standing) -> bool:
-    """
-    True if the ranks that the data leave open to two systems do not overlap.
-    """
-    ends = (one.rank_low, one.rank_high, other.rank_low, other.rank_high)
-    if None in ends:
-        return False
-    low, high, other_low, other_high = (int(end or 0) for end in ends)
-    return high < other_low or other_high < low
 
 
 # --------------------------------------------------------------------------- ACUTE-Eval
@@ -77,7 +73,18 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
     """
     dialogues = list(dict.fromkeys(d for item in items for d in item.dialogues))
     numbers = {dialogue: number for number, dialogue in enumerate(dialogues)}
-    lines = [_onboarding_pair(), *(_pairing(item, turns, numbers) for item in items)]
+    lines = [_onboarding_pair()]
+    for item in items:  # as acute_eval_runner.py:124 reads it
+        pair = [
+            {
+                'id': d.dialogue_id,
+                **_chat(d.system, [(t.own, t.text) for t in turns[d]]),
+            }
+            for d in item.dialogues
+        ]
+        about = {'is_onboarding': False, 'tags': [item.id], 'dialogue_dicts': pair}
+        about['speakers_to_eval'] = [d.system for d in item.dialogues]
+        lines.append({**about, 'dialogue_ids': [numbers[d] for d in item.dialogues]})
     files = {'pairings.jsonl': _json_lines(lines)}
     files['blueprint.json'] = _json(
         {
@@ -105,29 +112,14 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
     return files
 
 
-def _pairing(
-    item: RatingItem, turns: Turns, numbers: Mapping[DialogueReference, int]
-) -> dict[str, Any]:
+def _chat(name: str, turns: Iterable[tuple[bool, str]]) -> dict[str, Any]:
     """
-    Return the line of one pair, as acute_eval_runner.py:124 reads it.
+    Return a dialogue of ``name`` with somebody.
+
+    :param turns: whether each is by ``name``, and its text.
     """
-    return {
-        'is_onboarding': False,
-        'speakers_to_eval': [d.system for d in item.dialogues],
-        'dialogue_ids': [numbers[d] for d in item.dialogues],
-        'tags': [item.id],
-        'dialogue_dicts': [
-            {
-                'id': d.dialogue_id,
-                'speakers': [d.system, OTHER],
-                'dialogue': [
-                    {'id': d.system if turn.own else OTHER, 'text': turn.text}
-                    for turn in turns[d]
-                ],
-            }
-            for d in item.dialogues
-        ],
-    }
+    said = [{'id': name if own else OTHER, 'text': text} for own, text in turns]
+    return {'speakers': [name, OTHER], 'dialogue': said}
 
 
 def _onboarding_pair() -> dict[str, Any]:
@@ -138,13 +130,9 @@ def _onboarding_pair() -> dict[str, Any]:
         'correct_answer': GOOD,
         'tags': ['onboarding'],
         'dialogue_dicts': [
-            {
-                'speakers': [name, OTHER],
-                'dialogue': [
-                    {'id': OTHER if place % 2 else name, 'text': text}
-                    for place, text in enumerate(texts[name])
-                ],
-            }
+            _chat(
+                name, [(not place % 2, text) for place, text in enumerate(texts[name])]
+            )
             for name in (GOOD, BAD)
         ],
     }
@@ -172,31 +160,25 @@ def turn_annotation_files(items: Sequence[RatingItem], turns: Turns) -> Files:
     lines = []
     for item in items:
         (dialogue,) = item.dialogues
-        if pairs := _annotated_pairs(dialogue, turns[dialogue]):
+        shown = turns[dialogue]
+        begins = int(shown[0].own)
+        pairs: list[list[dict[str, Any]]] = []
+        for place in range(begins, len(shown) - 1, 2):
+            text = shown[place].text
+            if begins and not pairs:
+                text = f'[The other speaker began: {shown[0].text}] {text}'
+            judged = {
+                'system': dialogue.system,
+                'dialogue_id': dialogue.dialogue_id,
+                'utterance_index': place + 1,
+            }
+            own: dict[str, Any] = {'id': 'judged', 'text': shown[place + 1].text}
+            pairs.append(
+                [{'id': 'other', 'text': text}, own | {'other_metadata': judged}]
+            )
+        if pairs:
             lines.append({'dialog': pairs})
     return {'dialogues.jsonl': _json_lines(lines)}
-
-
-def _annotated_pairs(
-    dialogue: DialogueReference, turns: Sequence[ShownTurn]
-) -> list[list[dict[str, Any]]]:
-    begins = f'[The other speaker began: {turns[0].text}] ' if turns[0].own else ''
-    pairs: list[list[dict[str, Any]]] = []
-    for place in range(int(turns[0].own), len(turns) - 1, 2):
-        other, own = turns[place], turns[place + 1]
-        text = (begins if not pairs else '') + other.text
-        known = {
-            'system': dialogue.system,
-            'dialogue_id': dialogue.dialogue_id,
-            'utterance_index': place + 1,
-        }
-        pairs.append(
-            [
-                {'id': 'other', 'text': text},
-                {'id': 'judged', 'text': own.text, 'other_metadata': known},
-            ]
-        )
-    return pairs
 
 
 def label_bucket(key: Questionnaire, label: str) -> str:
