@@ -79,26 +79,22 @@ def check_differences(
         if name not in theirs or name not in ours:
             yield f'{name}: only one of the two checks is about it'
             continue
-        a, b = theirs[name], ours[name]
-        before, after = (
+        counts, again = (
             {(k.kind, k.source): (k.n, k.n_higher, k.n_ties) for k in own.kinds}
-            for own in (a, b)
+            for own in (theirs[name], ours[name])
         )
-        for kind in dict.fromkeys((*before, *after)):
-            one, other = before.get(kind), after.get(kind)
+        for kind in dict.fromkeys((*counts, *again)):
+            one, other = counts.get(kind), again.get(kind)
             if not _are_near(one, other, options.max_different):
                 yield (
                     f'{name}, {" of ".join(kind)}: the pack says {_counted(one)}, made '
                     f'again it is {_counted(other)}'
                 )
-        means = (
-            {
-                key: record_to_json(getattr(own, key))
-                for key in ('biases', 'human_anchor')
-            }
-            for own in (a, b)
+        before, after = (
+            {key: record_to_json(getattr(own, key)) for key in MEANS}
+            for own in (theirs[name], ours[name])
         )
-        for where, x, y in json_differences(*means, name, options.tolerance):
+        for where, x, y in json_differences(before, after, name, options.tolerance):
             yield f'{where}: the pack says {x}, made again it is {y}'
 
 

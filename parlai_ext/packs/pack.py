@@ -308,7 +308,8 @@ def _refuse_too_much_work(path: Path, manifest: Mapping[str, Any]) -> None:
     protocol = manifest.get('protocol') or {}
     _refuse_rule(f'{path}: manifest.json: protocol.ranking', protocol.get('ranking'))
     n_targets = len(manifest['targets'])
-    n_openers = max(len(manifest['openers']), _numbered(manifest), 1)
+    imported = int((manifest.get('imported') or {}).get('dialogues_a_pair', 0))
+    n_openers = max(len(manifest['openers']), imported, 1)
     cells = n_targets * (n_targets + len(manifest['partners'])) * n_openers
     for name, n, most in (
         ('openers, or dialogues of a pair', n_openers, MOST_OPENERS),
@@ -328,10 +329,6 @@ def _refuse_rule(place: str, rule: Mapping[str, Any] | None) -> None:
         n = (rule or {}).get(key, 0)
         if n > most:
             raise UserError(f'{place}.{key} is {n:,}; in a pack it may be {most:,}')
-
-
-def _numbered(manifest: Mapping[str, Any]) -> int:
-    return int((manifest.get('imported') or {}).get('dialogues_a_pair', 0))
 
 
 @contextmanager

@@ -310,7 +310,6 @@ def correlate_with_reference(
     systems: Sequence[str],
     reference: Reference,
     *,
-    coefficients: Sequence[str] = ('spearman', 'kendall'),
     bootstraps: int,
     seed: int,
     games_per_opener: int = 1,
@@ -363,7 +362,7 @@ def correlate_with_reference(
         round_off_noise(system_means(table)),
         target,
         MEANS,
-        coefficients,
+        OF_ORDER,
         resamples() if enough else (),
         bootstraps if enough else 0,
     )

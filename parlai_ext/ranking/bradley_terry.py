@@ -41,16 +41,16 @@ def bradley_terry_strengths(
     return dict(zip(systems, strengths, strict=True))
 
 
-def strengths_of_draws(wins: Floats, prior: float = PRIOR) -> Floats:
+def strengths_of_draws(wins: Floats) -> Floats:
     """
     Return ``[draw, system]`` log-strengths with mean 0, for bootstrap draws of games.
+    The prior is added to both sides of every pair that met in any draw, so that a draw
+    in which a system wins all has strengths, too.
 
     :param wins: ``[draw, i, j]``: games that i won against j, half a win for a draw.
-    :param prior: above 0, so that a draw in which a system wins all has strengths, too;
-        added to both sides of every pair that met in any draw.
     """
     met = (wins + wins.transpose(0, 2, 1)).sum(axis=0) > 0
-    return _most_likely(wins + prior * met, CLOSE_IN_DRAWS)
+    return _most_likely(wins + PRIOR * met, CLOSE_IN_DRAWS)
 
 
 def _most_likely(wins: Floats, close: float) -> Floats:

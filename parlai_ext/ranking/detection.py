@@ -52,16 +52,20 @@ def detection_measures(
     """
     names: Sequence[Hashable] = groups if groups is not None else range(len(scores))
     values = weighted_measures(scores, labels, threshold, np.ones((1, len(scores))))
-    rng = np.random.default_rng(seed)
-    drawn: dict[str, list[Floats]] = {name: [] for name in MEASURES}
-    for weights in draw_groups(names, bootstraps, rng):
+    drawn = {name: [np.zeros(0)] for name in MEASURES}
+    for weights in draw_groups(names, bootstraps, np.random.default_rng(seed)):
         measures = weighted_measures(scores, labels, threshold, weights)
         for name, draws in measures.items():
             drawn[name].append(draws)
-    return {
-        name: _measure(float(values[name][0]), np.concatenate([*drawn[name], []]))
-        for name in MEASURES
-    }
+    found = {}
+    for name in MEASURES:
+        value, draws = float(values[name][0]), np.concatenate(drawn[name])
+        known = draws[np.isfinite(draws)]
+        found[name] = Measure(value if np.isfinite(value) else None, None, None)
+        if np.isfinite(value) and len(known) >= max(1, len(draws) / 2):
+            low, high = (float(end) for end in np.quantile(known, ENDS))
+            found[name] = Measure(value, low, high)
+    return found
 
 
 def weighted_measures(
@@ -99,13 +103,3 @@ def weighted_measures(
             'pr_auc': (positive * at_level).sum(axis=1) / n_positive,
             'share_flagged': (hits + false_alarms) / (n_positive + n_negative),
         }
-
-
-def _measure(value: float, draws: Floats) -> Measure:
-    known = draws[np.isfinite(draws)]
-    if not np.isfinite(value):
-        return Measure(None, None, None)
-    if len(known) < max(1, len(draws) / 2):
-        return Measure(value, None, None)
-    low, high = (float(end) for end in np.quantile(known, ENDS))
-    return Measure(value, low, high)

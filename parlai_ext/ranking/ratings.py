@@ -9,7 +9,7 @@ Thurstone-Mosteller, which is TrueSkill's own. The two football rules count matc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module, metadata
@@ -30,13 +30,16 @@ SHUFFLES = 3
 # standard deviations to each side that hold 95 % of a normal distribution
 NORMAL_BOUND = 1.96
 FOOTBALL = {'3-1-0': 3, '2-1-0': 2}
-INSTALL = {
-    'openskill': 'pip install openskill',
-    'trueskill': 'pip install trueskill (free for non-commercial use only)',
+OPENSKILL, TRUESKILL, BRADLEY_TERRY = 'openskill', 'trueskill', 'bradley_terry'
+# the module of each package, and how to get it
+PACKAGES = {
+    OPENSKILL: ('openskill.models', 'pip install openskill'),
+    TRUESKILL: (
+        'trueskill',
+        'pip install trueskill (free for non-commercial use only)',
+    ),
 }
-
-Pairwise = Sequence[tuple[str, str, str | None]]
-Skills = dict[str, tuple[float, float]]
+METHODS = (*PACKAGES, BRADLEY_TERRY, *FOOTBALL)
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,12 @@ def rate(
     played = {name for match in results.matches for name in match.systems}
     rated = tuple(name for name in results.systems if name in played)
     with_games = replace(results, systems=rated) if rated else results
-    rating = METHODS[method](with_games, seed=seed, shuffles=shuffles, prior=prior)
+    if method in FOOTBALL:
+        rating = _football(with_games, FOOTBALL[method])
+    elif method == BRADLEY_TERRY:
+        rating = _bradley_terry(with_games, prior)
+    else:
+        rating = _shuffled(with_games, method, seed, shuffles)
     # without the digits that the order of additions leaves, equal ones stay equal
     numbers = [rating.values.get(name) for name in results.systems]
     rounded = round_off_noise(np.array(numbers, np.float64)).tolist()
@@ -134,16 +142,13 @@ def rank_values(values: Mapping[str, float | None]) -> dict[str, float | None]:
     return dict(zip(values, map(json_number, ranks), strict=True))
 
 
-def _football(
-    results: Tournament, *, win: int, seed: int, shuffles: int, prior: float
-) -> Rating:
+def _football(results: Tournament, win: int) -> Rating:
     """
     Rate by football points: ``win`` for a won match, 1 for a tied one.
     """
     signature = f'rating:{win}-1-0|match:points of all its games'
-    empty: dict[str, float | None] = dict.fromkeys(results.systems)
     if reason := results.incomplete():
-        return Rating('', empty, signature, reason=reason)
+        return Rating('', {}, signature, reason=reason)
     sums = dict.fromkeys(results.systems, 0.0)
     for match in results.matches:
         if match.winner is None:
@@ -154,9 +159,7 @@ def _football(
     return Rating('', sums, signature, notes=tuple(results.notes()))
 
 
-def _bradley_terry(
-    results: Tournament, *, seed: int, shuffles: int, prior: float
-) -> Rating:
+def _bradley_terry(results: Tournament, prior: float) -> Rating:
     """
     Rate by Bradley-Terry strengths.
     """
@@ -164,95 +167,76 @@ def _bradley_terry(
     wins = win_matrix(results.systems, _pairwise(results))
     strengths = bradley_terry_strengths(wins, results.systems, prior)
     if isinstance(strengths, str):
-        empty: dict[str, float | None] = dict.fromkeys(results.systems)
-        return Rating('', empty, signature, reason=strengths)
+        return Rating('', {}, signature, reason=strengths)
     return Rating('', strengths, signature, notes=_rating_notes(results))
 
 
-def _shuffled(
-    results: Tournament, *, package: str, seed: int, shuffles: int, prior: float
-) -> Rating:
+def _shuffled(results: Tournament, package: str, seed: int, shuffles: int) -> Rating:
     """
     Average the skills after each of several shuffled orders of the games.
     """
     if shuffles < 1:
         raise UserError(f'shuffles: {shuffles}; 1 or more are needed')
-    rate_in_order = SKILL_MODELS[package](package)
+    new_skill, play = _skill_model(package)
     signature = signature_line(
         {
             'rating': package,
             'v': metadata.version(package),
-            'model': 'thurstone_mosteller_full' if package == 'openskill' else '1vs1',
+            'model': 'thurstone_mosteller_full' if package == OPENSKILL else '1vs1',
             'shuffles': shuffles,
             'seed': seed,
         }
     )
     games = _pairwise(results)
     if reason := _why_not_joined(results):
-        empty: dict[str, float | None] = dict.fromkeys(results.systems)
-        return Rating('', empty, signature, reason=reason)
-    runs: list[Skills] = []
+        return Rating('', {}, signature, reason=reason)
+    runs: list[dict[str, Any]] = []
     for k in range(shuffles):
+        skills = {name: new_skill() for name in results.systems}
         order = np.random.default_rng([seed % 2**32, k]).permutation(len(games))
-        runs.append(rate_in_order(results.systems, [games[i] for i in order]))
+        for first, second, winner in (games[i] for i in order):
+            better, worse = (second, first) if winner == second else (first, second)
+            skills[better], skills[worse] = play(
+                skills[better], skills[worse], drawn=winner is None
+            )
+        runs.append(skills)
     values, spreads = (
-        {n: math.fsum(run[n][part] for run in runs) / shuffles for n in results.systems}
-        for part in (0, 1)
+        {
+            name: math.fsum(getattr(run[name], part) for run in runs) / shuffles
+            for name in results.systems
+        }
+        for part in ('mu', 'sigma')
     )
     spreads = {name: json_number(value) or 0.0 for name, value in spreads.items()}
     return Rating('', values, signature, spreads, notes=_rating_notes(results))
 
 
-def _openskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
+def _skill_model(package: str) -> tuple[Callable[[], Any], Callable[..., Any]]:
     """
-    Return a function that rates systems by openskill from games in the order given.
+    Return what makes a new skill, and what changes the skills of the better and the
+    worse system of a game. The package is imported only now.
+
+    :raises UserError: when it is not installed.
     """
-    model = _library(package, 'openskill.models').ThurstoneMostellerFull()
-
-    def rate_in_order(systems: Sequence[str], games: Pairwise) -> Skills:
-        skills = {name: model.rating() for name in systems}
-        for first, second, winner in games:
-            ranks = [0, 0] if winner is None else [winner != first, winner != second]
-            teams = [[skills[first]], [skills[second]]]
-            ((skills[first],), (skills[second],)) = model.rate(
-                teams, ranks=[int(rank) for rank in ranks]
-            )
-        return {name: (skill.mu, skill.sigma) for name, skill in skills.items()}
-
-    return rate_in_order
-
-
-def _trueskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
-    """
-    Return a function that rates systems by TrueSkill from games in the order given.
-    """
-    model = _library(package, 'trueskill')
-    env = model.TrueSkill()
-
-    def rate_in_order(systems: Sequence[str], games: Pairwise) -> Skills:
-        skills = {name: env.create_rating() for name in systems}
-        for first, second, winner in games:
-            better, worse = (second, first) if winner == second else (first, second)
-            skills[better], skills[worse] = model.rate_1vs1(
-                skills[better], skills[worse], drawn=winner is None, env=env
-            )
-        return {name: (skill.mu, skill.sigma) for name, skill in skills.items()}
-
-    return rate_in_order
-
-
-def _library(package: str, module: str) -> Any:
-    """
-    Return a module of a rating package, imported only now.
-
-    :raises UserError: when the package is not installed.
-    """
+    name, licence = PACKAGES[package]
     try:
-        return import_module(module)
+        module = import_module(name)
     except ImportError:
         raise UserError(
-            f'rating {package}: the package is not installed; {INSTALL[package]}'
+            f'rating {package}: the package is not installed; '
+            f'pip install {package}{licence}'
         ) from None
+    if package == TRUESKILL:
+        env = module.TrueSkill()
+        return env.create_rating, partial(module.rate_1vs1, env=env)
+    model = module.ThurstoneMostellerFull()
+
+    def play(better: Any, worse: Any, *, drawn: bool) -> tuple[Any, Any]:
+        ranks = [0, int(not drawn)]
+        ((better,), (worse,)) = model.rate([[better], [worse]], ranks=ranks)
+        return better, worse
+
+    return model.rating, play
 
 
 def _why_not_joined(results: Tournament) -> str | None:
@@ -283,12 +267,3 @@ def _pairwise(results: Tournament) -> list[tuple[str, str, str | None]]:
 
 def _missing(value: float | None) -> bool:
     return value is None or value != value
-
-
-SKILL_MODELS = {'openskill': _openskill, 'trueskill': _trueskill}
-METHODS: dict[str, Callable[..., Rating]] = {
-    'openskill': partial(_shuffled, package='openskill'),
-    'trueskill': partial(_shuffled, package='trueskill'),
-    'bradley_terry': _bradley_terry,
-    **{name: partial(_football, win=win) for name, win in FOOTBALL.items()},
-}

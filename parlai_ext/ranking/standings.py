@@ -151,12 +151,19 @@ def _unranked(
     rows = []
     for k, name in enumerate(names):
         numbers = [float(draws.means[k]), *sampled[k], *fixed[k]]
+        score, low, high, low_fixed, high_fixed = map(json_number, numbers)
         rows.append(
             Standing(
                 name,
                 dimension,
-                *(None, None, None),
-                *map(json_number, numbers),
+                None,
+                None,
+                None,
+                score,
+                low,
+                high,
+                low_fixed,
+                high_fixed,
                 *counts[k],
                 n_openers=int(draws.num_openers[k]),
                 n_partners=int(draws.num_partners[k]),
