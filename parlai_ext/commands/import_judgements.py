@@ -103,8 +103,7 @@ class ImportJudgements(Command):
         dialogues = judged_dialogues(run)[0] if run else []
         fast = self.options(FastAnswers)
         judgements = read_answers(run, dialogues, given, fast)
-        judgements = judgements.of_dimensions(given.dimensions)
-        judgements = judgements.renamed(read_names(given.rename))
+        judgements = judgements.chosen(given.dimensions, read_names(given.rename))
         if not judgements.annotators:
             notes = '; '.join(['', *judgements.notes])
             raise UserError(f'--answers: there is no answer in them{notes}')
@@ -224,9 +223,9 @@ def planted_order(run: RunFolder) -> Mapping[str, float] | None:
     """
     Return the order that the run's protocol planted, if it planted one.
     """
-    protocol = run.manifest['protocol']
-    orders = list((protocol.get('reference') or {}).values())
-    if protocol.get('reference_kind') != 'planted' or len(orders) != 1:
+    protocol = run.manifest.protocol
+    orders = list(protocol.reference.values())
+    if protocol.reference_kind != 'planted' or len(orders) != 1:
         return None
     order: Mapping[str, float] = orders[0]
     return order

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
 from parlai_ext.packs.pack import Pack
@@ -107,7 +106,7 @@ def _facts(pack: Pack, signature: str, outcome: str) -> list[str]:
     def listed(values: Mapping[str, str]) -> str:
         return ', '.join(f'{name} {value}' for name, value in values.items())
 
-    index, protocol = pack.index, plan_of_run(pack.run).protocol
+    index, protocol = pack.index, pack.run.plan.protocol
     return [
         f'pack          {index.protocol}, id {pack.id}',
         f'signature     {signature}',

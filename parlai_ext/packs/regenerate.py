@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeVar
 
-from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Roster, System
@@ -258,7 +257,7 @@ class Regeneration:
         Return a player of the pack's plan, with the systems at hand only, and with
         texts of openers; it makes the batches that the run had.
         """
-        plan, manifest = plan_of_run(self.pack.run), self.pack.run.manifest
+        plan, manifest = self.pack.run.plan, self.pack.run.manifest
         sides = (
             tuple(here[system.name] for system in side if system.name in here)
             for side in (plan.roster.targets, plan.roster.partners)
@@ -268,13 +267,13 @@ class Regeneration:
         openers = tuple(own.get(one.id, one) for one in plan.openers)
         machine = replace(
             self.checker.machine,
-            batchsize=int(manifest['batchsize']),
-            fp16=manifest['collect'].get('fp16', self.checker.machine.fp16),
+            batchsize=manifest.batchsize,
+            fp16=manifest.collect.get('fp16', self.checker.machine.fp16),
         )
         player = BlockPlayer.from_plan(
             replace(plan, protocol=protocol, openers=openers), machine
         )
-        sampled = {n for n, one in manifest['targets'].items() if 'shard_size' in one}
+        sampled = {n for n, one in manifest.targets.items() if one.shard_size}
         return replace(player, sampling=player.sampling | sampled)
 
     def own_openers(self) -> dict[str, Opener]:
@@ -325,7 +324,7 @@ class Regeneration:
         pack, options, again = self.pack, self.options, self.again
         signature = signature_at_hand(pack, scorer)
         given_judged = signature != scorer.signature
-        first_only = pack.run.manifest['protocol'].get('score') != 'both'
+        first_only = pack.run.manifest.first_only
         places = dialogue_places(pack, pack.run.dialogue_shards())
         if pack.index.withheld_text:
             places = [p for p in places if p.dialogue(pack).id in again.texts]
@@ -552,8 +551,9 @@ def _candidates(pack: Pack, name: str) -> str | None:
     Return the hash of the replies that a retriever of the pack chooses among.
     """
     manifest = pack.run.manifest
-    target = manifest['targets'].get(name, {}).get('candidates')
-    value = manifest['collect'].get(f'partners.{name}.candidates', target)
+    value = manifest.collect.get(f'partners.{name}.candidates')
+    if name in manifest.targets:
+        value = value or manifest.targets[name].candidates
     return None if value is None else str(value)
 
 

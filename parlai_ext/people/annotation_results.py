@@ -149,9 +149,8 @@ def annotation_results(
         items, names = agreed, {one.item for one in agreed}
         answers = [answer for answer in answers if answer.item in names]
     by_item: dict[str, dict[str, float]] = defaultdict(dict)
-    for answer in answers:
-        number = float(key.answers.index(answer.answer))
-        by_item[answer.item][answer.annotator] = number
+    for one in answers:
+        by_item[one.item][one.annotator] = float(key.answers.index(one.answer))
     prompts = {item: key.items[item][0].opener_id for item in by_item}
     pair = key.kind == PAIR
     return AnnotationResults(
@@ -224,14 +223,11 @@ def _shares(
     systems, system = number_names([system for _, system, _ in said])
     _, prompt = number_names([key.items[a.item][0].opener_id for a, _, _ in said])
     _, annotator = number_names([answer.annotator for answer, _, _ in said])
-    totals = sparse_tables(np.ones(len(said)), system, prompt, annotator)
-    counts = [
-        sparse_tables(
-            np.array([worth.get(name, 0.0) for _, _, worth in said]),
-            *(system, prompt, annotator),
-        )
-        for name in names
-    ]
+    values = [[worth.get(name, 0.0) for _, _, worth in said] for name in names]
+    totals, *counts = (
+        sparse_tables(np.array(some), system, prompt, annotator)
+        for some in ([1.0] * len(said), *values)
+    )
     draws = draw_ratios(
         [table for tables in zip(*counts, strict=True) for table in tables],
         [total for total in totals for _ in names],

@@ -6,7 +6,7 @@ system or a prompt is in them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter, itemgetter
 
 from parlai_ext.core.display import DASH, interval, number, percent, wrap_lines
@@ -130,6 +130,10 @@ ANNOTATOR_COLUMNS = (
 
 # --------------------------------------------------------------------------------- CSV
 
+SYSTEM_COLUMNS = ('system', 'what', 'count', 'answers', 'value', 'low', 'high')
+CONTROL_COLUMNS = ('annotator', 'answers', 'failed', 'decided', 'low', 'high', 'fails')
+ANSWER_COLUMNS = ('annotator', 'item', 'answer', 'flags', 'systems')
+
 
 def result_tables(
     results: AnnotationResults, answers: Sequence[GivenAnswer], key: RatingKey
@@ -137,64 +141,56 @@ def result_tables(
     """
     Return the tables as CSV by the names of their files.
     """
+    systems = [
+        (*(s.system, _cell(s.name), s.count, s.total), *(s.value, s.low, s.high))
+        for s in results.shares
+    ]
+    annotators = [
+        (
+            *(one.annotator, one.num_answers, one.failed, one.decided),
+            *(one.low, one.high, 'yes' if one.fails else 'no'),
+        )
+        for one in results.annotators
+    ]
+    given = []
+    for one in answers:
+        names = ' '.join(shown.system for shown in key.items[one.item])
+        answer, flags = _cell(key.answer_name(one.answer)), ' '.join(one.flags or ())
+        given.append((one.annotator, one.item, answer, flags, names))
+    tables: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {
+        'systems.csv': (SYSTEM_COLUMNS, systems),
+        'items.csv': _item_table(results, key),
+        'annotators.csv': (CONTROL_COLUMNS, annotators),
+        'answers.csv': (ANSWER_COLUMNS, given),
+    }
+    if results.head_to_head:
+        pairs = [
+            (system, opponent, *(counts.get(name, 0) for name in OUTCOMES))
+            for (system, opponent), counts in sorted(results.head_to_head.items())
+        ]
+        tables['head_to_head.csv'] = ('system', 'opponent', *OUTCOMES), pairs
+    return {name: plain_table(*table).csv() for name, table in tables.items()}
+
+
+def _item_table(
+    results: AnnotationResults, key: RatingKey
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """
+    Return the columns and rows of how often each answer was given about each item.
+    """
     is_pair = results.kind == PAIR
     sides = ('system_a', 'system_b') if is_pair else ('system',)
-    counted = [name if is_pair else f'label {name}' for name in results.answer_names]
-    tables: dict[str, tuple[Sequence[str], Iterable[Sequence[object]]]] = {
-        'systems.csv': (
-            ('system', 'what', 'count', 'answers', 'value', 'low', 'high'),
-            (
-                (
-                    *(one.system, _cell(one.name), one.count, one.total),
-                    *(one.value, one.low, one.high),
-                )
-                for one in results.shares
-            ),
-        ),
-        'items.csv': (
-            ('item', 'prompt_id', *sides, *counted, 'leading', 'votes'),
-            (
-                (
-                    *(one.item, key.items[one.item][0].opener_id),
-                    *(shown.system for shown in key.items[one.item]),
-                    *(one.counts.get(name, 0) for name in results.answer_names),
-                    *(_cell(one.leading or ''), one.votes),
-                )
-                for one in results.items
-            ),
-        ),
-        'annotators.csv': (
-            ('annotator', 'answers', 'failed', 'decided', 'low', 'high', 'fails'),
-            (
-                (
-                    *(one.annotator, one.num_answers, one.failed, one.decided),
-                    *(one.low, one.high, 'yes' if one.fails else 'no'),
-                )
-                for one in results.annotators
-            ),
-        ),
-        'answers.csv': (
-            ('annotator', 'item', 'answer', 'flags', 'systems'),
-            (
-                (
-                    *(one.annotator, one.item, _cell(key.answer_name(one.answer))),
-                    ' '.join(one.flags or ()),
-                    ' '.join(shown.system for shown in key.items[one.item]),
-                )
-                for one in answers
-            ),
-        ),
-        'head_to_head.csv': (
-            ('system', 'opponent', *OUTCOMES),
-            (
-                (system, opponent, *(counts.get(name, 0) for name in OUTCOMES))
-                for (system, opponent), counts in sorted(results.head_to_head.items())
-            ),
-        ),
-    }
-    if not is_pair:
-        del tables['head_to_head.csv']
-    return {name: plain_table(*table).csv() for name, table in tables.items()}
+    names = [name if is_pair else f'label {name}' for name in results.answer_names]
+    rows = []
+    for one in results.items:
+        shown = key.items[one.item]
+        counts = [one.counts.get(name, 0) for name in results.answer_names]
+        systems = [dialogue.system for dialogue in shown]
+        leading = _cell(one.leading or '')
+        rows.append(
+            (one.item, shown[0].opener_id, *systems, *counts, leading, one.votes)
+        )
+    return ('item', 'prompt_id', *sides, *names, 'leading', 'votes'), rows
 
 
 def _cell(name: str) -> str | float | None:

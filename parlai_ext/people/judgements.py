@@ -105,52 +105,43 @@ class Judgements:
         every += [c.dimension for c in self.comparisons]
         return tuple(dict.fromkeys(every))
 
-    def of_dimensions(self, names: Sequence[str]) -> Judgements:
+    def chosen(self, wanted: Sequence[str], renamed: Mapping[str, str]) -> Judgements:
         """
-        Return the judgements on these dimensions alone; without names, all.
-
-        :raises UserError: for a dimension that was not judged.
-        """
-        for name in names:
-            if name not in self.dimensions:
-                raise UserError(
-                    f'--dimensions {name}: not judged; {nearest(name, self.dimensions)}'
-                )
-        if not names:
-            return self
-        return replace(
-            self,
-            ratings=tuple(r for r in self.ratings if r.dimension in names),
-            comparisons=tuple(c for c in self.comparisons if c.dimension in names),
-        )
-
-    def renamed(self, names: Mapping[str, str]) -> Judgements:
-        """
-        Return the judgements with other names of dimensions.
+        Return the judgements on these dimensions alone (none: all), some with other
+        names.
 
         :raises UserError: for a dimension that was not judged, or a name that another
             one has.
         """
-        if not names:
+        if not wanted and not renamed:
             return self
-        for before, after in names.items():
-            if before not in self.dimensions:
-                hint = nearest(before, self.dimensions)
-                raise UserError(f'--rename {before}={after}: not judged; {hint}')
-        new = [names.get(name, name) for name in self.dimensions]
-        if len(set(new)) < len(new):
-            raise UserError(f'--rename: two dimensions of one name: {", ".join(new)}')
+        kept = [name for name in self.dimensions if not wanted or name in wanted]
+        for option, known, given in (
+            ('--dimensions', self.dimensions, wanted),
+            ('--rename', kept, renamed),
+        ):
+            for name in given:
+                if name not in known:
+                    hint = nearest(name, known)
+                    raise UserError(f'{option} {name}: not judged; {hint}')
+        names = {name: renamed.get(name, name) for name in kept}
+        if len(set(names.values())) < len(names):
+            new = ', '.join(names.values())
+            raise UserError(f'--rename: two dimensions of one name: {new}')
+        lower = (names[name] for name in self.lower_is_better if name in names)
+        ratings, comparisons = (
+            tuple(
+                replace(one, dimension=names[one.dimension])
+                for one in every
+                if one.dimension in names
+            )
+            for every in (self.ratings, self.comparisons)
+        )
         return replace(
             self,
-            lower_is_better=frozenset(names.get(n, n) for n in self.lower_is_better),
-            ratings=tuple(
-                replace(r, dimension=names.get(r.dimension, r.dimension))
-                for r in self.ratings
-            ),
-            comparisons=tuple(
-                replace(c, dimension=names.get(c.dimension, c.dimension))
-                for c in self.comparisons
-            ),
+            lower_is_better=frozenset(lower),
+            ratings=ratings,
+            comparisons=comparisons,
         )
 
     def by_dialogue(self) -> list[HumanJudgement]:

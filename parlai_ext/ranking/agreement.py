@@ -318,9 +318,8 @@ def correlate_with_reference(
     Correlate the mean scores of systems with a reference.
 
     Mean scores are correlated, not the ranks of a leaderboard (which tie). A system
-    without a score or without a reference value is left out.
-
-    There is no interval with fewer than three distinct openers.
+    without a score or without a reference value is left out. There is no interval with
+    fewer than three distinct openers.
 
     :param values: ``[system, partner, opener]`` dialogue means, NaN for no score.
     :param games_per_opener: see `draw_means`.
@@ -348,12 +347,7 @@ def correlate_with_reference(
         right = np.broadcast_to(target, left.shape)
         if panel is not None:
             right = round_off_noise(panel.draw(bootstraps, rng))
-        systems_drawn = rng.integers(len(names), size=left.shape)
-        sides = (np.take_along_axis(side, systems_drawn, 1) for side in (left, right))
-        left, right = sides
-        different = 1 + (np.diff(np.sort(systems_drawn), axis=1) > 0).sum(axis=1)
-        usable = (different >= FEWEST) & ~np.isnan(left + right).any(axis=1)
-        yield from _of_rows(left[usable], right[usable])
+        yield from _of_drawn_systems(left, right, rng)
 
     seen = ~np.isnan(table).all(axis=(0, 1))
     n_openers = int(seen.reshape(games_per_opener, -1).any(axis=0).sum())
@@ -372,6 +366,20 @@ def correlate_with_reference(
     return {
         name: replace(one, reason=one.reason or reason) for name, one in found.items()
     }
+
+
+def _of_drawn_systems(
+    left: Floats, right: Floats, rng: np.random.Generator
+) -> Iterator[Resample]:
+    """
+    Draw systems with replacement in every row of two arrays ``[resample, system]``.
+    Rows with fewer than three different systems, or with a missing value, are left out.
+    """
+    chosen = rng.integers(left.shape[1], size=left.shape)
+    left, right = (np.take_along_axis(side, chosen, 1) for side in (left, right))
+    different = 1 + (np.diff(np.sort(chosen), axis=1) > 0).sum(axis=1)
+    usable = (different >= FEWEST) & ~np.isnan(left + right).any(axis=1)
+    yield from _of_rows(left[usable], right[usable])
 
 
 @dataclass(frozen=True)
