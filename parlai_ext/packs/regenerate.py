@@ -207,9 +207,6 @@ class Regeneration:
         Play dialogues of systems at hand again and compare them with those of the pack.
 
         Dialogues are drawn of as many targets as there are, then of as many pairs.
-        Where a system samples, the whole batch is played, to which the random numbers
-        belong. Any other dialogue is played among those that were drawn, and its whole
-        batch only if it differs: a near tie may flip with what else is in a batch.
         """
         options, again = self.options, self.again
         if not options.regenerate:
@@ -443,6 +440,10 @@ class Replay:
     ) -> list[str]:
         """
         Play drawn dialogues of a block again. Return where they differ from the pack's.
+
+        Where a system samples, the whole batch is played, to which the random numbers
+        belong. Any other dialogue is played among those that were drawn, and its whole
+        batch only if it differs: a near tie may flip with what else is in a batch.
 
         :param again: gets the counts, and the dialogues that are the same.
         """

@@ -220,12 +220,12 @@ def _shares(
             said.append((answer, key.items[answer.item][0].system, worth))
     if not said:
         return []
-    systems, system = number_names([system for _, system, _ in said])
+    systems, place = number_names([system for _, system, _ in said])
     _, prompt = number_names([key.items[a.item][0].opener_id for a, _, _ in said])
     _, annotator = number_names([answer.annotator for answer, _, _ in said])
     values = [[worth.get(name, 0.0) for _, _, worth in said] for name in names]
     totals, *counts = (
-        sparse_tables(np.array(some), system, prompt, annotator)
+        sparse_tables(np.array(some), place, prompt, annotator)
         for some in ([1.0] * len(said), *values)
     )
     draws = draw_ratios(

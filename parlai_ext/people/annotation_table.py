@@ -94,14 +94,11 @@ def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
     if results.kind == PAIR:
         others = [name for name in results.answer_names if name not in SIDES]
         rows = {'one system': SIDES, **{name: (name,) for name in others}}
-    votes = [
-        (name, [one.votes for one in results.items if one.leading in leading])
-        for name, leading in rows.items()
-    ]
-    counts = [
-        number_column(str(n), str(n), lambda row, n=n: row[1].count(n))
-        for n in range(1, num_annotators + 1)
-    ]
+    numbers, votes = range(1, num_annotators + 1), []
+    for name, leading in rows.items():
+        own = [one.votes for one in results.items if one.leading in leading]
+        votes.append((name, *(own.count(n) for n in numbers)))
+    counts = [number_column(str(n), str(n), itemgetter(n)) for n in numbers]
     yield from Table([Column('answer', '', itemgetter(0)), *counts], votes).lines()
     size = len(results.items)
     for words, count in (
@@ -174,7 +171,7 @@ def result_tables(
 
 def _item_table(
     results: AnnotationResults, key: RatingKey
-) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
     """
     Return the columns and rows of how often each answer was given about each item.
     """

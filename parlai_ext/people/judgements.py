@@ -129,19 +129,19 @@ class Judgements:
             new = ', '.join(names.values())
             raise UserError(f'--rename: two dimensions of one name: {new}')
         lower = (names[name] for name in self.lower_is_better if name in names)
-        ratings, comparisons = (
-            tuple(
-                replace(one, dimension=names[one.dimension])
-                for one in every
-                if one.dimension in names
-            )
-            for every in (self.ratings, self.comparisons)
-        )
         return replace(
             self,
             lower_is_better=frozenset(lower),
-            ratings=ratings,
-            comparisons=comparisons,
+            ratings=tuple(
+                replace(r, dimension=names[r.dimension])
+                for r in self.ratings
+                if r.dimension in names
+            ),
+            comparisons=tuple(
+                replace(c, dimension=names[c.dimension])
+                for c in self.comparisons
+                if c.dimension in names
+            ),
         )
 
     def by_dialogue(self) -> list[HumanJudgement]:

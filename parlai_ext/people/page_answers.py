@@ -185,8 +185,9 @@ def read_answers_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAn
                 f'{where}.answer: {answer.answer!r}; one of {", ".join(allowed)} is '
                 'expected'
             )
-    whose = {'annotator': file.annotator.strip(), 'rating_set': file.rating_set}
-    return replace(file, answers=tuple(replace(a, **whose) for a in file.answers))
+    name, rating_set = file.annotator.strip(), file.rating_set
+    answers = (replace(a, annotator=name, rating_set=rating_set) for a in file.answers)
+    return replace(file, answers=tuple(answers))
 
 
 def _judgements_of(

@@ -325,13 +325,7 @@ def correlate_with_reference(
     :param games_per_opener: see `draw_means`.
     """
     table = check_table(values, systems)
-    if isinstance(reference, Mapping):
-        judged = {name for name, value in reference.items() if value is not None}
-    else:
-        judged = {judgement.system for judgement in reference}
-    scored = ~np.isnan(system_means(table))
-    chosen = [i for i, name in enumerate(systems) if name in judged and scored[i]]
-    chosen.sort(key=lambda i: systems[i])
+    chosen = _systems_with_both(table, systems, reference)
     table, names = table[chosen], [systems[i] for i in chosen]
     panel = None
     if isinstance(reference, Mapping):
@@ -366,6 +360,22 @@ def correlate_with_reference(
     return {
         name: replace(one, reason=one.reason or reason) for name, one in found.items()
     }
+
+
+def _systems_with_both(
+    table: Floats, systems: Sequence[str], reference: Reference
+) -> list[int]:
+    """
+    Return the places of the systems with a score and a reference value, in the order of
+    their names.
+    """
+    if isinstance(reference, Mapping):
+        judged = {name for name, value in reference.items() if value is not None}
+    else:
+        judged = {judgement.system for judgement in reference}
+    scored = ~np.isnan(system_means(table))
+    chosen = [i for i, name in enumerate(systems) if name in judged and scored[i]]
+    return sorted(chosen, key=lambda i: systems[i])
 
 
 def _of_drawn_systems(

@@ -40,17 +40,6 @@ def test_planted_components_come_back_on_average(is_all_play_all):
         assert np.mean(drawn) == pytest.approx(variance, abs=4 * error), name
 
 
-def test_two_systems_and_two_openers_by_pencil():
-    # one partner, so rows are systems and columns openers: 1 3 / 5 9
-    # mean squares: systems 25, openers 9, rest 1; the components are
-    # (25 - 1) / 2 = 12, (9 - 1) / 2 = 4 and 1
-    result = variance_shares(np.array([[[1.0, 3.0]], [[5.0, 9.0]]]))
-    assert result.components == pytest.approx({'system': 12, 'opener': 4, REST: 1})
-    assert result.shares == pytest.approx(
-        {'system': 12 / 17, 'opener': 4 / 17, REST: 1 / 17}
-    )
-
-
 def test_shrout_and_fleiss_1979():
     # table 2 of "Intraclass correlations": six targets, four judges; its table 4 has
     # the mean squares 11.24 between targets, 32.49 between judges, 1.02 residual
