@@ -71,6 +71,21 @@ class ImportOptions:
     seed: int = option(0, help='draws the resamples and the halves of annotators')
 
 
+@contextlib.contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """
+    Keep Python from looking for cycles: it would walk again and again through the
+    records of all answers, which live until the end and form none.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class ImportJudgements(Command):
     """
     Read what annotators sent back, rank the systems by it, and write it as files.
@@ -79,16 +94,10 @@ class ImportJudgements(Command):
     usage = '--run-dir FOLDER --answers FILE|FOLDER … [--format NAME] [option …]'
     declares = ('--run-dir', ImportOptions, FastAnswers)
 
+    @no_garbage_collection()
     def run(self) -> list[PeopleRanking]:
         """
         Write the files, print the ranking by people, and return it.
-        """
-        with no_garbage_collection():
-            return self.rank()
-
-    def rank(self) -> list[PeopleRanking]:
-        """
-        Read the answers, write the files and print the ranking.
         """
         from parlai_ext.people.people_table import people_lines
         from parlai_ext.people.ranking import rank_by_people
@@ -118,21 +127,6 @@ class ImportJudgements(Command):
             print(f'note: {note}')
         print(f'judgements: {out / JUDGEMENTS} (--human-scores of rank_systems)')
         return rankings
-
-
-@contextlib.contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """
-    Keep Python from looking for cycles: it would walk again and again through the
-    records of all answers, which live until the end and form none.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 JUDGEMENTS, COMPARISONS, RANKINGS = 'judgements.csv', 'comparisons.csv', 'people.json'

@@ -17,7 +17,7 @@ from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files.json_file import read_json
 from parlai_ext.people.judgements import TIE, Comparison, Judgements
 from parlai_ext.people.questionnaire import LIKERT, SIDES, TIED, UNRELATED
-from parlai_ext.people.rating_set import KeyDialogue, RatingKey
+from parlai_ext.people.rating_set import RatingKey
 
 FORMAT = 'parlai_ext ratings'
 VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
@@ -200,21 +200,16 @@ def _judgements_of(
     ratings, flagged, comparisons = [], [], []
     for answer in answers:
         key = keys[answer.rating_set]
-        annotator, shown = answer.annotator, key.items[answer.item]
-
-        def rating(
-            one: KeyDialogue, dimension: str, value: float, name: str = annotator
-        ) -> HumanJudgement:
-            return HumanJudgement(one.system, dimension, value, name, one.dialogue_id)
-
+        name, shown = answer.annotator, key.items[answer.item]
         if key.kind == LIKERT:
-            value = key.value(answer.answer)
-            ratings.append(rating(shown[0], answer.dimension, value))
+            (one,) = shown
+            about = (answer.dimension, key.value(answer.answer), name, one.dialogue_id)
+            ratings.append(HumanJudgement(one.system, *about))
         else:
             first, second = shown
             comparisons.append(
                 Comparison(
-                    annotator,
+                    name,
                     answer.dimension,
                     first.system,
                     second.system,
@@ -227,7 +222,8 @@ def _judgements_of(
         if key.flag and answer.dimension == key.questions[0].dimension:
             for side, one in zip(SIDES, shown, strict=False):
                 value = float(side in (answer.flags or ()))
-                flagged.append(rating(one, FLAGGED, value))
+                flag = HumanJudgement(one.system, FLAGGED, value, name, one.dialogue_id)
+                flagged.append(flag)
     return [*ratings, *flagged], comparisons
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from parlai_ext.core.nouns import Dialogue
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.pairings import SCHEMES
 
@@ -105,21 +104,13 @@ def stream_turns(
         key = (reference.pairing_id, reference.shard)
         by_shard.setdefault(key, []).append(reference)
     for key, here in sorted(by_shard.items()):
+        pairing = run.pairing(key[0])
+        scheme = SCHEMES[pairing.scheme]
+        self_play = scheme.is_self_play(pairing.first, pairing.second)
         dialogues = {dialogue.id: dialogue for dialogue in run.read_dialogues(*key)}
         for reference in here:
-            dialogue = dialogues[reference.dialogue_id]
-            yield reference, tuple(_shown_turns(run, dialogue, reference.system))
-
-
-def _shown_turns(
-    run: RunFolder, dialogue: Dialogue, system: str
-) -> Iterator[ShownTurn]:
-    """
-    Yield the turns of a dialogue in which ``system`` is judged.
-    """
-    pairing = run.pairing(dialogue.pairing_id)
-    scheme = SCHEMES[pairing.scheme]
-    self_play = scheme.is_self_play(pairing.first, pairing.second)
-    for place, utterance in enumerate(dialogue.utterances):
-        own = utterance.speaker == system and not (self_play and place % 2)
-        yield ShownTurn(own, utterance.given, utterance.text)
+            turns = []
+            for place, one in enumerate(dialogues[reference.dialogue_id].utterances):
+                own = one.speaker == reference.system and not (self_play and place % 2)
+                turns.append(ShownTurn(own, one.given, one.text))
+            yield reference, tuple(turns)
