@@ -24,13 +24,18 @@ from parlai_ext.core.records import record_to_json
 from parlai_ext.core.signature import GIVEN_JUDGED, signature_differences
 from parlai_ext.judge_check.check_run import basis_of, make_check
 from parlai_ext.judge_check.options import SAMPLE
-from parlai_ext.judge_check.record import check_basis, read_check
-from parlai_ext.packs.differences import json_differences
-from parlai_ext.packs.judges import check_differences
+from parlai_ext.judge_check.record import JudgeCheck, check_basis, read_check
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import Pack
 from parlai_ext.packs.publish import dialogue_digest, shard_name
-from parlai_ext.packs.verify import SELF_REPORTED, Finding, finding_of, scorer_name
+from parlai_ext.packs.verify import (
+    SELF_REPORTED,
+    Finding,
+    all_checks,
+    finding_of,
+    json_differences,
+    scorer_name,
+)
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import build_scorer, score_dialogues
 from parlai_ext.store.lines import decode_shard
@@ -43,6 +48,8 @@ from parlai_ext.worlds.schedule import Block, ShardKey
 
 ENDPOINT = 'ext:remote'  # its answers are not ours to repeat
 PLAYED, SCORED, CHECKED = 'played again', 'scored again', 'checked again'
+MEANS = ('biases', 'human_anchor')  # what a check says besides its counts
+Counts = tuple[int, int, int]  # pairs, those with the original higher, ties
 Item = TypeVar('Item')
 
 
@@ -575,3 +582,48 @@ def signature_at_hand(pack: Pack, scorer: Scorer) -> str:
 def _why(missing: Mapping[str, str]) -> str:
     lines = [f'{name} ({reason})' for name, reason in missing.items()]
     return '; '.join(lines) or 'no batch has all of its systems and openers here'
+
+
+def check_differences(
+    says: JudgeCheck, gives: JudgeCheck, options: RegenerateOptions
+) -> Iterator[str]:
+    """
+    Yield where a check differs from the same one made again.
+
+    :param options: how many pairs of a kind, and how far means, may differ.
+    """
+    theirs, ours = all_checks(says), all_checks(gives)
+    for name in dict.fromkeys((*theirs, *ours)):
+        if name not in theirs or name not in ours:
+            yield f'{name}: only one of the two checks is about it'
+            continue
+        counts, again = (
+            {(k.kind, k.source): (k.n, k.n_higher, k.n_ties) for k in own.kinds}
+            for own in (theirs[name], ours[name])
+        )
+        for kind in dict.fromkeys((*counts, *again)):
+            one, other = counts.get(kind), again.get(kind)
+            if not _are_near(one, other, options.max_different):
+                yield (
+                    f'{name}, {" of ".join(kind)}: the pack says {_counted(one)}, made '
+                    f'again it is {_counted(other)}'
+                )
+        before, after = (
+            {key: record_to_json(getattr(own, key)) for key in MEANS}
+            for own in (theirs[name], ours[name])
+        )
+        for where, x, y in json_differences(before, after, name, options.tolerance):
+            yield f'{where}: the pack says {x}, made again it is {y}'
+
+
+def _are_near(one: Counts | None, other: Counts | None, max_different: float) -> bool:
+    if one is None or other is None or one[0] != other[0]:
+        return one == other
+    return max(abs(one[i] - other[i]) for i in (1, 2)) <= max_different * one[0]
+
+
+def _counted(counts: Counts | None) -> str:
+    if counts is None:
+        return 'nothing'
+    n, n_higher, n_ties = counts
+    return f'{n_higher} of {n} higher, {n_ties} ties'

@@ -4,7 +4,9 @@ all ids follow from what they stand for, and that the ranking follows from the s
 
 A forger who makes all checksums anew is not stopped by checksums. Then ids still have
 to fit systems and openers, and the ranking the scores; scores and dialogues themselves
-are believed only where they are made again (`regenerate.py`).
+are believed only where they are made again (`regenerate.py`). So are the counts of a
+judge check (in how many pairs a judge scores an original above its perturbed copy);
+its outcomes follow from them.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import islice
+from math import isclose
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +26,8 @@ from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Score, content_id
 from parlai_ext.core.options import options_of
 from parlai_ext.core.records import WrongType, record_to_json
 from parlai_ext.core.signature import GIVEN_JUDGED, signature_line
-from parlai_ext.judge_check.record import read_check
-from parlai_ext.packs.differences import json_differences
-from parlai_ext.packs.judges import check_problems, outcomes_text
+from parlai_ext.judge_check.marks import dimension_check, kind_result_of_counts
+from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
 from parlai_ext.packs.pack import (
     INDEX,
     Pack,
@@ -40,7 +42,7 @@ from parlai_ext.packs.publish import ranking_data
 from parlai_ext.results import ranking as rankings
 from parlai_ext.scoring.base import NO_MODEL, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outside
-from parlai_ext.store import RunFolder
+from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import decode_shard
 from parlai_ext.worlds.pairings import SCHEMES
@@ -51,6 +53,7 @@ DIGEST = re.compile('[0-9a-f]{64}')
 # what a pack without texts cannot show
 NEEDS_TEXT = ('baselines', 'baseline_reference')
 LARGEST_SCORE = 1e100
+CLOSE = 1e-9  # numbers may differ by so much of themselves, for other libraries' sums
 MOST_PROBLEMS = 1000  # that are listed of one part
 
 
@@ -519,3 +522,83 @@ def ranking_problems(run: RunFolder, signature: str, index: PackIndex) -> Iterat
     # ranks and intervals follow from scores
     for where, a, b in sorted(differences, key=lambda one: '.score' not in one[0]):
         yield f'{where}: the pack says {a}, its scores give {b}'
+
+
+# ------------------------------------------------------------------ checks of judges
+
+
+def check_problems(check: JudgeCheck, store: ScoreStore) -> Iterator[str]:
+    """
+    Yield where a check is not that of these scores, or its outcomes do not follow from
+    its counts.
+    """
+    if check.signature != store.signature:
+        yield (
+            f'it is the check of other scores: {check.signature:.80}, not '
+            f'{store.signature:.80}'
+        )
+    if shards := store.run.dialogue_shards():
+        scored = store.read(shards[0].pairing_id, shards[0].index)
+        of_scores = {score.dimension for one in scored for score in one.scores}
+        if {*check.dimensions} != of_scores:
+            yield (
+                f'it is about {", ".join(sorted(check.dimensions))}, the scores about '
+                f'{", ".join(sorted(of_scores))}'
+            )
+    for name, own in all_checks(check).items():
+        kinds = [
+            kind_result_of_counts(k.kind, k.source, k.n, k.n_higher, k.n_ties)
+            for k in own.kinds
+        ]
+        derived = dimension_check(own.dimension, kinds, own.human_anchor, own.biases)
+        gives = record_to_json(derived)
+        for where, a, b in json_differences(record_to_json(own), gives, name):
+            yield f'{where}: the pack says {a}, its counts give {b}'
+
+
+def all_checks(check: JudgeCheck) -> dict[str, DimensionCheck]:
+    """
+    Return the checks of dimensions by their names, and that of a tournament.
+    """
+    games = {} if check.tournament is None else {'tournament': check.tournament}
+    return {**check.dimensions, **games}
+
+
+def outcomes_text(check: JudgeCheck) -> str:
+    """
+    Return the outcomes of a check: ``fail on A; pass on B, C``.
+    """
+    by_outcome: dict[str, list[str]] = {}
+    for name, own in check.dimensions.items():
+        by_outcome.setdefault(own.outcome, []).append(name)
+    return '; '.join(
+        f'{outcome} on {", ".join(names)}' for outcome, names in by_outcome.items()
+    )
+
+
+# ----------------------------------------------------------------------- differences
+
+
+def json_differences(
+    says: Any, gives: Any, where: str = '', tolerance: float = CLOSE
+) -> Iterator[tuple[str, Any, Any]]:
+    """
+    Yield each place at which two values of JSON data differ, with both values there.
+    A place in a list of standings is named by the system. Numbers may differ by 1e-9
+    of themselves, or by the tolerance.
+    """
+    if isinstance(says, Mapping) and isinstance(gives, Mapping):
+        for key in sorted({*says, *gives}):
+            inner = f'{where}.{key}' if where else key
+            pair = says.get(key, 'nothing'), gives.get(key, 'nothing')
+            yield from json_differences(*pair, inner, tolerance)
+    elif isinstance(says, list) and isinstance(gives, list):
+        for i, (a, b) in enumerate(zip(says, gives, strict=False)):
+            name = a.get('system', i) if isinstance(a, Mapping) else i
+            yield from json_differences(a, b, f'{where}[{name}]', tolerance)
+        if len(says) != len(gives):
+            yield f'length of {where}', len(says), len(gives)
+    elif says != gives:
+        numbers = {type(says), type(gives)} <= {int, float}
+        if not (numbers and isclose(says, gives, rel_tol=CLOSE, abs_tol=tolerance)):
+            yield where, says, gives
