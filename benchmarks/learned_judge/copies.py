@@ -198,14 +198,14 @@ COPIES: Mapping[str, CopySource] = {
     ),
     'check_topical': CopySource(
         _spoilt(
-            usr_dialogues('usr_topical'), 'all', 'check_topical', 30, 1, TRAIN, HELD_OUT
+            usr_dialogues('usr_topical'), 'all', 'check_topical', 25, 1, TRAIN, HELD_OUT
         ),
         'TopicalChat',
         False,
     ),
     'check_persona': CopySource(
         _spoilt(
-            usr_dialogues('usr_persona'), 'all', 'check_persona', 30, 1, TRAIN, HELD_OUT
+            usr_dialogues('usr_persona'), 'all', 'check_persona', 25, 1, TRAIN, HELD_OUT
         ),
         'ConvAI2',
         False,
