@@ -29,8 +29,11 @@ from parlai_ext.core.options import signature_values
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.models.likelihood.causal import TreeMasks
-from parlai_ext.models.likelihood.prefix_tree import PrefixTree, TreePass
-from parlai_ext.models.likelihood.prefixes import common_length
+from parlai_ext.models.likelihood.prefix_tree import (
+    PrefixTree,
+    TreePass,
+    common_length,
+)
 from parlai_ext.scoring.label_prompts import (
     CARD,
     LabelPrompt,

@@ -65,10 +65,10 @@ def test_a_tree_has_one_node_for_each_prefix(some):
 
 
 @given(one=sequences, other=sequences)
-def test_the_shared_size_is_that_of_common_prefixes(one, other):
-    shared = tree_of(one)[0].shared_size(tree_of(other)[0])
-    common = prefixes(one) & prefixes(other)
-    assert shared == TreeSize(len(common), sum(len(ids) - 1 for ids in common))
+def test_the_joined_size_is_that_of_all_prefixes(one, other):
+    joined = tree_of(one)[0].joined_size(tree_of(other)[0])
+    both = prefixes(one) | prefixes(other)
+    assert joined == TreeSize(len(both), sum(len(ids) - 1 for ids in both))
 
 
 @given(some=sequences)
