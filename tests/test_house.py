@@ -39,7 +39,7 @@ FOLDERS = {
     'scoring': 'nltk numpy rouge_score sacrebleu safetensors scipy',
     'bench': 'numpy scipy',
     'judge_check': 'numpy scipy',
-    'training': 'numpy peft scipy torch yaml',
+    'training': 'numpy peft safetensors scipy torch transformers yaml',
     'worlds': 'numpy parlai torch',
     'collect': 'numpy parlai torch',
     'safety': 'numpy',

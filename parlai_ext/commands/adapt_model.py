@@ -15,10 +15,10 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import Flags, one_value, option
-from parlai_ext.models.training_options import TrainingOptions
+from parlai_ext.training.options import TrainingOptions
 
 if TYPE_CHECKING:
-    from parlai_ext.models.adaptation import Adapted
+    from parlai_ext.training.adaptation import Adapted
 
 MODEL_KINDS = {'mlm': 'embedder', 'lm': 'likelihood'}  # of the command, of a scorer
 NEW_HEAD = (
@@ -98,8 +98,8 @@ def adapt_model(
     Adapt a model, and print what is done, the losses, and the model's scale in AM-FM.
     """
     from parlai_ext.data.dialogue_texts import read_dialogue_texts
-    from parlai_ext.models.adaptation import adapt, split_held_out
     from parlai_ext.systems.pretrained import ModelOptions, chosen_device
+    from parlai_ext.training.adaptation import adapt, split_held_out
 
     base = base_folder(given, machine)
     dialogues = read_dialogue_texts(given.corpus)
