@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import yaml
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, HumanJudgement
@@ -32,8 +32,8 @@ from parlai_ext.scoring.learned import (
 )
 from parlai_ext.scoring.learned_inputs import NUMBERS
 from parlai_ext.store.atomic import write_file
-from parlai_ext.training.judge_weights import Inputs, rank_labels
 
+Inputs = Mapping[str, np.ndarray]  # by kind, [responses, inputs]
 FOLDS = 5
 PULLS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # towards the judge before
 RESAMPLES = 1000
@@ -186,6 +186,18 @@ class Rest:
             + self.factor * table.before[places]
             + table.rows[places] @ self.added
         )
+
+
+def rank_labels(values: np.ndarray) -> np.ndarray:
+    """
+    Return ranks of numbers with mean 0 and standard deviation 1; `nan` stays.
+    """
+    labels = np.full(len(values), np.nan)
+    known = ~np.isnan(values)
+    ranks = rankdata(values[known])
+    spread = ranks.std() if len(ranks) else 0.0
+    labels[known] = (ranks - ranks.mean()) / spread if spread else 0.0
+    return labels
 
 
 def all_places(table: Table) -> np.ndarray:
