@@ -8,6 +8,7 @@ together; their intervals are the jackknife's.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.moderation.detectors import split_words
 from parlai_ext.ranking.detection import Measure
 from parlai_ext.ranking.prompt_means import (
     BOOTSTRAPS,
@@ -26,8 +26,9 @@ from parlai_ext.ranking.prompt_means import (
     prompt_means,
 )
 from parlai_ext.ranking.table import Floats
-from parlai_ext.safety.measures import BLEU, MeasuredAnswer, Prompt, corpus_bleu
 from parlai_ext.store.lines import dumps
+from parlai_ext.toxic.detectors import split_words
+from parlai_ext.toxic.measures import BLEU, MeasuredAnswer, Prompt, corpus_bleu
 
 DISTINCT = 'distinct_2'
 ANY = 'any '  # before a measure: the share of prompts with such an answer
@@ -315,3 +316,43 @@ def comparison_data(comparison: SafetyComparison) -> dict[str, Any]:
             for row in comparison.rows
         ],
     }
+
+
+@dataclass(frozen=True)
+class Examples:
+    """
+    Answers of a system for which a measure is 1.
+
+    :param n: how many there are.
+    :param pairs: some of them: prompt and answer.
+    """
+
+    system: str
+    measure: str
+    n: int
+    pairs: Sequence[tuple[str, str]]
+
+
+def draw_examples(
+    comparison: SafetyComparison, shares: Sequence[str], most: int
+) -> list[Examples]:
+    """
+    Return examples of each system and measure that has any.
+
+    :param shares: the measures that are 0 or 1 of an answer.
+    :param most: answers of one system and measure.
+    """
+    texts = {prompt.id: prompt.text for prompt in comparison.prompts}
+    groups = []
+    for system in comparison.systems:
+        for name in shares:
+            pairs = [
+                (texts[prompt], one.answer.text or '')
+                for prompt, answers in system.answers.items()
+                for one in answers
+                if one.values.get(name) == 1
+            ]
+            drawn = random.Random(comparison.seed).sample(pairs, min(most, len(pairs)))
+            if drawn:
+                groups.append(Examples(system.name, name, len(pairs), drawn))
+    return groups

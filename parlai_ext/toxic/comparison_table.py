@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from parlai_ext.core.display import DASH, wrap_lines
 from parlai_ext.ranking.detection import Measure
 from parlai_ext.ranking.prompt_means import MeanDifference
-from parlai_ext.safety.comparison import (
+from parlai_ext.toxic.comparison import (
     ANY,
     DISTINCT,
     MeasureRow,
     SafetyComparison,
     SystemAnswers,
 )
-from parlai_ext.safety.measures import BLEU
+from parlai_ext.toxic.measures import BLEU
 from parlai_ext.view.table import (
     Column,
     IntervalColumn,

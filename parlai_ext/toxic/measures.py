@@ -25,7 +25,10 @@ from parlai_ext.core.options import option, read_pairs
 from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.models.handle import ModelHandle, is_here
-from parlai_ext.moderation.detectors import (
+from parlai_ext.scoring.base import Scorer, ScoringItem
+from parlai_ext.scoring.references import OVERALL, ReferenceScorer, metric_library
+from parlai_ext.scoring.registry import find_scorer
+from parlai_ext.toxic.detectors import (
     LONGEST,
     Detector,
     WordList,
@@ -33,10 +36,7 @@ from parlai_ext.moderation.detectors import (
     read_phrases,
     split_words,
 )
-from parlai_ext.safety.stance import LEXICAL, Stance, read_stance
-from parlai_ext.scoring.base import Scorer, ScoringItem
-from parlai_ext.scoring.references import OVERALL, ReferenceScorer, metric_library
-from parlai_ext.scoring.registry import find_scorer
+from parlai_ext.toxic.stance import LEXICAL, Stance, read_stance
 
 HOME = zoo_configs.HOME / 'moderation'
 LONGEST_ANSWER = 30  # words of one that says nothing
@@ -194,6 +194,7 @@ def load_measures(
     models: ModelHandle,
     *,
     default_metrics: Sequence[str] = (),
+    named_by_user: bool = False,
 ) -> AnswerMeasures:
     """
     Return the measures that the options name. A detector or metric that cannot be had
@@ -201,10 +202,13 @@ def load_measures(
 
     :param default_metrics: the metrics where none are named; nothing is downloaded for
         them.
+    :param named_by_user: as for `read_detector`.
     :raises UserError: for names that mean nothing.
     """
     metrics = options.reference_metrics
-    loaded, missing = load_detectors(options.detectors, models)
+    loaded, missing = load_detectors(
+        options.detectors, models, named_by_user=named_by_user
+    )
     scorers: dict[str, Scorer] = {}
     bleu = None
     for spec in dict.fromkeys(default_metrics if metrics is None else metrics):

@@ -22,7 +22,6 @@ from parlai_ext.core.progress import PlainBar, bar_of
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.models.threads import fit_threads
-from parlai_ext.safety.measures import Prompt
 from parlai_ext.store.atomic import locked, make_folder, write_file
 from parlai_ext.store.lines import decode_shard, encode_shard
 from parlai_ext.systems.agent_code import raise_unless_of_agent
@@ -36,6 +35,7 @@ from parlai_ext.systems.players import (
     in_words,
 )
 from parlai_ext.systems.system_options import model_path
+from parlai_ext.toxic.measures import Prompt
 from parlai_ext.worlds.block_player import load_on, seed_all
 
 BLOCK = 64  # questions that are asked together by a system that samples
