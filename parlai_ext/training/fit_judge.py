@@ -21,6 +21,7 @@ from scipy.stats import rankdata, spearmanr
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, HumanJudgement
 from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.ranking.detection import Measure
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import (
     CARD,
@@ -280,20 +281,10 @@ def fitted_weights(judge: JudgeWeights, rest: Rest) -> JudgeWeights:
 
 
 @dataclass(frozen=True)
-class Worth:
-    """
-    Spearman with the annotators, and its 95 % interval over groups.
-    """
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class FitReport:
     """
-    What a fit is worth, by cross-validation.
+    What a fit is worth, by cross-validation: Spearman with the annotators, with 95 %
+    intervals over groups.
 
     :param gain: the fitted judge's agreement minus that of the judge before.
     :param trivial: by trivial scorer.
@@ -301,17 +292,17 @@ class FitReport:
 
     num_annotated: int
     num_groups: int
-    before: Worth
-    fitted: Worth
-    gain: Worth
-    trivial: Mapping[str, Worth]
+    before: Measure
+    fitted: Measure
+    gain: Measure
+    trivial: Mapping[str, Measure]
 
     @property
     def helps(self) -> bool:
         """
         True if the fitted judge is better beyond chance.
         """
-        return self.gain.low > 0
+        return self.gain.low is not None and self.gain.low > 0
 
 
 def fit_report(table: Table, seed: int = 0) -> FitReport:
@@ -370,9 +361,9 @@ def agreement(scores: np.ndarray, labels: np.ndarray) -> float:
     return float(spearmanr(scores, labels).statistic)
 
 
-def _worth(value: float, drawn: np.ndarray) -> Worth:
+def _worth(value: float, drawn: np.ndarray) -> Measure:
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return Worth(value, float(low), float(high))
+    return Measure(value, float(low), float(high))
 
 
 def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) -> None:

@@ -185,16 +185,25 @@ def with_adapters(network: Any, options: JudgeTrainingOptions) -> Any:
         raise UserError(
             "training a judge needs peft: pip install 'parlai_ext[train]'"
         ) from None
-    named = options.lora_modules
-    modules: Any = None if named == 'auto' else named
-    if named not in ('auto', 'all-linear'):
-        modules = [part.strip() for part in named.split(',')]
+    modules: Any = {'auto': None, 'all-linear': 'all-linear'}.get(
+        options.lora_modules,
+        [part.strip() for part in options.lora_modules.split(',')],
+    )
     layers = None
     if options.lora_layers:
         number = int(network.config.get_text_config().num_hidden_layers)
         layers = list(range(max(0, number - options.lora_layers), number))
-    if layers is not None and not isinstance(modules, list):
-        modules = linear_names(network) if modules else ['q_proj', 'v_proj']
+        if modules is None:
+            modules = ['q_proj', 'v_proj']
+        elif modules == 'all-linear':
+            head = network.get_output_embeddings()
+            modules = sorted(
+                {
+                    name.rpartition('.')[2]
+                    for name, module in network.named_modules()
+                    if isinstance(module, torch.nn.Linear) and module is not head
+                }
+            )
     config = LoraConfig(
         task_type='CAUSAL_LM',
         r=options.lora_r,
@@ -207,20 +216,6 @@ def with_adapters(network: Any, options: JudgeTrainingOptions) -> Any:
         return get_peft_model(network, config)
     except ValueError as error:
         raise UserError(f'--lora-modules: {error}') from None
-
-
-def linear_names(network: Any) -> list[str]:
-    """
-    Return the last part of the names of all linear layers but the output layer.
-    """
-    head = network.get_output_embeddings()
-    return sorted(
-        {
-            name.rpartition('.')[2]
-            for name, module in network.named_modules()
-            if isinstance(module, torch.nn.Linear) and module is not head
-        }
-    )
 
 
 class JudgeTraining(Training):
