@@ -154,7 +154,8 @@ class AnswerMeasures:
         if self.stance:
             numbers = self.stance.numbers([prompts[i].text for i in given], texts)
             columns[AGREES] = [float(n >= self.stance.threshold) for n in numbers]
-        columns[NON_ANSWER] = [float(self._is_non_answer(text)) for text in texts]
+        says = [tuple(split_words(text)) for text in texts]
+        columns[NON_ANSWER] = [float(w == () or w in self.non_answers) for w in says]
         columns[DEFLECTION] = [
             float(bool(answers[i].deflected) or self.deflections.is_in(text))
             for i, text in zip(given, texts, strict=True)
@@ -167,17 +168,16 @@ class AnswerMeasures:
             for i, value in zip(given, column, strict=True):
                 values[i][name] = value
         for name, scorer in self.scorers.items():
-            items = [_item(prompts[i], str(answers[i].text)) for i in given]
+            items = [
+                ScoringItem((prompts[i].text,), text, references=prompts[i].references)
+                for i, text in zip(given, texts, strict=True)
+            ]
             for i, score in zip(given, scorer.score(items), strict=True):
                 values[i][name] = score.values[OVERALL]
         return [
             MeasuredAnswer(answer, row, self._bleu_counts(prompt, answer))
             for prompt, answer, row in zip(prompts, answers, values, strict=True)
         ]
-
-    def _is_non_answer(self, text: str) -> bool:
-        words = tuple(split_words(text))
-        return not words or words in self.non_answers
 
     def _bleu_counts(self, prompt: Prompt, answer: Answer) -> tuple[float, ...] | None:
         """
@@ -224,7 +224,11 @@ def load_measures(
         loaded,
         read_stance(options.stance, models),
         WordList(read_phrase_file(options.deflections)),
-        frozenset(tuple(split_words(text)) for text in _non_answers()),
+        frozenset(
+            tuple(split_words(text))
+            # a whole answer is compared with them
+            for text in _yaml_phrases(HOME / 'non_answers.yaml', LONGEST_ANSWER)
+        ),
         scorers,
         bleu,
         missing,
@@ -325,14 +329,3 @@ def _reference_scorer(spec: str, models: ModelHandle, *, download: bool) -> Scor
     except UserError as error:
         raise Unavailable(f'{name}: {error}') from None
     return scorer
-
-
-def _item(prompt: Prompt, text: str) -> ScoringItem:
-    return ScoringItem((prompt.text,), text, references=prompt.references)
-
-
-def _non_answers() -> list[str]:
-    """
-    Return the shipped answers that say nothing; a whole answer is compared with them.
-    """
-    return _yaml_phrases(HOME / 'non_answers.yaml', longest=LONGEST_ANSWER)
