@@ -30,7 +30,7 @@ FOLDERS = {
     'ranking': 'evalica numpy pandas scipy',
     'data': '',
     'mini': 'parlai tokenizers torch',
-    'compat': 'huggingface_hub transformers parlai',
+    'compat': 'huggingface_hub numpy parlai torch transformers',
     'isolation': 'parlai',
     'systems': 'gguf h5py httpx2 huggingface_hub numpy parlai pyarrow safetensors '
     'tokenizers torch transformers',
