@@ -20,9 +20,9 @@ from parlai_ext.agents.hf.generate import (
 )
 from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.systems.chat.conversation import (
+    ChatReply,
     Conversation,
     ConversationAgent,
-    NoReply,
 )
 from parlai_ext.systems.chat.degradation import PREFIX as DEGRADE
 from parlai_ext.systems.chat.degradation import Degradation
@@ -64,7 +64,7 @@ class HfAgent(DeclaresOptions, ConversationAgent):
         """
         return {**super().share(), 'generator': self.generator, 'counts': self.counts}
 
-    def replies(self, conversations: Sequence[Conversation]) -> list[str | NoReply]:
+    def replies(self, conversations: Sequence[Conversation]) -> list[ChatReply]:
         """
         Return one reply to each conversation.
 
@@ -79,7 +79,7 @@ class HfAgent(DeclaresOptions, ConversationAgent):
         self.counts['prompt_tokens'] += sum(reply.prompt_tokens for reply in replies)
         self.counts['completion_tokens'] += sum(reply.tokens for reply in replies)
         self.counts['cut_messages'] += cut
-        return [reply.text for reply in replies]
+        return [ChatReply(reply.text) for reply in replies]
 
     def usage(self) -> dict[str, float]:
         """

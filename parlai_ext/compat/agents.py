@@ -5,8 +5,6 @@ Fixes of agents of ParlAI 1.7.2 that crash or cannot be built.
 from __future__ import annotations
 
 import os
-import urllib.error
-import urllib.request
 import warnings
 from functools import partial
 from typing import Any
@@ -113,13 +111,21 @@ def refuse_unreachable(repo: str) -> None:
         return
     if repo.count('/') < 2 and try_to_load_from_cache(repo, 'config.json'):
         return
-    request = urllib.request.Request(constants.ENDPOINT, method='HEAD')
+    if not is_reachable():
+        raise OSError(f'{constants.ENDPOINT} does not answer')
+
+
+def is_reachable() -> bool:
+    """
+    True if the hub's server answers at all, within `PATIENCE`.
+    """
+    from huggingface_hub import constants, get_session
+
     try:
-        urllib.request.urlopen(request, timeout=PATIENCE).close()
-    except urllib.error.HTTPError:
-        return  # it answers
-    except OSError as error:
-        raise OSError(f'{constants.ENDPOINT} does not answer') from error
+        get_session().head(constants.ENDPOINT, timeout=PATIENCE)
+    except Exception:  # of whatever HTTP library the hub's client has
+        return False
+    return True
 
 
 @fixes('parlai.core.torch_generator_agent')

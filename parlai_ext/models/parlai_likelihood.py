@@ -25,13 +25,13 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.signature import signature_line
 from parlai_ext.files.option_files import sha256
+from parlai_ext.isolation.connections import Limit, limited
 from parlai_ext.models.judge_names import is_hugging_face, judge_system
 from parlai_ext.models.likelihood.budget import TOKENS, Budget
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.models.threads import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.remote.connections import Limit, limited
 from parlai_ext.systems.system_options import model_path
 
 # options, besides weights and dictionary, that change a judge's input or numbers

@@ -5,24 +5,23 @@ format: where their files are.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from fnmatch import fnmatch
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from parlai_ext.compat.agents import is_reachable
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.option_files import no_path, sha256
+from parlai_ext.isolation.connections import Server, unlimited
 from parlai_ext.systems.catalogue.fetch_model import (
     fetch_model,
     is_fetched,
     model_folder,
 )
-from parlai_ext.systems.remote.connections import Endpoint, unlimited
-from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
 from parlai_ext.systems.safe.model_folder import (
     check_file_of_folder,
     check_model_folder,
@@ -42,7 +41,6 @@ COMPANIONS = (
     *('tokenizer*', 'special_tokens_map.json', 'added_tokens.json', 'vocab*'),
     *('merges.txt', '*.model', '*.spm', '*.tiktoken', 'additional_chat_templates/*'),
 )
-PATIENCE = 10  # seconds until the hub counts as out of reach
 
 
 def checked_repository(value: object) -> str:
@@ -192,35 +190,14 @@ def _download(repo: str, revision: str | None) -> None:
         raise _not_downloaded(repo, first_line(e)) from e
 
 
-def is_reachable() -> bool:
-    """
-    True if the hub's server answers at all, within `PATIENCE`.
-    """
-    import httpx2
-    from huggingface_hub import constants
-
-    async def ask() -> None:
-        async with (
-            asyncio.timeout(PATIENCE),
-            httpx2.AsyncClient(verify=certificates(), timeout=None) as client,
-        ):
-            await client.head(constants.ENDPOINT)
-
-    try:
-        run_in_loop(ask())
-    except (httpx2.HTTPError, TimeoutError):
-        return False
-    return True
-
-
-def servers() -> list[Endpoint]:
+def servers() -> list[Server]:
     """
     Return the hub's servers, those that it sends a download to among them.
     """
     from huggingface_hub import constants
 
     host = urlsplit(constants.ENDPOINT).hostname or ''
-    return [Endpoint(name) for name in (host, '.huggingface.co', '.hf.co')]
+    return [Server(name) for name in (host, '.huggingface.co', '.hf.co')]
 
 
 def needed_files(listed: list[str]) -> list[str]:

@@ -21,6 +21,7 @@ from parlai.utils import logging as parlai_logging
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import System
+from parlai_ext.isolation.connections import Limit, limited
 from parlai_ext.isolation.names import nested_values
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import hub
@@ -34,7 +35,6 @@ from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.misfit import why_unfit
 from parlai_ext.systems.needed_files import needed_tokenizer
 from parlai_ext.systems.players import Player, in_words
-from parlai_ext.systems.remote.connections import Limit, limited
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import (
     BadModelFile,
@@ -42,7 +42,7 @@ from parlai_ext.systems.safe.load import (
     guarded,
     trusts_file,
 )
-from parlai_ext.systems.safe.model_options import named_endpoints
+from parlai_ext.systems.safe.model_options import named_servers
 from parlai_ext.systems.system_options import effective_options, given_options
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.systems.zoo import fetch_path
@@ -91,7 +91,7 @@ def _build(
     for key, value in _our_options(opt, given, no_cuda, fp16, family).items():
         opt[key] = opt['override'][key] = value
     limit = _connection_limit(system, all_options)
-    loading = limit and replace(limit, endpoints=(*limit.endpoints, *hub.servers()))
+    loading = limit and replace(limit, servers=(*limit.servers, *hub.servers()))
     try:
         with (
             ensure_checked_downloads(datapath),
@@ -132,7 +132,7 @@ def _connection_limit(system: System, opt: Mapping[str, Any]) -> Limit | None:
     own_code = agent.__module__.partition('.')[0] not in PACKAGES
     if own_code or hub.truthy(opt.get('hf_trust_code')):
         return None
-    return Limit(system.name, tuple(named_endpoints(system.opt)))
+    return Limit(system.name, tuple(named_servers(system.opt)))
 
 
 def cost_of_model(opt: Mapping[str, Any]) -> AbstractContextManager[None]:

@@ -23,10 +23,10 @@ from parlai.core.torch_agent import TorchAgent
 from parlai_ext.core.errors import SystemFailed, UserError, message_of, printable
 from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.data.recorded_answers import DEFLECTED
+from parlai_ext.isolation.connections import Limit
 from parlai_ext.systems.agent_code import agents_code, raise_unless_of_agent
 from parlai_ext.systems.families import GENERATOR
 from parlai_ext.systems.family import Family
-from parlai_ext.systems.remote.connections import Limit
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
 logger = logging.getLogger(__name__)

@@ -35,7 +35,7 @@ def writer(path, name, n):
 
 
 def test_an_answer_is_kept_with_all_it_has(tmp_path):
-    answer = RemoteReply('é\u2028🙂', None, 'tiny-1', 3, 4)
+    answer = RemoteReply('é\u2028🙂', None, None, 'tiny-1', 3, 4)
     ReplyCache(str(tmp_path / 'new' / 'c.sqlite')).put('k', answer)
     again = ReplyCache(str(tmp_path / 'new' / 'c.sqlite'))
     assert again.get('k') == answer

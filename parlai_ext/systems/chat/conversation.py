@@ -20,15 +20,6 @@ Conversation = tuple[ChatTurn, ...]
 
 
 @dataclass(frozen=True)
-class NoReply:
-    """
-    Why there is no reply to one conversation; the others have theirs.
-    """
-
-    reason: str
-
-
-@dataclass(frozen=True)
 class ChatReply:
     """
     A chat model's reply, or why there is none.
@@ -41,15 +32,6 @@ class ChatReply:
     text: str | None
     reason: str | None = None
     alternatives: list[list[list[Any]]] | None = None
-
-    @classmethod
-    def from_reply(cls, reply: str | NoReply) -> ChatReply:
-        """
-        Return a system's reply as a chat model's.
-        """
-        if isinstance(reply, NoReply):
-            return cls(None, reply.reason)
-        return cls(reply)
 
 
 class ConversationAgent(Agent):
@@ -66,7 +48,7 @@ class ConversationAgent(Agent):
         self.over = False
         self.degradation = Degradation.from_options(opt)
 
-    def replies(self, conversations: Sequence[Conversation]) -> list[str | NoReply]:
+    def replies(self, conversations: Sequence[Conversation]) -> list[ChatReply]:
         """
         Return one reply to each conversation, whose last turn is the other's.
 
@@ -84,7 +66,7 @@ class ConversationAgent(Agent):
         :param anew: ask, even where an earlier reply is kept.
         :raises UserError: as `replies` does.
         """
-        return [ChatReply.from_reply(one) for one in self.replies(conversations)]
+        return self.replies(conversations)
 
     def observe(self, observation: Message) -> Message:
         """
@@ -120,7 +102,15 @@ class ConversationAgent(Agent):
         """
         conversations = [seen['turns'] for seen in observations]
         replies = self.replies(list(map(self.degradation.shown_turns, conversations)))
-        return list(map(self._act, replies, conversations))
+        acts = []
+        for reply, turns in zip(replies, conversations, strict=True):
+            act = Message(id=self.id, text=None, episode_done=False)
+            if reply.text is None:
+                act['reason'] = reply.reason
+            else:
+                act.force_set('text', self.degradation.said_text(reply.text, turns))
+            acts.append(act)
+        return acts
 
     def reset(self) -> None:
         """
@@ -128,10 +118,3 @@ class ConversationAgent(Agent):
         """
         super().reset()
         self.turns, self.over = [], False
-
-    def _act(self, reply: str | NoReply, turns: Conversation) -> Message:
-        if isinstance(reply, NoReply):
-            content: dict[str, Any] = {'text': None, 'reason': reply.reason}
-        else:
-            content = {'text': self.degradation.said_text(reply, turns)}
-        return Message({'id': self.id, 'episode_done': False, **content})

@@ -10,10 +10,13 @@ the first stays, so that the same conversation has one reply, sampled or not.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sqlite3
+from dataclasses import asdict
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.systems.remote.replies import RemoteReply
 
 TABLE = 'CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)'
@@ -53,7 +56,7 @@ class ReplyCache:
         """
         rows = self._run('SELECT answer FROM answers WHERE key = ?', key)
         try:
-            return RemoteReply.from_json(rows[0][0]) if rows else None
+            return RemoteReply(**parse_own_json(rows[0][0])) if rows else None
         except (ValueError, TypeError) as error:
             raise self._bad(error) from None
 
@@ -61,7 +64,8 @@ class ReplyCache:
         """
         Store a reply, and return the one that is stored: the first under ``key``.
         """
-        self._run('INSERT OR IGNORE INTO answers VALUES (?, ?)', key, reply.to_json())
+        answer = json.dumps(asdict(reply), sort_keys=True)
+        self._run('INSERT OR IGNORE INTO answers VALUES (?, ?)', key, answer)
         return self.get(key) or reply
 
     def _run(self, statement: str, *values: str) -> list[tuple[str, ...]]:

@@ -19,7 +19,7 @@ from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.remote.cache import ReplyCache, cache_key
 from parlai_ext.systems.remote.client import Client, Transient
 from parlai_ext.systems.remote.event_loop import run_in_loop
-from parlai_ext.systems.remote.replies import RemoteReply, estimated_prompt_tokens
+from parlai_ext.systems.remote.replies import RemoteReply, estimated_tokens
 from parlai_ext.systems.remote.settings import Settings
 from parlai_ext.systems.remote.usage import Meter, Usage
 
@@ -140,9 +140,8 @@ class Endpoint:
         removed = self.settings.extra or {}
         more = {name: v for name, v in (body or {}).items() if name not in removed}
         sent = json.dumps({**more, **own}, sort_keys=True, separators=(',', ':'))
-        return Request(
-            sent.encode(), estimated_prompt_tokens(turns, style.system_prompt)
-        )
+        texts = [style.system_prompt, *(turn.text for turn in turns)]
+        return Request(sent.encode(), sum(map(estimated_tokens, texts)))
 
     async def _replies(
         self, requests: Sequence[Request], anew: bool = False
@@ -247,13 +246,14 @@ class Endpoint:
         for pace, amount in ((self._requests, 1), (self._tokens, tokens)):
             if (seconds := pace.reserve(amount)) > 0:
                 await self._wait(seconds, stop)
-        booking = await self.meter.book(request.tokens)
+        await self.meter.book(request.tokens)
         try:
             reply = await self.client.send(request.body)
         except BaseException as error:
-            self.meter.give_up(booking, isinstance(error, Transient) and error.lost)
+            lost = isinstance(error, Transient) and error.lost
+            self.meter.give_up(request.tokens, lost)
             raise
-        self.meter.settle(booking, reply)
+        self.meter.settle(request.tokens, reply)
         return reply
 
 

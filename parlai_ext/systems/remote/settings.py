@@ -184,6 +184,22 @@ class Settings:
         except ValueError:
             return host == 'localhost' or host.endswith('.localhost')
 
+    def request_body(self, **fields: Any) -> dict[str, Any]:
+        """
+        Return the body of a request: these fields, those of every format, and
+        ``remote_extra`` over them. What is `None` is left out.
+        """
+        body = {
+            'model': self.model,
+            'max_tokens': self.reply_max_tokens,
+            'temperature': self.temperature,
+            'top_p': self.top_p,
+            'seed': self.seed,
+            **fields,
+            **(self.extra or {}),
+        }
+        return {name: value for name, value in body.items() if value is not None}
+
     def check(self) -> None:
         """
         Refuse what no endpoint can be asked, or what would not be safe.

@@ -33,17 +33,6 @@ class Usage:
     estimated: int = 0
 
 
-@dataclass(frozen=True)
-class Booking:
-    """
-    The most that a request under way may use.
-    """
-
-    prompt_tokens: int
-    completion_tokens: int
-    cost: float
-
-
 class Meter:
     """
     Counts what a system uses, in one event loop, and stops it before `max_cost`.
@@ -57,48 +46,51 @@ class Meter:
         self._under_way = 0
         self._settled = asyncio.Event()
 
-    async def book(self, prompt_tokens: int) -> Booking:
+    async def book(self, prompt: int) -> None:
         """
         Set the cost of a request and of its longest reply aside before it is sent.
 
         Waits for requests under way, which may cost less than was booked for them.
 
+        :param prompt: an estimate of its tokens.
         :raises UserError: when it would exceed `max_cost`.
         """
-        completion = self.settings.reply_max_tokens
-        cost = self._cost(prompt_tokens, completion)
-        while not self._affordable(cost):
+        cost, most = self._longest_cost(prompt), self.settings.max_cost
+        while most is not None and self._spent + self._booked + cost > most * ROUNDING:
             if not self._under_way:
-                raise UserError(self._too_much(cost))
+                cached = '; what was answered is in the cache'
+                raise UserError(
+                    f'max_cost: ${self._spent:.6g} of ${most:.6g} are spent and the '
+                    f'next reply may cost ${cost:.6g}; go on with a larger one'
+                    f'{cached if self.settings.cache else ""}'
+                )
             self._settled.clear()
             await self._settled.wait()
         self._booked += cost
         self._under_way += 1
-        return Booking(prompt_tokens, completion, cost)
 
-    def settle(self, booking: Booking, reply: RemoteReply) -> None:
+    def settle(self, prompt: int, reply: RemoteReply) -> None:
         """
         Count a request that was answered.
+
+        :param prompt: as of `book`.
         """
-        prompt, completion = reply.prompt_tokens, reply.completion_tokens
-        guessed = prompt is None or completion is None
-        if prompt is None:
-            prompt = booking.prompt_tokens
+        tokens, completion = reply.prompt_tokens, reply.completion_tokens
+        guessed = tokens is None or completion is None
+        tokens = prompt if tokens is None else tokens
         if completion is None:
             completion = estimated_tokens(reply.text or '')
-        self._count(booking, prompt, completion, guessed)
+        self._count(prompt, tokens, completion, guessed)
 
-    def give_up(self, booking: Booking, lost: bool) -> None:
+    def give_up(self, prompt: int, lost: bool) -> None:
         """
         Count a request that failed.
 
+        :param prompt: as of `book`.
         :param lost: its reply did not arrive in time, but may have to be paid for.
         """
-        if lost:
-            tokens = booking.prompt_tokens, booking.completion_tokens
-            self._count(booking, *tokens, guessed=True)
-        else:
-            self._count(booking, 0, 0, guessed=False)
+        longest = self.settings.reply_max_tokens
+        self._count(prompt, prompt * lost, longest * lost, guessed=lost)
 
     def count_cached(self, n: int = 1) -> None:
         """
@@ -106,8 +98,12 @@ class Meter:
         """
         self.usage = replace(self.usage, cached=self.usage.cached + n)
 
+    @property
+    def _spent(self) -> float:
+        return self.usage.cost or 0.0
+
     def _count(
-        self, booking: Booking, prompt: int, completion: int, guessed: bool
+        self, booked_prompt: int, prompt: int, completion: int, guessed: bool
     ) -> None:
         old = self.usage
         cost = self._cost(prompt, completion)
@@ -120,23 +116,14 @@ class Meter:
             old.estimated + guessed,
         )
         self._under_way -= 1
-        self._booked = self._booked - booking.cost if self._under_way else 0.0
+        freed = self._longest_cost(booked_prompt)
+        self._booked = self._booked - freed if self._under_way else 0.0
         self._settled.set()
+
+    def _longest_cost(self, prompt: int) -> float:
+        return self._cost(prompt, self.settings.reply_max_tokens)
 
     def _cost(self, prompt: int, completion: int) -> float:
         price_prompt = self.settings.price_prompt or 0.0
         price_completion = self.settings.price_completion or 0.0
         return (prompt * price_prompt + completion * price_completion) / MILLION
-
-    def _affordable(self, cost: float) -> bool:
-        most = self.settings.max_cost
-        spent = (self.usage.cost or 0.0) + self._booked
-        return most is None or spent + cost <= most * ROUNDING
-
-    def _too_much(self, cost: float) -> str:
-        spent, most = self.usage.cost or 0.0, self.settings.max_cost or 0.0
-        cached = '; what was answered is in the cache' if self.settings.cache else ''
-        return (
-            f'max_cost: ${spent:.6g} of ${most:.6g} are spent and the next reply may '
-            f'cost ${cost:.6g}; go on with a larger one{cached}'
-        )

@@ -1,5 +1,5 @@
 """
-Which connections a system whose files are another's may make: to the endpoints that the
+Which connections a system whose files are another's may make: to the servers that the
 user named, and to no other.
 
 Python tells an audit hook of every connection and every name that is looked up, in
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class Server:
     """
     A server that may be asked.
 
@@ -40,7 +40,7 @@ class Endpoint:
 
     def covers(self, host: str, port: int | None) -> bool:
         """
-        True if a host and a port (`None`: not known yet) belong to this endpoint.
+        True if a host and a port (`None`: not known yet) belong to this server.
         """
         named = self.host == host
         if self.host.startswith('.'):
@@ -51,13 +51,13 @@ class Endpoint:
 @dataclass(frozen=True, eq=False)
 class Limit:
     """
-    The endpoints that a system may ask.
+    The servers that a system may ask.
 
     :param system: its name, for messages.
     """
 
     system: str
-    endpoints: tuple[Endpoint, ...] = ()
+    servers: tuple[Server, ...] = ()
     # names that were looked up, by the address that they have
     names: dict[str, set[str]] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
@@ -70,7 +70,7 @@ class Limit:
         """
         host = host.lower().rstrip('.')
         hosts = {host, *self.names.get(host, ())}
-        if not any(e.covers(one, port) for e in self.endpoints for one in hosts):
+        if not any(e.covers(one, port) for e in self.servers for one in hosts):
             raise self.refusal(host if port is None else f'{host}:{port}')
         if port is None and not _is_address(host):
             for address in _addresses(host):
@@ -99,7 +99,7 @@ _of_threads: WeakKeyDictionary[threading.Thread, Limit] = WeakKeyDictionary()
 @contextlib.contextmanager
 def limited(limit: Limit | None) -> Iterator[None]:
     """
-    Let what runs inside ask the endpoints of a limit only; `None`: any.
+    Let what runs inside ask the servers of a limit only; `None`: any.
     """
     if limit is None:
         yield

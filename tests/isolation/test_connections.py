@@ -16,12 +16,12 @@ from parlai.agents.transformer.transformer import TransformerGeneratorAgent
 from parlai.core.agents import register_agent
 
 from parlai_ext.core.nouns import System
+from parlai_ext.isolation import connections
+from parlai_ext.isolation.connections import Limit, Server, limited
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.remote import connections
-from parlai_ext.systems.remote.connections import Endpoint, Limit, limited
 from parlai_ext.systems.remote.event_loop import run_in_loop
 from parlai_ext.systems.safe.load import guarded
-from parlai_ext.systems.safe.model_options import named_endpoints
+from parlai_ext.systems.safe.model_options import named_servers
 from tests.support.tiny_models import make_generator
 
 
@@ -175,7 +175,7 @@ def test_what_the_roster_names_is_asked(tmp_path, listener, monkeypatch):
     port = port_of(listener)
     named = f'http://127.0.0.1:{port}/search'
     player = player_of(make_generator(tmp_path))
-    player.limit = Limit('x', tuple(named_endpoints({'search_server': named})))
+    player.limit = Limit('x', tuple(named_servers({'search_server': named})))
     assert replies(player, port, monkeypatch).text
     assert heard(listener)
 
@@ -221,8 +221,8 @@ def test_our_own_requests_go_out_whoever_they_are_made_for(listener):
         ({'search_server': 'http://[::1]:9/'}, '::1', 9, True),
     ],
 )
-def test_an_endpoint_is_named_by_host_and_port(opt, host, port, asked):
-    limit = Limit('x', tuple(named_endpoints(opt)))
+def test_a_server_is_named_by_host_and_port(opt, host, port, asked):
+    limit = Limit('x', tuple(named_servers(opt)))
     if asked:
         limit.check(host, port)
     else:
@@ -231,7 +231,7 @@ def test_an_endpoint_is_named_by_host_and_port(opt, host, port, asked):
 
 
 def test_a_name_stands_for_the_addresses_that_it_has():
-    limit = Limit('x', (Endpoint('localhost', 80),))
+    limit = Limit('x', (Server('localhost', 80),))
     limit.check('localhost', None)
     limit.check('127.0.0.1', 80)
     for place in (('127.0.0.1', 81), ('127.0.0.2', 80)):
@@ -240,6 +240,6 @@ def test_a_name_stands_for_the_addresses_that_it_has():
 
 
 def test_the_hub_is_all_of_its_names():
-    limit = Limit('x', (Endpoint('.hf.co'),))
-    assert limit.endpoints[0].covers('cdn.hf.co', 443)
-    assert not limit.endpoints[0].covers('cdnhf.co', 443)
+    limit = Limit('x', (Server('.hf.co'),))
+    assert limit.servers[0].covers('cdn.hf.co', 443)
+    assert not limit.servers[0].covers('cdnhf.co', 443)
