@@ -30,13 +30,17 @@ from parlai_ext.moderation.detectors import Detector, read_detector
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Participant, Player
 from parlai_ext.systems.safety_options import (
+    ANSWER,
+    FIRED,
     PREFIX,
+    PROMPT,
     SafetyOptions,
     read_deflections,
     system_inside,
 )
+from parlai_ext.systems.spending import Spending, spending_of
 
-PROMPT, ANSWER, NONE = 'prompt', 'answer', 'none'  # which check fired
+NONE = 'none'  # no check fired
 
 
 @dataclass(frozen=True)
@@ -106,12 +110,11 @@ class SafetyLayerAgent(DeclaresOptions, Agent):
         self.over = False
 
     @property
-    def usage(self) -> Any:
+    def usage(self) -> Spending | None:
         """
         What the system inside counts of its requests, if it does.
         """
-        usage = getattr(self.guarded.player.agent, 'usage', None)
-        return usage() if callable(usage) else usage
+        return spending_of(self.guarded.player.agent)
 
     def share(self) -> dict[str, Any]:
         """
@@ -184,14 +187,13 @@ def guarded_system(opt: Opt) -> Guarded:
     """
     options = options_from_opt(SafetyOptions, opt, PREFIX)
     machine = Machine(datapath=opt.get('datapath'), no_cuda=bool(opt.get('no_cuda')))
-    both = (PROMPT, ANSWER)
     return Guarded(
         load_system(
             system_inside(opt), datapath=machine.datapath, no_cuda=machine.no_cuda
         ),
         read_detector(options.detector, ModelHandle(machine)),
         read_deflections(opt),
-        both if options.checks == 'both' else (options.checks,),
+        FIRED if options.checks == 'both' else (options.checks,),
     )
 
 
@@ -199,9 +201,6 @@ def message(text: str | None, check: str, reason: str | None = None) -> Message:
     """
     Return a reply of the layer with which check fired, also as metrics.
     """
-    fired = {
-        f'deflected_{name}': AverageMetric(int(check == name))
-        for name in (PROMPT, ANSWER)
-    }
+    fired = {f'deflected_{name}': AverageMetric(int(check == name)) for name in FIRED}
     more = {'reason': reason} if text is None else {}
     return Message(text=text, safety=check, metrics=fired, episode_done=False, **more)

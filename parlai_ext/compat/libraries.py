@@ -28,6 +28,22 @@ def without_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+@contextmanager
+def quiet_parlai() -> Iterator[None]:
+    """
+    Silence ParlAI's reports of options that it overrides and of what it builds.
+    """
+    from parlai.utils import logging
+
+    handler = logging.logger.streamHandler
+    level = handler.level
+    handler.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        handler.setLevel(level)
+
+
 @replaces('parlai.agents.hugging_face.gpt2', 'GPT2Decoder.__init__')
 def load_gpt2_without_bars(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
     """

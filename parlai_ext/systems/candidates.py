@@ -25,6 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.json_text import parse_json
@@ -148,7 +149,7 @@ def _data_urls(module: str, datapath: str | None) -> list[str]:
     )
     opt = {'datapath': data_folder(datapath), 'datatype': 'train:evalmode'}
     try:
-        with replaced(functions), zoo.quiet_parlai():
+        with replaced(functions), quiet_parlai(), zoo.printing_nothing():
             build.build(opt)
     except _WouldDownload:
         return [str(resource.url) for resource in resources]

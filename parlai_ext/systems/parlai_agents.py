@@ -16,8 +16,8 @@ from parlai.core.agents import create_agent
 from parlai.core.loader import load_agent_module
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
-from parlai.utils import logging as parlai_logging
 
+from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import System
@@ -27,13 +27,13 @@ from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import hub
 from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.candidates import candidates_file, is_spec
+from parlai_ext.systems.downloads import needed_tokenizer
 from parlai_ext.systems.families import check_reader, family_of
-from parlai_ext.systems.family import Family
-from parlai_ext.systems.family_rankers import fresh_candidates
+from parlai_ext.systems.family import OptionError
+from parlai_ext.systems.family_rankers import CANDIDATES, fresh_candidates
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.misfit import why_unfit
-from parlai_ext.systems.needed_files import needed_tokenizer
 from parlai_ext.systems.players import Player, in_words
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import (
@@ -82,21 +82,32 @@ def _build(
     """
     Build the agent of a system; every error names the system and an option.
     """
+    bad = _option_error(system)
     given = _options_to_build(system, datapath)
     opt = parsed_options(system, given)
     all_options = {**opt, **effective_options(system, datapath), **given}
-    _refuse_scorer(system, str(all_options.get('model')))
+    model = str(all_options.get('model'))
+    if getattr(load_agent_module(model), 'is_scorer', False):
+        # whose options may name code that no roster or model file may bring in
+        raise bad(
+            'model', f'{model} is a scorer: it judges utterances and does not talk'
+        )
     family = family_of(all_options)
-    family.check(all_options, _option_error(system), datapath)
-    for key, value in _our_options(opt, given, no_cuda, fp16, family).items():
-        opt[key] = opt['override'][key] = value
+    family.check(all_options, bad, datapath)
+    ours = {key: given.get(key, value) for key, value in DEFAULTS.items()}
+    ours |= {'batchsize': 1, **({'no_cuda': True} if no_cuda else {})}
+    if fp16 is not None and 'fp16' not in given:
+        ours['fp16'] = fp16
+    for key, value in {**ours, **family.built_with}.items():
+        if key in opt:
+            opt[key] = opt['override'][key] = value
     limit = _connection_limit(system, all_options)
     loading = limit and replace(limit, servers=(*limit.servers, *hub.servers()))
     try:
         with (
             ensure_checked_downloads(datapath),
             fresh_candidates(),
-            _quiet_parlai(),
+            quiet_parlai(),
             limited(loading),
             cost_of_model(all_options),
         ):
@@ -104,7 +115,7 @@ def _build(
     except UserError as error:
         tokenizer = needed_tokenizer(all_options, datapath)
         if tokenizer and any(url in str(error) for url in tokenizer.urls):
-            raise _option_error(system)('dict_tokenizer', str(error)) from error
+            raise bad('dict_tokenizer', str(error)) from error
         raise
     except BaseException as error:
         raise_unless_of_agent(error)
@@ -147,17 +158,6 @@ def cost_of_model(opt: Mapping[str, Any]) -> AbstractContextManager[None]:
     return bounded_cost(file, [Path(name) for name in names if os.path.isfile(name)])
 
 
-def _refuse_scorer(system: System, model: str) -> None:
-    """
-    Refuse a scorer as a system. It would say nothing, and its options may name code
-    from outside the package, which no roster or model file may bring in.
-    """
-    if getattr(load_agent_module(model), 'is_scorer', False):
-        raise _option_error(system)(
-            'model', f'{model} is a scorer: it judges utterances and does not talk'
-        )
-
-
 def check_options(system: System, datapath: str | None = None) -> None:
     """
     Read the system's options as `load_system` does, without loading it.
@@ -184,65 +184,31 @@ def _options_to_build(system: System, datapath: str | None) -> dict[str, Any]:
     Return the roster's options as the agent needs them: with local paths, the files
     downloaded.
     """
+    bad = _option_error(system)
     given = given_options(system)
     if str(given.get('datatype', '')).startswith('train'):
-        raise _option_error(system)(
-            'datatype', 'train builds an optimizer; leave it out'
-        )
+        raise bad('datatype', 'train builds an optimizer; leave it out')
+    for key, fetch in (('model_file', fetch_path), (CANDIDATES, candidates_file)):
+        if key in given and (key == 'model_file' or is_spec(given[key])):
+            try:
+                with quiet_parlai():
+                    given[key] = str(fetch(str(given[key]), datapath))
+            except UserError as error:
+                raise bad(key, str(error)) from error
     if 'model_file' in given:
-        given['model_file'] = _local_model_file(
-            system, str(given['model_file']), datapath
-        )
+        file, path = given['model_file'], str(system.opt['model_file'])
+        if not os.path.isfile(file):
+            where = f' ({path})' if is_zoo_path(path) else ''
+            raise bad('model_file', f'there is no file {file}{where}')
+        check_model_files(file)
     elif 'model' not in given:
-        raise _option_error(system)('model_file', 'not given, and no model either')
+        raise bad('model_file', 'not given, and no model either')
     check_reader(effective_options(system, datapath))
     if isinstance(given.get('stop'), list):  # which ParlAI would join with commas
         given['stop'] = json.dumps(given['stop'], ensure_ascii=False)
-    candidates = given.get('fixed_candidates_path')
-    if is_spec(candidates):
-        try:
-            file = candidates_file(str(candidates), datapath)
-        except UserError as error:
-            raise _option_error(system)('fixed_candidates_path', str(error)) from error
-        given['fixed_candidates_path'] = str(file)
     if datapath is not None:
         given.setdefault('datapath', datapath)
     return given
-
-
-def _our_options(
-    opt: Opt,
-    given: Mapping[str, Any],
-    no_cuda: bool,
-    fp16: bool | None,
-    family: Family,
-) -> dict[str, Any]:
-    """
-    Return the options that we set, whatever the system's own `.opt` says.
-    """
-    ours = {key: given.get(key, value) for key, value in DEFAULTS.items()}
-    ours['batchsize'] = 1
-    if no_cuda and 'no_cuda' in opt:
-        ours['no_cuda'] = True
-    if fp16 is not None and 'fp16' in opt and 'fp16' not in given:
-        ours['fp16'] = fp16
-    return ours | {k: v for k, v in family.built_with.items() if k in opt}
-
-
-def _local_model_file(system: System, path: str, datapath: str | None) -> str:
-    """
-    Return the model file's path on this machine.
-    """
-    try:
-        with _quiet_parlai():
-            file = fetch_path(path, datapath)
-    except UserError as error:
-        raise _option_error(system)('model_file', str(error)) from error
-    if not os.path.isfile(file):
-        where = f' ({path})' if is_zoo_path(path) else ''
-        raise _option_error(system)('model_file', f'there is no file {file}{where}')
-    check_model_files(file)
-    return str(file)
 
 
 def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
@@ -252,7 +218,7 @@ def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
     parser = ParlaiParser(True, True)
     bad = _option_error(system)
     try:
-        with _quiet_parlai():
+        with quiet_parlai():
             return parser.parse_kwargs(**given)
     except (ImportError, AttributeError) as error:
         name = effective_options(system, given.get('datapath')).get('model')
@@ -291,26 +257,8 @@ def _read_as_data(system: System, datapath: str | None) -> Iterator[None]:
         raise SystemFailed(system.name, error.as_option) from error
 
 
-def _option_error(system: System) -> Any:
+def _option_error(system: System) -> OptionError:
     """
     Return a maker of errors about one option of this system.
     """
-
-    def bad(key: str, problem: str) -> UserError:
-        return UserError(f'system {system.name!r}: {key}: {problem}')
-
-    return bad
-
-
-@contextmanager
-def _quiet_parlai() -> Iterator[None]:
-    """
-    Silence ParlAI's reports of every option that it overrides.
-    """
-    handler = parlai_logging.logger.streamHandler
-    level = handler.level
-    handler.setLevel(parlai_logging.ERROR)
-    try:
-        yield
-    finally:
-        handler.setLevel(level)
+    return lambda key, problem: UserError(f'system {system.name!r}: {key}: {problem}')

@@ -20,7 +20,8 @@ from parlai_ext.files.yaml_file import read_file
 
 PREFIX = 'safety'  # of the options' names
 SAFETY_SYSTEM = 'safety_system'
-CHECKS = ('both', 'prompt', 'answer')
+FIRED = PROMPT, ANSWER = 'prompt', 'answer'  # which check fired
+CHECKS = ('both', *FIRED)
 DEFLECTIONS = zoo_configs.HOME / 'moderation' / 'deflections.yaml'
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext import mini
+from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import INDEX_OPTIONS
@@ -156,24 +157,15 @@ def _only_noting(urls: list[str]) -> Iterator[None]:
         **dict.fromkeys(('untar', 'ungzip', 'remove_dir', 'make_dir'), nothing),
         'mark_done': nothing,
     }
-    with replaced(functions), quiet_parlai():
+    with replaced(functions), quiet_parlai(), printing_nothing():
         yield
 
 
-@contextlib.contextmanager
-def quiet_parlai() -> Iterator[None]:
+def printing_nothing() -> contextlib.AbstractContextManager[Any]:
     """
     Keep ParlAI's own builders from printing where a command prints its result.
     """
-    from parlai.utils.logging import logger
-
-    level = logger.level
-    logger.setLevel('ERROR')
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        logger.setLevel(level)
+    return contextlib.redirect_stdout(io.StringIO())
 
 
 def fetch_path(
@@ -213,7 +205,7 @@ def _build(path: str, home: Path, settings: DownloadSettings | None) -> None:
         _empty(folder)  # of a process that was killed
         try:
             _copy_marks(home, scratch)
-            with quiet_parlai():
+            with quiet_parlai(), printing_nothing():
                 modelzoo_path(str(scratch), path)
             downloader.record()
             _publish(scratch, home)

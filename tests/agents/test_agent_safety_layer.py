@@ -316,4 +316,4 @@ def test_an_endpoint_can_be_inside_and_is_not_asked_after_a_toxic_prompt(
     # before the first reply a remote system is asked for the name of its model
     assert ['old book' in body for body in asked] == [False, True]
     assert 'Hello!' in asked[0] and not any(BAD in body for body in asked)
-    assert player.agent.usage.requests == 2
+    assert player.agent.usage['requests'] == 2
