@@ -4,11 +4,10 @@ Write a ParlAI model as safetensors, a format that no reader has to trust.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from filecmp import cmp
@@ -120,7 +119,7 @@ def output_path(path: str | None) -> Path:
 def convert(
     source: Path,
     output: Path,
-    trusted: list[str] | tuple[str, ...] = (),
+    trusted: Sequence[str] = (),
     datapath: str | None = None,
 ) -> Converted:
     """
@@ -129,14 +128,19 @@ def convert(
     The same model gives the same bytes. So a file that is there already, with these
     bytes, is left where it is: a conversion that was killed can be run again.
     """
-    from parlai_ext.systems.safe.load import check_model_files, read_opt, read_states
+    from parlai_ext.systems.safe.load import (
+        check_model_files,
+        guarded,
+        read_opt,
+        read_states,
+    )
     from parlai_ext.systems.safe.safetensors_file import same_bits, write_states
 
-    roster_opt = {'datapath': datapath} if datapath else {}
-    check_model_files(source, trusted, roster_opt)
-    states = read_states(source, trusted)
-    has_opt = Path(f'{source}.opt').is_file()
-    opt = read_opt(f'{source}.opt', trusted, roster_opt) if has_opt else None
+    with guarded(trusted, {'datapath': datapath} if datapath else {}):
+        check_model_files(source)
+        states = read_states(source)
+        has_opt = Path(f'{source}.opt').is_file()
+        opt = read_opt(f'{source}.opt') if has_opt else None
     with scratch_folder(output) as scratch:
         dropped = write_states(states, scratch / output.name)
         # safetensors would let nobody else read it
@@ -155,14 +159,9 @@ def convert(
                 raise UserError(f'{source}.opt: {problem}: {e}') from None
             (scratch / f'{output.name}.opt').write_text(text, 'utf-8', newline='\n')
         names = publish(scratch, output)
-    return Converted(
-        output,
-        tuple(name for name in names if name != output.name),
-        tuple(dropped),
-        len(states['model']),
-        source.stat().st_size,
-        output.stat().st_size,
-    )
+    beside = tuple(name for name in names if name != output.name)
+    sizes = source.stat().st_size, output.stat().st_size
+    return Converted(output, beside, tuple(dropped), len(states['model']), *sizes)
 
 
 def companions(
@@ -218,22 +217,17 @@ def scratch_folder(output: Path) -> Iterator[Path]:
 
     :raises UserError: while another process has it.
     """
+    from parlai_ext.systems.fetch.data_folder import exclusive
+
     folder = output.absolute().parent / f'.{output.name}{LEFTOVER}'
-    folder.mkdir(exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f'--output: another process is writing {output}') from None
+    busy = UserError(f'--output: another process is writing {output}')
+    with exclusive(folder, busy):
         for path in folder.iterdir():
             path.unlink()
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os.close(handle)
 
 
 def publish(scratch: Path, output: Path) -> list[str]:
@@ -250,7 +244,11 @@ def publish(scratch: Path, output: Path) -> list[str]:
         target = output.parent / name
         if not os.path.lexists(target):
             new_names += [name] if name in names else []
-        elif not (name in names and _is_same_file(scratch / name, target)):
+        elif not (
+            name in names
+            and target.is_file()
+            and cmp(scratch / name, target, shallow=False)
+        ):
             raise UserError(f'--output: {target} exists; it is not overwritten')
     published: list[Path] = []
     try:
@@ -264,10 +262,6 @@ def publish(scratch: Path, output: Path) -> list[str]:
             target.unlink(missing_ok=True)
         raise
     return names
-
-
-def _is_same_file(written: Path, present: Path) -> bool:
-    return present.is_file() and cmp(written, present, shallow=False)
 
 
 def result_lines(result: Converted) -> list[str]:

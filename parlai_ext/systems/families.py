@@ -7,7 +7,7 @@ name it in `FAMILIES`. Nothing else of the program has to know of it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.options import options_of
 from parlai_ext.files.option_files import sha256
-from parlai_ext.systems.family import Family
+from parlai_ext.systems.family import Family, Options
 from parlai_ext.systems.family_hugging_face import (
     CausalLm,
     DialoGpt,
@@ -53,7 +53,7 @@ class LongContext(Family):
         'parlai.agents.transformer.transformer:TransformerGeneratorAgent',
     )
 
-    def refuse_reader(self, opt: Mapping[str, Any]) -> None:
+    def refuse_reader(self, opt: Options) -> None:
         """
         Refuse MSC's own class, which ParlAI's wheel lacks, and the plain generator.
         """
@@ -84,23 +84,23 @@ class SafetyLayer(Family):
     # whose contents are taken instead
     place_options = (SAFETY_SYSTEM, 'safety_detector', 'safety_deflections')
 
-    def inner_system(self, opt: Mapping[str, Any]) -> System:
+    def inner_system(self, opt: Options) -> System:
         return system_inside(opt)
 
     def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:
-        inner = system_inside(system.opt)
-        return family_of(inner.opt).locate_weights(inner, datapath)
+        inner, family = _inner(system.opt)
+        return family.locate_weights(inner, datapath)
 
     def weight_bytes(self, system: System, datapath: str | None) -> int:
-        inner = system_inside(system.opt)
-        return family_of(inner.opt).weight_bytes(inner, datapath)
+        inner, family = _inner(system.opt)
+        return family.weight_bytes(inner, datapath)
 
-    def weights_key(self, opt: Mapping[str, Any]) -> Hashable:
-        inner = system_inside(opt)
-        return family_of(inner.opt).weights_key(inner.opt)
+    def weights_key(self, opt: Options) -> Hashable:
+        inner, family = _inner(opt)
+        return family.weights_key(inner.opt)
 
     def contents(
-        self, system: System, opt: Mapping[str, Any], datapath: str | None
+        self, system: System, opt: Options, datapath: str | None
     ) -> dict[str, str]:
         """
         Return the hashes of the sentences, and of the files that the detector reads.
@@ -115,13 +115,21 @@ class SafetyLayer(Family):
             'detector': content_id(*detector),
         }
 
-    def samples(self, opt: Mapping[str, Any]) -> bool:
-        inner = system_inside(opt)
-        return family_of(inner.opt).samples(inner.opt)
+    def samples(self, opt: Options) -> bool:
+        inner, family = _inner(opt)
+        return family.samples(inner.opt)
 
-    def pin(self, opt: Mapping[str, Any]) -> dict[str, Any]:
-        inner = system_inside(opt)
-        return {**opt, SAFETY_SYSTEM: family_of(inner.opt).pin(inner.opt)}
+    def pin(self, opt: Options) -> dict[str, Any]:
+        inner, family = _inner(opt)
+        return {**opt, SAFETY_SYSTEM: family.pin(inner.opt)}
+
+
+def _inner(opt: Options) -> tuple[System, Family]:
+    """
+    Return the system inside a safety layer, and its family.
+    """
+    inner = system_inside(opt)
+    return inner, family_of(inner.opt)
 
 
 # the first that covers a system's options is its family
@@ -143,14 +151,14 @@ PLACE_OPTIONS = frozenset(
 )
 
 
-def family_of(opt: Mapping[str, Any]) -> Family:
+def family_of(opt: Options) -> Family:
     """
     Return the family of a system with these options.
     """
     return next((f for f in FAMILIES.values() if f.covers(opt)), GENERATOR)
 
 
-def check_reader(opt: Mapping[str, Any]) -> None:
+def check_reader(opt: Options) -> None:
     """
     Refuse an agent that would misread a model of another family.
 

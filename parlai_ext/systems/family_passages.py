@@ -6,22 +6,24 @@ the system is built.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.compat.rag import BERT_FILES, bert_home, index_files
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import sha256
 from parlai_ext.systems import zoo
-from parlai_ext.systems.family import Family, OptionError
+from parlai_ext.systems.family import Family, OptionError, Options
 from parlai_ext.systems.fetch.data_folder import data_folder, local_path
 
 # kinds of retriever that read an index (rag/args.py:80)
 WITH_INDEX = ('dpr', 'dpr_then_poly', 'poly_faiss', 'search_term_faiss')
 ZOO_RERANKERS = ('wikito', 'reddit')
+HINTS = {
+    'path_to_index': '; parlai.agents.rag.scripts.index_dense_embeddings writes it',
+    'path_to_dpr_passages': '; it is tab-separated: id, text, title',
+}
 
 
 class Passages(Family):
@@ -32,25 +34,52 @@ class Passages(Family):
     agents = ('fid', 'rag')
     built_with = {'fixed_candidate_vecs': 'replace'}  # of a poly-encoder inside it
 
-    def covers(self, opt: Mapping[str, Any]) -> bool:
+    def covers(self, opt: Options) -> bool:
         return 'rag_retriever_type' in opt or super().covers(opt)
 
-    def check(
-        self, opt: Mapping[str, Any], error: OptionError, datapath: str | None
-    ) -> None:
-        check_retrieval(opt, error, datapath)
+    def check(self, opt: Options, error: OptionError, datapath: str | None) -> None:
+        paths = retrieval_paths(opt)
+        if not paths:
+            return
+        turns = opt.get('model') == 'rag' and opt.get('rag_model_type') == 'turn'
+        if turns and opt.get('rag_turn_marginalize') != 'doc_only':
+            # model_types.py:1029: a decoder row for each passage, none for each turn
+            raise error(
+                'rag_turn_marginalize', 'ParlAI can generate with doc_only alone'
+            )
+        if find_spec('faiss') is None:
+            raise error('path_to_index', "needs faiss: pip install 'parlai_ext[rag]'")
+        key = ''
+        try:
+            for key, path in paths.items():
+                if path.endswith('.gz'):
+                    unpack = 'unpack it, for ParlAI reads plain text only'
+                    raise UserError(f'{path} is packed; {unpack}')
+                for file in _files(key, path, opt, datapath):
+                    if not file.is_file():
+                        hint = HINTS.get(key, '')
+                        raise UserError(f'there is no file {file}{hint}')
+            key = 'query_model'
+            _bert_files(opt, datapath)
+        except UserError as problem:
+            raise error(key, str(problem)) from problem
 
     def contents(
-        self, system: System, opt: Mapping[str, Any], datapath: str | None
+        self, system: System, opt: Options, datapath: str | None
     ) -> dict[str, str]:
-        files = retrieval_files(opt, datapath)
-        for key, file in files.items():
+        named: dict[str, Path] = {}
+        for key, path in retrieval_paths(opt).items():
+            files = _files(key, path, opt, datapath)
+            named |= {f'{key}.{i}' if i else key: file for i, file in enumerate(files)}
+        if named:
+            named |= _bert_files(opt, datapath)
+        for key, file in named.items():
             if not file.is_file():
                 raise UserError(f'{key}: there is no file {file}')
-        return {f'retrieval/{key}': sha256(file) for key, file in files.items()}
+        return {f'retrieval/{key}': sha256(file) for key, file in named.items()}
 
 
-def retrieval_paths(opt: Mapping[str, Any]) -> dict[str, str]:
+def retrieval_paths(opt: Options) -> dict[str, str]:
     """
     Return the paths of index, passages and re-ranker by option, as they are given.
 
@@ -71,98 +100,33 @@ def retrieval_paths(opt: Mapping[str, Any]) -> dict[str, str]:
     return paths
 
 
-def check_retrieval(
-    opt: Mapping[str, Any], error_about: OptionError, datapath: str | None
-) -> None:
+def _files(key: str, path: str, opt: Options, datapath: str | None) -> list[Path]:
     """
-    Refuse a system that lacks something for finding passages; download what the zoo
-    has of it.
+    Return the files that the value of an option stands for; those of the zoo are
+    downloaded when they are not here.
     """
-    paths = retrieval_paths(opt)
-    if not paths:
-        return
     datapath = opt.get('datapath') or datapath
-    turns = opt.get('model') == 'rag' and opt.get('rag_model_type') == 'turn'
-    if turns and opt.get('rag_turn_marginalize') != 'doc_only':
-        # model_types.py:1029: a decoder row for each passage, but none for each turn
-        raise error_about(
-            'rag_turn_marginalize', 'ParlAI can generate with doc_only alone'
-        )
-    if find_spec('faiss') is None:
-        raise error_about('path_to_index', "needs faiss: pip install 'parlai_ext[rag]'")
-    for key, path in paths.items():
-        try:
-            missing = _missing(key, path, opt, datapath)
-        except UserError as error:
-            raise error_about(key, str(error)) from error
-        if missing:
-            raise error_about(key, missing)
-    if _encodes_with_bert(opt):
-        try:
-            bert_home(_with_local_places(opt, datapath))
-        except UserError as error:
-            raise error_about('query_model', str(error)) from error
-
-
-def _missing(
-    key: str, path: str, opt: Mapping[str, Any], datapath: str | None
-) -> str | None:
-    """
-    Return what is wrong with the file that an option names; `None` if it is there.
-    """
-    if path.endswith('.gz'):
-        return f'{path} is packed; unpack it, for ParlAI reads plain text only'
-    hints = {
-        'path_to_index': '; parlai.agents.rag.scripts.index_dense_embeddings writes it',
-        'path_to_dpr_passages': '; it is tab-separated: id, text, title',
-    }
-    files = _files(key, zoo.fetch_path(path, datapath), opt, datapath)
-    missing = next((file for file in files if not file.is_file()), None)
-    return f'there is no file {missing}{hints.get(key, "")}' if missing else None
-
-
-def _files(
-    key: str, path: Path, opt: Mapping[str, Any], datapath: str | None
-) -> list[Path]:
-    """
-    Return the files that the value of an option stands for.
-    """
+    file = zoo.fetch_path(path, datapath)
     if key == 'polyencoder_init_model':
-        return [path, Path(f'{path}.dict')]
+        return [file, Path(f'{file}.dict')]
     if key != 'path_to_index':
-        return [path]
+        return [file]
     vectors = opt.get('path_to_dense_embeddings')
-    return index_files(path, local_path(str(vectors), datapath) if vectors else None)
+    return index_files(file, local_path(str(vectors), datapath) if vectors else None)
 
 
-def retrieval_files(opt: Mapping[str, Any], datapath: str | None) -> dict[str, Path]:
+def _bert_files(opt: Options, datapath: str | None) -> dict[str, Path]:
     """
-    Return the files that the retriever reads, by a name for each file's hash.
+    Return the files of the query encoder, where that is a BERT, by a name for each.
 
-    Files of the zoo are downloaded when they are not here.
-
-    :param opt: the model's own options with those of the roster over them.
-    :raises UserError: when something cannot be had.
+    :raises UserError: when they cannot be had.
     """
-    named: dict[str, Path] = {}
-    datapath = opt.get('datapath') or datapath
-    for key, path in retrieval_paths(opt).items():
-        files = _files(key, zoo.fetch_path(path, datapath), opt, datapath)
-        named |= {f'{key}.{i}' if i else key: file for i, file in enumerate(files)}
-    if named and _encodes_with_bert(opt):
-        home = bert_home(_with_local_places(opt, datapath))
-        named |= {f'query_model/{name}': home / name for name in BERT_FILES}
-    return named
-
-
-def _encodes_with_bert(opt: Mapping[str, Any]) -> bool:
-    return str(opt.get('query_model', 'bert')).startswith('bert')
-
-
-def _with_local_places(opt: Mapping[str, Any], datapath: str | None) -> dict[str, Any]:
-    """
-    Return the options with the model file and the data folder of this machine.
-    """
+    if not str(opt.get('query_model', 'bert')).startswith('bert'):
+        return {}
     model_file = str(opt.get('model_file') or '')
-    path = str(local_path(model_file, datapath)) if model_file else None
-    return {**opt, 'model_file': path, 'datapath': data_folder(datapath)}
+    places = {
+        'model_file': str(local_path(model_file, datapath)) if model_file else None,
+        'datapath': data_folder(opt.get('datapath') or datapath),
+    }
+    home = bert_home({**opt, **places})
+    return {f'query_model/{name}': home / name for name in BERT_FILES}

@@ -8,7 +8,7 @@ one dialogue; and vectors of candidates are cached by the candidate file's base 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from parlai.utils import logging as parlai_logging
 
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import sha256
-from parlai_ext.systems.family import Family, OptionError
+from parlai_ext.systems.family import Family, OptionError, Options
 
 CANDIDATES = 'fixed_candidates_path'
 
@@ -32,20 +32,32 @@ class Ranker(Family):
 
     built_with = {'fixed_candidate_vecs': 'replace'}
 
-    def covers(self, opt: Mapping[str, Any]) -> bool:
+    def covers(self, opt: Options) -> bool:
         return 'fixed_candidate_vecs' in opt or bool(opt.get(CANDIDATES))
 
-    def check(
-        self, opt: Mapping[str, Any], error: OptionError, datapath: str | None
-    ) -> None:
-        check_candidates(opt, error)
+    def check(self, opt: Options, error: OptionError, datapath: str | None) -> None:
+        if 'fixed_candidate_vecs' not in opt:
+            return  # an agent that generates, though its options name candidates
+        if opt['fixed_candidate_vecs'] not in ('reuse', 'replace'):
+            raise error(
+                'fixed_candidate_vecs',
+                'no file of vectors is read: nothing says which candidates are theirs',
+            )
+        if opt.get('interactive_candidates', 'fixed') == 'fixed':
+            path = opt.get(CANDIDATES)
+            if not path:
+                raise error(
+                    CANDIDATES, 'not given: a file with one possible reply a line'
+                )
+            if not Path(path).is_file():
+                raise error(CANDIDATES, f'there is no file {path}')
 
     def contents(
-        self, system: System, opt: Mapping[str, Any], datapath: str | None
+        self, system: System, opt: Options, datapath: str | None
     ) -> dict[str, str]:
         return {} if system.opt.get(CANDIDATES) else self.candidates(opt)
 
-    def candidates(self, opt: Mapping[str, Any]) -> dict[str, str]:
+    def candidates(self, opt: Options) -> dict[str, str]:
         # without the file the agent is refused when it is built
         path = Path(str(opt.get(CANDIDATES) or ''))
         return {CANDIDATES: sha256(path)} if path.is_file() else {}
@@ -104,34 +116,8 @@ def fresh_candidates() -> Iterator[None]:
     the next file of that name, or the next model, would silently get its vectors.
     """
     original = TorchRankerAgent._save_candidates
-    TorchRankerAgent._save_candidates = _save_nothing
+    TorchRankerAgent._save_candidates = lambda *args, **kwargs: None
     try:
         yield
     finally:
         TorchRankerAgent._save_candidates = original
-
-
-def _save_nothing(*args: Any, **kwargs: Any) -> None:
-    """
-    Save nothing.
-    """
-
-
-def check_candidates(opt: Mapping[str, Any], error: OptionError) -> None:
-    """
-    Refuse a ranker without a file of replies to choose from.
-    """
-    if 'fixed_candidate_vecs' not in opt:
-        return  # an agent that generates, though its options name candidates
-    if opt['fixed_candidate_vecs'] not in ('reuse', 'replace'):
-        raise error(
-            'fixed_candidate_vecs',
-            'no file of vectors is read: nothing says which candidates are theirs',
-        )
-    if opt.get('interactive_candidates', 'fixed') != 'fixed':
-        return
-    path = opt.get(CANDIDATES)
-    if not path:
-        raise error(CANDIDATES, 'not given: a file with one possible reply a line')
-    if not Path(path).is_file():
-        raise error(CANDIDATES, f'there is no file {path}')

@@ -5,14 +5,13 @@ model gives itself; where it gives none, its address.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_of
 from parlai_ext.systems.chat.degradation import other_contexts_hash
-from parlai_ext.systems.family import PRESENT, Family
+from parlai_ext.systems.family import PRESENT, Family, Options
 from parlai_ext.systems.remote.endpoint import UNTOLD, Endpoint
 from parlai_ext.systems.remote.settings import PREFIX, Settings
 
@@ -32,14 +31,14 @@ class Remote(Family):
     def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:
         return PRESENT, f'{Settings.from_options(system.opt).endpoint} (not contacted)'
 
-    def samples(self, opt: Mapping[str, Any]) -> bool:
+    def samples(self, opt: Options) -> bool:
         """
         True unless the temperature is set to 0: an endpoint that is not told decides.
         """
         temperature = opt.get('remote_temperature')
         return temperature is None or float(temperature) != 0
 
-    def pin(self, opt: Mapping[str, Any]) -> dict[str, Any]:
+    def pin(self, opt: Options) -> dict[str, Any]:
         """
         Return the options with the model's dated name among them, asked for unless
         given: the agent then refuses answers of any other model; and with ``$NAME`` in
@@ -51,7 +50,7 @@ class Remote(Family):
         return pinned
 
     def contents(
-        self, system: System, opt: Mapping[str, Any], datapath: str | None
+        self, system: System, opt: Options, datapath: str | None
     ) -> dict[str, str]:
         settings = Settings.from_options(system.opt)
         name = settings.dated_model or dated_name(system.opt) or UNTOLD
@@ -62,7 +61,7 @@ class Remote(Family):
         return what | other_contexts_hash(opt)
 
 
-def dated_name(opt: Mapping[str, Any]) -> str | None:
+def dated_name(opt: Options) -> str | None:
     """
     Ask a model for its name (``gpt-4o-2024-08-06``); `None` when it gives none.
 

@@ -6,8 +6,10 @@ format: where their files are.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from parlai_ext.compat.agents import is_reachable
@@ -89,44 +91,33 @@ def cached_weights(
     repository is a folder, or a model of the catalogue that is in ``datapath``); of
     weights in several files, their index.
     """
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
     if is_model_name(repo):
         if revision:
             raise UserError(f'hf_revision: the catalogue fixes the revision of {repo}')
         if not is_fetched(repo, datapath):
             return None
         repo = str(model_folder(repo, datapath).absolute())
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
     if Path(repo).is_dir():
         check_model_folder(Path(repo))
-    for name in WEIGHTS:
-        path = Path(repo) / name
-        if not path.is_file():
-            if Path(repo).is_dir():
+        places: Iterable[Any] = (f'{repo}/{name}' for name in WEIGHTS)
+    else:
+        places = (try_to_load_from_cache(repo, n, revision=revision) for n in WEIGHTS)
+    try:
+        for place in places:
+            path = Path(place) if isinstance(place, str) else None
+            if path is None or not path.is_file():
                 continue
-            try:
-                cached = try_to_load_from_cache(repo, name, revision=revision)
-            except HFValidationError:
-                raise UserError(
-                    f'{repo!r} is neither a folder nor a hub repository'
-                ) from None
-            if not isinstance(cached, str):
-                continue
-            path = Path(cached)
-            check_model_folder(path.parent)
-        if all(file.is_file() for file in weight_files(path)):
-            return path
+            if not Path(repo).is_dir():
+                check_model_folder(path.parent)
+            if all(file.is_file() for file in weight_files(path)):
+                return path
+    except HFValidationError:
+        problem = f'{repo!r} is neither a folder nor a hub repository'
+        raise UserError(problem) from None
     return None
-
-
-def snapshot_commit(weights: Path | None) -> str | None:
-    """
-    Return the commit of weights in the hub's cache; `None` for those of a folder.
-    """
-    if weights is None or weights.parents[1].name != 'snapshots':
-        return None
-    return weights.parent.name
 
 
 def weight_files(weights: Path) -> list[Path]:
@@ -157,37 +148,41 @@ def fetch_weights(
     :raises UserError: when they cannot be had.
     """
     weights = cached_weights(repo, revision, datapath)
-    if weights is None and is_model_name(repo):
+    if weights is not None:
+        return weights
+    if is_model_name(repo):
         fetch_model(repo, datapath)
-        weights = cached_weights(repo, None, datapath)
-    if weights is None:
-        if Path(repo).is_dir():
-            raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
-        with unlimited():
-            _download(repo, revision)
-        weights = cached_weights(repo, revision)
+    elif Path(repo).is_dir():
+        raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
+    else:
+        reason = _download(repo, revision)
+        if reason:
+            raise _not_downloaded(repo, reason)
+    weights = cached_weights(repo, revision, datapath)
     if weights is None:
         raise _not_downloaded(repo, 'it has no weights that torch reads')
     return weights
 
 
-def _download(repo: str, revision: str | None) -> None:
+def _download(repo: str, revision: str | None) -> str | None:
     """
-    Download what a system needs of a repository to the hub's cache.
+    Download what a system needs of a repository to the hub's cache. Return the reason
+    why it cannot be had, `None` if all went well.
     """
     from huggingface_hub import HfApi, constants, snapshot_download
 
     if constants.HF_HUB_OFFLINE:
-        raise _not_downloaded(repo, 'HF_HUB_OFFLINE forbids the network')
-    # the hub's own client goes on trying for half a minute
-    if not is_reachable():
-        raise _not_downloaded(repo, 'the network cannot be reached')
-    try:
-        listed = HfApi().list_repo_files(repo, revision=revision)
-        wanted = needed_files(listed)
-        snapshot_download(repo, revision=revision, allow_patterns=wanted)
-    except Exception as e:  # its own errors, and those of the HTTP library of the day
-        raise _not_downloaded(repo, first_line(e)) from e
+        return 'HF_HUB_OFFLINE forbids the network'
+    with unlimited():
+        # the hub's own client goes on trying for half a minute
+        if not is_reachable():
+            return 'the network cannot be reached'
+        try:
+            wanted = needed_files(HfApi().list_repo_files(repo, revision=revision))
+            snapshot_download(repo, revision=revision, allow_patterns=wanted)
+        except Exception as e:  # its own, and those of the HTTP library of the day
+            return first_line(e)
+    return None
 
 
 def servers() -> list[Server]:
@@ -227,6 +222,17 @@ def _not_downloaded(repo: str, reason: str) -> UserError:
         hint = f'; {near}' if near.startswith('did') else ''
         folder = f'; there is no folder {repo} either{hint}'
     return UserError(f'{where} cannot be downloaded: {reason}{folder}')
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """
+    Return a model's `config.json`; empty where it cannot be read.
+    """
+    try:
+        config = parse_json((folder / 'config.json').read_bytes(), any_number=True)
+    except (OSError, ValueError):
+        return {}
+    return config if isinstance(config, dict) else {}
 
 
 def truthy(value: object) -> bool:

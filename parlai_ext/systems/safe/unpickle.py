@@ -142,9 +142,9 @@ class SafeUnpickler(_InPython):
                 f'something that is no type of data ({_kind(allowed_call)})'
             )
         for arg in args:
-            self._count_keys(_parts_of_argument(arg))
+            self.count_keys(_parts_of_argument(arg))
         made = allowed_call.make(*args)
-        self._check_nesting(made)
+        self.check_nesting(made)
         return made
 
     def load_reduce(self) -> None:
@@ -187,7 +187,7 @@ class SafeUnpickler(_InPython):
     def load_binpersid(self) -> None:
         self.append(self._persistent(self.stack.pop()))
 
-    def _check_nesting(self, made: Any) -> None:
+    def check_nesting(self, made: Any) -> None:
         """
         Refuse a tuple or a frozen set, just made, with too many in one another, or with
         too many parts.
@@ -212,7 +212,7 @@ class SafeUnpickler(_InPython):
         _, depth, n_parts = self.nested.get(id(value), (value, 1, len(value)))
         return depth, n_parts
 
-    def _count_keys(self, keys: Iterable[Any]) -> None:
+    def count_keys(self, keys: Iterable[Any]) -> None:
         """
         Refuse keys, before they are hashed, that have too many parts all together.
         """
@@ -223,26 +223,10 @@ class SafeUnpickler(_InPython):
             problem = f'its keys have more than {MOST_PARTS:,} parts'
             raise BadModelFile(str(self.path), f'it cannot be read: {problem}')
 
-    def load_tuple(self) -> None:
-        super().load_tuple()
-        self._check_nesting(self.stack[-1])
-
-    def load_tuple1(self) -> None:
-        super().load_tuple1()
-        self._check_nesting(self.stack[-1])
-
-    def load_tuple2(self) -> None:
-        super().load_tuple2()
-        self._check_nesting(self.stack[-1])
-
-    def load_tuple3(self) -> None:
-        super().load_tuple3()
-        self._check_nesting(self.stack[-1])
-
     def load_frozenset(self) -> None:
-        self._count_keys(self.stack)
+        self.count_keys(self.stack)
         super().load_frozenset()
-        self._check_nesting(self.stack[-1])
+        self.check_nesting(self.stack[-1])
 
     def load_long4(self) -> None:
         """
@@ -251,39 +235,6 @@ class SafeUnpickler(_InPython):
         super().load_long4()
         if self.stack[-1].bit_length() > MOST_BITS:
             raise BadModelFile(str(self.path), 'it cannot be read: a huge number')
-
-    def load_dict(self) -> None:
-        self._count_keys(self.stack[::2])
-        super().load_dict()
-
-    def _check_target(self, kinds: set[type], n_from_top: int) -> None:
-        stack = self.metastack[-1] if n_from_top == 0 else self.stack
-        target = stack[-max(n_from_top, 1)]
-        if type(target) not in kinds:
-            raise self.refusal(f'a change to {_kind(target)}')
-
-    def load_append(self) -> None:
-        self._check_target({list}, 2)
-        super().load_append()
-
-    def load_appends(self) -> None:
-        self._check_target({list}, 0)
-        super().load_appends()
-
-    def load_setitem(self) -> None:
-        self._check_target(DICTS, 3)
-        self._count_keys(self.stack[-2:-1])
-        super().load_setitem()
-
-    def load_setitems(self) -> None:
-        self._check_target(DICTS, 0)
-        self._count_keys(self.stack[::2])
-        super().load_setitems()
-
-    def load_additems(self) -> None:
-        self._check_target({set}, 0)
-        self._count_keys(self.stack)
-        super().load_additems()
 
     OVERRIDDEN: dict[bytes, Callable[[Any], None]] = {
         pickle.REDUCE: load_reduce,
@@ -294,20 +245,63 @@ class SafeUnpickler(_InPython):
         pickle.BUILD: load_build,
         pickle.PERSID: load_persid,
         pickle.BINPERSID: load_binpersid,
-        pickle.TUPLE: load_tuple,
-        pickle.TUPLE1: load_tuple1,
-        pickle.TUPLE2: load_tuple2,
-        pickle.TUPLE3: load_tuple3,
         pickle.FROZENSET: load_frozenset,
-        pickle.DICT: load_dict,
         pickle.LONG4: load_long4,
-        pickle.APPEND: load_append,
-        pickle.APPENDS: load_appends,
-        pickle.SETITEM: load_setitem,
-        pickle.SETITEMS: load_setitems,
-        pickle.ADDITEMS: load_additems,
     }
-    dispatch |= {code[0]: load for code, load in OVERRIDDEN.items()}
+
+
+# opcodes that change a container, or make a dict: what it may be, where it is on the
+# stack (0: below the mark), and where on the stack its new keys are
+CHANGES: dict[bytes, tuple[set[type], int, slice | None]] = {
+    pickle.APPEND: ({list}, 2, None),
+    pickle.APPENDS: ({list}, 0, None),
+    pickle.SETITEM: (DICTS, 3, slice(-2, -1)),
+    pickle.SETITEMS: (DICTS, 0, slice(None, None, 2)),
+    pickle.ADDITEMS: ({set}, 0, slice(None)),
+    pickle.DICT: (set(), 0, slice(None, None, 2)),
+}
+
+
+def _checked_change(code: bytes) -> Callable[[Any], None]:
+    """
+    Return the step of an opcode of `CHANGES`, with a look at the stack before it.
+    """
+    kinds, n_from_top, keys = CHANGES[code]
+
+    def load(self: SafeUnpickler) -> None:
+        if kinds:
+            stack = self.stack if n_from_top else self.metastack[-1]
+            target = stack[-max(n_from_top, 1)]
+            if type(target) not in kinds:
+                raise self.refusal(f'a change to {_kind(target)}')
+        if keys:
+            self.count_keys(self.stack[keys])
+        _InPython.dispatch[code[0]](self)
+
+    return load
+
+
+def _checked_tuple(code: bytes) -> Callable[[Any], None]:
+    """
+    Return the step of an opcode that makes a tuple, with a look at it.
+    """
+
+    def load(self: SafeUnpickler) -> None:
+        _InPython.dispatch[code[0]](self)
+        self.check_nesting(self.stack[-1])
+
+    return load
+
+
+TUPLES = (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3)
+SafeUnpickler.dispatch |= {
+    code[0]: load
+    for code, load in (
+        *SafeUnpickler.OVERRIDDEN.items(),
+        *((code, _checked_change(code)) for code in CHANGES),
+        *((code, _checked_tuple(code)) for code in TUPLES),
+    )
+}
 
 
 def _kind(value: Any) -> str:
