@@ -25,12 +25,12 @@ from parlai.core.torch_agent import History
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai.utils.torch import padded_tensor
 
-from parlai_ext.agents.causal_lm.network import CausalNetwork, build_network
-from parlai_ext.agents.causal_lm.tokens import TokenDictionary
-from parlai_ext.agents.hf.generate import FormOptions
-from parlai_ext.agents.hf.prompts import fit_prompt
 from parlai_ext.core.options import add_flags, option
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
+from parlai_ext.systems.hf.causal_network import CausalNetwork, build_network
+from parlai_ext.systems.hf.causal_tokens import TokenDictionary
+from parlai_ext.systems.hf.generate import FormOptions
+from parlai_ext.systems.hf.prompts import fit_prompt
 from parlai_ext.systems.pretrained import PREFIX, ModelOptions
 
 MODEL_FLAGS = ('--hf-model', '--hf-revision')

@@ -11,22 +11,22 @@ from typing import Any
 
 from parlai.core.opt import Opt
 
-from parlai_ext.agents.hf.decode import DecodingOptions
-from parlai_ext.agents.hf.generate import (
+from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
+from parlai_ext.systems.chat.conversation import (
+    DEGRADE,
+    ChatReply,
+    Conversation,
+    ConversationAgent,
+    Degradation,
+)
+from parlai_ext.systems.chat.messages import ChatStyle
+from parlai_ext.systems.hf.decode import DecodingOptions
+from parlai_ext.systems.hf.generate import (
     FormOptions,
     ReplyGenerator,
     load_model,
     make_generator,
 )
-from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
-from parlai_ext.systems.chat.conversation import (
-    ChatReply,
-    Conversation,
-    ConversationAgent,
-)
-from parlai_ext.systems.chat.degradation import PREFIX as DEGRADE
-from parlai_ext.systems.chat.degradation import Degradation
-from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.pretrained import PREFIX, ModelOptions
 
 logger = logging.getLogger(__name__)

@@ -20,12 +20,12 @@ from parlai.core.opt import Opt
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import DeclaresOptions, Flags
 from parlai_ext.systems.chat.conversation import (
+    DEGRADE,
     ChatReply,
     Conversation,
     ConversationAgent,
+    Degradation,
 )
-from parlai_ext.systems.chat.degradation import PREFIX as DEGRADE
-from parlai_ext.systems.chat.degradation import Degradation
 from parlai_ext.systems.chat.messages import ChatStyle, reply_from
 from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
 from parlai_ext.systems.remote.replies import RemoteReply

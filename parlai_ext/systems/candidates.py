@@ -39,6 +39,7 @@ from parlai_ext.systems.fetch.data_folder import data_folder
 
 PREFIX = 'task:'
 SPLITS = ('train', 'valid', 'test')
+DATA_OPTIONS = ('datafile', 'datapath')  # how their names end
 RULE = 1  # version of the rule by which a label becomes a line
 BREAKS = re.compile(r'[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+')
 
@@ -164,7 +165,7 @@ def _is_fresh(path: Path) -> bool:
     was made.
     """
     try:
-        note = parse_json(_note(path).read_bytes())
+        note = parse_json(path.with_suffix('.json').read_bytes())
         data, code = dict(note['data']), dict(note['code'])
         return (
             bool(data)
@@ -176,10 +177,6 @@ def _is_fresh(path: Path) -> bool:
         )
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def _note(path: Path) -> Path:
-    return path.with_suffix('.json')
 
 
 def _versions() -> dict[str, str]:
@@ -213,16 +210,26 @@ def _build(path: Path, task: str, datatype: str, datapath: str | None) -> None:
     text = ''.join(f'{line}\n' for line in replies).encode('utf-8', 'replace')
     if not path.is_file() or path.read_bytes() != text:
         write_file(path, text)
+    data_files: set[str] = set()
+    code_files: set[str] = set()
+    for teacher in teachers:
+        # as far as its options name the files that it reads
+        named = [v for k, v in teacher.opt.items() if k.endswith(DATA_OPTIONS)]
+        named = [v for v in (*named, getattr(teacher, 'datafile', None)) if v]
+        data_files |= {os.path.abspath(v) for v in named if os.path.isfile(v)}
+        for kind in type(teacher).__mro__:  # ParlAI's common ones apart
+            if not kind.__module__.startswith(('builtins', 'parlai.core')):
+                code_files.add(inspect.getsourcefile(kind) or '')
     note = {
         'task': task,
         'datatype': datatype,
         'sha256': sha256(path),
-        'data': _hashes(p for teacher in teachers for p in _data_files(teacher)),
-        'code': _hashes(p for teacher in teachers for p in _code_files(teacher)),
+        'data': _hashes(data_files),
+        'code': _hashes(code_files),
         'versions': _versions(),
     }
     note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
-    write_file(_note(path), note_text.encode('utf-8', 'surrogatepass'))
+    write_file(path.with_suffix('.json'), note_text.encode('utf-8', 'surrogatepass'))
 
 
 def _replies(teacher: Any) -> Iterator[str]:
@@ -235,21 +242,3 @@ def _replies(teacher: Any) -> Iterator[str]:
             line = BREAKS.sub(' ', str(label)).strip()
             if line:
                 yield line
-
-
-def _data_files(teacher: Any) -> list[str]:
-    """
-    Return the files that a teacher reads, as far as its options name them.
-    """
-    named = [v for k, v in teacher.opt.items() if k.endswith(('datafile', 'datapath'))]
-    named.append(getattr(teacher, 'datafile', None))
-    return sorted({os.path.abspath(v) for v in named if v and os.path.isfile(v)})
-
-
-def _code_files(teacher: Any) -> list[str]:
-    """
-    Return the files of the teacher's classes, ParlAI's common ones apart.
-    """
-    kinds = [k for k in type(teacher).__mro__ if k.__module__ != 'builtins']
-    task_classes = [k for k in kinds if not k.__module__.startswith('parlai.core')]
-    return sorted({f for k in task_classes if (f := inspect.getsourcefile(k))})

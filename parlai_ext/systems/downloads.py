@@ -22,8 +22,7 @@ from parlai_ext.systems import candidates, zoo
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads, lock_file_of
 from parlai_ext.systems.fetch.data_folder import data_folder, is_zoo_path
-from parlai_ext.systems.fetch.http_file import DownloadSettings, Unreachable
-from parlai_ext.systems.fetch.lock_file import Entry
+from parlai_ext.systems.fetch.http_file import DownloadSettings, Entry, Unreachable
 from parlai_ext.systems.system_options import effective_options
 
 

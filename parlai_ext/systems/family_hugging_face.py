@@ -17,7 +17,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.files.model_cards import is_model_name, model_card
 from parlai_ext.files.option_files import sha256
 from parlai_ext.systems import hub
-from parlai_ext.systems.chat.degradation import other_contexts_hash
+from parlai_ext.systems.chat.conversation import other_contexts_hash
 from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family, Options, Record
 
 BITS = {'4bit': 4, '8bit': 8, 'float16': 16, 'bfloat16': 16, 'float32': 32}

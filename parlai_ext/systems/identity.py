@@ -18,8 +18,7 @@ from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import zoo
 from parlai_ext.systems.candidates import candidates_file, is_spec
-from parlai_ext.systems.families import PLACE_OPTIONS, family_of
-from parlai_ext.systems.family_rankers import CANDIDATES
+from parlai_ext.systems.families import CANDIDATES, PLACE_OPTIONS, family_of
 from parlai_ext.systems.system_options import effective_options
 
 # options of any system that say where or how fast it runs, not what it says

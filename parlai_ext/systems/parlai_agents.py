@@ -28,9 +28,13 @@ from parlai_ext.systems import hub
 from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.downloads import needed_tokenizer
-from parlai_ext.systems.families import check_reader, family_of
+from parlai_ext.systems.families import (
+    CANDIDATES,
+    check_reader,
+    family_of,
+    fresh_candidates,
+)
 from parlai_ext.systems.family import OptionError
-from parlai_ext.systems.family_rankers import CANDIDATES, fresh_candidates
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.misfit import why_unfit

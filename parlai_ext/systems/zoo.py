@@ -112,23 +112,19 @@ def option_urls(option: str, path: str, datapath: str | None) -> list[str]:
 
 def nearest_path(path: str) -> str:
     """
-    Return a hint at the nearest path of the zoo, in the same folder if there is one.
-    """
-    paths = zoo_paths()
-    folder = path.partition('/')[0] + '/'
-    return nearest(path, [p for p in paths if p.startswith(folder)] or paths)
-
-
-def zoo_paths() -> list[str]:
-    """
-    Return the model paths that ParlAI lists, and those of the mini zoo.
+    Return a hint at the nearest path of the zoo (ParlAI's list and the mini zoo), in
+    the same folder if there is one.
     """
     listed = importlib.import_module('parlai.zoo.model_list').model_list
-    paths = {str(entry['path']) for entry in listed}
+    paths = [str(entry['path']) for entry in listed]
     shipped = Path(mini.__file__).parent / 'zoo'
-    for opt in shipped.rglob('*.opt'):
-        paths.add(f'zoo:mini/{opt.relative_to(shipped).with_suffix("")}')
-    return sorted(p for p in paths if is_zoo_path(p))
+    paths += [
+        f'zoo:mini/{opt.relative_to(shipped).with_suffix("")}'
+        for opt in shipped.rglob('*.opt')
+    ]
+    known = sorted(filter(is_zoo_path, paths))
+    folder = path.partition('/')[0] + '/'
+    return nearest(path, [p for p in known if p.startswith(folder)] or known)
 
 
 @contextlib.contextmanager

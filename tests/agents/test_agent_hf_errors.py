@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from parlai_ext.agents.hf.generate import load_model
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import pretrained
+from parlai_ext.systems.hf.generate import load_model
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.pretrained import ModelOptions
 from parlai_ext.systems.resolve import resolve

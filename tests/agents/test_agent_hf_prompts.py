@@ -4,21 +4,21 @@ Prompts for chat templates of several manners, and what is cut of a long convers
 
 import pytest
 
-from parlai_ext.agents.hf.generate import (
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import json_object, options_from_opt
+from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
+from parlai_ext.systems.hf.generate import (
     FormOptions,
     LoadedModel,
     prompt_form,
     prompt_limit,
 )
-from parlai_ext.agents.hf.prompts import (
+from parlai_ext.systems.hf.prompts import (
     ChatForm,
     PlainForm,
     fit_prompt,
     merge_system_prompt,
 )
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import json_object, options_from_opt
-from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from tests.support.family_hf import TEMPLATE, make_tokenizer
 from tests.support.tiny_models import WORDS
 

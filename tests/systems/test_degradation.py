@@ -10,7 +10,7 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.openers_file import EVERYDAY, read_openers_file
-from parlai_ext.systems.chat.degradation import (
+from parlai_ext.systems.chat.conversation import (
     Degradation,
     shuffled_words,
     unrelated_turns,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.fetch.lock_file import Entry, LockFile
+from parlai_ext.systems.fetch.http_file import Entry, LockFile
 from tests.support.mutations import mutations
 
 A, B = Entry('a' * 64, 1), Entry('b' * 64, 2)

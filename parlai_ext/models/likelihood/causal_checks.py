@@ -17,10 +17,9 @@ from parlai_ext.models.likelihood.prefix_packs import (
     TreeCosts,
     pack_questions,
 )
+from parlai_ext.systems.hub import POSITIONS
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
-# names under which configs give the number of positions
-POSITIONS = ('max_position_embeddings', 'n_positions', 'max_seq_len', 'n_ctx')
 # mean difference of log-probabilities that rounding explains; a wrong mask gives more
 TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-3}
 HALF = 0.1

@@ -16,27 +16,31 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.option_files import sha256
-from parlai_ext.systems.fetch import archives, lock_file
+from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.build_data import METHOD, replaced, replacements
 from parlai_ext.systems.fetch.data_folder import (
     data_folder,
     downloads_folder,
     exclusive,
 )
-from parlai_ext.systems.fetch.http_file import DownloadSettings, FileDownload
+from parlai_ext.systems.fetch.http_file import (
+    LOCK_NAME,
+    DownloadSettings,
+    Entry,
+    FileDownload,
+    LockFile,
+)
 
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
 
 
-def lock_file_of(
-    datapath: str | None, settings: DownloadSettings
-) -> lock_file.LockFile:
+def lock_file_of(datapath: str | None, settings: DownloadSettings) -> LockFile:
     """
     Return the file of checksums that the settings name, or the one in the folder of
     models.
     """
-    default = Path(data_folder(datapath), 'models', lock_file.NAME)
-    return lock_file.LockFile(settings.lock or default)
+    default = Path(data_folder(datapath), 'models', LOCK_NAME)
+    return LockFile(settings.lock or default)
 
 
 @contextmanager
@@ -86,9 +90,9 @@ class Downloader:
     """
 
     datapath: Path
-    lock: lock_file.LockFile
+    lock: LockFile
     settings: DownloadSettings
-    entries: dict[str, lock_file.Entry] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """
@@ -147,7 +151,13 @@ class Downloader:
                 raise
             self.entries[url] = entry
             place.parent.mkdir(parents=True, exist_ok=True)
-            _put(part.data, place)
+            new = place.with_name(f'.{place.name}.new')
+            new.unlink(missing_ok=True)
+            try:
+                os.link(part.data, new)
+            except OSError:  # another file system, or one without links
+                shutil.copyfile(part.data, new)
+            os.replace(new, place)
 
     def record(self) -> None:
         """
@@ -215,16 +225,3 @@ def refuse_google_drive(url: str, *_: Any, **__: Any) -> None:
 
 def refuse_unknown_way(*_: Any, **__: Any) -> None:
     raise UserError('it downloads in a way of its own, which cannot be checked')
-
-
-def _put(data: Path, place: Path) -> None:
-    """
-    Put a file into its place at once; it stays where it is, too.
-    """
-    new = place.with_name(f'.{place.name}.new')
-    new.unlink(missing_ok=True)
-    try:
-        os.link(data, new)
-    except OSError:  # another file system, or one without links
-        shutil.copyfile(data, new)
-    os.replace(new, place)

@@ -21,8 +21,7 @@ class Usage:
     What was asked of one system by this process.
 
     `requests` were sent, those that failed included; `cached` replies cost nothing.
-    Of `requests`, `estimated` have token counts that are a guess from the number of
-    characters. `cost` is in US dollars, `None` without a price.
+    `cost` is in US dollars, `None` without a price.
     """
 
     requests: int = 0
@@ -30,7 +29,6 @@ class Usage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = None
-    estimated: int = 0
 
 
 class Meter:
@@ -76,11 +74,9 @@ class Meter:
         :param prompt: as of `book`.
         """
         tokens, completion = reply.prompt_tokens, reply.completion_tokens
-        guessed = tokens is None or completion is None
-        tokens = prompt if tokens is None else tokens
         if completion is None:
             completion = estimated_tokens(reply.text or '')
-        self._count(prompt, tokens, completion, guessed)
+        self._count(prompt, prompt if tokens is None else tokens, completion)
 
     def give_up(self, prompt: int, lost: bool) -> None:
         """
@@ -90,7 +86,7 @@ class Meter:
         :param lost: its reply did not arrive in time, but may have to be paid for.
         """
         longest = self.settings.reply_max_tokens
-        self._count(prompt, prompt * lost, longest * lost, guessed=lost)
+        self._count(prompt, prompt * lost, longest * lost)
 
     def count_cached(self, n: int = 1) -> None:
         """
@@ -102,9 +98,7 @@ class Meter:
     def _spent(self) -> float:
         return self.usage.cost or 0.0
 
-    def _count(
-        self, booked_prompt: int, prompt: int, completion: int, guessed: bool
-    ) -> None:
+    def _count(self, booked_prompt: int, prompt: int, completion: int) -> None:
         old = self.usage
         cost = self._cost(prompt, completion)
         self.usage = Usage(
@@ -113,7 +107,6 @@ class Meter:
             old.prompt_tokens + prompt,
             old.completion_tokens + completion,
             None if old.cost is None else old.cost + cost,
-            old.estimated + guessed,
         )
         self._under_way -= 1
         freed = self._longest_cost(booked_prompt)

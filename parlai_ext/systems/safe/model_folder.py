@@ -74,22 +74,9 @@ def _check_settings(file: Path, folder: Path) -> None:
     except ValueError as error:  # what transformers might read all the same
         raise UserError(f'hf_model: {printable(str(file))}: {error}') from None
     for key, value in nested_values(settings):
-        if (
-            isinstance(value, str)
-            and _names_file(value)
-            and not lies_in(value, [folder])
-        ):
+        if not isinstance(value, str) or '/' not in value or '\0' in value:
+            continue
+        is_file = os.path.exists(value) and not os.path.isdir(value)
+        if is_file and not lies_in(value, [folder]):
             what = printable(f'{key} in {file} is {value}')
             raise UserError(f'hf_model: {what}, a file elsewhere; {COPY}')
-
-
-def _names_file(value: str) -> bool:
-    """
-    True if a value is the path of something that exists and is no folder.
-    """
-    if '/' not in value:
-        return False
-    try:
-        return os.path.exists(value) and not os.path.isdir(value)
-    except ValueError:  # a NUL
-        return False

@@ -164,22 +164,11 @@ def fit_prompt(
         key=lambda start: len(form.ids(head + turn_parts[start:])) <= limit,
     )
     start = starts[min(which, len(starts) - 1)]
-    ids = form.ids(head + turn_parts[start:])
-    if len(ids) > limit:
-        ids = _shortened(form, head, turn_parts[start:], limit)
-    return Prompt(tuple(ids), max(start, 1))
-
-
-def _shortened(
-    form: ChatForm | PlainForm, head: Messages, turn_parts: Messages, limit: int
-) -> list[int]:
-    """
-    Return the tokens of messages when they do not fit: of the first message only the
-    end is kept.
-    """
-    first, others = turn_parts[0], turn_parts[1:]
+    first, *others = turn_parts[start:]
+    ids = form.ids([*head, first, *others])
+    # when even these do not fit, only the end of the first is kept
     words = form.tokenizer(first['content'], add_special_tokens=False)['input_ids']
-    keep, ids = len(words), form.ids(head + turn_parts)
+    keep = len(words)
     while len(ids) > limit:
         keep -= len(ids) - limit
         if keep < 1:
@@ -189,7 +178,7 @@ def _shortened(
             )
         end = form.tokenizer.decode(words[-keep:], skip_special_tokens=True)
         ids = form.ids([*head, {**first, 'content': end}, *others])
-    return ids
+    return Prompt(tuple(ids), max(start, 1))
 
 
 def merge_system_prompt(parts: Sequence[dict[str, str]]) -> Messages:

@@ -17,15 +17,20 @@ from typing import Any
 
 from parlai.agents.hugging_face.dict import HuggingFaceDictionaryAgent
 
-from parlai_ext.agents.hf.generate import FormOptions, positions, prompt_form
-from parlai_ext.agents.hf.prompts import ChatForm, PlainForm
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.files.json_file import read_json
 from parlai_ext.store.atomic import write_file
-from parlai_ext.systems import hub
 from parlai_ext.systems.chat.messages import ChatStyle
-from parlai_ext.systems.pretrained import PREFIX, ModelOptions, quiet, read_description
+from parlai_ext.systems.hf.generate import FormOptions, positions, prompt_form
+from parlai_ext.systems.hf.prompts import ChatForm, PlainForm
+from parlai_ext.systems.pretrained import (
+    PREFIX,
+    ModelOptions,
+    fetch_model,
+    quiet,
+    read_description,
+)
 
 NULL = -1  # padding; no token of a model's has this number
 NULL_TOKEN, START_TOKEN = '__null__', '__start__'
@@ -41,12 +46,7 @@ def base_folder(opt: Mapping[str, Any]) -> Path:
     :raises UserError: when it cannot be had.
     """
     options = options_from_opt(ModelOptions, opt, PREFIX)
-    repo = hub.checked_repository(options.model)
-    try:
-        weights = hub.fetch_weights(repo, options.revision, opt.get('datapath'))
-    except UserError as error:
-        raise UserError(f'hf_model: {str(error).removeprefix("hf_model: ")}') from None
-    return weights.parent
+    return fetch_model(options, opt.get('datapath')).parent
 
 
 class TokenDictionary(HuggingFaceDictionaryAgent):

@@ -19,7 +19,6 @@ from transformers import (
     NoRepeatNGramLogitsProcessor,
     RepetitionPenaltyLogitsProcessor,
     StoppingCriteria,
-    StoppingCriteriaList,
 )
 
 from parlai_ext.core.errors import UserError
@@ -239,15 +238,6 @@ class AtStopString(StoppingCriteria):
         texts = self.tokenizer.batch_decode(rows)
         over = [ends_at(text, self.stop) is not None for text in texts]
         return torch.tensor(over, device=input_ids.device)
-
-
-def stopping_criteria(
-    tokenizer: Any, stop: Sequence[str], start: int
-) -> StoppingCriteriaList:
-    """
-    Return the criteria for stop strings; none, when there are none.
-    """
-    return StoppingCriteriaList([AtStopString(tokenizer, stop, start)] if stop else [])
 
 
 def reply_tokens(

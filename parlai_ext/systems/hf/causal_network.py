@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from parlai.core.torch_generator_agent import TorchGeneratorModel
 from parlai.utils.torch import IdentityLayer
+from torch.nn import ModuleList
 from transformers import AutoModelForCausalLM
 
-from parlai_ext.agents.causal_lm.tokens import NULL, TokenDictionary, base_folder
 from parlai_ext.core.errors import UserError
+from parlai_ext.systems.hf.causal_tokens import NULL, TokenDictionary, base_folder
 from parlai_ext.systems.pretrained import quiet, read
 
 
@@ -23,7 +24,8 @@ def build_network(tokens: TokenDictionary, opt: Mapping[str, Any]) -> CausalNetw
     Return the network of a model: that of a saved model without weights, which ParlAI
     loads next; else the base model's.
 
-    :raises UserError: when the base model cannot be had or read.
+    :raises UserError: when the base model cannot be had or read, or has not as many
+        layers as shall learn.
     """
     if tokens.is_saved:
         with quiet():
@@ -31,26 +33,16 @@ def build_network(tokens: TokenDictionary, opt: Mapping[str, Any]) -> CausalNetw
     else:
         arguments = {'dtype': torch.float32}
         network = read(base_folder(opt), torch.device('cpu'), arguments)[2]
-    train_last_layers(network, opt.get('trained_layers'))
-    return CausalNetwork(tokens, network, bool(opt.get('bf16')))
-
-
-def train_last_layers(network: Any, number: int | None) -> None:
-    """
-    Let the last so many layers learn, and nothing before or after them.
-
-    :param number: `None`: everything learns.
-    :raises UserError: when there are not as many.
-    """
+    number = opt.get('trained_layers')
     network.requires_grad_(number is None)
-    if number is None:
-        return
-    lists = [one for one in network.modules() if isinstance(one, torch.nn.ModuleList)]
-    layers = max(lists, key=len, default=torch.nn.ModuleList())
-    if not 0 < number <= len(layers):
-        raise UserError(f'trained_layers: {number}; the model has {len(layers)}')
-    for layer in layers[len(layers) - number :]:
-        layer.requires_grad_(True)
+    if number is not None:  # the last so many layers learn, and nothing else
+        kinds = (one for one in network.modules() if isinstance(one, ModuleList))
+        layers = max(kinds, key=len, default=ModuleList())
+        if not 0 < number <= len(layers):
+            raise UserError(f'trained_layers: {number}; the model has {len(layers)}')
+        for layer in layers[len(layers) - number :]:
+            layer.requires_grad_(True)
+    return CausalNetwork(tokens, network, bool(opt.get('bf16')))
 
 
 class CausalNetwork(TorchGeneratorModel):

@@ -7,41 +7,41 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
-from transformers import GenerationConfig
+from torch.nn.utils.rnn import pad_sequence
+from transformers import GenerationConfig, StoppingCriteriaList
 
-from parlai_ext.agents.hf.decode import (
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import json_object, option, options_from_opt
+from parlai_ext.systems import hub
+from parlai_ext.systems.chat.conversation import Conversation
+from parlai_ext.systems.chat.messages import ChatStyle, reply_from
+from parlai_ext.systems.chat.template import TODAY, control_tokens
+from parlai_ext.systems.hf.decode import (
+    AtStopString,
     DecodingOptions,
     Penalties,
     generation_config,
     penalty_processors,
     reply_tokens,
-    stopping_criteria,
     without_penalties,
 )
-from parlai_ext.agents.hf.prompts import (
+from parlai_ext.systems.hf.prompts import (
     ChatForm,
     PlainForm,
     Prompt,
     fit_prompt,
     without_system_role,
 )
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import json_object, option, options_from_opt
-from parlai_ext.models.likelihood.causal_checks import POSITIONS
-from parlai_ext.systems import hub
-from parlai_ext.systems.chat.conversation import Conversation
-from parlai_ext.systems.chat.messages import ChatStyle, reply_from
-from parlai_ext.systems.chat.template import TODAY, control_tokens
 from parlai_ext.systems.pretrained import (
     BOUNDLESS,
     PREFIX,
     ModelOptions,
     chosen_device,
+    fetch_model,
     loading_arguments,
     quiet,
     read,
@@ -120,43 +120,27 @@ def load_model(options: ModelOptions, datapath: str | None = None) -> LoadedMode
     """
     device = chosen_device(options)
     arguments = loading_arguments(options, device)
-    repo = hub.checked_repository(options.model)
-    try:
-        weights = hub.fetch_weights(repo, options.revision or None, datapath)
-    except UserError as error:
-        raise UserError(f'hf_model: {str(error).removeprefix("hf_model: ")}') from None
-    key = (replace(options, model=None, revision=None), *_file_states(weights))
-    loaded = _loaded_models.get(key)
-    if loaded is None:
-        loaded = _read_model(weights.parent, device, arguments, options.trust_code)
-        _loaded_models[key] = loaded
-    return loaded
-
-
-def _file_states(weights: Path) -> list[tuple[str, int, int]]:
-    """
-    Return path, size and time of the files of a model, whose folder may be written
-    anew.
-    """
+    weights = fetch_model(options, datapath)
+    # a folder may be written anew
     files = [*hub.weight_files(weights), *hub.companions(weights.parent)]
     states = [(path, path.stat()) for path in files]
-    return [(str(path), state.st_size, state.st_mtime_ns) for path, state in states]
-
-
-def _read_model(
-    folder: Path, device: torch.device, arguments: Mapping[str, Any], trust: bool
-) -> LoadedModel:
-    config, tokenizer, model = read(folder, device, arguments, trust=trust)
-    seq2seq = bool(config.is_encoder_decoder)
-    most = positions(config, tokenizer)
-    return LoadedModel(model, tokenizer, seq2seq, most, model.generation_config)
+    names = [(str(path), state.st_size, state.st_mtime_ns) for path, state in states]
+    key = (replace(options, model=None, revision=None), *names)
+    loaded = _loaded_models.get(key)
+    if loaded is None:
+        trust = options.trust_code
+        config, tokenizer, model = read(weights.parent, device, arguments, trust=trust)
+        seq2seq, most = bool(config.is_encoder_decoder), positions(config, tokenizer)
+        loaded = LoadedModel(model, tokenizer, seq2seq, most, model.generation_config)
+        _loaded_models[key] = loaded
+    return loaded
 
 
 def positions(config: Any, tokenizer: Any) -> int | None:
     """
     Return the most tokens that a model takes; `None` when it does not tell.
     """
-    named = [getattr(config.get_text_config(), name, None) for name in POSITIONS]
+    named = [getattr(config.get_text_config(), name, None) for name in hub.POSITIONS]
     named.append(tokenizer.model_max_length)
     return min(
         (n for n in named if isinstance(n, int) and 0 < n < BOUNDLESS), default=None
@@ -228,16 +212,15 @@ class ReplyGenerator:
         start = 1 if seq2seq else ids.shape[1]
         # given as an argument, transformers would mix it with the model's own
         model.generation_config = self.config
+        processors = None if seq2seq else penalty_processors(self.penalties, mask)
+        stop = self.style.stop
+        criteria = [AtStopString(self.loaded.tokenizer, stop, start)] if stop else []
         with quiet():
             output = model.generate(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.to(model.device),
-                logits_processor=None
-                if seq2seq
-                else penalty_processors(self.penalties, mask),
-                stopping_criteria=stopping_criteria(
-                    self.loaded.tokenizer, self.style.stop, start
-                ),
+                logits_processor=processors,
+                stopping_criteria=StoppingCriteriaList(criteria),
             )
         return output[:, start:].tolist()
 
@@ -251,14 +234,13 @@ def padded(
     >>> padded([[7], [8, 9]], 0, right=False)[0].tolist()
     [[0, 7], [8, 9]]
     """
-    width = max(map(len, rows))
-    ids, mask = [], []
-    for row in rows:
-        gap = width - len(row)
-        fill, none, some = [pad] * gap, [0] * gap, [1] * len(row)
-        ids.append([*row, *fill] if right else [*fill, *row])
-        mask.append([*some, *none] if right else [*none, *some])
-    return torch.tensor(ids), torch.tensor(mask)
+    side = 'right' if right else 'left'
+    ids = [torch.tensor(row) for row in rows]
+    ones = [torch.ones_like(row) for row in ids]
+    return (
+        pad_sequence(ids, True, pad, padding_side=side),
+        pad_sequence(ones, True, 0, padding_side=side),
+    )
 
 
 def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerator:
@@ -276,7 +258,11 @@ def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerato
         # where its turn ends, such a model goes on with the next
         style = replace(style, stop=(*style.stop, form.separator))
     config = generation_config(loaded.own_config, decoding)
-    _set_special_tokens(config, loaded.tokenizer)
+    tokenizer = loaded.tokenizer
+    own_end = set() if tokenizer.eos_token_id is None else {tokenizer.eos_token_id}
+    config.eos_token_id = sorted(end_tokens(config) | own_end)
+    pads = [tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
+    config.pad_token_id = next(token for token in pads if token is not None)
     penalties = Penalties()
     if not loaded.seq2seq:
         config, penalties = without_penalties(config)
@@ -290,16 +276,6 @@ def end_tokens(config: GenerationConfig) -> set[int]:
     """
     ends = config.eos_token_id
     return set() if ends is None else {ends} if isinstance(ends, int) else set(ends)
-
-
-def _set_special_tokens(config: GenerationConfig, tokenizer: Any) -> None:
-    """
-    Set the tokens at which a reply ends, the tokenizer's among them, and the padding.
-    """
-    own_end = set() if tokenizer.eos_token_id is None else {tokenizer.eos_token_id}
-    config.eos_token_id = sorted(end_tokens(config) | own_end)
-    pads = [tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
-    config.pad_token_id = next(token for token in pads if token is not None)
 
 
 def prompt_limit(loaded: LoadedModel, asked: int | None, longest: int) -> int | None:
