@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from filecmp import cmp
@@ -17,6 +17,7 @@ from typing import Any
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.options import option
+from parlai_ext.isolation.names import Options
 from parlai_ext.store.atomic import LEFTOVER
 
 SUFFIX = '.safetensors'
@@ -165,7 +166,7 @@ def convert(
 
 
 def companions(
-    source: Path, opt: Mapping[str, Any] | None, datapath: str | None
+    source: Path, opt: Options | None, datapath: str | None
 ) -> dict[str, Path]:
     """
     Return the files beside a model that belong to it, by the end of their names.
@@ -188,7 +189,7 @@ def companions(
 
 
 def moved_options(
-    opt: Mapping[str, Any], source: Path, output: Path, suffixes: set[str]
+    opt: Options, source: Path, output: Path, suffixes: set[str]
 ) -> dict[str, Any]:
     """
     Return the model's options with paths of copied files changed to the new place.

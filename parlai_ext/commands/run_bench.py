@@ -222,7 +222,7 @@ def _read_judged_set(folder: Path, files: Mapping[str, Path], called: str) -> Ju
         own_card,
         read_card,
     )
-    from parlai_ext.systems.catalogue.fetch_judged_set import fetch_judged_set
+    from parlai_ext.tasks.judged.fetch import fetch_judged_set
 
     path: Path | None
     if called.endswith(OWN_ENDINGS):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -25,6 +25,7 @@ from parlai_ext.files.roster_file import FILE_OPTIONS, FOLDER_OPTIONS
 from parlai_ext.isolation.names import (
     ROSTER_AGENTS,
     TASK_OPTIONS,
+    Options,
     agent_module,
     is_our_task,
     is_server,
@@ -77,7 +78,7 @@ def require_named(system: System) -> None:
         raise SystemFailed(system.name, problem)
 
 
-def require_named_options(what: str, opt: Mapping[str, Any]) -> None:
+def require_named_options(what: str, opt: Options) -> None:
     """
     Refuse options of a recorded scorer, or of a model that it names, as `require_named`
     refuses a system.
@@ -88,7 +89,7 @@ def require_named_options(what: str, opt: Mapping[str, Any]) -> None:
         raise UserError(f'{what}: {"; ".join(uses)}: {ADVICE}{NAME_JUDGE}')
 
 
-def unnamed_uses(opt: Mapping[str, Any]) -> Iterator[str]:
+def unnamed_uses(opt: Options) -> Iterator[str]:
     """
     Yield a line for each option, also a nested one, that may only be used if the user
     named it.

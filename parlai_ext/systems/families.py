@@ -32,9 +32,10 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.options import options_of
 from parlai_ext.files.option_files import sha256
+from parlai_ext.isolation.names import Options
 from parlai_ext.systems import zoo
 from parlai_ext.systems.chat.conversation import other_contexts_hash
-from parlai_ext.systems.family import PRESENT, Family, OptionError, Options
+from parlai_ext.systems.family import PRESENT, Family, OptionError
 from parlai_ext.systems.family_hugging_face import (
     CausalLm,
     DialoGpt,

@@ -16,9 +16,10 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.model_cards import is_model_name, model_card
 from parlai_ext.files.option_files import sha256
+from parlai_ext.isolation.names import Options
 from parlai_ext.systems import hub
 from parlai_ext.systems.chat.conversation import other_contexts_hash
-from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family, Options, Record
+from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family, Record
 
 BITS = {'4bit': 4, '8bit': 8, 'float16': 16, 'bfloat16': 16, 'float32': 32}
 BITS |= {'float64': 64}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from parlai.core.opt import Opt
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.isolation.names import Options
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
 MISSING = re.compile(r'Missing key\(s\) in state_dict: (.*?)\. ')
@@ -26,7 +26,7 @@ SHAPES = re.compile(
 LOADING = ('load', 'load_state_dict')
 
 
-def why_unfit(error: BaseException, opt: Mapping[str, Any]) -> str | None:
+def why_unfit(error: BaseException, opt: Options) -> str | None:
     """
     Return which option does not fit the model file and how; `None` if the error has
     another cause.
@@ -66,7 +66,7 @@ def why_unfit(error: BaseException, opt: Mapping[str, Any]) -> str | None:
     return f'model_file: {file} is no {kind}: its weights do not fit ({reasons}){hint}'
 
 
-def _dictionary(wrong: Sequence[tuple[str, str, str]], opt: Mapping[str, Any]) -> str:
+def _dictionary(wrong: Sequence[tuple[str, str, str]], opt: Options) -> str:
     """
     Return what is wrong with the dictionary, if only the number of words differs.
     """

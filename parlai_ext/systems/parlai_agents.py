@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.isolation.connections import Limit, limited
-from parlai_ext.isolation.names import nested_values
+from parlai_ext.isolation.names import Options, nested_values
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import hub
 from parlai_ext.systems.agent_code import raise_unless_of_agent
@@ -133,7 +133,7 @@ def _build(
     return Player(system.name, agent, family, limit)
 
 
-def _connection_limit(system: System, opt: Mapping[str, Any]) -> Limit | None:
+def _connection_limit(system: System, opt: Options) -> Limit | None:
     """
     Return the limit on a system's connections, to the endpoints that its roster entry
     names; `None` if it has no model, or if the user trusts that or brings the agent.
@@ -150,7 +150,7 @@ def _connection_limit(system: System, opt: Mapping[str, Any]) -> Limit | None:
     return Limit(system.name, tuple(named_servers(system.opt)))
 
 
-def cost_of_model(opt: Mapping[str, Any]) -> AbstractContextManager[None]:
+def cost_of_model(opt: Options) -> AbstractContextManager[None]:
     """
     Bound what the model of these options may cost while it is loaded; one without a
     file, and a trusted one, may cost anything.
@@ -215,7 +215,7 @@ def _options_to_build(system: System, datapath: str | None) -> dict[str, Any]:
     return given
 
 
-def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
+def parsed_options(system: System, given: Options) -> Opt:
     """
     Return the options as `parlai` reads them, types checked, ``override`` filled.
     """

@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import os
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.files.roster_file import FILE_OPTIONS, shipped_systems
+from parlai_ext.isolation.names import Options
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.downloads import needed_file, needed_tokenizer
@@ -92,7 +92,7 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
 
 
 def _other_files(
-    system: System, datapath: str | None, models_options: Mapping[str, Any]
+    system: System, datapath: str | None, models_options: Options
 ) -> Iterator[str]:
     """
     Yield a line for each file beside the weights that is to be fetched or made.
@@ -113,7 +113,7 @@ def _other_files(
         yield f'dict_tokenizer: {tokenizer.note}'
 
 
-def _check_agent(system: System, agent: str, models_options: Mapping[str, Any]) -> None:
+def _check_agent(system: System, agent: str, models_options: Options) -> None:
     """
     Refuse an agent that cannot be imported, that would misread the model, or whose
     parser does not take the options.

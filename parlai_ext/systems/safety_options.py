@@ -8,7 +8,6 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
@@ -17,6 +16,7 @@ from parlai_ext.core.options import json_object, option
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.files.text_file import read_utf8
 from parlai_ext.files.yaml_file import read_file
+from parlai_ext.isolation.names import Options
 
 PREFIX = 'safety'  # of the options' names
 SAFETY_SYSTEM = 'safety_system'
@@ -55,7 +55,7 @@ class SafetyOptions:
     )
 
 
-def system_inside(opt: Mapping[str, Any]) -> System:
+def system_inside(opt: Options) -> System:
     """
     Return the system that a safety layer holds.
 
@@ -74,7 +74,7 @@ def system_inside(opt: Mapping[str, Any]) -> System:
         raise UserError(f'{SAFETY_SYSTEM}: {error}') from None
 
 
-def read_deflections(opt: Mapping[str, Any]) -> tuple[str, ...]:
+def read_deflections(opt: Options) -> tuple[str, ...]:
     """
     Return the sentences that are said instead of a flagged answer.
 

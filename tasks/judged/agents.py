@@ -30,7 +30,7 @@ from parlai_ext.data.judged.cards import (
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import quality_pairs
 from parlai_ext.scoring.judged_items import ALL, AUTO, WHOLE
-from parlai_ext.systems.catalogue.fetch_judged_set import fetch_judged_set
+from parlai_ext.tasks.judged.fetch import fetch_judged_set
 from parlai_ext.tasks.judged.metrics import Point, metrics, without_undefined
 
 HUMAN_KEYS = ('labels', 'eval_labels', 'human', 'texts', 'group')

@@ -63,9 +63,8 @@ def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path, content):
     path = tmp_path / 'lock.json'
     path.write_text(content)
     for use in (LockFile(path).entries, lambda: LockFile(path).record({'u': A})):
-        with pytest.raises(UserError, match='lock.json') as caught:
+        with pytest.raises(UserError, match='lock.json'):
             use()
-        assert '\n' not in str(caught.value)
     assert path.read_text() == content
 
 

@@ -12,7 +12,7 @@ the conversation, so that neither the seed nor the batch changes it.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -24,6 +24,7 @@ from parlai.core.opt import Opt
 from parlai_ext.core.options import option, options_from_opt
 from parlai_ext.files.openers_file import EVERYDAY, read_openers_file
 from parlai_ext.files.option_files import sha256
+from parlai_ext.isolation.names import Options
 from parlai_ext.systems.chat.messages import ChatTurn
 
 DEGRADE = 'degrade'  # of the options' names
@@ -49,7 +50,7 @@ class Degradation:
     )
 
     @classmethod
-    def from_options(cls, opt: Mapping[str, Any]) -> Degradation:
+    def from_options(cls, opt: Options) -> Degradation:
         """
         Read the degradation from a system's options.
 
@@ -121,7 +122,7 @@ def shuffled_words(text: str, share: float, rng: random.Random) -> str:
     return ' '.join(words) if len(places) > 1 else text
 
 
-def other_contexts_hash(opt: Mapping[str, Any]) -> dict[str, str]:
+def other_contexts_hash(opt: Options) -> dict[str, str]:
     """
     Return the hash of the dialogues that a system is shown in place of its own; nothing
     where it is shown its own.

