@@ -27,10 +27,9 @@ from parlai_ext.systems.chat.conversation import (
     Degradation,
 )
 from parlai_ext.systems.chat.messages import ChatStyle, reply_from
-from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
+from parlai_ext.systems.remote.endpoint import Endpoint, Usage, shared_endpoint
 from parlai_ext.systems.remote.replies import RemoteReply
 from parlai_ext.systems.remote.settings import PREFIX, Settings
-from parlai_ext.systems.remote.usage import Usage
 
 TOP_LOGPROBS = 20  # alternatives of a token; OpenAI's endpoint tells no more
 

@@ -72,11 +72,22 @@ class Guarded:
         unsafe = self.flagged(answers, ANSWER)
         acts = []
         for prompt, reply, bad in zip(prompts, replies, unsafe, strict=True):
+            fired, more = NONE, {}
             if reply is None or bad:
+                fired = PROMPT if reply is None else ANSWER
                 text = self.deflections[crc32(prompt.encode()) % len(self.deflections)]
-                acts.append(message(text, PROMPT if reply is None else ANSWER))
+            elif reply.text is None:
+                text, more = None, {'reason': reply.reason}
             else:
-                acts.append(message(reply.text, NONE, reply.reason))
+                text = reply.text
+            metrics = {
+                f'deflected_{name}': AverageMetric(int(fired == name)) for name in FIRED
+            }
+            acts.append(
+                Message(
+                    text=text, safety=fired, metrics=metrics, episode_done=False, **more
+                )
+            )
         return acts
 
     def flagged(self, texts: Sequence[str], check: str) -> list[bool]:
@@ -195,12 +206,3 @@ def guarded_system(opt: Opt) -> Guarded:
         read_deflections(opt),
         FIRED if options.checks == 'both' else (options.checks,),
     )
-
-
-def message(text: str | None, check: str, reason: str | None = None) -> Message:
-    """
-    Return a reply of the layer with which check fired, also as metrics.
-    """
-    fired = {f'deflected_{name}': AverageMetric(int(check == name)) for name in FIRED}
-    more = {'reason': reason} if text is None else {}
-    return Message(text=text, safety=check, metrics=fired, episode_done=False, **more)

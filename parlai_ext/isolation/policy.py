@@ -112,7 +112,14 @@ def _use(key: str, value: Any) -> str | None:
     if not isinstance(value, str):
         return None
     if key == 'model':
-        return _use_of_agent(value)
+        prepare_parlai()  # which makes `ext:` known
+        module = agent_module(value) or ''
+        if ASKING_AGENTS.fullmatch(module):
+            return 'asks a server'
+        is_ours = CHECKED_AGENTS.fullmatch(module) or (
+            module and not ROSTER_AGENTS.fullmatch(module) and _is_installed(module)
+        )
+        return None if is_ours else 'is an agent from outside the package'
     if is_server(key, value):
         return 'is the address of a server'
     if key in OPTION_FILES:
@@ -130,18 +137,6 @@ def _use(key: str, value: Any) -> str | None:
         CODE.fullmatch(part) for part in value.strip().split(',')
     )
     return 'is code from outside the package' if code or 'agent:' in value else None
-
-
-def _use_of_agent(agent: str) -> str | None:
-    prepare_parlai()  # which makes `ext:` known
-    module = agent_module(agent)
-    if module is not None and ASKING_AGENTS.fullmatch(module):
-        return 'asks a server'
-    if module is not None and not ROSTER_AGENTS.fullmatch(module):
-        return None if _is_installed(module) else 'is an agent from outside the package'
-    if module is not None and CHECKED_AGENTS.fullmatch(module):
-        return None
-    return 'is an agent from outside the package'
 
 
 def _is_installed(module: str) -> bool:

@@ -33,8 +33,11 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import write_file
 from parlai_ext.systems import openers, zoo
-from parlai_ext.systems.fetch.build_data import METHOD, replaced
-from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
+from parlai_ext.systems.fetch.checked_downloads import (
+    METHOD,
+    ensure_checked_downloads,
+    replaced,
+)
 from parlai_ext.systems.fetch.data_folder import data_folder
 
 PREFIX = 'task:'

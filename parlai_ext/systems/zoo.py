@@ -25,8 +25,11 @@ from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import INDEX_OPTIONS
 from parlai_ext.systems.fetch.archives import move_into
-from parlai_ext.systems.fetch.build_data import METHOD, replaced
-from parlai_ext.systems.fetch.checked_downloads import checked_downloads
+from parlai_ext.systems.fetch.checked_downloads import (
+    METHOD,
+    checked_downloads,
+    replaced,
+)
 from parlai_ext.systems.fetch.data_folder import (
     HIDDEN,
     data_folder,

@@ -11,8 +11,7 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
-from parlai_ext.systems.misfit import why_unfit
-from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.parlai_agents import load_system, why_unfit
 from tests.support.families import FAMILIES
 
 SMALL_BART = {'n_encoder_layers': 1, 'n_decoder_layers': 1, 'embedding_size': 16}

@@ -205,7 +205,15 @@ class Settings:
         Refuse what no endpoint can be asked, or what would not be safe.
         """
         parts = _checked_url(self.url)
-        _check_extra(self.extra or {})
+        try:
+            json.dumps(self.extra, allow_nan=False)
+        except (ValueError, TypeError) as error:
+            raise UserError(f'remote_extra: it is no JSON: {error}') from None
+        for secret in _secret_names(self.extra):
+            raise UserError(
+                f'remote_extra: {secret} would be written to the run folder; put it '
+                'into an environment variable and name that in remote_key_env'
+            )
         self._check_for_key()
         if self.format == 'openai' and not self.model:
             raise UserError(
@@ -310,22 +318,6 @@ def _checked_url(url: str) -> SplitResult:
             'run folder; name a variable in remote_key_env'
         )
     return parts
-
-
-def _check_extra(extra: Mapping[str, Any]) -> None:
-    """
-    Refuse what JSON cannot hold, and secrets, which would be written to the run folder.
-    """
-    try:
-        json.dumps(extra, allow_nan=False)
-    except (ValueError, TypeError) as error:
-        raise UserError(f'remote_extra: it is no JSON: {error}') from None
-    secret = next(_secret_names(extra), None)
-    if secret is not None:
-        raise UserError(
-            f'remote_extra: {secret} would be written to the run folder; put it into '
-            'an environment variable and name that in remote_key_env'
-        )
 
 
 def _secret_names(value: Any) -> Iterator[str]:
