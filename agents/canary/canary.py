@@ -46,7 +46,7 @@ def in_turn(lines: Sequence[str]) -> Talker:
     return lambda heard, own: lines[max(0, len(heard) - 1) % len(lines)]
 
 
-def parrot(kind: str) -> Talker:
+def parrot_talker(kind: str) -> Talker:
     """
     Return a talker that is a parrot of the judge check, in another wording each turn.
 
@@ -68,7 +68,7 @@ CANARIES: dict[str, Talker] = {
     'echo': lambda heard, own: heard[-1] if heard else own or 'Hello.',
     'opener_parrot': lambda heard, own: own or (heard[0] if heard else 'Hello.'),
     'instruction_injector': in_turn(INJECTIONS),
-    **{kind: parrot(kind) for kind in PARROTS},
+    **{kind: parrot_talker(kind) for kind in PARROTS},
 }
 
 

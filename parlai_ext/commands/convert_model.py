@@ -148,7 +148,7 @@ def convert(
         shutil.copymode(source, scratch / output.name)
         if not same_bits(states['model'], read_states(scratch / output.name)['model']):
             raise UserError(f'{source}: the weights read back are not those written')
-        copied = companions(source, opt, datapath)
+        copied = files_beside(source, opt, datapath)
         for suffix, path in copied.items():
             shutil.copyfile(path, scratch / f'{output.name}{suffix}')
         if opt is not None:
@@ -165,7 +165,7 @@ def convert(
     return Converted(output, beside, tuple(dropped), len(states['model']), *sizes)
 
 
-def companions(
+def files_beside(
     source: Path, opt: Options | None, datapath: str | None
 ) -> dict[str, Path]:
     """

@@ -50,7 +50,7 @@ from parlai_ext.systems.safe.load import (
     trusts_file,
 )
 from parlai_ext.systems.safe.model_options import named_servers
-from parlai_ext.systems.system_options import effective_options, given_options
+from parlai_ext.systems.system_options import effective_options, roster_options
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.systems.zoo import fetch_path
 
@@ -192,7 +192,7 @@ def _options_to_build(system: System, datapath: str | None) -> dict[str, Any]:
     downloaded.
     """
     bad = _option_error(system)
-    given = given_options(system)
+    given = roster_options(system)
     if str(given.get('datatype', '')).startswith('train'):
         raise bad('datatype', 'train builds an optimizer; leave it out')
     for key, fetch in (('model_file', fetch_path), (CANDIDATES, candidates_file)):

@@ -154,7 +154,7 @@ def _hub_kernel(config: Any) -> str | None:
     return next((value[:LONGEST] for value in values if '/' in value), None)
 
 
-def fetch_model(options: ModelOptions, datapath: str | None) -> Path:
+def fetch_named_weights(options: ModelOptions, datapath: str | None) -> Path:
     """
     Return the weights of the model that options name, downloaded when they are not
     here.

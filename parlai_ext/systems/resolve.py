@@ -23,7 +23,7 @@ from parlai_ext.systems.downloads import needed_file, needed_tokenizer
 from parlai_ext.systems.families import check_reader, family_of
 from parlai_ext.systems.family import DOWNLOAD, MISSING, PRESENT
 from parlai_ext.systems.safe.load import Refused, count_parameters
-from parlai_ext.systems.system_options import given_options, own_options
+from parlai_ext.systems.system_options import own_options, roster_options
 
 BYTES_PER_PARAMETER = 4  # float32
 
@@ -108,7 +108,7 @@ def _other_files(
             existing_file(value, option)
         elif needed.note:
             yield f'{option}: {needed.note}'
-    tokenizer = needed_tokenizer({**models_options, **given_options(system)}, datapath)
+    tokenizer = needed_tokenizer({**models_options, **roster_options(system)}, datapath)
     if tokenizer and tokenizer.note:
         yield f'dict_tokenizer: {tokenizer.note}'
 
@@ -138,7 +138,7 @@ def _check_agent(system: System, agent: str, models_options: Options) -> None:
     if not (isinstance(agent_class, type) and issubclass(agent_class, Agent)):
         raise UserError(f'model: {agent} is no ParlAI agent')
     # without files, so that none is looked for in the zoo
-    given = given_options(system)
+    given = roster_options(system)
     given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
     before = os.environ.get('PARLAI_DATAPATH')
     try:

@@ -12,7 +12,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.files.openers_file import EVERYDAY, read_openers_file
 from parlai_ext.systems.chat.conversation import (
     Degradation,
-    shuffled_words,
+    moved_words,
     unrelated_turns,
 )
 from parlai_ext.systems.chat.messages import ChatTurn
@@ -76,7 +76,7 @@ def test_other_context_changes_from_turn_to_turn():
 def test_a_share_of_the_words_changes_places(share, n_words, n_moved):
     words = [str(n) for n in range(n_words)]
     for seed in range(20):
-        text = shuffled_words(' '.join(words), share, random.Random(seed)).split()
+        text = moved_words(' '.join(words), share, random.Random(seed)).split()
         assert sorted(text) == sorted(words)
         assert sum(a != b for a, b in zip(text, words, strict=True)) == n_moved
 

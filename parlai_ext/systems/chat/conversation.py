@@ -75,7 +75,7 @@ class Degradation:
         """
         if not self.shuffle:
             return reply
-        return shuffled_words(reply, self.shuffle, random_numbers(turns, reply))
+        return moved_words(reply, self.shuffle, random_numbers(turns, reply))
 
 
 def random_numbers(turns: Sequence[ChatTurn], *more: str) -> random.Random:
@@ -104,14 +104,14 @@ def other_contexts() -> tuple[tuple[str, ...], ...]:
     return tuple(read_openers_file(EVERYDAY).openers.values())
 
 
-def shuffled_words(text: str, share: float, rng: random.Random) -> str:
+def moved_words(text: str, share: float, rng: random.Random) -> str:
     """
     Return a text in which so many of its words change places with each other.
 
     One word cannot change places; of two or more none keeps its own, except where the
     same word comes there.
 
-    >>> shuffled_words('tea is warm', 1, random.Random(0))
+    >>> moved_words('tea is warm', 1, random.Random(0))
     'is warm tea'
     """
     words = text.split()

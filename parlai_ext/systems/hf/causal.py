@@ -34,7 +34,7 @@ from parlai_ext.systems.hf.prompts import ChatForm, PlainForm
 from parlai_ext.systems.pretrained import (
     PREFIX,
     ModelOptions,
-    fetch_model,
+    fetch_named_weights,
     quiet,
     read,
     read_description,
@@ -47,14 +47,14 @@ PROBE = 'Zebra quartz.'
 LONGEST_REPLY = 256  # tokens, as ParlAI generates where --label-truncate is not given
 
 
-def base_folder(opt: Options) -> Path:
+def base_model_folder(opt: Options) -> Path:
     """
     Return the folder of the base model, which is downloaded when it is not here.
 
     :raises UserError: when it cannot be had.
     """
     options = options_from_opt(ModelOptions, opt, PREFIX)
-    return fetch_model(options, opt.get('datapath')).parent
+    return fetch_named_weights(options, opt.get('datapath')).parent
 
 
 class TokenDictionary(HuggingFaceDictionaryAgent):
@@ -91,7 +91,7 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         elif opt.get('model_file') and Path(opt['model_file']).is_file():
             raise UserError(f'model_file: there is no {opt["model_file"]}.dict')
         else:
-            self.config, tokenizer = read_description(base_folder(opt))
+            self.config, tokenizer = read_description(base_model_folder(opt))
         if self.config.is_encoder_decoder:
             raise UserError('hf_model: a causal language model is expected')
         return tokenizer
@@ -217,7 +217,7 @@ def build_network(tokens: TokenDictionary, opt: Mapping[str, Any]) -> CausalNetw
             network = AutoModelForCausalLM.from_config(tokens.config)
     else:
         arguments = {'dtype': torch.float32}
-        network = read(base_folder(opt), torch.device('cpu'), arguments)[2]
+        network = read(base_model_folder(opt), torch.device('cpu'), arguments)[2]
     number = opt.get('trained_layers')
     network.requires_grad_(number is None)
     if number is not None:  # the last so many layers learn, and nothing else

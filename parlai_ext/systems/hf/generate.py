@@ -32,7 +32,7 @@ from parlai_ext.systems.hf.decode import (
 from parlai_ext.systems.hf.prompts import (
     ChatForm,
     PlainForm,
-    Prompt,
+    PromptTokens,
     fit_prompt,
     without_system_role,
 )
@@ -41,7 +41,7 @@ from parlai_ext.systems.pretrained import (
     PREFIX,
     ModelOptions,
     chosen_device,
-    fetch_model,
+    fetch_named_weights,
     loading_arguments,
     quiet,
     read,
@@ -120,7 +120,7 @@ def load_model(options: ModelOptions, datapath: str | None = None) -> LoadedMode
     """
     device = chosen_device(options)
     arguments = loading_arguments(options, device)
-    weights = fetch_model(options, datapath)
+    weights = fetch_named_weights(options, datapath)
     # a folder may be written anew
     files = [*hub.weight_files(weights), *hub.companions(weights.parent)]
     states = [(path, path.stat()) for path in files]
@@ -189,7 +189,7 @@ class ReplyGenerator:
             replies.append(GeneratedReply(text, len(prompt.ids), len(ids), prompt.cut))
         return replies
 
-    def prompt(self, conversation: Conversation) -> Prompt:
+    def prompt(self, conversation: Conversation) -> PromptTokens:
         """
         Return what the model reads of a conversation: at least one token.
         """
@@ -198,15 +198,15 @@ class ReplyGenerator:
             return prompt
         tokenizer = self.loaded.tokenizer  # nothing said yet, and no system prompt
         begin = [tokenizer.bos_token_id, tokenizer.eos_token_id, 0]
-        return Prompt((next(token for token in begin if token is not None),))
+        return PromptTokens((next(token for token in begin if token is not None),))
 
     @torch.inference_mode()
-    def _generate(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+    def _generate(self, prompts: Sequence[PromptTokens]) -> list[list[int]]:
         """
-        Return the tokens after each prompt, padded at their end.
+        Return the tokens after each prompt, padded_rows at their end.
         """
         model, seq2seq = self.loaded.model, self.loaded.seq2seq
-        ids, mask = padded(
+        ids, mask = padded_rows(
             [prompt.ids for prompt in prompts], self.config.pad_token_id, seq2seq
         )
         start = 1 if seq2seq else ids.shape[1]
@@ -225,13 +225,13 @@ class ReplyGenerator:
         return output[:, start:].tolist()
 
 
-def padded(
+def padded_rows(
     rows: Sequence[Sequence[int]], pad: int, right: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Return rows of one width and the mask of what is no padding.
 
-    >>> padded([[7], [8, 9]], 0, right=False)[0].tolist()
+    >>> padded_rows([[7], [8, 9]], 0, right=False)[0].tolist()
     [[0, 7], [8, 9]]
     """
     side = 'right' if right else 'left'

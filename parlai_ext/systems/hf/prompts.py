@@ -25,7 +25,7 @@ PROBE = 'Zebra quartz.'
 
 
 @dataclass(frozen=True)
-class Prompt:
+class PromptTokens:
     """
     The tokens for one conversation, and how many of its messages were cut.
     """
@@ -144,7 +144,7 @@ class PlainForm:
 
 def fit_prompt(
     form: ChatForm | PlainForm, conversation: Conversation, limit: int | None
-) -> Prompt:
+) -> PromptTokens:
     """
     Return the prompt of at most ``limit`` tokens with the most of the conversation.
 
@@ -153,7 +153,7 @@ def fit_prompt(
     parts = form.parts(conversation)
     ids = form.ids(parts)
     if limit is None or len(ids) <= limit:
-        return Prompt(tuple(ids))
+        return PromptTokens(tuple(ids))
     head = parts[:1] if parts[0]['role'] == 'system' else []
     turn_parts = parts[len(head) :]
     starts = form.starts(turn_parts) or [len(turn_parts) - 1]
@@ -178,7 +178,7 @@ def fit_prompt(
             )
         end = form.tokenizer.decode(words[-keep:], skip_special_tokens=True)
         ids = form.ids([*head, {**first, 'content': end}, *others])
-    return Prompt(tuple(ids), max(start, 1))
+    return PromptTokens(tuple(ids), max(start, 1))
 
 
 def merge_system_prompt(parts: Sequence[dict[str, str]]) -> Messages:

@@ -11,7 +11,7 @@ from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
 from parlai_ext.systems.remote.replies import (
     Malformed,
     RemoteReply,
-    read_reply,
+    read_answer,
     shortened,
 )
 from parlai_ext.systems.remote.settings import Settings
@@ -52,11 +52,11 @@ def reply(data: Any) -> RemoteReply:
         raise Malformed('no chat completion: choices[0].message is missing') from None
     filtered = ended == 'content_filter'
     if text is not None and (text or not filtered):
-        return read_reply(data, text, None, alternatives(choice.get('logprobs')))
+        return read_answer(data, text, None, alternatives(choice.get('logprobs')))
     why = 'content filter' if filtered else f'it ended by {ended}'
     refused = message.get('refusal')
     why = f'refused: {shortened(refused)}' if isinstance(refused, str) else why
-    return read_reply(data, None, f'no text: {why}')
+    return read_answer(data, None, f'no text: {why}')
 
 
 def alternatives(logprobs: Any) -> list[list[list[Any]]] | None:

@@ -85,7 +85,7 @@ from parlai_ext.systems.remote.replies import (
     Malformed,
     RemoteReply,
     error_words,
-    read_reply,
+    read_answer,
 )
 from parlai_ext.systems.remote.settings import Settings
 
@@ -126,7 +126,7 @@ def reply(data: Any) -> RemoteReply:
     if not isinstance(data, dict):
         raise Malformed('the answer is no JSON object')
     if data.get('error'):
-        return read_reply(data, None, error_words(data) or 'an error without words')
+        return read_answer(data, None, error_words(data) or 'an error without words')
     if 'text' not in data:
         raise Malformed("the answer has no 'text'")
-    return read_reply(data, data['text'], 'no text' if data['text'] is None else None)
+    return read_answer(data, data['text'], 'no text' if data['text'] is None else None)

@@ -31,7 +31,7 @@ class RemoteReply(ChatReply):
     completion_tokens: int | None = None
 
 
-def read_reply(
+def read_answer(
     data: Any,
     text: Any,
     reason: str | None = None,

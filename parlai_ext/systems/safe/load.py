@@ -33,7 +33,7 @@ from parlai_ext.systems.safe import read, safetensors_file
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.model_options import (
     check_files_beside,
-    check_options,
+    check_stored_options,
     options_for_talking,
 )
 from parlai_ext.systems.safe.read import ORIGINALS
@@ -280,9 +280,9 @@ def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, A
     trusts = guard.trusts(path)
     if not trusts:
         check_files_beside(str(path), roster_opt)
-    opt = read.read_options(str(path), trusts)
+    opt = read.read_stored_options(str(path), trusts)
     if not trusts:
-        check_options(str(path), opt, roster_opt)
+        check_stored_options(str(path), opt, roster_opt)
     cleaned = parlai.core.opt.__AUTOCLEAN_KEYS__
     return {key: value for key, value in opt.items() if key not in cleaned}
 

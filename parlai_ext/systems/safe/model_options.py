@@ -57,7 +57,7 @@ MOST = {
 }
 
 
-def check_options(path: str, opt: Options, roster_opt: Options) -> None:
+def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
     """
     Refuse a model's stored options if they would run code, ask a server or read files
     that a model must not name.

@@ -76,7 +76,7 @@ def read_tensors(
     options |= {'mmap': mmap, 'weights_only': False}
     with _errors_named(path):
         if safetensors_file.is_safetensors(f):
-            return safetensors_file.read_states(f, map_location)
+            return safetensors_file.read_safetensors(f, map_location)
         if not mmap:  # by which torch reads zips only, and nothing that is compressed
             _refuse_tar(f, path)
             _check_zip(f, path, most=1)
@@ -184,7 +184,7 @@ def _array(file: IO[bytes], path: str) -> np.ndarray:
     return formats.read_array(file, allow_pickle=False)
 
 
-def read_options(path: str, trusted: bool) -> dict[str, Any]:
+def read_stored_options(path: str, trusted: bool) -> dict[str, Any]:
     """
     Return a model's options from JSON, or from a pickle as ParlAI wrote it until 2019.
 
