@@ -17,7 +17,7 @@ import logging
 import socket
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,8 +73,9 @@ class Limit:
         if not any(e.covers(one, port) for e in self.servers for one in hosts):
             raise self.refusal(host if port is None else f'{host}:{port}')
         if port is None and not _is_address(host):
-            for address in _addresses(host):
-                self.names.setdefault(address, set()).add(host)
+            with unlimited(), contextlib.suppress(OSError):
+                for info in socket.getaddrinfo(host, None):
+                    self.names.setdefault(str(info[4][0]), set()).add(host)
 
     def refusal(self, place: str) -> ConnectionRefusedError:
         """
@@ -183,15 +184,6 @@ _CHECKS = {
     'socket.gethostbyaddr': _check_name,
     'socket.getnameinfo': _check_name,
 }
-
-
-def _addresses(host: str) -> Iterable[str]:
-    """
-    Return the addresses that a name has now.
-    """
-    with unlimited(), contextlib.suppress(OSError):
-        return {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
-    return ()
 
 
 def _is_address(host: str) -> bool:

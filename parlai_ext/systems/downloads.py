@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -96,9 +95,8 @@ def needed_tokenizer(opt: Mapping[str, Any], datapath: str | None) -> NeededFile
 
     def fetch(settings: DownloadSettings) -> None:
         # the helper's own constructor would load the files too
-        helper: Any = SimpleNamespace(opt={'datapath': datapath})
-        helper.DEFAULT_VOCAB_BPE = Gpt2BpeHelper.DEFAULT_VOCAB_BPE
-        helper.DEFAULT_ENCODER_JSON = Gpt2BpeHelper.DEFAULT_ENCODER_JSON
+        helper = Gpt2BpeHelper.__new__(Gpt2BpeHelper)
+        helper.opt = {'datapath': datapath}
         with checked_downloads(datapath, settings):
             Gpt2BpeHelper._build_data(helper)
 

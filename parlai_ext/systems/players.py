@@ -104,7 +104,7 @@ class Player:
 
     :param limit: on the connections that it may make; `None`: any.
     :param patience: seconds that a batch of replies may take; `None`: any.
-    :param naming: says elsewhere, while the agent's code runs, that it does.
+    :ivar naming: says elsewhere, while the agent's code runs, that it does.
     """
 
     def __init__(
@@ -114,12 +114,11 @@ class Player:
         family: Family = GENERATOR,
         limit: Limit | None = None,
         patience: float | None = None,
-        naming: Running = nullcontext,
     ):
         self.name = name
         self.limit = limit
         self.patience = patience
-        self.naming = naming
+        self.naming: Running = nullcontext
         self.agent = agent
         self.family = family
         self.batches = acts_in_batches(agent)

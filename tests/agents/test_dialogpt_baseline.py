@@ -15,7 +15,6 @@ from parlai.scripts.train_model import TrainModel
 
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.families import dialogpt
@@ -107,13 +106,3 @@ def test_a_recipe_is_found_by_its_name(name):
     assert Opt.load_init(f'moderation/{name}') == json.loads(file.read_text())
     with pytest.raises(FileNotFoundError):
         Opt.load_init(f'moderation/{name}s')
-
-
-def test_without_weights_and_network_there_is_one_line(monkeypatch, tmp_path):
-    plugin.register()
-    monkeypatch.setattr('parlai_ext.compat.agents.is_reachable', lambda: False)
-    monkeypatch.setattr('huggingface_hub.try_to_load_from_cache', lambda *_: None)
-    with pytest.raises(UserError, match='gpt2_size: .*DialoGPT-medium'):
-        TrainModel.main(
-            init_opt='moderation/dialogpt_baseline', model_file=str(tmp_path / 'model')
-        )

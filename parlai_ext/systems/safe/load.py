@@ -190,7 +190,9 @@ def _torch_load(
             if not options.get('weights_only'):
                 raise
             # trusting the file would not help: torch, too, refuses it
-            raise refused.untrustable() from None
+            _, what, _, _, sentence = refused.given
+            hint = 'weights as safetensors would do'
+            raise Refused(refused.path, what, hint, False, sentence) from None
 
 
 def _jit_load(f: Any, *args: Any, **options: Any) -> Any:

@@ -262,8 +262,8 @@ for _core in ('numpy.core', 'numpy._core'):  # numpy 1 and 2
     CALLS[f'{_core}.multiarray._reconstruct'] = _empty_array
     CALLS[f'{_core}.multiarray.scalar'] = _scalar
     CALLS[f'{_core}.numeric._frombuffer'] = _array_of
-for _kind in (set, frozenset, bytearray, bytes, complex, slice, range):
-    CALLS[f'builtins.{_kind.__name__}'] = _with_plain_arguments(_kind)
+for _type in (set, frozenset, bytearray, bytes, complex, slice, range):
+    CALLS[f'builtins.{_type.__name__}'] = _with_plain_arguments(_type)
 FACTORIES = {
     AllowedCall(f'builtins.{kind.__name__}', _with_plain_arguments(kind)): kind
     for kind in (list, dict, tuple, int, float, str, bool)
@@ -365,14 +365,6 @@ class Refused(BadModelFile):
         super().__init__(path, '; '.join(filter(None, (why, hints))))
         self.what = what
         self.given = (path, what, hint, trustable, sentence)
-
-    def untrustable(self) -> Refused:
-        """
-        Return the same refusal where no trust would help.
-        """
-        _, what, _, _, sentence = self.given
-        hint = 'weights as safetensors would do'
-        return Refused(self.path, what, hint, trustable=False, sentence=sentence)
 
     @property
     def as_option(self) -> str:
