@@ -27,7 +27,7 @@ from typing import Any
 
 from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import UserError, first_line, nearest
+from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.option_files import sha256
@@ -97,31 +97,16 @@ def to_download(spec: str, datapath: str | None = None) -> list[str]:
 
     :raises UserError: when the task is not known.
     """
-    task, _ = parse_spec(spec)
-    modules = [_teacher_module(part) for part in task.split(',')]
-    if _is_fresh(candidates_file(spec, datapath, build=False)):
-        return []
-    return [url for module in modules for url in _data_urls(module, datapath)]
-
-
-def _teacher_module(task: str) -> str:
-    """
-    Return the name of the module that holds a task's teacher.
-
-    :raises UserError: when there is no such task, or it needs a missing package.
-    """
     from parlai.core.loader import load_teacher_module
 
     prepare_parlai()
-    try:
-        return str(load_teacher_module(task).__module__)
-    except ModuleNotFoundError as e:
-        if e.name and '.tasks.' not in e.name:
-            raise UserError(f'task {task!r} needs the package {e.name!r}') from None
-        hint = nearest(task, openers.known_tasks())
-        raise UserError(f'no task {task!r}; {hint}') from None
-    except (ImportError, AttributeError) as e:
-        raise UserError(f'no task {task!r}: {e}') from None
+    modules = []
+    for part in parse_spec(spec)[0].split(','):
+        with openers.unknown_task_named(part):
+            modules.append(str(load_teacher_module(part).__module__))
+    if _is_fresh(candidates_file(spec, datapath, build=False)):
+        return []
+    return [url for module in modules for url in _data_urls(module, datapath)]
 
 
 class _WouldDownload(Exception):

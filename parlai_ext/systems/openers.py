@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import pkgutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -127,18 +128,28 @@ def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:
         **({'datapath': datapath} if datapath else {}),
     }
     try:
-        opt = ParlaiParser(True, False).parse_kwargs(**given)
-        teachers: list[Any] = create_task_agent_from_taskname(opt)
-    except ModuleNotFoundError as e:
-        if '.tasks.' not in (e.name or ''):
-            raise UserError(f'task {task!r} needs the package {e.name!r}') from None
-        raise UserError(f'no task {task!r}; {nearest(task, known_tasks())}') from None
-    except AttributeError as e:
-        raise UserError(f'no task {task!r}: {e}') from None
+        with unknown_task_named(task):
+            opt = ParlaiParser(True, False).parse_kwargs(**given)
+            teachers: list[Any] = create_task_agent_from_taskname(opt)
     except (RuntimeError, AssertionError) as e:
         problem = f'the data of task {task!r} cannot be had: {first_line(e)}'
         raise UserError(problem) from None
     return teachers
+
+
+@contextmanager
+def unknown_task_named(task: str) -> Iterator[None]:
+    """
+    Turn what ParlAI raises over a task that cannot be imported into one line.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as e:
+        if e.name and '.tasks.' not in e.name:
+            raise UserError(f'task {task!r} needs the package {e.name!r}') from None
+        raise UserError(f'no task {task!r}; {nearest(task, known_tasks())}') from None
+    except (ImportError, AttributeError) as e:
+        raise UserError(f'no task {task!r}: {e}') from None
 
 
 def known_tasks() -> list[str]:
