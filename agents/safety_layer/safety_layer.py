@@ -27,17 +27,17 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.moderation.detectors import Detector, read_detector
-from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.players import Participant, Player
-from parlai_ext.systems.safety_options import (
+from parlai_ext.systems.families import (
     ANSWER,
     FIRED,
-    PREFIX,
     PROMPT,
+    SAFETY,
     SafetyOptions,
     read_deflections,
     system_inside,
 )
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.players import Participant, Player
 from parlai_ext.systems.spending import Spending, spending_of
 
 NONE = 'none'  # no check fired
@@ -107,7 +107,7 @@ class SafetyLayerAgent(DeclaresOptions, Agent):
     """
 
     declares = (
-        Flags(SafetyOptions, 'Safety layer', prefix=PREFIX),
+        Flags(SafetyOptions, 'Safety layer', prefix=SAFETY),
         Flags(Machine, only=('--no-cuda',)),
     )
 
@@ -196,7 +196,7 @@ def guarded_system(opt: Opt) -> Guarded:
 
     :raises UserError: ``option: what is wrong``.
     """
-    options = options_from_opt(SafetyOptions, opt, PREFIX)
+    options = options_from_opt(SafetyOptions, opt, SAFETY)
     machine = Machine(datapath=opt.get('datapath'), no_cuda=bool(opt.get('no_cuda')))
     return Guarded(
         load_system(

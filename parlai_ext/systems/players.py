@@ -24,9 +24,8 @@ from parlai_ext.core.errors import SystemFailed, UserError, message_of, printabl
 from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.isolation.connections import Limit
 from parlai_ext.systems.agent_code import agents_code, raise_unless_of_agent
-from parlai_ext.systems.families import GENERATOR
+from parlai_ext.systems.families import FIRED, GENERATOR
 from parlai_ext.systems.family import Family
-from parlai_ext.systems.safety_options import FIRED
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
 logger = logging.getLogger(__name__)
