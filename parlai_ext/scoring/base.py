@@ -378,12 +378,12 @@ class Scorer:
         its last utterance after all others.
     :cvar single_responses: a scorer of dialogues that can say something of a single
         judged response, too, and is given it as scorers of turns are.
-    :cvar once_per_speaker: dimensions of a whole dialogue that a turn-level scorer
-        reports with each speaker's last judged utterance only.
-    :cvar variants: names under which other scores follow from the stored evidence, for
-        `rescored` (FED without its complaints).
-    :cvar variant_options: values of options under which one scoring has the evidence
-        for all variants.
+    :cvar evidence_options: values of options under which the evidence has the scores
+        of other values of theirs, too (FED: both praise and complaints).
+    :cvar variants: names under which scores by other values are reported from such
+        evidence, and these values (FED without its complaints).
+    :cvar compares_items: an item's score depends on the items that are scored with it;
+        a bench then scores all items of a set in one call.
     :cvar even: the score of a pair at which neither response is better.
     :cvar prompted: the scorer asks a model in words, whom a response may address. A
         scorer with a chat model need not say so.
@@ -398,7 +398,7 @@ class Scorer:
     level: ClassVar[str] = 'turn'
     needs: ClassVar[tuple[str, ...]] = ()
     options_class: ClassVar[Any] = NoOptions
-    variant_options: ClassVar[Mapping[str, Any]] = {}
+    evidence_options: ClassVar[Mapping[str, Any]] = {}
     even: ClassVar[float] = 0.5
     prompted: ClassVar[bool] = False
     whole_dialogues: ClassVar[bool] = False
@@ -408,8 +408,8 @@ class Scorer:
     code: ClassVar[OutsideCode | None] = None
     dimensions: tuple[str, ...] = ()
     evidence_labels: tuple[str, ...] = ()
-    once_per_speaker: frozenset[str] = frozenset()
-    variants: tuple[str, ...] = ()
+    variants: Mapping[str, Mapping[str, Any]] = {}
+    compares_items: bool = False
     fitted_on: tuple[str, ...] = ()
     options: Any
 
@@ -476,11 +476,14 @@ class Scorer:
         """
         Return kind and name of each model that the options name.
         """
+        return [(kind, name) for kind, name in self._models() if name not in NO_MODEL]
+
+    def _models(self) -> list[tuple[str, Any]]:
         values = option_values(self.options)
         return [
             (option.info.model, values[name])
             for name, option in options_of(type(self.options)).items()
-            if option.info.model is not None and values[name] not in NO_MODEL
+            if option.info.model is not None
         ]
 
     def signature_fields(self) -> Mapping[str, Any]:
@@ -504,7 +507,18 @@ class Scorer:
         if self.version is not None:
             fields['v'] = self.version
         line = signature_line({**fields, **self.signature_fields()})
-        return '|'.join([line, *self._signed_models()])
+        models = [
+            (one.kind, self.models.loaded[one.kind, one.name].signature)
+            for one in self.models_used()
+        ]
+        used = {kind for kind, _ in models}
+        models += [
+            (kind, 'none')
+            for kind, name in self._models()
+            if name in NO_MODEL and kind not in used
+        ]
+        signed = [f'{LABELS.get(kind, kind)}:({one})' for kind, one in models]
+        return '|'.join([line, *signed])
 
     def score_dialogues(
         self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
@@ -568,9 +582,11 @@ class Scorer:
         :param scores: one for each index, or, where whole dialogues are judged, one for
             each of their speakers.
         """
-        # both speakers of self-play have one name; even and odd places differ
-        last_of_parity = {index % 2: index for index in sorted(indices)}
-        places = self._stored_places(dialogue, indices)
+        places: list[tuple[int | None, int]] = [(index, index) for index in indices]
+        if self.level == 'dialogue':
+            last_of = {dialogue.utterances[i].speaker: i for i in sorted(indices)}
+            names = judged_speakers(dialogue, indices)
+            places = [(None, last_of[name]) for name in names]
         placed = list(zip(places, scores, strict=True))
         return ScoredDialogue(
             dialogue.id,
@@ -585,8 +601,6 @@ class Scorer:
                 )
                 for (index, utterance_index), item_score in placed
                 for dimension in self.dimensions
-                if dimension not in self.once_per_speaker
-                or utterance_index == last_of_parity[utterance_index % 2]
             ),
             {
                 utterance_index: item_score.evidence
@@ -600,37 +614,12 @@ class Scorer:
             },
         )
 
-    def _stored_places(
-        self, dialogue: Dialogue, indices: Sequence[int]
-    ) -> list[tuple[int | None, int]]:
+    def score_of_evidence(self, score: ItemScore, **changed: Any) -> ItemScore:
         """
-        Return, for each score of a dialogue, its utterance index (`None` for that of a
-        whole dialogue) and the utterance with which its evidence is stored.
-        """
-        if self.level != 'dialogue':
-            return [(index, index) for index in indices]
-        last_of = {dialogue.utterances[i].speaker: i for i in sorted(indices)}
-        return [(None, last_of[name]) for name in judged_speakers(dialogue, indices)]
+        Return the score of an item, from its evidence under `evidence_options`; no
+        model is asked.
 
-    @property
-    def compares_items(self) -> bool:
-        """
-        True if an item's score depends on the items that are scored with it; a bench
-        then scores all items of a set in one call.
-        """
-        return False
-
-    def evidence_options(self) -> Any:
-        """
-        Return options under which this scorer's evidence has the scores of other
-        options, too; `None` if there are none (FED: those that ask all follow-ups).
-        """
-        return None
-
-    def score_of_evidence(self, score: ItemScore) -> ItemScore:
-        """
-        Return this scorer's score of an item, from its score and evidence under
-        `evidence_options`; no model is asked.
+        :param changed: values of options in place of the scorer's own.
         """
         raise NotImplementedError
 
@@ -638,9 +627,19 @@ class Scorer:
         self, dialogue: Dialogue, scored: ScoredDialogue, variant: str
     ) -> ScoredDialogue:
         """
-        Return the scores of one of the `variants`, from stored ones; no model is asked.
+        Return the scores of one of the `variants`, from the stored evidence.
+
+        :param scored: by this scorer under its `evidence_options`.
         """
-        raise NotImplementedError
+        scores = [
+            self.score_of_evidence(
+                ItemScore({}, evidence=evidence), **self.variants[variant]
+            )
+            for evidence in scored.evidence.values()
+        ]
+        again = self.scored_dialogue(dialogue, list(scored.evidence), scores)
+        missing = tuple(s for s in scored.scores if s.utterance_index is None)
+        return replace(again, scores=again.scores + missing)
 
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:
@@ -648,14 +647,8 @@ class Scorer:
         Have ``watch`` told of what the models finish, where they can tell; a shard
         takes minutes through a large one.
         """
-        models = [m for m in self.models.loaded.values() if hasattr(m, 'watch')]
-        for model in models:
-            model.watch = watch
-        try:
+        with self._models_set('watch', watch, NO_WATCH):
             yield
-        finally:
-            for model in models:
-                model.watch = NO_WATCH
 
     def in_given_order(self) -> Scorer:
         """
@@ -670,14 +663,19 @@ class Scorer:
         Have the models asked even where an earlier reply of theirs is kept: a scorer is
         so tried twice on one item. Yields true if any model keeps replies.
         """
-        models = [m for m in self.models.loaded.values() if hasattr(m, 'asks_anew')]
+        with self._models_set('asks_anew', True, False) as keeps:
+            yield keeps
+
+    @contextmanager
+    def _models_set(self, name: str, value: Any, after: Any) -> Iterator[bool]:
+        models = [m for m in self.models.loaded.values() if hasattr(m, name)]
         for model in models:
-            model.asks_anew = True
+            setattr(model, name, value)
         try:
             yield bool(models)
         finally:
             for model in models:
-                model.asks_anew = False
+                setattr(model, name, after)
 
     def models_used(self) -> list[JudgeModel]:
         """
@@ -693,25 +691,6 @@ class Scorer:
             )
             for kind, name in asked
         ]
-
-    def _signed_models(self) -> Iterator[str]:
-        """
-        Yield ``kind:(signature)`` of each model, for the scorer's signature; ``(none)``
-        for an option that names no model.
-        """
-        values = option_values(self.options)
-        kinds = [
-            option.info.model
-            for name, option in options_of(type(self.options)).items()
-            if option.info.model is not None and values[name] in NO_MODEL
-        ]
-        used = self.models_used()
-        for one in used:
-            model = self.models.loaded[one.kind, one.name]
-            yield f'{LABELS.get(one.kind, one.kind)}:({model.signature})'
-        for kind in kinds:
-            if kind not in {one.kind for one in used}:
-                yield f'{LABELS.get(kind, kind)}:(none)'
 
     def _completed(self, item_score: ItemScore) -> ItemScore:
         """

@@ -26,7 +26,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option, signature_values
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.judged_corpora import (
     CORPORA,
     NEAREST_CORPUS,
@@ -40,8 +40,8 @@ from parlai_ext.scoring.learned_inputs import (
     input_blocks,
     read_responses,
 )
-from parlai_ext.scoring.likelihood import judge_option
-from parlai_ext.scoring.relevance import encoder_option
+from parlai_ext.scoring.likelihood import JudgeScorer
+from parlai_ext.scoring.model_options import encoder_option, judge_option
 
 CARD, WEIGHTS = 'judge.yaml', 'weights.safetensors'
 BLOCKS = ('numbers', 'states', 'products')
@@ -117,7 +117,7 @@ class LearnedOptions:
     )
 
 
-class Learned(Scorer):
+class Learned(JudgeScorer):
     """
     One score a response; higher is better. Over the judged sets that the weights were
     learned from, the mean is 0 and the standard deviation 1.
@@ -165,12 +165,11 @@ class Learned(Scorer):
         """
         Return the score of each response.
         """
-        judge = self.models.likelihood(self.options.judge_model_file)
         encoder = self.models.embedder(self.options.encoder)
         scores: list[ItemScore] = []
         for first in range(0, len(items), AT_ONCE):
             some = items[first : first + AT_ONCE]
-            readings, cut = read_responses(judge, encoder, some)
+            readings, cut = read_responses(self.judge, encoder, some)
             rows = [
                 input_blocks(item, reading)
                 for item, reading in zip(some, readings, strict=True)

@@ -17,8 +17,8 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.composite import repeated_share
-from parlai_ext.scoring.ctc import LEFT_OUT
+from parlai_ext.scoring.composite import repeated_words_share
+from parlai_ext.scoring.english import LEFT_OUT
 
 LAST_TURNS = 4  # of a context, which the language model reads
 COMPARED_TURNS = 3  # of these, with which a response is compared
@@ -211,7 +211,7 @@ def _overlap_numbers(item: ScoringItem) -> dict[str, float]:
     last, own, earlier = (turns[-k] if len(turns) >= k else [] for k in (1, 2, 3))
     pairs = list(pairwise(words))
     content, last_content = content_words(words), content_words(last)
-    copied = repeated_share(words, turns)
+    copied = repeated_words_share(words, turns)
     in_last = share_in(pairs, pairwise(last))
     return {
         'in_last': share_in(words, last),

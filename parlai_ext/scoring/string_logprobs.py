@@ -10,7 +10,6 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Likelihood, Question
-from parlai_ext.scoring.fed import gives_context
 
 Ids = tuple[int, ...]
 
@@ -25,7 +24,7 @@ class Strings:
     def __init__(self, judge: Likelihood):
         vectorizer = getattr(judge, 'vectorizer', None)
         tokenizer: Any = getattr(vectorizer, 'tokenizer', None)
-        if tokenizer is None or not gives_context(judge):
+        if tokenizer is None or not getattr(judge, 'tells_context', True):
             raise UserError(
                 'scorer: judge_model_file: the judge must be a decoder-only Hugging '
                 'Face model, such as smollm2-135m-q4'

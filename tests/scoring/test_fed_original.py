@@ -86,7 +86,7 @@ def test_the_whole_string_is_praise_less_complaint_of_the_whole(folder):
 
 def test_longer_contexts_than_the_model_reads_lose_their_beginning(tmp_path):
     fed = original(make_gpt2(tmp_path, positions=96))
-    fed.likelihood.positions = 96
+    fed.judge.positions = 96
     said = ('word ' * 30 + 'end').strip()
     [long] = judge_contexts(fed, [(said,) * 8])
     [short] = judge_contexts(fed, [('Hi!',)])

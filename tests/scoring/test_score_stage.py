@@ -96,7 +96,7 @@ def test_scored_shards_are_not_scored_again(tmp_path):
     score_run(run, fed(), progress=False)
     again = fed()
     report = score_run(run, again, progress=False)
-    assert (report.n_shards_scored, again.likelihood.questions) == (0, [])
+    assert (report.n_shards_scored, again.judge.questions) == (0, [])
 
 
 class Dies(Exception):
@@ -110,7 +110,7 @@ def test_a_broken_off_stage_ends_in_the_same_files(tmp_path, deaths):
     broken = small_run(tmp_path / 'broken')
     for limit in deaths:
         scorer = fed()
-        answer, left = scorer.likelihood.answer, [limit]
+        answer, left = scorer.judge.answer, [limit]
 
         def dying(questions, with_context=False, answer=answer, left=left):
             left[0] -= 1
@@ -118,7 +118,7 @@ def test_a_broken_off_stage_ends_in_the_same_files(tmp_path, deaths):
                 raise Dies
             return answer(questions)
 
-        scorer.likelihood.answer = dying
+        scorer.judge.answer = dying
         with pytest.raises(Dies):
             score_run(broken, scorer, progress=False)
             raise Dies  # the last part had less to do

@@ -19,17 +19,15 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
-from parlai_ext.files.yaml_file import Document, read_file
+from parlai_ext.files.yaml_file import Document
 from parlai_ext.scoring.base import LEVELS
+from parlai_ext.scoring.shipped_file import read_shipped_file
 
-KIND = 'prompts'  # the folder in zoo_configs
 ANSWERS = ('label', 'json')
 PLACEHOLDER = re.compile(r'\{([a-z_]+)\}')
 # what each level's prompt shows, and must show
@@ -136,14 +134,7 @@ def load_prompt(name: str, level: str) -> Prompt:
     :param level: of the scorer that asks it.
     :raises UserError: with file, line and key.
     """
-    try:
-        path = zoo_configs.path(KIND, name)
-    except FileNotFoundError:
-        known = [p.stem for p in (zoo_configs.HOME / KIND).glob('*.yaml')]
-        raise UserError(
-            f'scorer: prompt: no file {name!r}; {nearest(name, known)}'
-        ) from None
-    doc = read_file(Path(path))
+    doc = read_shipped_file('prompts', name, 'prompt')
     prompt = read_prompt(doc)
     if prompt.level != level:
         raise doc.error(('level',), f'{prompt.level}; this scorer judges a {level}')

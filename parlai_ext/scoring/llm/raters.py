@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parlai_ext.core.nouns import Answer
 from parlai_ext.core.nouns import Likelihood as LanguageModel
 from parlai_ext.models.chat_questions import ChatQuestions
 from parlai_ext.scoring.base import ChatModel
@@ -59,17 +58,13 @@ class LikelihoodRater:
         questions = [
             self.chat.question([ChatTurn(False, text)], True, labels) for text in texts
         ]
-        answers = self.judge.answer(questions)
-        return [
-            PromptRatings((self._rating(one),), one.num_truncated) for one in answers
-        ]
-
-    def _rating(self, answer: Answer) -> AnswerRating:
-        logprobs = map(math.fsum, answer.continuations)
-        probabilities = map(math.exp, logprobs)
-        return expected_rating(
-            dict(zip(self.prompt.labels, probabilities, strict=True)), self.prompt
-        )
+        ratings = []
+        for answer in self.judge.answer(questions):
+            probabilities = [math.exp(math.fsum(row)) for row in answer.continuations]
+            known = dict(zip(labels, probabilities, strict=True))
+            rating = expected_rating(known, self.prompt)
+            ratings.append(PromptRatings((rating,), answer.num_truncated))
+        return ratings
 
 
 class ReplyRater:
