@@ -15,6 +15,7 @@ challenges.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,9 @@ from parlai_ext.data.judged.data_file import (
     is_number,
 )
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
+from parlai_ext.data.text_lines import is_texts, json_lines
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import number
-from parlai_ext.files.text_file import read_utf8
 
 USER, SYSTEM = 'User: ', 'System: '
 PEOPLE = ('human', 'user')  # how the names of partners begin in dialogues
@@ -50,40 +51,28 @@ def read_fed(file: DataFile) -> Iterator[JudgedItem]:
 
     Every line of a context and of a response is an utterance.
     """
-    for item_number, raw in enumerate(file.read_json(list), 1):
-        if not isinstance(raw, dict):
-            raise file.error(item_number, f'an object is expected, not {raw!r:.40}')
+    for item_number, raw in _objects(file):
         keys = ('context', 'response') if 'response' in raw else ('context',)
         texts = [_text(file, item_number, raw, key) for key in keys]
         annotations = _annotations(file, item_number, raw.get('annotations'))
-        if (file.level == 'turn') == (len(keys) == 2):
-            lines = tuple(
-                _without_speaker(line) for text in texts for line in text.split('\n')
-            )
-            turn = file.level == 'turn'
-            context, response = (lines[:-1], lines[-1]) if turn else (lines, None)
-            system = str(raw.get('system'))
-            speakers = () if turn else tuple(_speakers(texts[0], system))
-            yield JudgedItem(
-                str(item_number),
-                context,
-                response,
-                system,
-                annotations,
-                speakers=speakers,
-            )
-
-
-def _speakers(text: str, system: str) -> Iterator[str]:
-    """
-    Yield the speaker of each line of a dialogue; one without goes on with the turn
-    before.
-    """
-    name = ''
-    for line in text.split('\n'):
-        if line.startswith((USER, SYSTEM)):
-            name = system if line.startswith(SYSTEM) else USER.strip(': ')
-        yield name
+        turn = file.level == 'turn'
+        if turn != (len(keys) == 2):
+            continue
+        system, name = str(raw.get('system')), ''
+        speakers, utterances = [], []
+        for line in (line for text in texts for line in text.split('\n')):
+            if line.startswith((USER, SYSTEM)):  # one without goes on with the turn
+                name = system if line.startswith(SYSTEM) else USER.strip(': ')
+            speakers.append(name)
+            utterances.append(_without_speaker(line))
+        yield JudgedItem(
+            str(item_number),
+            tuple(utterances[:-1] if turn else utterances),
+            utterances[-1] if turn else None,
+            system,
+            annotations,
+            speakers=() if turn else tuple(speakers),
+        )
 
 
 def read_usr(file: DataFile) -> Iterator[JudgedItem]:
@@ -92,18 +81,19 @@ def read_usr(file: DataFile) -> Iterator[JudgedItem]:
 
     The reference is the response of the original dialogue, as in the organisers' copy.
     """
-    for context_number, raw in enumerate(file.read_json(list), 1):
-        responses = raw.get('responses') if isinstance(raw, dict) else None
-        if not isinstance(responses, list):
-            raise file.error(context_number, 'key responses: a list is expected')
+    for context_number, raw in _objects(file):
+        responses = raw.get('responses')
+        if not isinstance(responses, list) or not all(
+            isinstance(response, dict) for response in responses
+        ):
+            problem = 'key responses: a list of objects is expected'
+            raise file.error(context_number, problem)
         original = [
             _text(file, context_number, response, 'response')
             for response in responses
-            if isinstance(response, dict) and response.get('model') == ORIGINAL
+            if response.get('model') == ORIGINAL
         ]
         for place, response in enumerate(responses):
-            if not isinstance(response, dict):
-                raise file.error(context_number, 'key responses: objects are expected')
             answers = {q: a for q, a in response.items() if isinstance(a, list)}
             item = {**response, 'context': raw.get('context'), 'fact': raw.get('fact')}
             item |= {'reference': original, 'annotations': answers}
@@ -117,9 +107,7 @@ def read_grade(file: DataFile) -> Iterator[JudgedItem]:
 
     Its scores are a text that holds a list.
     """
-    for item_number, raw in enumerate(file.read_json(list), 1):
-        if not isinstance(raw, dict):
-            raise file.error(item_number, f'an object is expected, not {raw!r:.40}')
+    for item_number, raw in _objects(file):
         if raw.get('Dataset') not in (file.part, f'{file.part}_EVAL'):
             continue
         try:
@@ -140,7 +128,7 @@ def read_dstc10(file: DataFile) -> Iterator[JudgedItem]:
     """
     Yield the items of an ``*_eval.json`` of DSTC10's organisers: a list of objects.
     """
-    for item_number, raw in enumerate(file.read_json(list), 1):
+    for item_number, raw in _objects(file):
         yield _item(file, item_number, raw)
 
 
@@ -171,15 +159,8 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
     if file.path.endswith('.csv'):
         yield from _own_rows(file)
         return
-    for line_number, line in enumerate(
-        read_utf8(file.path, 'judged set ').split('\n'), 1
-    ):
-        if line.strip():
-            try:
-                raw = parse_json(line)
-            except ValueError as e:
-                raise UserError(f'{file}:{line_number}: not JSON: {e}') from None
-            yield _item(file, line_number, raw)
+    for line_number, raw in json_lines(Path(file.path)):
+        yield _item(file, line_number, raw)
 
 
 def is_own_file(path: Path) -> bool:
@@ -219,29 +200,36 @@ def _own_rows(file: DataFile) -> Iterator[JudgedItem]:
     for item_number, (key, row) in enumerate(firsts.items(), 1):
         raw: dict[str, Any] = {**row, 'reference': row.get('reference', '').split('\n')}
         raw['response'] = row.get('response') or None
-        own_annotations = {
-            quality: tuple(given) for quality, given in annotations[key].items()
-        }
-        yield _item(file, item_number, {**raw, 'annotations': {}}, own_annotations)
+        own = {quality: tuple(given) for quality, given in annotations[key].items()}
+        item = _item(file, item_number, {**raw, 'annotations': {}})
+        yield replace(item, annotations=own)
+
+
+def _objects(file: DataFile) -> Iterator[tuple[int, dict[str, Any]]]:
+    """
+    Yield the number and the object of each item of a JSON list.
+    """
+    for item_number, raw in enumerate(file.read_json(list), 1):
+        if not isinstance(raw, dict):
+            raise file.error(item_number, f'an object is expected, not {raw!r:.40}')
+        yield item_number, raw
 
 
 def _item(
     file: DataFile,
     item_number: int,
     raw: Any,
-    annotations: Mapping[str, tuple[Annotation, ...]] | None = None,
 ) -> JudgedItem:
     """
     Return the item of one object; the organisers' sets differ a little in their keys.
     """
-    if not isinstance(raw, dict):
-        raise file.error(item_number, f'an object is expected, not {raw!r:.40}')
     system = str(next((raw[key] for key in SYSTEM_KEYS if raw.get(key)), ''))
     dialog = next(
         (raw[key] for key in DIALOG_KEYS if isinstance(raw.get(key), list)), ()
     )
     context = tuple(_text(file, item_number, turn, 'text').strip() for turn in dialog)
-    speakers = tuple(_partner_or(system, turn) for turn in dialog)
+    names = [str(turn.get('speaker') or '') for turn in dialog]
+    people = [name.lower().startswith(PEOPLE) for name in names]
     if not dialog:
         context = _lines(file, item_number, raw, 'context')
     response = None
@@ -252,27 +240,17 @@ def _item(
         line.removeprefix(PERSONA).strip() for line in facts if line.startswith(PERSONA)
     )
     plain_facts = [line for line in facts if not line.startswith((PERSONA, NO_FACT))]
-    if annotations is None:
-        annotations = _annotations(file, item_number, raw.get('annotations'))
     return JudgedItem(
         str(raw.get('item') or raw.get('dialogue_id') or item_number),
         context,
         response,
         system,
-        annotations,
+        _annotations(file, item_number, raw.get('annotations')),
         _lines(file, item_number, raw, 'reference'),
         '\n'.join(plain_facts) or None,
         persona,
-        speakers,
+        tuple(n if p else system for n, p in zip(names, people, strict=True)),
     )
-
-
-def _partner_or(system: str, turn: Mapping[str, Any]) -> str:
-    """
-    Return the speaker of a turn: the judged system, or the person it talks to.
-    """
-    name = str(turn.get('speaker') or '')
-    return name if name.lower().startswith(PEOPLE) else system
 
 
 def _annotations(file: DataFile, item_number: int, raw: Any) -> Annotations:
@@ -311,7 +289,7 @@ def _lines(
     """
     value = raw.get(key) or ''
     texts = value if isinstance(value, list) else [value]
-    if not all(isinstance(text, str) for text in texts):
+    if not is_texts(texts):
         raise file.error(
             item_number, f'key {key}: a text or a list of texts is expected'
         )
@@ -323,10 +301,7 @@ def _without_speaker(line: str) -> str:
     """
     Return a line without the ``User:`` or ``System:`` before the utterance.
     """
-    for speaker in (USER, SYSTEM):
-        if line.startswith(speaker):
-            return line.removeprefix(speaker)
-    return line
+    return line.removeprefix(USER).removeprefix(SYSTEM)
 
 
 READERS: Mapping[str, Callable[[DataFile], Iterator[JudgedItem]]] = {
