@@ -110,7 +110,9 @@ def read_imports(
             file_rules = replace(
                 rules, self_chats=form.self_chats if self_chats is None else self_chats
             )
-            imports.files.append((Path(source.file).name, _checksum(source)))
+            text = '\n'.join(source.lines).encode('utf-8', 'surrogateescape')
+            checksum = hashlib.sha256(text).hexdigest()[:16]
+            imports.files.append((Path(source.file).name, checksum))
             if not rules.name_by_file and imports.format == 'parlai':
                 _check_one_model(self_chat_files, source)
             for source_dialogue in form.read(source):
@@ -169,13 +171,6 @@ def _check(imports: ImportedDialogues, rules: ImportRules) -> None:
                 f'one bot named twice? {brief(other)} and {brief(name)} differ in case '
                 f'or blanks only; make them one or two: --rename {name}=NEW'
             )
-    _check_options(imports, rules)
-
-
-def _check_options(imports: ImportedDialogues, rules: ImportRules) -> None:
-    """
-    Refuse options that name no speaker.
-    """
     if imports.n_people or imports.n_left_out:
         return  # the speaker that is meant may be in one of these
     names, rename, humans = imports.names, rules.rename, rules.humans
@@ -202,8 +197,3 @@ def _check_one_model(before: list[SourceFile], source: SourceFile) -> None:
             '(model_file in .metadata), whose speakers ParlAI may call by one name; '
             'tell them apart with --name-by-file'
         )
-
-
-def _checksum(source: SourceFile) -> str:
-    text = '\n'.join(source.lines).encode('utf-8', 'surrogateescape')
-    return hashlib.sha256(text).hexdigest()[:16]

@@ -45,6 +45,7 @@ from parlai_ext.scoring.model_options import encoder_option, judge_option
 
 CARD, WEIGHTS = 'judge.yaml', 'weights.safetensors'
 BLOCKS = ('numbers', 'states', 'products')
+PARTS = ('mean', 'scale', 'weight')
 CARD_KEYS = (
     *('description', 'models', 'inputs', 'sha256', 'fitted_on'),
     *('learned_from', 'command'),
@@ -176,17 +177,13 @@ class Learned(JudgeScorer):
             ]
             inputs = {name: np.stack([row[name] for row in rows]) for name in BLOCKS}
             parts = self.weights.parts(inputs)
-            scores += [
-                ItemScore(
-                    {'Overall': self.weights.bias + float(row.sum())},
-                    evidence=self._evidence(row, reading),
-                    cut=tokens,
-                )
-                for row, reading, tokens in zip(parts, readings, cut, strict=True)
-            ]
+            for row, reading, tokens in zip(parts, readings, cut, strict=True):
+                overall = self.weights.bias + float(row.sum())
+                evidence = self.evidence(row, reading)
+                scores.append(ItemScore({'Overall': overall}, {}, evidence, tokens))
         return scores
 
-    def _evidence(self, parts: np.ndarray, reading: Reading) -> list[float]:
+    def evidence(self, parts: np.ndarray, reading: Reading) -> list[float]:
         """
         Return the numbers of `evidence_labels`.
         """
@@ -224,9 +221,7 @@ def read_weights(name: str) -> JudgeWeights:
     fitted_on = doc.typed(card.get('fitted_on', []), ('fitted_on',), list)
     try:
         blocks = {
-            block: BlockWeights(
-                *(tensors[f'{block}.{part}'] for part in ('mean', 'scale', 'weight'))
-            )
+            block: BlockWeights(*(tensors[f'{block}.{part}'] for part in PARTS))
             for block in BLOCKS
         }
         bias = float(tensors['bias'][0])
@@ -235,20 +230,14 @@ def read_weights(name: str) -> JudgeWeights:
             f'{folder / WEIGHTS}: these are no weights of a learned judge'
         ) from None
     sets = tuple(map(str, fitted_on))
-    return JudgeWeights(blocks, bias, content, models, sets, _read_corpora(folder))
-
-
-def _read_corpora(folder: Path) -> JudgedCorpora | None:
-    """
-    Return the corpora of the judge in a folder; `None` where it has none.
-    """
-    path = folder / CORPORA
-    if not path.is_file():
-        return None
-    try:
-        return JudgedCorpora.from_tensors(_tensors(path)[1])
-    except (TypeError, ValueError):
-        raise UserError(f'{path}: these are no corpora of a learned judge') from None
+    corpora = None
+    if (folder / CORPORA).is_file():
+        try:
+            corpora = JudgedCorpora.from_tensors(_tensors(folder / CORPORA)[1])
+        except (TypeError, ValueError):
+            problem = f'{folder / CORPORA}: these are no corpora of a learned judge'
+            raise UserError(problem) from None
+    return JudgeWeights(blocks, bias, content, models, sets, corpora)
 
 
 def weight_bytes(weights: JudgeWeights) -> bytes:
@@ -257,7 +246,7 @@ def weight_bytes(weights: JudgeWeights) -> bytes:
     """
     tensors = {'bias': np.array([weights.bias], np.float32)}
     for name, block in weights.blocks.items():
-        for part in ('mean', 'scale', 'weight'):
+        for part in PARTS:
             tensors[f'{name}.{part}'] = np.asarray(getattr(block, part), np.float32)
     return tensor_bytes(tensors)
 

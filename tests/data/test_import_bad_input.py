@@ -78,7 +78,7 @@ CSVS = {
         "x.csv:1: column 'text' is given twice",
     ),
     'cells': (HEAD + '1,A,hi\n1,B,yes,no\n', 'x.csv:3: 4 cells where the header has 3'),
-    'no id': (HEAD + '1,A,hi\n,B,yes\n', 'x.csv:3: column dialogue_id: is empty'),
+    'no id': (HEAD + '1,A,hi\n,B,yes\n', "x.csv:3: 'dialogue_id' is missing"),
     'no speaker': (HEAD + '1,A,hi\n1,,yes\n', "x.csv:3: the row: 'speaker' is missing"),
     'apart': (
         HEAD + '1,A,a\n1,B,b\n2,A,a\n2,B,b\n1,A,c\n1,B,d\n',

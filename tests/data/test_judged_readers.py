@@ -226,7 +226,7 @@ def test_a_file_that_must_lie_beside_is_named(tmp_path):
     ('line', 'number'),
     [
         (b'{"convo_id": "x", "entity0_annotation": {"decision_turn": 4}}', 'object 5'),
-        (b'{"convo_id": "\xff"}', 'JSON'),
+        (b'{"convo_id": "\xff"}', 'not UTF-8 text'),
     ],
 )
 def test_a_wrong_line_of_annotations_is_refused(tmp_path, line, number):

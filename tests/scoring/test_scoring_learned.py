@@ -227,7 +227,7 @@ def test_every_number_of_the_evidence_has_its_label(name):
     scorer = find_scorer(name).from_section({}, None)
     east = np.eye(768, dtype=np.float32)[0]
     reading = Reading([-1.0], [-1.0], np.zeros(576), east, np.stack([east]))
-    evidence = scorer._evidence(np.zeros(3), reading)
+    evidence = scorer.evidence(np.zeros(3), reading)
     judged = ItemScore({'Overall': 0.5}, evidence=evidence)
     if name == 'learned_references':
         judged = joined_score(judged, ItemScore({'Overall': 0.43}))
