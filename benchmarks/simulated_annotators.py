@@ -249,13 +249,13 @@ def planted_strengths(run: RunFolder) -> dict[str, float]:
     Return the places of the systems in the order that the run's protocol planted;
     other systems, such as floors, come below all of them.
     """
-    protocol = run.manifest['protocol']
+    protocol = run.manifest.protocol
     orders = list((protocol.get('reference') or {}).values())
     if protocol.get('reference_kind') != 'planted' or len(orders) != 1:
         raise UserError('--run-dir: its protocol plants no order')
     order = sorted(orders[0], key=orders[0].get)
     strengths = {name: STEP * place for place, name in enumerate(order, 1)}
-    return {name: strengths.get(name, 0.0) for name in run.manifest['targets']}
+    return {name: strengths.get(name, 0.0) for name in run.manifest.targets}
 
 
 def acute_rows(

@@ -15,7 +15,7 @@ from functools import partial
 
 from parlai_ext.collect.at_work import AtWork, noting_who_works
 from parlai_ext.collect.not_run import write_problems
-from parlai_ext.collect.plan import Plan, plan_of_run
+from parlai_ext.collect.plan import named_systems
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.progress import bar_of
@@ -31,6 +31,7 @@ from parlai_ext.engines.engine import (
 from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import RunFolder
+from parlai_ext.store.plan import Plan
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import (
     memory_for_weights,
@@ -87,7 +88,7 @@ def _collect(
     engine: Engine,
     at_work: AtWork,
 ) -> CollectReport:
-    plan = plan_of_run(run)
+    plan = run.plan
     left_out = dict(at_work.left_out)
     load = at_work.noting(partial(load_on, machine))
     player = BlockPlayer.from_plan(plan, machine, load=load, left_out=left_out)
@@ -100,11 +101,11 @@ def _collect(
         for name, used in last.items():
             spent[name] = add_spendings(spent.get(name, {}), used)
 
-    root, manifest = str(run.root.resolve()), content_id(run.manifest)
+    root, manifest = str(run.root.resolve()), run.manifest.digest
     job = Job(
         here=lambda: BlockWorker(run, replace(player, kept_in=run)),
         elsewhere=partial(
-            block_worker, root, manifest, machine, left_out, plan.named_parts
+            block_worker, root, manifest, machine, left_out, named_systems(plan)
         ),
         steps='replies',
         whole_tasks=True,
@@ -249,14 +250,14 @@ def block_worker(
     :param share: of the memory of its device, from 0 to 1.
     """
     run = RunFolder.existing(run_dir)
-    refuse_difference(f'{run_dir}/manifest.json', content_id(run.manifest), manifest)
+    refuse_difference(f'{run_dir}/manifest.json', run.manifest.digest, manifest)
     note_parts(run.manifest, named, on_disk=False)
     limit = memory_for_weights(machine.no_cuda) * share / 1e9
     if machine.max_gpu_memory is not None:
         limit = min(limit, machine.max_gpu_memory)
     machine = replace(machine, max_gpu_memory=limit)
     load = partial(load_same, run, machine)
-    plan = plan_of_run(run)
+    plan = run.plan
     player = BlockPlayer.from_plan(plan, machine, load=load, left_out=left_out)
     return BlockWorker(run, player)
 
@@ -265,8 +266,7 @@ def load_same(run: RunFolder, machine: Machine, system: System) -> Player:
     """
     Load a system in another process, if it is what the run's manifest says.
     """
-    manifest = run.manifest
-    known = {**manifest['partners'], **manifest['targets']}[system.name]['identity']
+    known = run.manifest.everybody[system.name].identity
     with trust_files(machine.trust_model_code, machine.datapath):
         here = identity(system, machine.datapath)
         refuse_difference(f'system {system.name!r}: its options and files', here, known)

@@ -91,7 +91,7 @@ def played_signature(run: RunFolder) -> str:
     Return the run's signature; when targets that talked lack dialogues with some
     partner, its protocol has another name.
     """
-    full: str = run.manifest['signature']
+    full = run.manifest.signature
     talked = {run.pairing(shard.pairing_id).first for shard in run.dialogue_shards()}
     lacking = {second for first, second in missing_by_pair(run) if first in talked}
     if not lacking:

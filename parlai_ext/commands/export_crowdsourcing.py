@@ -120,8 +120,8 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
             f'asks {kind} questions'
         )
     if given.format == CHAT:
-        names = given.systems or tuple(run.manifest['targets'])
-        opts = {name: run.manifest['systems'][name] for name in names}
+        names = given.systems or tuple(run.manifest.targets)
+        opts = {name: run.manifest.systems[name] for name in names}
         return crowd_files.model_chat_files(opts, asked)
     dialogues, _ = judged_dialogues(run, given.systems)
 

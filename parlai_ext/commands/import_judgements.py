@@ -227,9 +227,9 @@ def planted_order(run: RunFolder) -> Mapping[str, float] | None:
     """
     Return the order that the run's protocol planted, if it planted one.
     """
-    protocol = run.manifest['protocol']
-    orders = list((protocol.get('reference') or {}).values())
-    if protocol.get('reference_kind') != 'planted' or len(orders) != 1:
+    protocol = run.manifest.protocol
+    orders = list(protocol.reference.values())
+    if protocol.reference_kind != 'planted' or len(orders) != 1:
         return None
     order: Mapping[str, float] = orders[0]
     return order

@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
 from parlai_ext.packs.pack import Pack
@@ -98,7 +97,7 @@ def _facts(
     """
     Return what the numbers rest on, and the numbers, as lines.
     """
-    index, protocol = pack.index, plan_of_run(pack.run).protocol
+    index, protocol = pack.index, pack.run.plan.protocol
     lines = [
         f'pack          {index.protocol}, id {pack.id}',
         f'signature     {ranking.signature}',

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.plan import plan_of_run
-from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
+from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue, content_id
 from parlai_ext.core.ranking_options import ranking_options
 from parlai_ext.core.signature import signature_differences
 from parlai_ext.judge_check.record import (
@@ -32,9 +31,8 @@ from parlai_ext.packs.verify import scorer_name
 from parlai_ext.results.chosen_scores import choose_scores, scores_rule
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import Ranking
-from parlai_ext.store import RunFolder, imported
-from parlai_ext.store.manifest import leaf_differences
-from parlai_ext.worlds.pairings import SCHEMES
+from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import Manifest, leaf_differences
 from parlai_ext.worlds.schedule import ShardKey
 
 SEVERITY = (PASS, WEAK, FAIL)
@@ -80,23 +78,18 @@ def pack_differences(first: Pack, other: Pack) -> list[str]:
     return lines or list(_pair_differences(first, other))
 
 
-def _setting_differences(
-    first: Mapping[str, Any], other: Mapping[str, Any]
-) -> Iterator[str]:
+def _setting_differences(first: Manifest, other: Manifest) -> Iterator[str]:
     """
     Yield the settings that differ and that dialogues, or ranks, depend on.
     """
     for manifest in (first, other):
-        if not imported.is_played(manifest):
+        if not manifest.scheme.is_played:
             yield 'imported: the partners and openers of imported dialogues are unknown'
             return
-    yield from leaf_differences('collect', first['collect'], other['collect'])
-    judged = first['score'].get('score'), other['score'].get('score')
+    yield from leaf_differences('collect', first.collect, other.collect)
+    judged = first.score.get('score'), other.score.get('score')
     yield from leaf_differences('score', *judged)
-    rules = (
-        vars(ranking_options(one['protocol'].get('ranking') or {}))
-        for one in (first, other)
-    )
+    rules = (vars(ranking_options(one.protocol.ranking)) for one in (first, other))
     yield from leaf_differences('ranking', *rules)
 
 
@@ -105,7 +98,7 @@ def _pair_differences(first: Pack, other: Pack) -> Iterator[str]:
     Yield why the targets of two packs cannot be in one run: they would have to talk
     with each other.
     """
-    scheme = SCHEMES[plan_of_run(first.run).protocol.pairing]
+    scheme = first.run.manifest.scheme
     partners = list(first.index.partners)
     both = list(dict.fromkeys((*first.index.targets, *other.index.targets)))
     played = [
@@ -141,7 +134,7 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
         f'{pack.name} was played until its own order was settled: intervals assume '
         'that the number of openers was fixed beforehand'
         for pack in packs
-        if pack.run.manifest.get('stop')
+        if pack.run.manifest.stop
     ]
     for k, pack in enumerate(packs):
         notes += _join_dialogues(run, pack, names[k], signatures)
@@ -165,8 +158,8 @@ def _system_of(pack: Pack, target: str) -> tuple[Any, Any]:
     """
     Return what a target is: its hash, and that of the replies that it chooses among.
     """
-    entry = pack.run.manifest['targets'][target]
-    return entry['identity'], entry.get('candidates')
+    entry = pack.run.manifest.targets[target]
+    return entry.identity, entry.candidates
 
 
 def _names(packs: Sequence[Pack]) -> list[dict[str, str]]:
@@ -220,28 +213,29 @@ def _alias_notes(
 
 def _joined_manifest(
     packs: Sequence[Pack], names: Sequence[Mapping[str, str]]
-) -> dict[str, Any]:
+) -> Manifest:
     """
     Return the first pack's manifest with the targets of all.
     """
-    manifest: dict[str, Any] = {**packs[0].run.manifest, 'asked': {}}
-    manifest.pop('stop', None)
+    manifest = packs[0].run.manifest
     targets: dict[str, Any] = {}
-    systems: dict[str, Any] = dict(manifest['systems'])
-    pairings: dict[str, Any] = {}
+    systems: dict[str, Any] = dict(manifest.systems)
+    pairings: dict[str, Pairing] = {}
     for pack, mine in zip(packs, names, strict=True):
         theirs = pack.run.manifest
         for target, name in mine.items():
-            targets.setdefault(name, theirs['targets'][target])
-            systems.setdefault(name, theirs['systems'][target])
-        for one in theirs['pairings']:
-            first, second = (mine.get(one[side], one[side]) for side in SIDES)
-            pairings.setdefault(one['id'], {**one, 'first': first, 'second': second})
-    joined = {'targets': targets, 'systems': systems}
-    return {**manifest, **joined, 'pairings': list(pairings.values())}
-
-
-SIDES = ('first', 'second')
+            targets.setdefault(name, theirs.targets[target])
+            systems.setdefault(name, theirs.systems[target])
+        for one in theirs.pairings:
+            first, second = (mine.get(n, n) for n in (one.first, one.second))
+            pairings.setdefault(one.id, replace(one, first=first, second=second))
+    return manifest.changed(
+        asked={},
+        stop=None,
+        targets=targets,
+        systems=systems,
+        pairings=list(pairings.values()),
+    )
 
 
 def _join_dialogues(

@@ -29,6 +29,7 @@ from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import checksum, dumps
+from parlai_ext.store.manifest import Manifest
 from parlai_ext.systems.fetch.archives import unpack_zip
 
 INDEX = 'pack.json'
@@ -125,7 +126,7 @@ class Pack:
 
 
 def make_index(
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     scores: Mapping[str, str],
     members: Mapping[str, Member],
     withheld_text: bool,
@@ -135,25 +136,24 @@ def make_index(
 
     :param scores: the signature of each scorer by the folder of its scores.
     """
-    collect = manifest['collect']
+    collect, protocol = manifest.collect, manifest.protocol
     lock = {k: v for k, v in sorted(collect.items()) if k.startswith('partners.')}
-    protocol = manifest.get('protocol') or {}
     return PackIndex(
         format=FORMAT,
         schema=SCHEMA,
-        protocol=str(protocol.get('name', '')),
-        signature=str(manifest.get('signature') or ''),
+        protocol=protocol.name,
+        signature=manifest.signature,
         withheld_text=withheld_text,
         partner_lock=content_id(lock),
-        partners={n: one['identity'] for n, one in manifest['partners'].items()},
-        targets={n: one['identity'] for n, one in manifest['targets'].items()},
+        partners={n: one.identity for n, one in manifest.partners.items()},
+        targets={n: one.identity for n, one in manifest.targets.items()},
         openers=OpenersLock(
-            len(manifest['openers']),
-            str(protocol.get('openers', '')),
-            content_id([opener['id'] for opener in manifest['openers']]),
+            len(manifest.openers),
+            protocol.openers or '',
+            content_id([opener.id for opener in manifest.openers]),
         ),
         scores=dict(sorted(scores.items())),
-        environment={k: str(v) for k, v in manifest['versions'].items()},
+        environment=manifest.versions,
         members=dict(sorted(members.items())),
     )
 
@@ -290,21 +290,18 @@ def read_run(folder: Path, path: Path) -> RunFolder:
             with suppress(UserError):  # a damaged one is named with its scores
                 rule = run.read_json(place).get('ranking')
             _refuse_rule(f'{path}: {place}: ranking', rule)
-        if run.shard_size < 1 or any(n < 1 for n in run.grown_from):
-            raise UserError(f'{path}: manifest.json: shard_size or grown_from is wrong')
         return run
 
 
-def _refuse_too_much_work(path: Path, manifest: Mapping[str, Any]) -> None:
+def _refuse_too_much_work(path: Path, manifest: Manifest) -> None:
     """
     Refuse a stranger's manifest that asks for more than a run may, before anything of
     that size is made.
     """
-    protocol = manifest.get('protocol') or {}
-    _refuse_rule(f'{path}: manifest.json: protocol.ranking', protocol.get('ranking'))
-    n_targets = len(manifest['targets'])
-    n_openers = max(len(manifest['openers']), _numbered(manifest), 1)
-    cells = n_targets * (n_targets + len(manifest['partners'])) * n_openers
+    _refuse_rule(f'{path}: manifest.json: protocol.ranking', manifest.protocol.ranking)
+    n_targets, about = len(manifest.targets), manifest.imported
+    n_openers = about.dialogues_a_pair if about else len(manifest.openers)
+    cells = n_targets * len(manifest.everybody) * n_openers
     for name, n, most in (
         ('openers, or dialogues of a pair', n_openers, MOST_OPENERS),
         ('targets × systems × openers', cells, MOST_CELLS),
@@ -323,10 +320,6 @@ def _refuse_rule(place: str, rule: Mapping[str, Any] | None) -> None:
         n = (rule or {}).get(key, 0)
         if n > most:
             raise UserError(f'{place}.{key} is {n:,}; in a pack it may be {most:,}')
-
-
-def _numbered(manifest: Mapping[str, Any]) -> int:
-    return int((manifest.get('imported') or {}).get('dialogues_a_pair', 0))
 
 
 @contextmanager

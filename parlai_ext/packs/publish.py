@@ -38,6 +38,7 @@ from parlai_ext.store.atomic import write_file
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import dumps, encode_shard
 from parlai_ext.store.manifest import NAME as MANIFEST
+from parlai_ext.store.manifest import Manifest
 from parlai_ext.store.shards import dialogue_record, scored_record
 from parlai_ext.worlds.schedule import ShardKey
 
@@ -90,12 +91,12 @@ def publish_run(
     return Publication(path, pack_id(index), index, left_out)
 
 
-def name_secrets(manifest: Mapping[str, Any]) -> None:
+def name_secrets(manifest: Manifest) -> None:
     """
     Let the values of all keys that systems name by an environment variable be written
     nowhere.
     """
-    for opt in manifest['systems'].values():
+    for opt in manifest.systems.values():
         for key, value in opt.items():
             if key.endswith('key_env') and isinstance(value, str):
                 name_secret(value)
@@ -130,30 +131,30 @@ def _complete_scores(
 
 def _manifest_of_scores(
     run: RunFolder, signatures: Sequence[str], withhold_text: bool
-) -> dict[str, Any]:
+) -> Manifest:
     """
     Return the manifest of a pack with these scores: it names the protocol's scorer only
     if that made some of them, so that a checker can compare the two.
     """
     manifest = public_manifest(run.manifest, withhold_text)
-    section = run.manifest['protocol'].get('scorer') or {}
+    section = run.manifest.protocol.scorer
     configs = [run.scores(one).about().get('config') or section for one in signatures]
     if section in configs:
         return manifest
-    score = {k: v for k, v in manifest['score'].items() if not k.startswith('scorer.')}
-    protocol = {**manifest['protocol'], 'scorer': {}}
-    return {**manifest, 'score': score, 'protocol': protocol}
+    score = {k: v for k, v in manifest.score.items() if not k.startswith('scorer.')}
+    protocol = manifest.protocol.model_copy(update={'scorer': {}})
+    return manifest.model_copy(update={'score': score, 'protocol': protocol})
 
 
 def _run_members(
-    run: RunFolder, manifest: Mapping[str, Any], withhold_text: bool
+    run: RunFolder, manifest: Manifest, withhold_text: bool
 ) -> dict[str, bytes]:
     """
     Return the manifest, the dialogues and what did not run, as files of a pack.
 
     :param manifest: as it is published.
     """
-    members = {MANIFEST: json_bytes(manifest)}
+    members = {MANIFEST: json_bytes(manifest.to_json())}
     if problems := not_run.read_problems(run):
         shown = {'schema': not_run.SCHEMA, 'problems': without_paths(problems)}
         members[not_run.NAME] = json_bytes(shown)
@@ -293,33 +294,30 @@ def ranking_data(run: RunFolder, signature: str) -> dict[str, Any]:
     return shown
 
 
-def public_manifest(
-    manifest: Mapping[str, Any], withhold_text: bool = False
-) -> dict[str, Any]:
+def public_manifest(manifest: Manifest, withhold_text: bool = False) -> Manifest:
     """
     Return a manifest as it is published: files by their names, not their folders, and
     without the openers' text if that is withheld.
     """
-    public = dict(as_read(manifest))
-    public.pop('checksum', None)
     places = (*FILE_OPTIONS, *FOLDER_OPTIONS, 'datapath', 'download_path')
-    public['systems'] = {
-        name: {k: file_name(v) if k in places else v for k, v in opt.items()}
-        for name, opt in public['systems'].items()
+    scorer = {k: file_name(v) for k, v in manifest.protocol.scorer.items()}
+    changes: dict[str, Any] = {
+        'systems': {
+            name: {k: file_name(v) if k in places else v for k, v in opt.items()}
+            for name, opt in manifest.systems.items()
+        },
+        'score': {k: file_name(v) for k, v in manifest.score.items()},
+        'protocol': manifest.protocol.model_copy(update={'scorer': scorer}),
     }
-    public['score'] = {k: file_name(v) for k, v in public['score'].items()}
-    if public.get('protocol'):
-        scorer = public['protocol'].get('scorer') or {}
-        named = {k: file_name(v) for k, v in scorer.items()}
-        public['protocol'] = {**public['protocol'], 'scorer': named}
-    for key in ('asked', 'left_out'):
-        if public.get(key):
-            public[key] = without_paths(public[key])
+    if manifest.asked:
+        changes['asked'] = without_paths(manifest.asked)
+    if manifest.left_out:
+        changes['left_out'] = tuple(without_paths(list(manifest.left_out)))
     if withhold_text:
-        public['openers'] = [
-            {**opener, 'utterances': [], 'reply': None} for opener in public['openers']
-        ]
-    return public
+        changes['openers'] = tuple(
+            replace(opener, utterances=(), reply=None) for opener in manifest.openers
+        )
+    return manifest.model_copy(update=changes)
 
 
 def public_scorer(about: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from parlai_ext.collect.plan import Plan, plan_of_run
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Opener, Roster, Score, System
@@ -32,6 +31,7 @@ from parlai_ext.packs.verify import SELF_REPORTED, Finding, finding_of, scorer_n
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import score_dialogues
 from parlai_ext.store.lines import decode_shard
+from parlai_ext.store.plan import Plan
 from parlai_ext.systems.family import PRESENT
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.resolve import resolve
@@ -109,8 +109,9 @@ def _candidates(pack: Pack, name: str) -> str | None:
     Return the hash of the replies that a retriever of the pack chooses among.
     """
     manifest = pack.run.manifest
-    target = manifest['targets'].get(name, {}).get('candidates')
-    value = manifest['collect'].get(f'partners.{name}.candidates', target)
+    value = manifest.collect.get(f'partners.{name}.candidates')
+    if name in manifest.targets:
+        value = value or manifest.targets[name].candidates
     return None if value is None else str(value)
 
 
@@ -300,7 +301,7 @@ def _plan_with(
     """
     Return the pack's plan with the systems at hand only, and with texts of openers.
     """
-    plan = plan_of_run(pack.run)
+    plan = pack.run.plan
     sides = (
         tuple(here[system.name] for system in side if system.name in here)
         for side in (plan.roster.targets, plan.roster.partners)
@@ -316,10 +317,10 @@ def _player(pack: Pack, plan: Plan, machine: Machine) -> BlockPlayer:
     Return the player of a plan, which makes the batches that the run had.
     """
     manifest = pack.run.manifest
-    fp16 = manifest['collect'].get('fp16', machine.fp16)
-    machine = replace(machine, batchsize=int(manifest['batchsize']), fp16=fp16)
+    fp16 = manifest.collect.get('fp16', machine.fp16)
+    machine = replace(machine, batchsize=manifest.batchsize, fp16=fp16)
     player = BlockPlayer.from_plan(plan, machine)
-    sampled = {n for n, one in manifest['targets'].items() if 'shard_size' in one}
+    sampled = {n for n, one in manifest.targets.items() if one.shard_size}
     return replace(player, sampling=player.sampling | sampled)
 
 
@@ -452,7 +453,7 @@ def score_again(
         return Finding(about, SELF_REPORTED, why)
     signature = signature_at_hand(pack, scorer)
     given_judged = signature != scorer.signature
-    first_only = pack.run.manifest['protocol'].get('score') != 'both'
+    first_only = pack.run.manifest.first_only
     problems: list[str] = []
     places = _scored_places(pack, again.texts)
     for place in spread_over_targets(places, pack, seed):

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect.manifest import dialogue_signature
-from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Score, content_id
 from parlai_ext.core.options import options_of
@@ -42,7 +41,7 @@ from parlai_ext.packs.publish import ranking_data
 from parlai_ext.results import ranking as rankings
 from parlai_ext.scoring.base import NO_MODEL, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outside
-from parlai_ext.store import RunFolder, imported
+from parlai_ext.store import RunFolder
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import decode_shard
 from parlai_ext.worlds.pairings import SCHEMES
@@ -200,32 +199,31 @@ def manifest_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
     """
     manifest = run.manifest
     yield from _index_problems(index, run)
-    collect = manifest['collect']
-    for name, partner in manifest['partners'].items():
+    collect, is_played = manifest.collect, manifest.scheme.is_played
+    for name, partner in manifest.partners.items():
         signed = collect.get(f'partners.{name}')
-        if imported.is_played(manifest) and signed != partner['identity']:
+        if is_played and signed != partner.identity:
             yield (
-                f'partner {name!r}: manifest.json says {partner["identity"]}, its '
+                f'partner {name!r}: manifest.json says {partner.identity}, its '
                 f'signed settings {signed}'
             )
-    if not imported.is_played(manifest):
+    if not is_played:
         return
-    plan = plan_of_run(run)
-    version = manifest['versions'].get('parlai_ext', 'absent')
-    derived = dialogue_signature(plan.protocol, collect, version)
-    if manifest.get('signature') != derived:
+    version = manifest.versions.get('parlai_ext', 'absent')
+    derived = dialogue_signature(run.plan.protocol, collect, version)
+    if manifest.signature != derived:
         yield (
-            f'signature: manifest.json says {manifest.get("signature")}, its settings '
+            f'signature: manifest.json says {manifest.signature}, its settings '
             f'give {derived}'
         )
-    ids = [opener['id'] for opener in manifest['openers']]
+    ids = [opener.id for opener in run.openers]
     if content_id(ids) != collect.get('openers.content'):
         yield 'openers: they are others than those that the signature is about'
     for opener in run.openers:
         own = Opener.from_utterances(opener.utterances, opener.source).id
         if not index.withheld_text and opener.id != own:
             yield f'opener {opener.id}: its text was changed (its hash is {own})'
-    yield from _pairing_problems(run, manifest)
+    yield from _pairing_problems(run)
 
 
 def _index_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
@@ -256,7 +254,7 @@ def scorer_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
     Yield where the scorer of the manifest, that beside scores and the signature of
     these scores differ. A pack without scores by the protocol's scorer names none.
     """
-    section = dict(run.manifest['protocol'].get('scorer') or {})
+    section = run.manifest.protocol.scorer
     beside = {
         signature: run.scores(signature).about() for signature in index.scores.values()
     }
@@ -328,13 +326,12 @@ def _config_problems(
             )
 
 
-def _pairing_problems(run: RunFolder, manifest: Mapping[str, Any]) -> Iterator[str]:
+def _pairing_problems(run: RunFolder) -> Iterator[str]:
     """
     Yield the pairs whose id does not follow from names and hashes of their systems.
     """
-    plan = plan_of_run(run)
-    everybody = {**manifest['targets'], **manifest['partners']}
-    identities = {name: one['identity'] for name, one in everybody.items()}
+    plan = run.plan
+    identities = {name: one.identity for name, one in run.manifest.everybody.items()}
     derived = {
         (p.first, p.second): p.id
         for p in pairings(plan.roster, plan.protocol.pairing, identities)
@@ -352,7 +349,7 @@ def dialogue_problems(run: RunFolder, withheld_text: bool) -> Iterator[str]:
     """
     Yield the dialogues that are not of their pair and opener.
     """
-    plan = plan_of_run(run)
+    plan = run.plan
     num_turns = plan.protocol.num_turns
     by_id = {opener.id: opener for opener in plan.openers}
     for shard in run.dialogue_shards():
@@ -361,7 +358,7 @@ def dialogue_problems(run: RunFolder, withheld_text: bool) -> Iterator[str]:
         path = run.root / place
         records = decode_shard(path.read_bytes(), shard.index, path)
         dialogues = run.read_dialogues(shard.pairing_id, shard.index)
-        if SCHEMES[plan.protocol.pairing].is_played:
+        if plan.scheme.is_played:
             ids = [o.id for o in run.openers[shard.start : shard.stop]]
             if [dialogue.opener_id for dialogue in dialogues] != ids:
                 yield f'{place}: its dialogues are not over the openers of its place'
@@ -441,8 +438,8 @@ class ExpectedScores:
 
     def __init__(self, run: RunFolder, signature: str):
         self.include_given = signature.endswith(GIVEN_JUDGED)
-        self.first_only = run.manifest['protocol'].get('score') != 'both'
-        self.unjudged = imported.people_of(run.manifest)
+        self.first_only = run.manifest.first_only
+        self.unjudged = run.manifest.people
         self.ways: dict[str, set[str]] = {}  # by dimension, those not ruled out
 
     @property

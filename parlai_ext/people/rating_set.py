@@ -152,9 +152,9 @@ def check_targets(run: RunFolder, systems: Sequence[str]) -> None:
     """
     Refuse a system that is no target of the run.
     """
-    unknown = sorted(set(systems) - set(run.manifest['targets']))
+    unknown = sorted(set(systems) - set(run.manifest.targets))
     if unknown:
-        hint = nearest(unknown[0], run.manifest['targets'])
+        hint = nearest(unknown[0], run.manifest.targets)
         raise UserError(f'--systems {unknown[0]}: no target of the run; {hint}')
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.nouns import Dialogue, Pairing
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.pairings import SCHEMES
@@ -58,7 +57,7 @@ def judged_dialogues(
 
     :param systems: of these targets only; empty: of all.
     """
-    plan = plan_of_run(run)
+    plan = run.plan
     targets = {system.name for system in plan.roster.targets}
     wanted = targets & set(systems) if systems else targets
     references, num_broken = [], 0

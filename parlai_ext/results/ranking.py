@@ -26,6 +26,10 @@ from parlai_ext.store import RunFolder
 # 2: `rank` is by score; before, it counted the systems that are significantly better
 SCHEMA = 2
 NAME = 'ranking.json'
+IMPORT_NOTE = (
+    'imported dialogues: which versions of the systems made them, from what openers, '
+    'with what decoding and seeds, is not known'
+)
 # the keys under which standings lie by dimension, which their rows do not repeat
 BY_DIMENSION = ('dimensions', 'baselines')
 
@@ -221,6 +225,13 @@ class Ranking:
         if self.judge_check is None or not self.dimensions:
             return None
         return self.judge_check.check_of(self.dimensions[0])
+
+    @property
+    def is_imported(self) -> bool:
+        """
+        True if the dialogues were imported.
+        """
+        return IMPORT_NOTE in self.notes
 
     @property
     def scorer_signature(self) -> str:

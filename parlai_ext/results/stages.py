@@ -60,7 +60,7 @@ def collect_and_score(
             ).problems
         if problems and not run.dialogue_shards():
             raise UserError(f'nothing could be collected: {problems[0]}')
-        config = run.manifest['protocol']['scorer']
+        config = run.manifest.protocol.scorer
         named = is_own_scorer(run.manifest)
         with timed(run, 'score'):
             scorer = build_scorer(config, machine, named_by_user=named)

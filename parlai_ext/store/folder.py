@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,7 +19,6 @@ from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import (
     Dialogue,
     JudgeModel,
-    Opener,
     Pairing,
     ScoredDialogue,
     content_id,
@@ -44,8 +44,9 @@ from parlai_ext.store.lines import (
     short_text,
     without_checksum,
 )
-from parlai_ext.store.manifest_check import check_manifest, numbered_openers
+from parlai_ext.store.manifest import Manifest, StopRecord
 from parlai_ext.store.partial import PartialWork
+from parlai_ext.store.plan import Plan, numbered_openers
 from parlai_ext.store.shards import (
     dialogue_from_record,
     dialogue_record,
@@ -64,19 +65,26 @@ class RunFolder:
     A run on disk. Reading needs no lock; writing needs `lock`.
     """
 
-    def __init__(self, root: Path, manifest: Mapping[str, Any]):
+    def __init__(self, root: Path, manifest: Manifest):
         self.root = root.absolute()  # whatever folder an agent goes to
-        self.manifest = dict(manifest)
-        self.pairings = [Pairing(**pairing) for pairing in manifest['pairings']]
-        self.openers = [Opener.from_record(opener) for opener in manifest['openers']]
-        self.shard_size: int = manifest.get('shard_size') or 1
-        self.grown_from: tuple[int, ...] = tuple(manifest.get('grown_from') or ())
+        self.manifest = manifest
+        self.pairings = manifest.pairings
+        self.openers = manifest.openers
+        self.shard_size = manifest.shard_size
+        self.grown_from = manifest.grown_from
         self._numbered = {opener.id for opener in numbered_openers(manifest)}
         self._by_id = {pairing.id: pairing for pairing in self.pairings}
         self._depth = 0
 
+    @cached_property
+    def plan(self) -> Plan:
+        """
+        What the run plays, as its manifest says.
+        """
+        return Plan.from_manifest(self.manifest)
+
     @classmethod
-    def open(cls, root: str | Path, manifest: Mapping[str, Any]) -> RunFolder:
+    def open(cls, root: str | Path, manifest: Manifest) -> RunFolder:
         """
         Begin a run, continue it, or extend it with the manifest's new targets.
 
@@ -84,7 +92,7 @@ class RunFolder:
             else than a run, or is in use.
         """
         root = Path(root)
-        new = manifests.manifest_data(manifest)
+        new, old = manifest.changed(), None  # as it will be read
         make_folder(root)
         with _exclusive(root):
             if (root / manifests.NAME).exists():
@@ -95,10 +103,7 @@ class RunFolder:
                     f'{root} has dialogues or scores but no {manifests.NAME}; '
                     'restore it from a copy, or use another --run-dir'
                 )
-            else:
-                old = {}
             if new != old:
-                check_manifest(new)
                 manifests.save(root, new)
         return cls(root, new)
 
@@ -276,11 +281,12 @@ class RunFolder:
         """
         self._write(name, text)
 
-    def write_note(self, key: str, value: Any) -> None:
+    def record_stop(self, stop: StopRecord) -> None:
         """
-        Write a note into the manifest: a key that is not compared when the run goes on.
+        Write into the manifest how the run came to its number of openers, which is not
+        compared when the run goes on.
         """
-        self.manifest = manifests.manifest_data({**self.manifest, key: value})
+        self.manifest = self.manifest.changed(stop=stop.model_dump())
         manifests.save(self.root, self.manifest)
 
     def read_json(self, name: str, remedy: str = 'delete it') -> dict[str, Any]:
@@ -383,7 +389,7 @@ class RunFolder:
         Return the settings of collecting as they were before the run grew beyond a
         shard, so that its files do not depend on when it was written.
         """
-        settings: dict[str, Any] = dict(self.manifest['collect'])
+        settings: dict[str, Any] = dict(self.manifest.collect)
         later = [n for n in self.grown_from if n >= shard.stop]
         if later:
             openers = [opener.id for opener in self.openers[: later[0]]]

@@ -43,10 +43,7 @@ class DefaultTeacher(ItemsTeacher):
         if not opt.get('run_dir'):
             raise UserError('--run-dir is needed: the folder of a run with dialogues')
         run = RunFolder.existing(opt['run_dir'])
-        choice = (
-            run.manifest['protocol'].get('score') != 'both',
-            bool(opt.get('score_given')),
-        )
+        choice = (run.manifest.first_only, bool(opt.get('score_given')))
         self.items = [
             (dialogue, index)
             for dialogue in run.iter_dialogues()

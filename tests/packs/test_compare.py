@@ -87,7 +87,7 @@ def test_a_target_in_two_packs_counts_once_and_a_note_says_that_they_agree(
     opened, tmp_path
 ):
     joined = join_packs([opened['both'], opened['talker']], tmp_path / 'joined')
-    assert list(joined.run.manifest['targets']) == ['generic', 'talker']
+    assert list(joined.run.manifest.targets) == ['generic', 'talker']
     assert 'talker is in several packs, with the same 10 dialogues and scores' in (
         joined.notes
     )
@@ -198,7 +198,7 @@ def test_a_pack_without_a_check_leaves_the_judge_of_all_unchecked(
 ):
     shutil.copytree(runs['talker'].root, tmp_path / 'run')
     run = RunFolder.existing(tmp_path / 'run')
-    check_run(run, build_scorer(run.manifest['protocol']['scorer']), progress=False)
+    check_run(run, build_scorer(run.manifest.protocol.scorer), progress=False)
     with open_pack(publish(run, tmp_path / 'checked.zip').path) as checked:
         joined = join_packs([checked, opened['generic']], tmp_path / 'joined')
         (signature,) = joined.signatures

@@ -16,6 +16,7 @@ from parlai_ext.packs.publish import dialogue_digest, public_manifest, without_p
 from parlai_ext.results.rank import rank_run
 from parlai_ext.store import RunFolder
 from tests.support.published_runs import files_in, make_run, publish
+from tests.support.store_samples import sample_manifest
 
 
 def test_the_same_run_gives_the_same_bytes_from_another_folder_at_another_time(
@@ -46,10 +47,10 @@ def test_publishing_an_unpacked_pack_gives_the_same_pack(packs, tmp_path):
 def test_the_index_names_partners_openers_and_environment(runs, packs):
     index = json.loads(files_in(packs['both'])[INDEX])
     manifest = runs['both'].manifest
-    partners = {n: one['identity'] for n, one in manifest['partners'].items()}
+    partners = {n: one.identity for n, one in manifest.partners.items()}
     assert index['partners'] == partners
-    assert index['openers']['hash'] == manifest['collect']['openers.content']
-    assert index['environment'] == manifest['versions']
+    assert index['openers']['hash'] == manifest.collect['openers.content']
+    assert index['environment'] == manifest.versions
 
 
 def test_withheld_text_is_nowhere_in_the_pack(runs, tmp_path):
@@ -86,8 +87,8 @@ def test_a_key_that_a_system_names_is_nowhere_in_the_pack(runs, tmp_path, monkey
     root = tmp_path / 'run'
     shutil.copytree(runs['generic'].root, root)
     run = RunFolder.existing(root)
-    run.manifest['systems']['generic']['remote_key_env'] = 'PACK_TEST_KEY'
-    run.manifest['systems']['generic']['note'] = 'a-secret-of-19-chars'
+    run.manifest.systems['generic']['remote_key_env'] = 'PACK_TEST_KEY'
+    run.manifest.systems['generic']['note'] = 'a-secret-of-19-chars'
     monkeypatch.setenv('PACK_TEST_KEY', 'a-secret-of-19-chars')
     data = b''.join(files_in(publish(run, tmp_path / 'p.zip').path).values())
     assert b'a-secret-of-19-chars' not in data
@@ -95,16 +96,19 @@ def test_a_key_that_a_system_names_is_nowhere_in_the_pack(runs, tmp_path, monkey
 
 
 def test_folders_of_this_machine_are_not_published():
-    manifest = {
-        'systems': {'a': {'model_file': '/home/me/models/a', 'prompt': '/think hard'}},
-        'score': {'scorer.judge_model_file': '/home/me/judge'},
-        'protocol': {'scorer': {'judge_model_file': '/home/me/judge'}},
-        'asked': {'config': '/home/me/my.yaml'},
-        'openers': [],
+    manifest = sample_manifest()
+    manifest.systems['a'] |= {
+        'model_file': '/home/me/models/a',
+        'prompt': '/think hard',
     }
+    manifest.protocol.scorer['judge_model_file'] = '/home/me/judge'
+    manifest = manifest.changed(
+        score={'scorer.judge_model_file': '/home/me/judge'},
+        asked={'config': '/home/me/my.yaml'},
+    )
     public = public_manifest(manifest)
-    assert '/home' not in json.dumps(public)
-    assert public['systems']['a'] == {'model_file': '…/a', 'prompt': '/think hard'}
+    assert '/home' not in json.dumps(public.to_json())
+    assert public.systems['a'] == {'model_file': '…/a', 'prompt': '/think hard'}
 
 
 @pytest.mark.parametrize(

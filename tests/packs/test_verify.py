@@ -356,7 +356,7 @@ def test_a_dialogue_and_all_that_follows_made_anew_are_caught_by_playing_again(
 
     shard.write_bytes(forge_shard(shard.read_bytes(), rewrite))
     run = RunFolder.existing(root)
-    section = run.manifest['protocol']['scorer']
+    section = run.manifest.protocol.scorer
     score_run(run, build_scorer(section), config=section, progress=False)
     path = publish(run, tmp_path / 'p.zip').path
     assert check_pack(path).is_right
@@ -410,7 +410,7 @@ def judged(runs, tmp_path_factory):
     folder = tmp_path_factory.mktemp('judged')
     shutil.copytree(runs['both'].root, folder / 'run')
     run = RunFolder.existing(folder / 'run')
-    check_run(run, build_scorer(run.manifest['protocol']['scorer']), progress=False)
+    check_run(run, build_scorer(run.manifest.protocol.scorer), progress=False)
     return publish(run, folder / 'p.zip').path
 
 

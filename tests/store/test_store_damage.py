@@ -12,7 +12,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
 from parlai_ext.store.folder import read_signature
 from parlai_ext.store.lines import decode, encode
-from parlai_ext.store.manifest import manifest_data, save
+from parlai_ext.store.manifest import save
 from tests.support.store_samples import (
     SIGNATURE,
     files_under,
@@ -184,7 +184,7 @@ def test_a_manifest_that_is_none_is_one_line(tmp_path, data):
     'key', ['targets', 'pairings', 'openers', 'versions', 'guessed']
 )
 def test_a_manifest_with_a_value_of_another_kind_is_refused(tmp_path, key):
-    manifest = {**manifest_data(sample_manifest()), key: 7}
+    manifest = {**sample_manifest().to_json(), key: 7}
     save(tmp_path, manifest)  # with a checksum that fits
     with pytest.raises(UserError, match=r'manifest\.json is damaged'):
         RunFolder.existing(tmp_path)
