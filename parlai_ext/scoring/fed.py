@@ -26,7 +26,12 @@ from parlai_ext.core.options import option, signature_values
 from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions, as_turns
 from parlai_ext.scoring.base import ItemScore, Models, ScoringItem
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
-from parlai_ext.scoring.likelihood import JudgeScorer, difference
+from parlai_ext.scoring.likelihood import (
+    JudgeScorer,
+    difference,
+    gives_context,
+    judge_tokenizer,
+)
 from parlai_ext.scoring.model_options import model_option
 
 JUDGE = 'zoo:blender/blender_9B/model'
@@ -197,7 +202,7 @@ class Fed(JudgeScorer):
         super().load_models()
         self.strings = None
         if self.options.variant == 'original':
-            self.strings = OriginalStrings.from_judge(self.judge)
+            self.strings = OriginalStrings(self.judge)
         self.chat = None
         if self.options.judge_format == 'chat':
             self.chat = ChatQuestions.from_judge(self.judge, PLAIN_FORMAT)
@@ -357,13 +362,6 @@ def evidence_labels(followups: FollowUps, polarity: str) -> tuple[str, ...]:
     )
 
 
-def gives_context(likelihood: Likelihood) -> bool:
-    """
-    True if a judge gives contexts a probability, as far as is known beforehand.
-    """
-    return getattr(likelihood, 'tells_context', True)
-
-
 class OriginalStrings:
     """
     Contexts and follow-ups as the program of Mehri and Eskenazi (2020) writes them.
@@ -376,49 +374,29 @@ class OriginalStrings:
     so do the turns of a dialogue.
     """
 
-    def __init__(self, tokenizer: Any):
-        if not tokenizer.eos_token:
+    def __init__(self, judge: Likelihood):
+        self.tokenizer = judge_tokenizer(
+            judge,
+            'fed: variant original takes the loss of context and follow-up: the judge '
+            'must be a decoder-only model; variant bipartite would do',
+        )
+        if not self.tokenizer.eos_token:
             raise UserError('fed: variant original needs a judge with an end token')
-        self.tokenizer = tokenizer
-        self.mark = tokenizer.eos_token
+        self.mark = self.tokenizer.eos_token
         self.followups: dict[str, tuple[int, ...]] = {}
-
-    @classmethod
-    def from_judge(cls, likelihood: Likelihood) -> OriginalStrings:
-        """
-        Return the strings of a judge.
-
-        :raises UserError: when it is no decoder-only model.
-        """
-        vectorizer = getattr(likelihood, 'vectorizer', None)
-        tokenizer: Any = getattr(vectorizer, 'tokenizer', None)
-        if tokenizer is None or not gives_context(likelihood):
-            raise UserError(
-                'fed: variant original takes the loss of context and follow-up: the '
-                'judge must be a decoder-only model; variant bipartite would do'
-            )
-        return cls(tokenizer)
 
     def question(self, utterances: Sequence[str], followups: Sequence[str]) -> Question:
         """
         Return the question of one context; the mark before the follow-up is its own.
         """
+        for text in followups:
+            if text not in self.followups:
+                self.followups[text] = self._encoded(f'{self.mark} {text}')[1:]
         turns = ''.join(f'{self.mark} {text} ' for text in utterances)
-        continuations = tuple(self.followup(text) for text in followups)
-        return Question(self.encoded(turns + self.mark), continuations)
+        continuations = tuple(self.followups[text] for text in followups)
+        return Question(self._encoded(turns + self.mark), continuations)
 
-    def followup(self, text: str) -> tuple[int, ...]:
-        """
-        Return the token ids of what comes after the last mark.
-        """
-        if text not in self.followups:
-            self.followups[text] = self.encoded(f'{self.mark} {text}')[1:]
-        return self.followups[text]
-
-    def encoded(self, text: str) -> tuple[int, ...]:
-        """
-        Return the token ids of a text that begins with a mark.
-        """
+    def _encoded(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
 

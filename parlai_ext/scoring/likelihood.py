@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, Question
 from parlai_ext.core.nouns import Likelihood as LanguageModel
 from parlai_ext.core.options import option
@@ -152,6 +153,28 @@ class Likelihood(AnswerScorer):
         Return the number of tokens.
         """
         return {'tokens': len(answer.continuations[0])}
+
+
+def judge_tokenizer(judge: LanguageModel, problem: str, decoder: bool = True) -> Any:
+    """
+    Return the tokenizer of a judge of Hugging Face's library.
+
+    :param decoder: the judge has to be a decoder-only model, which gives contexts a
+        probability as well.
+    :raises UserError: with this problem where there is none.
+    """
+    vectorizer = getattr(judge, 'vectorizer', None)
+    tokenizer = getattr(vectorizer, 'tokenizer', None)
+    if tokenizer is None or (decoder and not gives_context(judge)):
+        raise UserError(problem)
+    return tokenizer
+
+
+def gives_context(judge: LanguageModel) -> bool:
+    """
+    True if a judge gives contexts a probability, as far as is known beforehand.
+    """
+    return getattr(judge, 'tells_context', True)
 
 
 def response_question(item: ScoringItem, context_turns: int = 0) -> Question:

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from benchmarks.chatmatch.games import raw_scores
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.scoring.chatmatch.game import raw_scores
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, chatmatch_options
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import perplexities

@@ -32,25 +32,6 @@ class GameValues:
     recalls: tuple[int | None, ...]
 
 
-def raw_scores(
-    dialogue: Dialogue, rules: ChatMatchOptions, material: Material
-) -> dict[str, dict[str, float | None]]:
-    """
-    Return each system's raw scores of one game, by dimension. A self-chat has one
-    system.
-
-    Everything is `None` where the dialogue is no game.
-    """
-    names = speakers(dialogue)
-    if why_no_game(dialogue):
-        return {name: dict.fromkeys(DIMENSIONS) for name in names}
-    values = values_by_speaker(names, game_values(dialogue, rules, material))
-    return {
-        name: {dimension: value.value for dimension, value in side.items()}
-        for name, side in values.items()
-    }
-
-
 def speakers(dialogue: Dialogue) -> list[str]:
     """
     Return the speakers' names in their order of speaking.
