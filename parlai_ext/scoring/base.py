@@ -21,15 +21,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import (
     Dialogue,
     JudgeModel,
-    Likelihood,
     Score,
     ScoredDialogue,
 )
@@ -41,319 +40,32 @@ from parlai_ext.core.options import (
 )
 from parlai_ext.core.signature import signature_line
 from parlai_ext.core.watch import NO_WATCH, Watch
+from parlai_ext.models.kinds import (  # noqa: F401 (scorers import them from here)
+    ChatModel,
+    Classifier,
+    Embedder,
+    Models,
+    WordVectors,
+)
+from parlai_ext.scoring.items import (  # noqa: F401 (scorers import them from here)
+    OTHER,
+    ItemScore,
+    ScoringItem,
+    dialogue_items,
+    judged_indices,
+    judged_speakers,
+    swapped_item,
+    turn_items,
+    unscored_systems,
+)
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from parlai_ext.models.encoders import TokenVectors
-    from parlai_ext.models.masked_lm import MaskedLogprobs
-    from parlai_ext.models.word_classifier import WordLabels
-    from parlai_ext.systems.chat.conversation import ChatReply
 
 LEVELS = ('turn', 'dialogue', 'pair')
 LABELS = {'likelihood': 'judge'}  # of a kind of model, in signatures
 NO_MODEL = (None, 'none')
-OTHER = 'other'  # the key in an item's extras: the response that it is compared with
-
-
-@dataclass(frozen=True)
-class ScoringItem:
-    """
-    What is judged: a response after its context, or a whole dialogue.
-
-    :param context: the earlier utterances, oldest first; all of a whole dialogue.
-    :param response: the judged utterance; `None` where the whole dialogue is judged.
-    :param speaker: whose response, or whose part of the dialogue, is judged.
-    :param references: good responses written by people.
-    :param facts: the knowledge that the response should use.
-    :param persona: what the speaker is told to be.
-    :param extras: what else a source of items knows. A run's dialogues give
-        ``speakers`` (of every utterance), ``later`` (the utterances after the
-        response), ``dialogue_id`` and ``utterance_index``; a comparison of two
-        responses gives the ``other`` one.
-    """
-
-    context: tuple[str, ...]
-    response: str | None
-    speaker: str = ''
-    references: tuple[str, ...] = ()
-    facts: str | None = None
-    persona: tuple[str, ...] = ()
-    extras: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def utterances(self) -> tuple[str, ...]:
-        """
-        The context and, if there is one, the response.
-        """
-        return (*self.context, *(() if self.response is None else (self.response,)))
-
-
-@dataclass(frozen=True)
-class ItemScore:
-    """
-    The scores of one item.
-
-    :param values: score by dimension; `None` where there is none.
-    :param reasons: why a dimension has none.
-    :param evidence: JSON data behind the scores; a list with one entry for each of the
-        scorer's `evidence_labels` is shown as a table.
-    :param cut: how many tokens of the item no model saw.
-    """
-
-    values: Mapping[str, float | None]
-    reasons: Mapping[str, str | None] = field(default_factory=dict)
-    evidence: Any = None
-    cut: int = 0
-
-
-class Embedder(Protocol):
-    """
-    A model that maps a text to a vector.
-    """
-
-    signature: str
-
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """
-        Return one float32 row for each text.
-        """
-        ...
-
-    def token_vectors(self, texts: Sequence[str], layer: int = 0) -> list[TokenVectors]:
-        """
-        Return the vectors of the tokens of each text, from one layer; 0 is the last.
-        """
-        ...
-
-    def cut_tokens(self, texts: Sequence[str]) -> list[int]:
-        """
-        Return how many tokens of each text are too many for the model.
-        """
-        ...
-
-
-class Classifier(Protocol):
-    """
-    A model that gives the probability of each of its labels.
-    """
-
-    signature: str
-    labels: tuple[str, ...]
-
-    def probabilities(
-        self,
-        texts: Sequence[str],
-        seconds: Sequence[str] | None = None,
-        most_tokens: int | None = None,
-    ) -> np.ndarray:
-        """
-        Return one row for each text (or pair of texts), one column for each label.
-
-        :param most_tokens: longer texts are cut; of a pair the longer one.
-        """
-        ...
-
-    def cut_tokens(
-        self,
-        texts: Sequence[str],
-        seconds: Sequence[str] | None = None,
-        most_tokens: int | None = None,
-    ) -> list[int]:
-        """
-        Return how many tokens of each text (or pair) are not read.
-        """
-        ...
-
-
-class ChatModel(Protocol):
-    """
-    A model that replies to messages.
-    """
-
-    signature: str
-
-    def replies(self, prompts: Sequence[str | Sequence[str]]) -> list[ChatReply]:
-        """
-        Return one reply to each prompt: a message, or the turns of a conversation, of
-        which the last one is the user's.
-        """
-        ...
-
-    def rating_replies(
-        self, prompts: Sequence[str | Sequence[str]], logprobs: bool
-    ) -> list[ChatReply]:
-        """
-        Return one reply to each prompt that asks for a rating, greedy where that can be
-        had, and the alternatives of its tokens where the model tells them.
-        """
-        ...
-
-
-class WordVectors(Protocol):
-    """
-    A vector for each word that it knows; words are in lower case.
-    """
-
-    signature: str
-
-    def known_vectors(self, words: Sequence[str]) -> np.ndarray:
-        """
-        Return one float32 row for each word that is known, in order.
-        """
-        ...
-
-
-class MaskedLM(Protocol):
-    """
-    A model that says how likely each token of a text is when it alone is hidden.
-    """
-
-    signature: str
-
-    def masked_logprobs(
-        self,
-        befores: Sequence[str],
-        texts: Sequence[str],
-        most_tokens: int | None = None,
-        with_before: bool = True,
-    ) -> list[MaskedLogprobs]:
-        """
-        Return the log-probabilities of each text, which stands after another one.
-        """
-        ...
-
-
-class TokenClassifier(Protocol):
-    """
-    A model that gives each word of a text, beside its context, its labels.
-    """
-
-    signature: str
-
-    def word_labels(
-        self, texts: Sequence[str], contexts: Sequence[str], most_tokens: int
-    ) -> list[WordLabels]:
-        """
-        Return the words of each text with the probability of each label.
-        """
-        ...
-
-
-class Regressor(Protocol):
-    """
-    A model that gives a number for a text or a pair of texts.
-    """
-
-    signature: str
-
-    def numbers(
-        self, texts: Sequence[str], seconds: Sequence[str] | None = None
-    ) -> np.ndarray:
-        """
-        Return one number for each text (or pair of texts).
-        """
-        ...
-
-    def cut_tokens(
-        self, texts: Sequence[str], seconds: Sequence[str] | None = None
-    ) -> list[int]:
-        """
-        Return how many tokens of each text (or pair) are not read.
-        """
-        ...
-
-
-class PairEncoder(Protocol):
-    """
-    A model that maps a context and a response to a vector.
-    """
-
-    signature: str
-
-    def features(
-        self,
-        contexts: Sequence[tuple[str, ...]],
-        responses: Sequence[str],
-        separator: str,
-        most_tokens: int,
-    ) -> np.ndarray:
-        """
-        Return one row for each context and response.
-        """
-        ...
-
-    def cut_tokens(
-        self,
-        contexts: Sequence[tuple[str, ...]],
-        responses: Sequence[str],
-        separator: str,
-        most_tokens: int,
-    ) -> list[int]:
-        """
-        Return how many tokens of each context and response are not read.
-        """
-        ...
-
-
-class Models(Protocol):
-    """
-    What a scorer is given to ask for models, by name; they are loaded once.
-    """
-
-    def likelihood(self, name: str) -> Likelihood:
-        """
-        Return a language model that says how likely continuations are.
-        """
-        ...
-
-    def embedder(self, name: str) -> Embedder:
-        """
-        Return a sentence encoder.
-        """
-        ...
-
-    def classifier(self, name: str) -> Classifier:
-        """
-        Return a text classifier.
-        """
-        ...
-
-    def masked_lm(self, name: str) -> MaskedLM:
-        """
-        Return a masked language model.
-        """
-        ...
-
-    def token_classifier(self, name: str) -> TokenClassifier:
-        """
-        Return a classifier of the words of a text.
-        """
-        ...
-
-    def regressor(self, name: str) -> Regressor:
-        """
-        Return a model that gives a number for a text or a pair of texts.
-        """
-        ...
-
-    def pair_encoder(self, name: str) -> PairEncoder:
-        """
-        Return an encoder of a context and a response.
-        """
-        ...
-
-    def chat(self, name: str) -> ChatModel:
-        """
-        Return a chat model.
-        """
-        ...
-
-    def word_vectors(self, name: str) -> WordVectors:
-        """
-        Return vectors of words.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -726,7 +438,7 @@ class OutsideCode:
     sha256: str
 
 
-class AskedModels:
+class AskedModels(Models):
     """
     The models of one scorer: what it asked for, by kind and name.
 
@@ -746,70 +458,7 @@ class AskedModels:
         commit = getattr(self.source, 'commit', None)  # a stand-in may have none
         return None if commit is None else commit(name)
 
-    def likelihood(self, name: str) -> Likelihood:
-        """
-        Return a language model that says how likely continuations are.
-        """
-        model: Likelihood = self._asked('likelihood', name)
-        return model
-
-    def embedder(self, name: str) -> Embedder:
-        """
-        Return a sentence encoder.
-        """
-        model: Embedder = self._asked('embedder', name)
-        return model
-
-    def classifier(self, name: str) -> Classifier:
-        """
-        Return a text classifier.
-        """
-        model: Classifier = self._asked('classifier', name)
-        return model
-
-    def masked_lm(self, name: str) -> MaskedLM:
-        """
-        Return a masked language model.
-        """
-        model: MaskedLM = self._asked('masked_lm', name)
-        return model
-
-    def token_classifier(self, name: str) -> TokenClassifier:
-        """
-        Return a classifier of the words of a text.
-        """
-        model: TokenClassifier = self._asked('token_classifier', name)
-        return model
-
-    def regressor(self, name: str) -> Regressor:
-        """
-        Return a model that gives a number for a text or a pair of texts.
-        """
-        model: Regressor = self._asked('regressor', name)
-        return model
-
-    def pair_encoder(self, name: str) -> PairEncoder:
-        """
-        Return an encoder of a context and a response.
-        """
-        model: PairEncoder = self._asked('pair_encoder', name)
-        return model
-
-    def chat(self, name: str) -> ChatModel:
-        """
-        Return a chat model.
-        """
-        model: ChatModel = self._asked('chat', name)
-        return model
-
-    def word_vectors(self, name: str) -> WordVectors:
-        """
-        Return vectors of words.
-        """
-        model: WordVectors = self._asked('word_vectors', name)
-        return model
-
-    def _asked(self, kind: str, name: str) -> Any:
+    def model(self, kind: str, name: str) -> Any:
         """
         Return a model, loaded on first use; after the signature is made no other may be
         asked for.
@@ -825,106 +474,6 @@ class AskedModels:
                 )
             self.loaded[kind, name] = getattr(self.source, kind)(name)
         return self.loaded[kind, name]
-
-
-def swapped_item(item: ScoringItem) -> ScoringItem:
-    """
-    Return a pair with the two responses in each other's place; an item without another
-    response as it is.
-    """
-    if OTHER not in item.extras:
-        return item
-    extras = {**item.extras, OTHER: item.response or ''}
-    return replace(item, response=str(item.extras[OTHER]), extras=extras)
-
-
-def turn_items(dialogue: Dialogue, indices: Sequence[int]) -> list[ScoringItem]:
-    """
-    Return an item for each judged utterance of a dialogue.
-    """
-    texts = tuple(utterance.text for utterance in dialogue.utterances)
-    speakers = tuple(utterance.speaker for utterance in dialogue.utterances)
-    return [
-        ScoringItem(
-            texts[:index],
-            texts[index],
-            speakers[index],
-            dialogue.utterances[index].references,
-            extras={
-                'speakers': speakers,
-                'later': texts[index + 1 :],
-                'dialogue_id': dialogue.id,
-                'utterance_index': index,
-            },
-        )
-        for index in indices
-    ]
-
-
-def dialogue_items(dialogue: Dialogue, indices: Sequence[int]) -> list[ScoringItem]:
-    """
-    Return an item for each speaker of the judged utterances.
-    """
-    texts = tuple(utterance.text for utterance in dialogue.utterances)
-    speakers = tuple(utterance.speaker for utterance in dialogue.utterances)
-    extras = {'speakers': speakers, 'dialogue_id': dialogue.id}
-    return [
-        ScoringItem(texts, None, speaker, extras=extras)
-        for speaker in judged_speakers(dialogue, indices)
-    ]
-
-
-def judged_speakers(dialogue: Dialogue, indices: Sequence[int]) -> list[str]:
-    """
-    Return the speakers of the judged utterances, in order.
-    """
-    return list(dict.fromkeys(dialogue.utterances[i].speaker for i in indices))
-
-
-def judged_indices(
-    dialogue: Dialogue, first_speaker_only: bool, include_given: bool = False
-) -> list[int]:
-    """
-    Return the places of the utterances to judge.
-
-    Given utterances, which no system said, are left out unless asked for. So are those
-    of a system that broke the dialogue off: it would gain by falling silent after one
-    good utterance.
-
-    :param first_speaker_only: judge the first speaker's (even places), not both's.
-    """
-    return [
-        i
-        for i, utterance in enumerate(dialogue.utterances)
-        if (i % 2 == 0 or not first_speaker_only)
-        and (include_given or not utterance.given)
-        and utterance.speaker != dialogue.ended_by
-    ]
-
-
-def unscored_systems(
-    dialogue: Dialogue, first_speaker_only: bool, include_given: bool = False
-) -> dict[str, str]:
-    """
-    Return, for each system to be judged that has nothing to judge, the reason.
-    """
-    judged = judged_indices(dialogue, first_speaker_only, include_given)
-    scored = {dialogue.utterances[i].speaker for i in judged}
-    sides = dialogue.utterances[:1] if first_speaker_only else dialogue.utterances[:2]
-    speakers = {utterance.speaker for utterance in sides}
-    if dialogue.ended_by and not (first_speaker_only and dialogue.utterances):
-        speakers.add(dialogue.ended_by)  # it may not have come to say anything
-    reasons = {}
-    for name in sorted(speakers - scored):
-        if dialogue.ended_by is None:
-            reasons[name] = 'it says nothing that is judged'
-        elif dialogue.ended_by == name:
-            reasons[name] = f'it broke the dialogue off: {dialogue.reason}'
-        else:
-            reasons[name] = (
-                f'{dialogue.ended_by} broke the dialogue off before it spoke'
-            )
-    return reasons
 
 
 def row_cosines(first: np.ndarray, second: np.ndarray) -> list[float | None]:
