@@ -101,6 +101,8 @@ class Scorer:
         scorer with a chat model need not say so.
     :ivar fitted_on: the judged sets on whose human values something in it was fitted;
         tables mark it there. `prepare` sets it, where a file says what was fitted.
+    :ivar signed: what the signature has besides the options, or in place of some, such
+        as the hash of a file; `prepare` or `load_models` sets it.
     :cvar instead: what to name where the models of its options cannot be had.
     :cvar version: raise it when the same options give other numbers.
     :cvar code: file and sha256 of a scorer from outside the package.
@@ -123,6 +125,7 @@ class Scorer:
     variants: Mapping[str, Mapping[str, Any]] = {}
     compares_items: bool = False
     fitted_on: tuple[str, ...] = ()
+    signed: Mapping[str, Any] = {}
     options: Any
 
     def __init__(
@@ -203,7 +206,7 @@ class Scorer:
         Return the options that are part of the signature, in order. Name, version and
         models of the scorer are added to them.
         """
-        return signature_values(self.options)
+        return {**signature_values(self.options), **self.signed}
 
     @cached_property
     def signature(self) -> str:

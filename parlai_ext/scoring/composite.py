@@ -17,10 +17,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import option, signature_values
+from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import Document
 from parlai_ext.ranking.baselines import LAST_HEARD, words_of
 from parlai_ext.scoring.base import ItemScore, ScoringItem
@@ -107,18 +106,12 @@ class Composite(JudgeScorer):
         """
         doc = read_shipped_file('composite', self.options.weights, 'weights')
         self.terms = read_weights(doc)
+        numbers = [[name, *vars(term).values()] for name, term in self.terms.items()]
+        self.signed = {'weights': content_id('composite weights', numbers)}
         names = doc.typed((doc.data or {}).get('fitted_on', []), ('fitted_on',), list)
         self.fitted_on = tuple(
             doc.typed(name, ('fitted_on', i), str) for i, name in enumerate(names)
         )
-
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return the signed options; ``weights`` has a hash of the numbers, not a name.
-        """
-        numbers = [[name, *vars(term).values()] for name, term in self.terms.items()]
-        hashed = content_id('composite weights', numbers)
-        return {**signature_values(self.options), 'weights': hashed}
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """

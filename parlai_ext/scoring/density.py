@@ -12,10 +12,10 @@ Density Estimation".
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zipfile import BadZipFile
 
 from parlai_ext.core.errors import UserError
@@ -114,13 +114,8 @@ class Density(Scorer):
             features = self._human_features(str(self.options.human_dialogues))
             write_statistics(file, features)
         self.mean, self.precision = read_statistics(file)
-
-    def signature_fields(self) -> Mapping[str, Any]:
-        """
-        Return the signed options and a hash of the statistics.
-        """
         numbers = content_id(self.mean.tolist(), self.precision.tolist())
-        return {**super().signature_fields(), 'statistics': numbers}
+        self.signed = {'statistics': numbers}
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """

@@ -22,7 +22,7 @@ from parlai_ext.core.nouns import (
     Question,
     ScoredDialogue,
 )
-from parlai_ext.core.options import option, signature_values
+from parlai_ext.core.options import option
 from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions, as_turns
 from parlai_ext.scoring.base import ItemScore, Models, ScoringItem
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
@@ -189,6 +189,7 @@ class Fed(JudgeScorer):
         self.followups = self.given_followups or load_followups(
             self.options.followups, self.datapath
         )
+        self.signed = {'followups': self.followups.hash}
         self.dimensions = tuple(self.followups.dimensions)
         self.evidence_labels = evidence_labels(self.followups, self.options.polarity)
         self.variants = VARIANTS if self.options.polarity == 'both' else {}
@@ -208,13 +209,6 @@ class Fed(JudgeScorer):
             self.chat = ChatQuestions.from_judge(self.judge, PLAIN_FORMAT)
         if self.options.scope == 'whole' and not gives_context(self.judge):
             raise UserError(NO_CONTEXT)
-
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return the options that are part of the signature; ``followups`` has a hash of
-        the follow-ups' content instead of their name.
-        """
-        return {**signature_values(self.options), 'followups': self.followups.hash}
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """

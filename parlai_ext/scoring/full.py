@@ -13,11 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
-from parlai_ext.core.options import option, signature_values
+from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.fed import followup_score
@@ -68,9 +67,10 @@ class Full(JudgeScorer):
 
         :raises UserError: for a set without negative ones.
         """
-        self.followups = load_followups(self.options.followups, self.datapath)
+        followups = load_followups(self.options.followups, self.datapath)
+        self.signed = {'followups': followups.hash}
         self.asked = {
-            name: sides.negative for name, sides in self.followups.dimensions.items()
+            name: sides.negative for name, sides in followups.dimensions.items()
         }
         if empty := next((n for n, texts in self.asked.items() if not texts), None):
             raise UserError(
@@ -80,12 +80,6 @@ class Full(JudgeScorer):
         self.dimensions = tuple(self.asked)
         texts = (text for some in self.asked.values() for text in some)
         self.evidence_labels = tuple(dict.fromkeys(texts))
-
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return the signed options; ``followups`` has a hash of their content.
-        """
-        return {**signature_values(self.options), 'followups': self.followups.hash}
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """

@@ -24,7 +24,7 @@ from safetensors.numpy import save as tensor_bytes
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import option, signature_values
+from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.judged_corpora import (
@@ -141,6 +141,7 @@ class Learned(JudgeScorer):
         """
         self.weights = read_weights(self.options.weights)
         self.fitted_on = self.weights.fitted_on
+        self.signed = {'weights': self.weights.content[:16]}
         # another encoder's vectors cannot be compared with the points of a corpus
         if self.options.encoder == self.weights.models.get('embedder'):
             self.corpora = self.weights.corpora
@@ -152,15 +153,6 @@ class Learned(JudgeScorer):
         Return the corpora that the evidence names.
         """
         return {} if self.corpora is None else {'corpora': self.corpora.record()}
-
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return the signed options; ``weights`` has the hash of the numbers, no name.
-        """
-        return {
-            **signature_values(self.options),
-            'weights': self.weights.content[:16],
-        }
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """

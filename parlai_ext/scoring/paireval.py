@@ -92,6 +92,7 @@ class PairEval(LabelScorer):
         self.runs: list[list[Candidate]] = []
         self.compares_items = self.options.exhaustive
         if self.compares_items:
+            self.signed = {'comparisons': content_id([])}
             return
         if self.options.comparisons is None:
             raise UserError(f'scorer {self.name}: {NEEDED}')
@@ -101,13 +102,8 @@ class PairEval(LabelScorer):
         except UserError as error:
             raise UserError(f'scorer {self.name}: comparisons: {error}') from None
         self.runs = drawn_comparisons(dialogues, self.options)
-
-    def signature_fields(self) -> dict[str, object]:
-        """
-        Return the signed options and a hash of the comparisons.
-        """
         texts = [[[*one.context, one.response] for one in run] for run in self.runs]
-        return {**super().signature_fields(), 'comparisons': content_id(texts)}
+        self.signed = {'comparisons': content_id(texts)}
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """

@@ -8,7 +8,7 @@ gave it. An empty response and an item without a reference have no score.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, ClassVar
@@ -43,15 +43,8 @@ class ReferenceScorer(Scorer):
         """
         if self.module:
             self.library = metric_library(self.name, self.module, self.package)
-
-    def signature_fields(self) -> Mapping[str, Any]:
-        """
-        Return the options that are part of the signature, and the library's version.
-        """
-        fields = dict(super().signature_fields())
         if self.package:
-            fields[self.package] = version(self.package)
-        return fields
+            self.signed = {self.package: version(self.package)}
 
     def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
         """

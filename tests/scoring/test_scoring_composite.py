@@ -26,7 +26,7 @@ from parlai_ext.scoring.composite import (
     repeated_words_share,
     words_of,
 )
-from parlai_ext.scoring.registry import find_scorer, load_protocol_file
+from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, check_scorer
 from tests.support.scoring_samples import KnownJudge
 
@@ -234,10 +234,6 @@ def test_mistakes_in_a_file_of_weights_are_named(tmp_path, term, key):
 def test_unknown_weights_are_named():
     with pytest.raises(UserError, match='weights'):
         Composite.from_section({'weights': 'fited'})
-
-
-def test_it_is_known_by_name():
-    assert find_scorer('composite') is Composite
 
 
 def test_the_protocols_of_papers_and_demos_keep_theirs():

@@ -9,7 +9,6 @@ side's, none for an equal one; the sum, 0 to 7, is the score of the game (Yang e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from parlai_ext.core.nouns import Dialogue
 from parlai_ext.ranking.tournament import Game, award_points
@@ -54,12 +53,7 @@ class ChatMatchGame(Scorer):
         Read what the raw values need.
         """
         self.chatmatch = ChatMatch(self.options, self.models)
-
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return those of the raw values.
-        """
-        return self.chatmatch.signature_fields()
+        self.signed = self.chatmatch.signed
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """

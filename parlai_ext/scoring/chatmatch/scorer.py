@@ -5,10 +5,8 @@ ChatMatch as a `Scorer`: raw values of every game, and what each turn adds to th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
-from parlai_ext.core.options import signature_values
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, judged_speakers
 from parlai_ext.scoring.chatmatch.concepts import load_dictionaries
 from parlai_ext.scoring.chatmatch.entities import load_recogniser
@@ -49,18 +47,11 @@ class ChatMatch(Scorer):
         """
         self.dictionaries = load_dictionaries(self.options.concepts)
         self.recogniser = load_recogniser(self.options.entities)
-        self.remembered: dict[Dialogue, ScoredDialogue] = {}
-
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return the thresholds, and what identifies entities and concepts.
-        """
-        recogniser = self.recogniser
-        return {
-            **signature_values(self.options),
-            'entities': recogniser.signature if recogniser else 'none',
+        self.signed = {
+            'entities': self.recogniser.signature if self.recogniser else 'none',
             'concepts': self.dictionaries.signature,
         }
+        self.remembered: dict[Dialogue, ScoredDialogue] = {}
 
     def score_dialogues(
         self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]

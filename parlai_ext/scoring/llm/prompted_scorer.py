@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from parlai_ext.core.options import option, signature_values
+from parlai_ext.core.options import option
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.llm.prompt_file import load_prompt
 from parlai_ext.scoring.llm.raters import LikelihoodRater, ReplyRater
@@ -53,6 +53,7 @@ class PromptedScorer(Scorer):
         """
         self.prompt = load_prompt(self.options.prompt, self.level)
         self.dimensions = tuple(self.prompt.dimensions)
+        self.signed = {'prompt': self.prompt.hash}
 
     @property
     def rating(self) -> str:
@@ -80,12 +81,6 @@ class PromptedScorer(Scorer):
             self.rater = LikelihoodRater(self.models.likelihood(name), self.prompt)
         else:
             self.rater = ReplyRater(self.models.chat(name), self.prompt, self.rating)
-
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return the signed options; ``prompt`` has a hash of the text, not a name.
-        """
-        return {**signature_values(self.options), 'prompt': self.prompt.hash}
 
     def shown_texts(self, item: ScoringItem) -> dict[str, str]:
         """
