@@ -29,7 +29,8 @@ class ItemsTeacher(DeclaresOptions, FixedDialogTeacher):
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)
         if shared:
-            vars(self).update({name: shared[name] for name in self.shared})
+            for name in self.shared:
+                setattr(self, name, shared[name])
         else:
             self.read(opt)
         self.reset()

@@ -119,13 +119,11 @@ def _diasafety_answers(path: Path, system: str) -> Iterator[Answer]:
                 yield Answer(name, texts['context'], texts['response'])
         return
     for number, row in enumerate(rows, 1):
-        prompt, given = (
-            row.get(key) if isinstance(row, dict) else None for key in KEYS
-        )
-        if not isinstance(prompt, str) or not is_texts(given):
+        right = isinstance(row, dict) and isinstance(row.get(KEYS[0]), str)
+        if not right or not is_texts(row.get(KEYS[1])):
             raise UserError(
                 f'{path}: object {number}: {KEYS[0]}, a text, and {KEYS[1]}, a list of '
                 'texts, are expected'
             )
-        for text in given:
-            yield Answer(system, single_spaced(prompt), single_spaced(text))
+        for text in row[KEYS[1]]:
+            yield Answer(system, single_spaced(row[KEYS[0]]), single_spaced(text))

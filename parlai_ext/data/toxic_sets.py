@@ -51,7 +51,8 @@ def diasafety_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     :raises UserError: names the file and the object that is wrong.
     """
     for number, row in enumerate(read_json(path, list), 1):
-        texts = {key: row.get(key) for key in KEYS} if isinstance(row, dict) else {}
+        is_object = isinstance(row, dict)
+        texts: dict[str, Any] = {key: row.get(key) for key in KEYS} if is_object else {}
         if not texts or not all(isinstance(text, str) for text in texts.values()):
             raise UserError(
                 f'{path}: object {number}: texts {", ".join(KEYS)} expected'

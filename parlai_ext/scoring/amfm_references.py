@@ -13,7 +13,7 @@ has several; with one reference each, the numbers are the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from parlai_ext.scoring.amfm import am_fm_score
@@ -73,13 +73,21 @@ def loss_ratios(strings: Strings, items: Sequence[ScoringItem]) -> list[float | 
     ids = [one[strings.num_over_limit(one) :] for one in ids]
     losses = map(mean_loss, strings.logprobs(ids))
     known = dict(zip(texts, losses, strict=True))
-    largest: list[float | None] = []
-    for item in items:
-        own = known[item.response or '']
-        others = [known[text] for text in item.references] if own is not None else []
-        ratios = [min(own, one) / max(own, one) for one in others if one is not None]
-        largest.append(max(ratios, default=None))
-    return largest
+    return [largest_ratio(item, known) for item in items]
+
+
+def largest_ratio(
+    item: ScoringItem, losses: Mapping[str, float | None]
+) -> float | None:
+    """
+    Return the largest ratio of the losses of a response and one of its references.
+    """
+    own = losses[item.response or '']
+    if own is None:
+        return None
+    others = [losses[text] for text in item.references]
+    ratios = [min(own, one) / max(own, one) for one in others if one is not None]
+    return max(ratios, default=None)
 
 
 def mean_loss(logprobs: Sequence[float]) -> float | None:

@@ -36,7 +36,7 @@ class LabelScorer(JudgeScorer):
     """
 
     prompted = True
-    dimensions = ('Overall',)
+    dimensions: tuple[str, ...] = ('Overall',)
     options: LabelOptions
 
     def load_models(self) -> None:
