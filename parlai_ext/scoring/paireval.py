@@ -15,7 +15,7 @@ other judged items themselves.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -114,29 +114,20 @@ class PairEval(LabelScorer):
         if self.options.exhaustive:
             different = list(dict.fromkeys(candidates))
             sets = [[[one for one in different if one != own]] for own in candidates]
-        answers = self._answers(
-            pair
+        asked = {
+            pair: self.tokens.question(pair_prompt(*pair))
             for candidate, runs in zip(candidates, sets, strict=True)
-            for comparison in chain(*runs)
+            for comparison in dict.fromkeys(chain(*runs))
             for pair in ((candidate, comparison), (comparison, candidate))
-        )
+        }
+        # questions that begin alike stand together
+        order = sorted(asked, key=lambda pair: asked[pair].context)
+        given = self.judge.answer([asked[pair] for pair in order])
+        answers = dict(zip(order, given, strict=True))
         return [
             candidate_score(candidate, runs, answers)
             for candidate, runs in zip(candidates, sets, strict=True)
         ]
-
-    def _answers(self, pairs: Iterable[Pair]) -> dict[Pair, Answer]:
-        """
-        Return the judge's answer about each different pair.
-        """
-        asked = {
-            pair: self.tokens.question(pair_prompt(*pair))
-            for pair in dict.fromkeys(pairs)
-        }
-        # questions that begin alike stand together
-        order = sorted(asked, key=lambda pair: asked[pair].context)
-        answers = self.judge.answer([asked[pair] for pair in order])
-        return dict(zip(order, answers, strict=True))
 
 
 def drawn_comparisons(

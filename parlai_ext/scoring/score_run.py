@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from parlai_ext import zoo_configs
@@ -314,8 +313,7 @@ def score_run(
     folder, there = str(run.root.resolve()), run.manifest.digest
     job = Job(
         here=lambda: ShardScorer(run, scorer, include_given),
-        elsewhere=partial(
-            shard_scorer,
+        elsewhere=ShardScorerElsewhere(
             folder,
             there,
             dict(config or {}),
@@ -339,21 +337,33 @@ def score_run(
             wait_for_files([store.path(task.data.pairing_id, task.data.index)])
             counts.update(of_shard)
     if shards:
-        code = scorer.code
-        about = {
-            'dimensions': list(scorer.dimensions),
-            'evidence_labels': list(scorer.evidence_labels),
-            **scorer.evidence_record(),
-            'config': dict(config or {}),
-            'given': include_given,
-            'models': [to_json(model) for model in scorer.models_used()],
-            **({'ranking': dict(ranking)} if ranking else {}),
-            **({'code': to_json(code)} if code is not None else {}),
-        }
+        about = scorer_record(scorer, include_given, config or {}, ranking or {})
         store.write_about({'signature': signature, **about})
         if named_by_user:
             note_parts(store.about(), [CONFIG])
     return ScoreReport(signature, len(shards), **counts)
+
+
+def scorer_record(
+    scorer: Scorer,
+    include_given: bool,
+    config: Mapping[str, Any],
+    ranking: Mapping[str, Any],
+) -> dict[str, Any]:
+    """
+    Return what is written beside scores about the scorer that made them.
+    """
+    code = scorer.code
+    return {
+        'dimensions': list(scorer.dimensions),
+        'evidence_labels': list(scorer.evidence_labels),
+        **scorer.evidence_record(),
+        'config': dict(config),
+        'given': include_given,
+        'models': [to_json(model) for model in scorer.models_used()],
+        **({'ranking': dict(ranking)} if ranking else {}),
+        **({'code': to_json(code)} if code is not None else {}),
+    }
 
 
 class ShardScorer(Worker):
@@ -391,30 +401,37 @@ class ShardScorer(Worker):
         return shard_counts(scored)
 
 
-def shard_scorer(
-    run_dir: str,
-    manifest: str,
-    config: Mapping[str, Any],
-    machine: Machine | None,
-    named_by_user: bool,
-    include_given: bool,
-    signature: str,
-    share: float,
-) -> ShardScorer:
+@dataclass(frozen=True)
+class ShardScorerElsewhere:
     """
-    Return a worker of another process.
+    Makes the worker of another process.
 
-    :param manifest: a hash of the run's manifest.
+    :param manifest: the digest of the run's manifest.
     :param config, named_by_user: as for `build_scorer`.
     :param signature: of the scores.
-    :param share: of the memory of its device; judges ask for what is free.
     """
-    run = RunFolder.existing(run_dir)
-    refuse_difference(f'{run_dir}/manifest.json', run.manifest.digest, manifest)
-    scorer = scorer_elsewhere(config, machine, named_by_user)
-    worker = ShardScorer(run, scorer, include_given)
-    refuse_difference('the scorer', worker.store.signature, signature)
-    return worker
+
+    run_dir: str
+    manifest: str
+    config: Mapping[str, Any]
+    machine: Machine | None
+    named_by_user: bool
+    include_given: bool
+    signature: str
+
+    def __call__(self, share: float) -> ShardScorer:
+        """
+        Return the worker.
+
+        :param share: of the memory of its device; judges ask for what is free.
+        """
+        run = RunFolder.existing(self.run_dir)
+        place = f'{self.run_dir}/manifest.json'
+        refuse_difference(place, run.manifest.digest, self.manifest)
+        scorer = scorer_elsewhere(self.config, self.machine, self.named_by_user)
+        worker = ShardScorer(run, scorer, self.include_given)
+        refuse_difference('the scorer', worker.store.signature, self.signature)
+        return worker
 
 
 def scorer_elsewhere(

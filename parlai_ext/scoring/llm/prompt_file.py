@@ -15,7 +15,6 @@ dimension is asked for by itself, and the answer is one of the labels.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -170,31 +169,27 @@ def _labels(doc: Document, keys: Prompt) -> dict[str, float]:
     if keys.labels is not None:
         if keys.answer == 'json':
             raise doc.error(('labels',), 'an answer in JSON has a scale, no labels')
-        return _named_labels(doc, keys.labels)
-    where = ('scale',)
-    scale = doc.mapping(keys.scale, where, ('lowest', 'highest'), 'scale')
+        values: dict[str, float] = {}
+        for name, value in keys.labels.items():
+            where = ('labels', name)
+            values[name] = doc.typed(value, where, float)
+            if not name.strip():
+                raise doc.error(where, 'a word and its score are expected')
+        if len(set(values.values())) < 2:
+            problem = 'two labels with different scores are expected'
+            raise doc.error(('labels',), problem)
+        return values
+    scale = doc.mapping(keys.scale, ('scale',), ('lowest', 'highest'), 'scale')
     ends = [scale.get('lowest'), scale.get('highest')]
     for key, end in zip(('lowest', 'highest'), ends, strict=True):
         if isinstance(end, bool) or not isinstance(end, int):
-            raise doc.error((*where, key), 'a whole number is expected')
+            raise doc.error(('scale', key), 'a whole number is expected')
     lowest, highest = (int(end) for end in ends if end is not None)
     if not 0 < highest - lowest < MOST_LABELS:
-        raise doc.error(where, f'2 to {MOST_LABELS} numbers are expected')
+        raise doc.error(('scale',), f'2 to {MOST_LABELS} numbers are expected')
     if keys.answer == 'json':
         return {str(end): float(end) for end in (lowest, highest)}
     return {str(n): float(n) for n in range(lowest, highest + 1)}
-
-
-def _named_labels(doc: Document, labels: Mapping[str, Any]) -> dict[str, float]:
-    values: dict[str, float] = {}
-    for name, value in labels.items():
-        where = ('labels', name)
-        values[name] = doc.typed(value, where, float)
-        if not name.strip() or not math.isfinite(values[name]):
-            raise doc.error(where, 'a word and its score are expected')
-    if len(set(values.values())) < 2:
-        raise doc.error(('labels',), 'two labels with different scores are expected')
-    return values
 
 
 def _check_placeholders(doc: Document, prompt: Prompt) -> None:
