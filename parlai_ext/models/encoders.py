@@ -356,11 +356,13 @@ class FirstTokenEncoder(TextModel):
             ids, _ = self._pair_ids(*pair, separator, most_tokens)
             return {'input_ids': ids, 'attention_mask': [1] * len(ids)}
 
-        def first_states(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-            return self.model(**inputs).last_hidden_state[:, 0]
-
         pairs = list(zip(map(tuple, contexts), responses, strict=True))
-        rows = self.rows(pairs, encode, first_states, [separator, most_tokens])
+        rows = self.rows(
+            pairs,
+            encode,
+            lambda inputs: self.model(**inputs).last_hidden_state[:, 0],
+            [separator, most_tokens],
+        )
         return np.array(rows, np.float32).reshape(-1, self.model.config.hidden_size)
 
     def cut_tokens(  # type: ignore[override]  # of contexts and responses

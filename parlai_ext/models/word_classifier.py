@@ -69,7 +69,12 @@ class WordClassifier(TextModel):
             (cut_texts[text][0], context)
             for text, context in zip(texts, contexts, strict=True)
         ]
-        rows = self.rows(pairs, self._encoded_pair, self._logits, most_tokens)
+        rows = self.rows(
+            pairs,
+            self._encoded_pair,
+            lambda inputs: self.model(**inputs).logits,
+            most_tokens,
+        )
         labels = []
         for text, pair, logits in zip(texts, pairs, rows, strict=True):
             words, word_of_token = self._words(pair[0])
@@ -98,9 +103,6 @@ class WordClassifier(TextModel):
             truncation='only_second' if self.limit else False,
             max_length=self.limit,
         )
-
-    def _logits(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        return self.model(**inputs).logits
 
     def _words(self, text: str) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
         """

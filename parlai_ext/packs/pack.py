@@ -45,6 +45,11 @@ MEMBER = re.compile(
     r'|rankings/[0-9a-f]{16}/ranking\.json',
     re.ASCII,
 )
+# what the code for own files raises on a stranger's
+UNREADABLE = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError),
+    *(RecursionError, TypeError, ValueError),
+)
 # what the code for run folders says would mend a damaged file
 ADVICE = re.compile(
     r'; (delete|publish|restore|rank the run again|use another).*', re.DOTALL
@@ -335,29 +340,11 @@ def readable(path: Path, folder: Path) -> Iterator[None]:
     except UserError as error:
         line = ADVICE.sub('', str(error)).replace(f'{folder}/', '')
         raise UserError(f'{path}: {line.removeprefix(f"{path}: ")}') from None
-    except (ArithmeticError, AssertionError, LookupError, MemoryError) as error:
-        raise _unreadable(path, error) from None
-    except (AttributeError, RecursionError, TypeError, ValueError) as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: Exception) -> UserError:
-    line = ' '.join(str(error).split())[:120]
-    return UserError(f'{path} cannot be read: {type(error).__name__}: {line}')
-
-
-def pack_id(index: PackIndex) -> str:
-    """
-    Return the id of the pack with this index.
-    """
-    return hashlib.sha256(index_bytes(index)).hexdigest()
-
-
-def pack_bytes(members: Mapping[str, bytes], index: PackIndex) -> bytes:
-    """
-    Return the bytes of a pack, without secrets.
-    """
-    return zip_bytes({**members, INDEX: index_bytes(index)})
+    except UNREADABLE as error:
+        line = ' '.join(str(error).split())[:120]
+        raise UserError(
+            f'{path} cannot be read: {type(error).__name__}: {line}'
+        ) from None
 
 
 def json_bytes(data: Mapping[str, Any]) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,14 @@ from parlai_ext.core.secrets import name_secret
 from parlai_ext.files.roster_file import FILE_OPTIONS, FOLDER_OPTIONS
 from parlai_ext.judge_check import record as judge_check
 from parlai_ext.packs.pack import (
+    INDEX,
     PackIndex,
     as_read,
     describe_member,
+    index_bytes,
     json_bytes,
     make_index,
-    pack_bytes,
-    pack_id,
+    zip_bytes,
 )
 from parlai_ext.report.recipe import without_folders
 from parlai_ext.results import ranking as rankings
@@ -45,7 +46,6 @@ from parlai_ext.worlds.schedule import ShardKey
 # a folder before a name, but not that of an address (http://host/…) or of zoo:…
 FOLDERS = re.compile(r'(?<![\w:/.~])~?/(?:[^\s/:\'"]+/)+')
 WITHHELD = 'withheld with the text'
-Shard = tuple[ShardKey, list[Dialogue]]
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,9 @@ def publish_run(
         {name: describe_member(data) for name, data in members.items()},
         withhold_text,
     )
-    write_file(path, pack_bytes(members, index))
-    return Publication(path, pack_id(index), index, left_out)
+    data = index_bytes(index)
+    write_file(path, zip_bytes({**members, INDEX: data}))
+    return Publication(path, hashlib.sha256(data).hexdigest(), index, left_out)
 
 
 def name_secrets(manifest: Manifest) -> None:
@@ -160,10 +161,9 @@ def _run_members(
         members[not_run.NAME] = json_bytes(shown)
     if (run.root / stopping.NAME).exists():
         members[stopping.NAME] = json_bytes(run.read_json(stopping.NAME))
-    for shard, dialogues in dialogue_files(run):
-        members[shard_name('dialogues', shard)] = dialogue_bytes(
-            dialogues, shard, withhold_text
-        )
+    for shard in run.dialogue_shards():
+        data = dialogue_bytes(run, shard, withhold_text)
+        members[shard_name('dialogues', shard)] = data
     return members
 
 
@@ -174,22 +174,12 @@ def shard_name(folder: str, shard: ShardKey) -> str:
     return f'{folder}/{shard.pairing_id}/{shard.index:05d}.jsonl'
 
 
-def dialogue_files(run: RunFolder) -> Iterator[Shard]:
-    """
-    Yield the shards of a run with their dialogues.
-    """
-    for shard in run.dialogue_shards():
-        yield shard, run.read_dialogues(shard.pairing_id, shard.index)
-
-
-def dialogue_bytes(
-    dialogues: Sequence[Dialogue], shard: ShardKey, withhold_text: bool
-) -> bytes:
+def dialogue_bytes(run: RunFolder, shard: ShardKey, withhold_text: bool) -> bytes:
     """
     Return the bytes of a shard of dialogues.
     """
     records = []
-    for dialogue in dialogues:
+    for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
         shown = without_text(dialogue) if withhold_text else dialogue
         record = dialogue_record(shown, f'{shard.index:05d}')
         if withhold_text:
@@ -239,33 +229,19 @@ def _score_members(
         members[judge_check.check_path(store)] = json_bytes(
             {'basis': judge_check.check_basis(store), **judge_check.to_json(check)}
         )
-    for shard, dialogues in dialogue_files(run):
+    for shard in run.dialogue_shards():
         scored = store.read(shard.pairing_id, shard.index)
-        source = dialogue_bytes(dialogues, shard, withhold_text)
-        members[shard_name(folder, shard)] = _scored_bytes(
-            scored, source, shard, withhold_text
-        )
+        shown = map(without_words, scored) if withhold_text else scored
+        dialogues = dialogue_bytes(run, shard, withhold_text)
+        source = hashlib.sha256(dialogues).hexdigest()[:16]
+        records = [scored_record(one, source) for one in shown]
+        members[shard_name(folder, shard)] = encode_shard(records, shard.index)
     name = f'rankings/{store.root.name}/{rankings.NAME}'
     ranking = ranking_data(run, signature)
     if withhold_text:
         for failures in ranking['failures'].values():
             failures['reasons'] = {WITHHELD: sum(failures['reasons'].values())}
     return {**members, name: json_bytes(ranking)}
-
-
-def _scored_bytes(
-    scored: Sequence[ScoredDialogue],
-    dialogues: bytes,
-    shard: ShardKey,
-    withhold_text: bool,
-) -> bytes:
-    """
-    Return the bytes of a shard of scores of these dialogues.
-    """
-    source = hashlib.sha256(dialogues).hexdigest()[:16]
-    shown = [without_words(one) for one in scored] if withhold_text else scored
-    records = [scored_record(one, source) for one in shown]
-    return encode_shard(records, shard.index)
 
 
 def without_words(scored: ScoredDialogue) -> ScoredDialogue:

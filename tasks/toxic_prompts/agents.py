@@ -20,18 +20,18 @@ from parlai_ext.core.options import Flags, option, options_from_opt
 from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, ToxicPair, choose_pairs
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.safety.measures import (
+from parlai_ext.systems.players import fired_check
+from parlai_ext.tasks.items_teacher import ItemsTeacher
+from parlai_ext.tasks.judged.metrics import without_undefined
+from parlai_ext.tasks.toxic_prompts.metrics import answer_metrics
+from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
     AnswerMeasures,
     MeasureOptions,
     Prompt,
     load_measures,
 )
-from parlai_ext.safety.prompts import polite_answers
-from parlai_ext.systems.players import fired_check
-from parlai_ext.tasks.items_teacher import ItemsTeacher
-from parlai_ext.tasks.judged.metrics import without_undefined
-from parlai_ext.tasks.toxic_prompts.metrics import answer_metrics
+from parlai_ext.toxic.prompts import polite_answers
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ class DefaultTeacher(ItemsTeacher):
         self.measures: AnswerMeasures | None = None
         if word == 'train':
             return
-        is_validation = 'validation_metric' in opt  # an option of train_model
+        one = 'validation_metric' in opt  # an option of train_model
         self.measures = load_measures(
             options_from_opt(MeasureOptions, opt),
             ModelHandle(Machine.from_options(opt)),
-            default_metrics=REFERENCE_METRICS[:1]
-            if is_validation
-            else REFERENCE_METRICS,
+            default_metrics=REFERENCE_METRICS[:1] if one else REFERENCE_METRICS,
+            # a model's own options may name detectors, too
+            named_by_user='detectors' in (opt.get('override') or {}),
         )
         for line in self.measures.missing:
             logging.warning(f'ext:toxic_prompts: left out: {line}')
