@@ -33,7 +33,6 @@ from parlai_ext.systems.catalogue.fetch_judged_set import fetch_judged_set
 from parlai_ext.tasks.items_teacher import ItemsTeacher
 from parlai_ext.tasks.judged.metrics import Point, metrics, without_undefined
 
-HUMAN_KEYS = ('labels', 'eval_labels', 'human', 'texts', 'group')
 FEWEST_SYSTEMS = 3
 
 
@@ -74,7 +73,7 @@ class JudgedTeacher(ItemsTeacher):
 
     declares = (Flags(JudgedOptions, 'Judged sets'),)
     shared = ('items', 'judged_set', 'groups')
-    hidden = HUMAN_KEYS
+    hidden = ('labels', 'eval_labels')
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)
@@ -103,7 +102,6 @@ class JudgedTeacher(ItemsTeacher):
         Return the last utterance with the earlier ones as its ``context``.
         """
         item = self.items[episode_idx]
-        qualities = self.judged_set.qualities
         message = Message(
             text=item.utterances[-1],
             context=list(item.utterances[:-1]),
@@ -114,9 +112,6 @@ class JudgedTeacher(ItemsTeacher):
             persona=list(item.persona),
             item=episode_idx,
             num_items=len(self.items),
-            group=self.groups[episode_idx],
-            human={quality: item.human(quality) for quality in qualities},
-            texts={quality: item.num_texts(quality) for quality in qualities},
             labels=[''],  # without a label teachers.py:541 collects no metrics
             episode_done=True,
         )
@@ -142,18 +137,17 @@ class JudgedTeacher(ItemsTeacher):
         if scores is None:
             who = model_response.get('id')
             raise UserError(f'{self.id}: {who} is no scorer; -m ext:fed would do')
-        human = teacher_action['human']
         if not scores:
             raise UserError(f'{self.id}: the scorer has no dimension')
         place = teacher_action['item']
         item = self.items[place]
+        human = {name: item.human(name) for name in self.judged_set.qualities}
         for pair in quality_pairs(scores, human, self.judged_set):
             points: list[Point] = []
             if pair.score is not None and pair.human is not None:
                 about = (self.judged_set.name, place, item.system, item.dialogue)
-                group = teacher_action['group']
-                points = [Point(*about, group, pair.score, pair.human)]
-            texts = teacher_action['texts'][pair.quality]
+                points = [Point(*about, self.groups[place], pair.score, pair.human)]
+            texts = item.num_texts(pair.quality)
             for key, metric in metrics(pair.name, points, texts, self.levels).items():
                 self.metrics.add(key, metric)
         if (cut := model_response.get('num_truncated')) is not None:
