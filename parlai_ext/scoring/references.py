@@ -77,7 +77,7 @@ class ReferenceScorer(Scorer):
         reason = self.no_score if pairs else NO_REFERENCE
         if not (item.response or '').strip():
             reason = EMPTY
-        return ItemScore({}, {OVERALL: reason})
+        return ItemScore({OVERALL: None}, {OVERALL: reason})
 
 
 def response_pairs(item: ScoringItem) -> list[Pair]:

@@ -4,13 +4,19 @@ What scorers with a prompt have in common: options, models, and how an item is s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from parlai_ext.core.options import option
+from parlai_ext.models.chat_questions import ChatQuestions
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.llm.prompt_file import load_prompt
-from parlai_ext.scoring.llm.raters import LikelihoodRater, ReplyRater
+from parlai_ext.scoring.llm.raters import (
+    PromptRatings,
+    ratings_by_likelihood,
+    ratings_by_reply,
+)
 from parlai_ext.scoring.model_options import judge_option
 
 NOTHING = '(nothing)'
@@ -46,6 +52,7 @@ class PromptedScorer(Scorer):
 
     prompted = True
     options: Any
+    rate: Callable[[Sequence[str]], list[PromptRatings]]
 
     def prepare(self) -> None:
         """
@@ -76,11 +83,13 @@ class PromptedScorer(Scorer):
         Load the model; a local one needs a chat template.
         """
         [(kind, name)] = self.named_models()
-        self.rater: LikelihoodRater | ReplyRater
         if kind == 'likelihood':
-            self.rater = LikelihoodRater(self.models.likelihood(name), self.prompt)
+            judge = self.models.likelihood(name)
+            chat = ChatQuestions.from_judge(judge)
+            self.rate = partial(ratings_by_likelihood, judge, chat, self.prompt)
         else:
-            self.rater = ReplyRater(self.models.chat(name), self.prompt, self.rating)
+            model = self.models.chat(name)
+            self.rate = partial(ratings_by_reply, model, self.prompt, self.rating)
 
     def shown_texts(self, item: ScoringItem) -> dict[str, str]:
         """
@@ -98,14 +107,14 @@ class PromptedScorer(Scorer):
             for item, lack in zip(items, lacks, strict=True)
         ]
         texts = [text for some in asked for _, text in some]
-        rated = iter(self.rater.rate(texts) if texts else ())
+        rated = iter(self.rate(texts) if texts else ())
         scores = []
         for some, lack in zip(asked, lacks, strict=True):
             answers = [(dimensions, next(rated)) for dimensions, _ in some]
             ratings = {
                 name: rating
                 for dimensions, answer in answers
-                for name, rating in zip(dimensions, answer.ratings, strict=True)
+                for name, rating in zip(dimensions, answer[0], strict=True)
             }
             scores.append(
                 ItemScore(
@@ -113,7 +122,7 @@ class PromptedScorer(Scorer):
                     dict.fromkeys(self.dimensions, lack)
                     | {name: rating.reason for name, rating in ratings.items()},
                     {name: rating.evidence for name, rating in ratings.items()} or None,
-                    max((answer.cut for _, answer in answers), default=0),
+                    max((cut for _, (_, cut) in answers), default=0),
                 )
             )
         return scores
