@@ -162,3 +162,11 @@ def unscored_systems(
                 f'{dialogue.ended_by} broke the dialogue off before it spoke'
             )
     return reasons
+
+
+def lettered_turns(turns: Sequence[str]) -> list[str]:
+    """
+    Return the turns before a response with letters: the one who is judged is B.
+    """
+    last = len(turns)
+    return [f'{"AB"[(last - place) % 2 == 0]}: {t}' for place, t in enumerate(turns)]

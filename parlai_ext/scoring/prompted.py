@@ -15,8 +15,8 @@ from parlai_ext.core.nouns import Question
 from parlai_ext.core.options import option
 from parlai_ext.models.chat_questions import ChatQuestions
 from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.items import lettered_turns
 from parlai_ext.scoring.likelihood import AnswerScorer, first_continuation_share
-from parlai_ext.scoring.llm.prompted_scorer import lettered_turns
 from parlai_ext.scoring.model_options import context_turns_option, judge_option
 from parlai_ext.systems.chat.messages import ChatTurn
 

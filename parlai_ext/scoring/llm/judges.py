@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
 from parlai_ext.scoring.base import OTHER, ItemScore, ScoringItem, swapped_item
+from parlai_ext.scoring.items import lettered_turns
 from parlai_ext.scoring.llm.prompt_file import prompt_option
 from parlai_ext.scoring.llm.prompted_scorer import (
     NOTHING,
     WHOLE,
     PromptedScorer,
-    lettered_turns,
     llm_option,
     rating_option,
     shown_turns,

@@ -186,11 +186,3 @@ def shown_turns(
         letter = 'AB'[names.index(judged)] if judged in names else None
     lines = [f'{name}: {text}' for name, text in zip(letters, turns, strict=True)]
     return '\n'.join(lines) or NOTHING, letter
-
-
-def lettered_turns(turns: Sequence[str]) -> list[str]:
-    """
-    Return the turns before a response with letters: the one who is judged is B.
-    """
-    last = len(turns)
-    return [f'{"AB"[(last - place) % 2 == 0]}: {t}' for place, t in enumerate(turns)]
