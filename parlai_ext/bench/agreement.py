@@ -88,7 +88,7 @@ def mean_scores(
 
     :param pairs: dialogues with their scores.
     """
-    scores = MeanScores(scorer.dimensions, scorer.variants or (scorer.name,))
+    scores = MeanScores(scorer.dimensions, tuple(scorer.variants) or (scorer.name,))
     for dialogue, scored in pairs:
         judged = {(score.system, score.utterance_index) for score in scored.scores}
         scores.n_contexts += len(scored.evidence) or len(judged)

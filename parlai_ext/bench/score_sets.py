@@ -146,12 +146,13 @@ def _evidence_section(section: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     try:
         cls = find_scorer(section['name'], named_by_user=True)
-        options = cls.from_section(section).evidence_options()
+        options = cls.from_section(section).options
     except UserError:
         return None
-    if options is None:
+    if not cls.evidence_options:
         return None
-    return {'name': section['name'], **option_values(options)}
+    values = {**option_values(options), **cls.evidence_options}
+    return {'name': section['name'], **values}
 
 
 class _ScorerWork:

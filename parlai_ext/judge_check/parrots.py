@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 from parlai_ext.core.nouns import content_id
 from parlai_ext.ranking.baselines import WORD
-from parlai_ext.scoring.composite import SECOND_PERSON
-from parlai_ext.scoring.ctc import LEFT_OUT
+from parlai_ext.scoring.english import LEFT_OUT, SECOND_PERSON
 
 TRAIN, HELD_OUT, ALL = 'train', 'held_out', 'all'
 MAX_QUOTED = 20  # words of a turn that are said back; of a longer one a part is

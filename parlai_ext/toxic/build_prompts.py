@@ -23,8 +23,9 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_from_json
+from parlai_ext.data.text_lines import csv_rows
 from parlai_ext.data.toxic_pairs import FOLDS, MISSING, fold_of_prompt
-from parlai_ext.data.turn_pairs import TurnPair, csv_rows
+from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.files.csv_file import csv_text
 from parlai_ext.models.handle import ModelHandle

@@ -9,8 +9,9 @@ from statistics import mean
 
 import pytest
 
+from benchmarks.chatmatch.games import raw_scores
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.scoring.chatmatch.game import game_values, raw_scores, why_no_game
+from parlai_ext.scoring.chatmatch.game import game_values, why_no_game
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, READINGS, chatmatch_options
 from parlai_ext.scoring.chatmatch.turns import Material
 from tests.support.chatmatch_samples import (

@@ -114,7 +114,7 @@ def test_encoder_decoder_judges_give_these_numbers(tmp_path):
         # one context, one follow-up: a batch of one has nothing to share
         alone = FollowUps({'X': Sides((), (text,))})
         fed = known_fed(judge, alone, token_reduction='sum')
-        [answer] = fed.likelihood.answer([fed._question(SAID)])
+        [answer] = fed.judge.answer([fed._question(SAID)])
         rows[text] = list(answer.continuations[0])
     for way in WAYS:
         [item_score] = judge_contexts(known_fed(judge, OWN, **way), [SAID])
