@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from parlai_ext.commands.command import one_line_errors
+from benchmarks.support.measures import start
 
 START = 'from parlai.__main__ import main; main()'
 
@@ -62,13 +62,7 @@ def compared(pairs: list[tuple[float, float]]) -> dict[str, float]:
     return {'without': plain, 'with': ours, 'ratio': ours / plain, 'extra': extra}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument('--times', type=int, default=7, help='starts of each kind (7)')
-    parser.add_argument('--json', type=Path, help='also write the numbers here')
-    args = parser.parse_args()
+def main(args: argparse.Namespace) -> None:
     result = measure(args.times)
     print(f'{platform.processor() or platform.machine()}, {os.cpu_count()} cores')
     for kind, row in result.items():
@@ -82,5 +76,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(main, __doc__, times=7, json=Path)
