@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from parlai_ext.files.csv_file import csv_text
 from tests.support.annotated_answers import HUMAN, TOXIC, answers_file
 from tests.support.family_hf import make_tokenizer
 from tests.support.fed_samples import make_gpt2
@@ -290,8 +291,7 @@ def write_rows(
     """
     Write a CSV file.
     """
-    with path.open('w', newline='', encoding='utf-8') as out:
-        csv.writer(out).writerows([head, *rows])
+    path.write_text(csv_text([head, *rows]), encoding='utf-8', newline='')
 
 
 def wrong_lines(errors: str) -> str:

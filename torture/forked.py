@@ -105,6 +105,20 @@ class Ended:
     seconds: float
     memory: int
 
+    def problem(self, deadline: float, memory: float) -> str:
+        """
+        Return what is wrong with the end of a command that had so much time and memory;
+        '' if it ended by itself and without a traceback.
+        """
+        if self.code is None:
+            return f'it did not end within {deadline:g} s'
+        end = self.output[-300:]
+        if self.code not in (0, 1):
+            return f'exit code {self.code}: {end}'
+        if 'Traceback' in self.output:
+            return f'a traceback: {end}'
+        return f'it took {self.memory / 1e9:.1f} GB' if self.memory > memory else ''
+
 
 def run_forked(
     work: Callable[[], object],

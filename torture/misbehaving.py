@@ -9,6 +9,7 @@ written; memory stays bounded; the run can be read again.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import re
@@ -148,14 +149,9 @@ def play_with(folder: Path, misfit: Misfit, expected: dict[str, bytes]) -> str:
             return f'the second start: {problem}'
         ended = evaluate(folder, misfit, '--skip-missing', 'True')
     run = folder / 'run'
-    if ended.code is None:
-        return f'it did not end within {DEADLINE:g} s'
-    if ended.code not in (0, 1):
-        return f'exit code {ended.code}: {ended.output[-300:]}'
-    if 'Traceback' in ended.output:
-        return f'a traceback: {ended.output[-300:]}'
-    if ended.memory > MEMORY and 'OutOfMemory' not in misfit.name:
-        return f'it took {ended.memory / 1e9:.1f} GB'
+    memory = math.inf if 'OutOfMemory' in misfit.name else MEMORY
+    if problem := ended.problem(DEADLINE, memory):
+        return problem
     if set(os.listdir(folder)) - OURS:
         return f'written beside the run: {sorted(set(os.listdir(folder)) - OURS)}'
     if shards_of_others(folder) != expected:
