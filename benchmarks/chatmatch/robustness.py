@@ -15,13 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.chatmatch.annotators import correlate_with_annotators, with_range
 from parlai_ext.ranking.agreement import (
     AnnotatorRanks,
     Correlation,
-    correlate_with_annotators,
     correlate_with_ranks,
     mean_ranks,
-    with_range,
 )
 from parlai_ext.ranking.ratings import rate
 from parlai_ext.ranking.tournament import GameResult, Tournament, sorted_pair

@@ -9,7 +9,6 @@ from parlai_ext.core.nouns import (
     Dialogue,
     Opener,
     Pairing,
-    to_json,
 )
 from parlai_ext.core.options import read_options
 from parlai_ext.scoring.base import ScoringItem
@@ -110,17 +109,13 @@ def small_run(root, n_dialogues=4, n_turns=6, score='target', scorer='fed', **op
     said = [texts[i * n_turns : (i + 1) * n_turns] for i in range(n_dialogues)]
     openers = [Opener.from_utterances(one[:2], 'made up') for one in said]
     sample = sample_manifest([FIRST], [SECOND])
-    manifest = {
-        **sample,
-        'protocol': {
-            **sample['protocol'],
-            'score': score,
-            'scorer': {'name': scorer, **options},
-        },
-        'pairings': [to_json(Pairing('p', FIRST, SECOND, 'bipartite'))],
-        'openers': [to_json(one) for one in openers],
-        'shard_size': 2,
-    }
+    protocol = {'score': score, 'scorer': {'name': scorer, **options}}
+    manifest = sample.changed(
+        protocol=sample.protocol.model_copy(update=protocol),
+        pairings=[Pairing('p', FIRST, SECOND, 'bipartite')],
+        openers=openers,
+        shard_size=2,
+    )
     run = RunFolder.open(root, manifest)
     ends = {n_dialogues - 1: (FIRST, 5), n_dialogues - 2: (SECOND, 3)}
     made = []

@@ -13,6 +13,7 @@ from parlai_ext.core.nouns import (
     content_id,
 )
 from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import read_manifest
 from parlai_ext.worlds.schedule import blocks, pairings
 from tests.support.dialogues import spoken
 
@@ -24,11 +25,7 @@ SHARD_SIZE = 2
 SIGNATURE = 'length|v:1'
 
 
-def sample_manifest(
-    targets=('a', 'b'),
-    partners=PARTNERS,
-    **collect,
-):
+def sample_manifest(targets=('a', 'b'), partners=PARTNERS, **collect):
     """
     Return the manifest of a bipartite run of these targets.
     """
@@ -38,8 +35,7 @@ def sample_manifest(
     settings = {'pairing': 'bipartite', 'openers': 'sample', 'num_dialogues': 3}
     settings |= {'num_turns': 5, 'seed': 0}
     settings |= {key: collect[key] for key in settings if key in collect}
-    return {
-        'schema': 1,
+    data = {
         'protocol': {'name': 'sample', **settings},
         'collect': {**settings, **collect},
         'score': {'scorer': 'length'},
@@ -53,6 +49,7 @@ def sample_manifest(
         'versions': {'parlai_ext': '0.1.0'},
         'signature': 'sample',
     }
+    return read_manifest(data)
 
 
 def sample_dialogue(pairing, opener):
