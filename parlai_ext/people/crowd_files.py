@@ -82,9 +82,15 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
             }
             for d in item.dialogues
         ]
-        about = {'is_onboarding': False, 'tags': [item.id], 'dialogue_dicts': pair}
-        about['speakers_to_eval'] = [d.system for d in item.dialogues]
-        lines.append({**about, 'dialogue_ids': [numbers[d] for d in item.dialogues]})
+        lines.append(
+            {
+                'is_onboarding': False,
+                'speakers_to_eval': [d.system for d in item.dialogues],
+                'dialogue_ids': [numbers[d] for d in item.dialogues],
+                'tags': [item.id],
+                'dialogue_dicts': pair,
+            }
+        )
     files = {'pairings.jsonl': _json_lines(lines)}
     files['blueprint.json'] = _json(
         {
