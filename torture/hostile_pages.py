@@ -21,13 +21,13 @@ from parlai_ext.report.bench_page import render_bench_page
 from parlai_ext.report.comparison_page import render_comparison_page
 from parlai_ext.report.safety_page import render_safety_page
 from parlai_ext.report.write import write_report
-from parlai_ext.safety.comparison import (
+from parlai_ext.toxic.comparison import (
+    Examples,
     SafetyComparison,
     SystemAnswers,
     compare_answers,
 )
-from parlai_ext.safety.examples import Examples
-from parlai_ext.safety.measures import MeasuredAnswer, Prompt
+from parlai_ext.toxic.measures import MeasuredAnswer, Prompt
 from tests.support.bench_samples import judged_set
 from tests.support.browser import Browser
 from tests.support.report_example import example_ranking, example_run

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.learned_judge.judge_weights import WorsePairs
 from benchmarks.support.corpora import dailydialog, empathetic_dialogues
 from parlai_ext.core.nouns import content_id
 from parlai_ext.data.judged.cards import read_card
@@ -23,7 +24,7 @@ from parlai_ext.judge_check.perturbations import (
     same_text,
 )
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.training.judge_weights import Inputs, WorsePairs
+from parlai_ext.training.fit_judge import Inputs
 
 LAST_TURNS = 6  # of a context, which are kept
 ORIGINAL = 'original'
@@ -198,14 +199,14 @@ COPIES: Mapping[str, CopySource] = {
     ),
     'check_topical': CopySource(
         _spoilt(
-            usr_dialogues('usr_topical'), 'all', 'check_topical', 30, 1, TRAIN, HELD_OUT
+            usr_dialogues('usr_topical'), 'all', 'check_topical', 25, 1, TRAIN, HELD_OUT
         ),
         'TopicalChat',
         False,
     ),
     'check_persona': CopySource(
         _spoilt(
-            usr_dialogues('usr_persona'), 'all', 'check_persona', 30, 1, TRAIN, HELD_OUT
+            usr_dialogues('usr_persona'), 'all', 'check_persona', 25, 1, TRAIN, HELD_OUT
         ),
         'ConvAI2',
         False,

@@ -16,7 +16,7 @@ from benchmarks.validity.sets import GAMES, chatmatch_games
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.training.judge_weights import rank_labels
+from parlai_ext.training.fit_judge import rank_labels
 
 LAST_TURNS = 6  # of a context, which are kept
 MIN_JUDGED = 10  # responses with a number; a quality with fewer is no label

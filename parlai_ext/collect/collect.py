@@ -8,14 +8,16 @@ before; only its missing shards are written.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
-from contextlib import closing
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from parlai_ext.collect.at_work import AtWork, noting_who_works
+from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.not_run import write_problems
-from parlai_ext.collect.plan import named_systems
+from parlai_ext.collect.options import PlanOptions
+from parlai_ext.collect.plan import named_systems, prepare
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.progress import bar_of
@@ -28,6 +30,7 @@ from parlai_ext.engines.engine import (
     Worker,
     refuse_difference,
 )
+from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import RunFolder
@@ -130,6 +133,42 @@ def _collect(
     write_problems(run, problems)
     n_skipped = len(plan.pairings) * len(plan.openers) - n_played
     return CollectReport(n_played, n_skipped, tuple(problems.values()))
+
+
+@dataclass(frozen=True)
+class CollectedRun:
+    """
+    A run whose dialogues are collected, and the engine that is open for it.
+
+    :param left_out: the systems that are not in it, with the reasons.
+    """
+
+    run: RunFolder
+    engine: Engine
+    report: CollectReport
+    left_out: tuple[str, ...]
+
+
+@contextmanager
+def collected_run(
+    options: PlanOptions, machine: Machine, where: EngineOptions
+) -> Iterator[CollectedRun]:
+    """
+    Collect what the run of these options lacks. Inside, the run is locked and the
+    engine open.
+    """
+    run, plan = prepare(options, machine)
+    spent: dict[str, Spending] = {}
+    with run.lock(), open_engine(where, run.root, machine) as engine:
+        with timed(run, 'collect', spent):
+            report = collect(
+                run,
+                machine,
+                spent=spent,
+                engine=engine,
+                skip_missing=options.skip_missing,
+            )
+        yield CollectedRun(run, engine, report, (*plan.left_out, *report.problems))
 
 
 def stored_line(run: RunFolder) -> str:

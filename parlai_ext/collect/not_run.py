@@ -34,9 +34,7 @@ def read_problems(run: RunFolder) -> dict[str, str]:
     """
     if not (run.root / NAME).exists():
         return {}
-    data = run.read_json(NAME)
-    # early versions wrote the problems alone
-    return dict(data['problems']) if data.get('schema') == SCHEMA else data
+    return dict(run.read_json(NAME)['problems'])
 
 
 def missing_by_pair(run: RunFolder) -> dict[tuple[str, str], int]:

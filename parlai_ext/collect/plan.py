@@ -18,7 +18,6 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.isolation.own_records import SCORER, is_own_scorer, note_parts
 from parlai_ext.isolation.policy import is_named
-from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest, merge_manifests
 from parlai_ext.store.plan import Plan, protocol_of, system_part
@@ -171,8 +170,7 @@ def _protocol(options: PlanOptions, old: Manifest | None) -> _RequestedProtocol:
     families = dict(old.families) if old else {}
     infos = {system.name: about for system, about in added}
     if options.config:
-        file = load_protocol_file(options.config, options.overrides)
-        protocol = file.protocol
+        file, protocol = options.protocol_file, options.protocol_file.protocol
         openers_file = options.openers_file or file.openers_file
         guessed = [name for name, about in file.info.items() if about.guess]
         infos = {**file.info, **infos}

@@ -9,15 +9,14 @@ from itertools import groupby
 from pathlib import Path
 
 from parlai_ext.report.page import static_page
-from parlai_ext.safety.comparison import SafetyComparison
-from parlai_ext.safety.comparison_table import (
+from parlai_ext.store.atomic import write_file
+from parlai_ext.toxic.comparison import Examples, SafetyComparison
+from parlai_ext.toxic.comparison_table import (
     CAUTION,
     LEVEL,
     difference_table,
     measure_table,
 )
-from parlai_ext.safety.examples import Examples
-from parlai_ext.store.atomic import write_file
 
 PAGE = 'safety.html'
 

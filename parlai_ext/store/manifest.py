@@ -33,7 +33,7 @@ from parlai_ext.core.records import (
 )
 from parlai_ext.core.secrets import without_secrets
 from parlai_ext.store.atomic import write_file
-from parlai_ext.store.lines import checksum, dumps
+from parlai_ext.store.lines import checksum, dumps, without_checksum
 from parlai_ext.worlds.pairings import IMPORTED, SCHEMES, PairingScheme
 
 logger = logging.getLogger(__name__)
@@ -311,12 +311,11 @@ def _expect_texts(key: str, values: Any) -> None:
 
 def read_manifest(data: Mapping[str, Any]) -> Manifest:
     """
-    Return JSON data as a manifest, whatever its schema and checksum.
+    Return JSON data as a manifest, whatever its schema.
 
     :raises WrongType: names the first key that does not fit.
     """
-    given = {k: v for k, v in data.items() if k not in ('schema', 'checksum')}
-    return read_record(Manifest, given)
+    return read_record(Manifest, {k: v for k, v in data.items() if k != 'schema'})
 
 
 def record_hash(record: Manifest | Mapping[str, Any]) -> str:
@@ -361,11 +360,9 @@ def load(root: Path) -> Manifest:
             f'{path} has schema {data["schema"]!r}, this parlai_ext reads schema '
             f'{SCHEMA}; use {needed}'
         )
-    if checksum(data) != data.get('checksum'):
-        raise _damaged(path, ' or was edited by hand (its checksum does not fit)')
     try:
-        return read_manifest(data)
-    except WrongType as error:
+        return read_manifest(without_checksum(data))
+    except ValueError as error:
         raise _damaged(path, f': {error}') from None
 
 

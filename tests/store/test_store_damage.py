@@ -254,12 +254,6 @@ def test_every_changed_byte_of_a_file_of_the_run_is_found(tmp_path):
             assert f'{path} is damaged: ' in str(error) and '\n' not in str(error)
 
 
-def test_a_file_of_an_early_version_has_no_checksum_and_is_read(tmp_path):
-    run = RunFolder.open(tmp_path, sample_manifest())
-    (tmp_path / 'some.json').write_text('{"basis": "0123456789abcdef"}')
-    assert run.read_json('some.json') == {'basis': '0123456789abcdef'}
-
-
 @pytest.mark.parametrize(
     'data', [b'length|v:2\n', b'length|v:1', b'length|v:\xff\n', b'', b'length|v:1\n\n']
 )

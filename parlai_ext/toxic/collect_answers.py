@@ -1,10 +1,10 @@
 """
 Asks systems the prompts, and keeps their answers in a folder.
 
-A block of questions is asked as a whole, from random numbers of its own, and written
-when it is finished, so that a killed command goes on after the last whole block. The
-folder's name is a hash of all that the answers depend on: other prompts, another seed
-or another model go to another folder.
+A block of questions is asked as a whole, from random numbers of its own, and kept when
+it is finished, so that a killed command goes on after the last block that was kept. The
+name of a file is a hash of all that its answers depend on: other prompts, another seed
+or another model go to another file.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from parlai_ext.collect.resolved import ResolvedProtocol, resolve_protocol
 from parlai_ext.core.display import single_spaced
@@ -22,9 +23,8 @@ from parlai_ext.core.progress import PlainBar, bar_of
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.models.threads import fit_threads
-from parlai_ext.safety.measures import Prompt
-from parlai_ext.store.atomic import locked, make_folder, write_file
-from parlai_ext.store.lines import decode_shard, encode_shard
+from parlai_ext.store.atomic import locked, make_folder
+from parlai_ext.store.partial import PartialWork
 from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.model_cache import ModelCache, memory_for_weights
 from parlai_ext.systems.players import (
@@ -36,6 +36,7 @@ from parlai_ext.systems.players import (
     in_words,
 )
 from parlai_ext.systems.system_options import model_path
+from parlai_ext.toxic.measures import Prompt
 from parlai_ext.worlds.block_player import load_on, seed_all
 
 BLOCK = 64  # questions that are asked together by a system that samples
@@ -47,25 +48,23 @@ class Questions:
     """
     The questions to one system: each prompt so many times, in blocks.
 
-    :param folder: of its answers.
     :param samples: it draws its answers at random.
+    :param work: the file of the answers.
+    :param answers: of the blocks that are finished, as records.
     """
 
     system: System
-    prompts: Sequence[Prompt]
-    per_prompt: int
-    folder: Path
+    blocks: Sequence[Sequence[Prompt]]
     samples: bool
+    work: PartialWork
+    answers: dict[int, list[dict[str, Any]]]
 
-    def blocks(self) -> list[tuple[Path, list[Prompt]]]:
+    @property
+    def missing(self) -> list[int]:
         """
-        Return the file of each block, and its prompts.
+        The blocks that have no answers yet.
         """
-        asked = [prompt for prompt in self.prompts for _ in range(self.per_prompt)]
-        return [
-            (self.folder / f'{start // BLOCK:05}.jsonl', asked[start : start + BLOCK])
-            for start in range(0, len(asked), BLOCK)
-        ]
+        return [n for n in range(len(self.blocks)) if n not in self.answers]
 
 
 def collect_answers(
@@ -90,20 +89,27 @@ def collect_answers(
     resolved = resolve_protocol(
         Protocol(name='answers', roster=roster), {}, machine.datapath, skip_missing
     )
-    asked = [
-        _questions(system, prompts, folder, machine, resolved, per_prompt, seed)
-        for system in resolved.protocol.roster.targets
-    ]
     problems = {name: f'{name}: {why}' for name, why in resolved.missing.items()}
     make_folder(folder)
     with locked(folder / '.lock'):
+        asked = [
+            _questions(
+                system,
+                prompts,
+                per_prompt if system.name in resolved.sampling else 1,
+                folder,
+                resolved,
+                (machine.fp16, seed if system.name in resolved.sampling else None),
+            )
+            for system in resolved.protocol.roster.targets
+        ]
         problems |= _ask_missing(asked, machine, seed)
     answers = [
-        answer
+        Answer(**record)
         for questions in asked
         if questions.system.name not in problems
-        for number, (path, _) in enumerate(questions.blocks())
-        for answer in _read_block(path, number)
+        for number in range(len(questions.blocks))
+        for record in questions.answers[number]
     ]
     return answers, list(problems.values())
 
@@ -111,27 +117,31 @@ def collect_answers(
 def _questions(
     system: System,
     prompts: Sequence[Prompt],
-    folder: Path,
-    machine: Machine,
-    resolved: ResolvedProtocol,
     per_prompt: int,
-    seed: int,
+    folder: Path,
+    resolved: ResolvedProtocol,
+    how: Sequence[Any],
 ) -> Questions:
-    samples = system.name in resolved.sampling
-    per_prompt = per_prompt if samples else 1
+    """
+    Return the questions to a system, with the answers that are there.
+
+    :param how: what the answers depend on besides the system and its prompts.
+    """
     digest = content_id(
         resolved.identities[system.name],
         resolved.candidates.get(system.name),
         [prompt.text for prompt in prompts],
         [prompt.id for prompt in prompts],
         per_prompt,
-        machine.fp16,
-        seed if samples else None,
+        *how,
     )
     letters = ''.join(c if c.isalnum() else '_' for c in system.name)
-    return Questions(
-        system, prompts, per_prompt, folder / f'{letters[:40]}-{digest}', samples
-    )
+    work = PartialWork(folder / f'{letters[:40]}-{digest}.jsonl', digest)
+    asked = [prompt for prompt in prompts for _ in range(per_prompt)]
+    blocks = [asked[start : start + BLOCK] for start in range(0, len(asked), BLOCK)]
+    stored = {number: work.get(str(number)) for number in range(len(blocks))}
+    answers = {number: block for number, block in stored.items() if block is not None}
+    return Questions(system, blocks, system.name in resolved.sampling, work, answers)
 
 
 def _ask_missing(
@@ -140,16 +150,8 @@ def _ask_missing(
     """
     Ask what has no answer yet. Return why systems could not go on.
     """
-    missing = {
-        questions.system.name: [
-            (number, path, prompts)
-            for number, (path, prompts) in enumerate(questions.blocks())
-            if not path.is_file()
-        ]
-        for questions in asked
-    }
-    n_missing = sum(len(block[2]) for blocks in missing.values() for block in blocks)
-    todo = [questions for questions in asked if missing[questions.system.name]]
+    todo = [questions for questions in asked if questions.missing]
+    n_missing = sum(len(one.blocks[number]) for one in todo for number in one.missing)
     fit_threads(model_path(one.system, machine.datapath) for one in todo)
     cache = ModelCache(
         lambda system: load_on(machine, system),
@@ -158,21 +160,28 @@ def _ask_missing(
     )
     with bar_of('answers', n_missing, unit='answer') as bar:
         for questions in todo:
-            name = questions.system.name
+            name, work = questions.system.name, questions.work
             bar.set_postfix_str(name, refresh=False)
             player = cache.load_all([questions.system]).get(name)
-            for number, path, prompts in missing[name] if player else ():
-                assert player is not None
-                seed_all(content_id('answers', seed, name, number))
-                width = BLOCK if questions.samples else machine.batchsize
-                try:
-                    replies = _ask_block(player, prompts, width, bar)
-                except SystemFailed as error:
-                    cache.drop_failed(error)
-                    break
-                answers = map(_answer, prompts, replies, [name] * len(prompts))
-                records = [asdict(answer) for answer in answers]
-                write_file(path, encode_shard(records, number))
+            if player is None:
+                continue
+            width = BLOCK if questions.samples else machine.batchsize
+            with work.saved_at_exit():
+                for number in questions.missing:
+                    seed_all(content_id('answers', seed, name, number))
+                    prompts = questions.blocks[number]
+                    try:
+                        replies = _ask_block(player, prompts, width, bar)
+                    except SystemFailed as error:
+                        cache.drop_failed(error)
+                        break
+                    records = [
+                        asdict(_answer(prompt, reply, name))
+                        for prompt, reply in zip(prompts, replies, strict=True)
+                    ]
+                    questions.answers[number] = records
+                    work.put(str(number), records)
+            work.save()
     cache.clear()
     return cache.problems
 
@@ -222,8 +231,3 @@ def _answer(prompt: Prompt, reply: Reply, name: str) -> Answer:
     text = '' if reply.reason in (BLANK, EMPTY) else reply.text
     text = None if text is None else single_spaced(text)
     return Answer(name, '', text, reply.deflected, reply.reason, prompt.id)
-
-
-def _read_block(path: Path, number: int) -> list[Answer]:
-    records = decode_shard(path.read_bytes(), number, path)
-    return [Answer(**record) for record in records]

@@ -8,15 +8,14 @@ from collections.abc import Iterator
 
 from parlai_ext.core.display import DASH, wrap_lines
 from parlai_ext.ranking.detection import Measure
-from parlai_ext.ranking.prompt_means import MeanDifference
-from parlai_ext.safety.comparison import (
+from parlai_ext.toxic.comparison import (
     ANY,
     DISTINCT,
     MeasureRow,
     SafetyComparison,
     SystemAnswers,
 )
-from parlai_ext.safety.measures import BLEU
+from parlai_ext.toxic.measures import BLEU
 from parlai_ext.view.table import (
     Column,
     IntervalColumn,
@@ -100,7 +99,10 @@ def difference_table(comparison: SafetyComparison, measure: str | None = None) -
         Column('measure', of=lambda pair: pair[0]),
         number_column('prompts', 'Prompts', lambda pair: pair[1].n),
         IntervalColumn(
-            'difference', 'Difference', lambda pair: _measure_of(pair[1]), digits=3
+            'difference',
+            'Difference',
+            lambda pair: Measure(pair[1].difference, pair[1].low, pair[1].high),
+            digits=3,
         ),
         number_column('p', of=lambda pair: pair[1].p),
         number_column('p_holm', 'p', lambda pair: pair[1].p_holm, digits=4),
@@ -112,10 +114,6 @@ def difference_table(comparison: SafetyComparison, measure: str | None = None) -
         for one in row.differences
     ]
     return Table(columns, rows)
-
-
-def _measure_of(one: MeanDifference) -> Measure:
-    return Measure(one.difference, one.low, one.high)
 
 
 def answers_file(comparison: SafetyComparison) -> Table:

@@ -8,15 +8,16 @@ together; their intervals are the jackknife's.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import fsum
 from typing import Any
 
 import numpy as np
 
-from parlai_ext.moderation.detectors import split_words
 from parlai_ext.ranking.detection import Measure
 from parlai_ext.ranking.prompt_means import (
     BOOTSTRAPS,
@@ -26,8 +27,9 @@ from parlai_ext.ranking.prompt_means import (
     prompt_means,
 )
 from parlai_ext.ranking.table import Floats
-from parlai_ext.safety.measures import BLEU, MeasuredAnswer, Prompt, corpus_bleu
 from parlai_ext.store.lines import dumps
+from parlai_ext.toxic.detectors import split_words
+from parlai_ext.toxic.measures import BLEU, MeasuredAnswer, Prompt, corpus_bleu
 
 DISTINCT = 'distinct_2'
 ANY = 'any '  # before a measure: the share of prompts with such an answer
@@ -172,7 +174,7 @@ def distinct_values(prompts: Sequence[Prompt], answers: Answers) -> Floats:
         Counter(
             pair
             for one in answers.get(prompt.id, ())
-            for pair in _word_pairs(one.answer.text or '')
+            for pair in pairwise(split_words(one.answer.text or ''))
         )
         for prompt in prompts
     ]
@@ -240,19 +242,14 @@ def prompt_bleus(counts: Floats) -> Floats:
     return jackknife_values(corpus_bleu(total), without)
 
 
-def _word_pairs(text: str) -> Iterator[tuple[str, str]]:
-    words = split_words(text)
-    return zip(words, words[1:], strict=False)
-
-
 def answer_texts(comparison: SafetyComparison) -> str:
     """
     Return all answers with their prompts as JSON lines, as `recorded_answers` reads
     them.
     """
     texts = {prompt.id: prompt.text for prompt in comparison.prompts}
-    return ''.join(
-        _text_line(system.name, prompt, texts[prompt], one.answer.text or '')
+    return _text_lines(
+        (system.name, prompt, texts[prompt], one.answer.text or '')
         for system in comparison.systems
         for prompt, answers in system.answers.items()
         for one in answers
@@ -263,16 +260,16 @@ def reference_texts(comparison: SafetyComparison) -> str:
     """
     Return people's polite answers in the same way, as those of a system `PEOPLE`.
     """
-    return ''.join(
-        _text_line(PEOPLE, prompt.id, prompt.text, reference)
+    return _text_lines(
+        (PEOPLE, prompt.id, prompt.text, reference)
         for prompt in comparison.prompts
         for reference in prompt.references
     )
 
 
-def _text_line(system: str, prompt_id: str, prompt: str, answer: str) -> str:
-    record = {'system': system, 'id': prompt_id, 'prompt': prompt, 'answer': answer}
-    return dumps(record) + '\n'
+def _text_lines(rows: Iterable[tuple[str, ...]]) -> str:
+    keys = ('system', 'id', 'prompt', 'answer')
+    return ''.join(dumps(dict(zip(keys, row, strict=True))) + '\n' for row in rows)
 
 
 def comparison_data(comparison: SafetyComparison) -> dict[str, Any]:
@@ -315,3 +312,43 @@ def comparison_data(comparison: SafetyComparison) -> dict[str, Any]:
             for row in comparison.rows
         ],
     }
+
+
+@dataclass(frozen=True)
+class Examples:
+    """
+    Answers of a system for which a measure is 1.
+
+    :param n: how many there are.
+    :param pairs: some of them: prompt and answer.
+    """
+
+    system: str
+    measure: str
+    n: int
+    pairs: Sequence[tuple[str, str]]
+
+
+def draw_examples(
+    comparison: SafetyComparison, shares: Sequence[str], most: int
+) -> list[Examples]:
+    """
+    Return examples of each system and measure that has any.
+
+    :param shares: the measures that are 0 or 1 of an answer.
+    :param most: answers of one system and measure.
+    """
+    texts = {prompt.id: prompt.text for prompt in comparison.prompts}
+    groups = []
+    for system in comparison.systems:
+        for name in shares:
+            pairs = [
+                (texts[prompt], one.answer.text or '')
+                for prompt, answers in system.answers.items()
+                for one in answers
+                if one.values.get(name) == 1
+            ]
+            drawn = random.Random(comparison.seed).sample(pairs, min(most, len(pairs)))
+            if drawn:
+                groups.append(Examples(system.name, name, len(pairs), drawn))
+    return groups

@@ -25,7 +25,10 @@ from parlai_ext.core.options import option, read_pairs
 from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.models.handle import ModelHandle, is_here
-from parlai_ext.moderation.detectors import (
+from parlai_ext.scoring.base import Scorer, ScoringItem
+from parlai_ext.scoring.references import OVERALL, ReferenceScorer, metric_library
+from parlai_ext.scoring.registry import find_scorer
+from parlai_ext.toxic.detectors import (
     LONGEST,
     Detector,
     WordList,
@@ -33,10 +36,7 @@ from parlai_ext.moderation.detectors import (
     read_phrases,
     split_words,
 )
-from parlai_ext.safety.stance import LEXICAL, Stance, read_stance
-from parlai_ext.scoring.base import Scorer, ScoringItem
-from parlai_ext.scoring.references import OVERALL, ReferenceScorer, metric_library
-from parlai_ext.scoring.registry import find_scorer
+from parlai_ext.toxic.stance import LEXICAL, Stance, read_stance
 
 HOME = zoo_configs.HOME / 'moderation'
 LONGEST_ANSWER = 30  # words of one that says nothing
@@ -154,7 +154,8 @@ class AnswerMeasures:
         if self.stance:
             numbers = self.stance.numbers([prompts[i].text for i in given], texts)
             columns[AGREES] = [float(n >= self.stance.threshold) for n in numbers]
-        columns[NON_ANSWER] = [float(self._is_non_answer(text)) for text in texts]
+        says = [tuple(split_words(text)) for text in texts]
+        columns[NON_ANSWER] = [float(w == () or w in self.non_answers) for w in says]
         columns[DEFLECTION] = [
             float(bool(answers[i].deflected) or self.deflections.is_in(text))
             for i, text in zip(given, texts, strict=True)
@@ -167,17 +168,16 @@ class AnswerMeasures:
             for i, value in zip(given, column, strict=True):
                 values[i][name] = value
         for name, scorer in self.scorers.items():
-            items = [_item(prompts[i], str(answers[i].text)) for i in given]
+            items = [
+                ScoringItem((prompts[i].text,), text, references=prompts[i].references)
+                for i, text in zip(given, texts, strict=True)
+            ]
             for i, score in zip(given, scorer.score(items), strict=True):
                 values[i][name] = score.values[OVERALL]
         return [
             MeasuredAnswer(answer, row, self._bleu_counts(prompt, answer))
             for prompt, answer, row in zip(prompts, answers, values, strict=True)
         ]
-
-    def _is_non_answer(self, text: str) -> bool:
-        words = tuple(split_words(text))
-        return not words or words in self.non_answers
 
     def _bleu_counts(self, prompt: Prompt, answer: Answer) -> tuple[float, ...] | None:
         """
@@ -194,6 +194,7 @@ def load_measures(
     models: ModelHandle,
     *,
     default_metrics: Sequence[str] = (),
+    named_by_user: bool = False,
 ) -> AnswerMeasures:
     """
     Return the measures that the options name. A detector or metric that cannot be had
@@ -201,10 +202,13 @@ def load_measures(
 
     :param default_metrics: the metrics where none are named; nothing is downloaded for
         them.
+    :param named_by_user: as for `read_detector`.
     :raises UserError: for names that mean nothing.
     """
     metrics = options.reference_metrics
-    loaded, missing = load_detectors(options.detectors, models)
+    loaded, missing = load_detectors(
+        options.detectors, models, named_by_user=named_by_user
+    )
     scorers: dict[str, Scorer] = {}
     bleu = None
     for spec in dict.fromkeys(default_metrics if metrics is None else metrics):
@@ -220,7 +224,11 @@ def load_measures(
         loaded,
         read_stance(options.stance, models),
         WordList(read_phrase_file(options.deflections)),
-        frozenset(tuple(split_words(text)) for text in _non_answers()),
+        frozenset(
+            tuple(split_words(text))
+            # a whole answer is compared with them
+            for text in _yaml_phrases(HOME / 'non_answers.yaml', LONGEST_ANSWER)
+        ),
         scorers,
         bleu,
         missing,
@@ -321,14 +329,3 @@ def _reference_scorer(spec: str, models: ModelHandle, *, download: bool) -> Scor
     except UserError as error:
         raise Unavailable(f'{name}: {error}') from None
     return scorer
-
-
-def _item(prompt: Prompt, text: str) -> ScoringItem:
-    return ScoringItem((prompt.text,), text, references=prompt.references)
-
-
-def _non_answers() -> list[str]:
-    """
-    Return the shipped answers that say nothing; a whole answer is compared with them.
-    """
-    return _yaml_phrases(HOME / 'non_answers.yaml', longest=LONGEST_ANSWER)

@@ -16,7 +16,7 @@ from parlai_ext.commands import plugin
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.moderation.detectors import (
+from parlai_ext.toxic.detectors import (
     load_detectors,
     read_detector,
     toxic_column,
@@ -134,7 +134,10 @@ def test_a_classifier_of_parlai_is_asked_in_batches(tmp_path):
 
 
 def test_a_detector_of_ones_own_is_named_by_module_and_class():
-    detector = read_detector(f'{__name__}:Longest', MODELS)
+    name = f'{__name__}:Longest'
+    with pytest.raises(UserError, match='not imported'):
+        read_detector(name, MODELS)  # as a record names it
+    detector = read_detector(name, MODELS, named_by_user=True)
     assert detector.toxicity(['aB', 'AB']) == [0.5, 1]
 
 
@@ -150,7 +153,7 @@ def test_a_detector_of_ones_own_is_named_by_module_and_class():
 )
 def test_a_detector_that_cannot_be_had_is_one_line(spec, problem):
     with pytest.raises(UserError, match=problem) as caught:
-        read_detector(spec, MODELS)
+        read_detector(spec, MODELS, named_by_user=True)
     assert '\n' not in str(caught.value)
 
 

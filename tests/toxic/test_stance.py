@@ -9,7 +9,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.detection import detection_measures
-from parlai_ext.safety.stance import (
+from parlai_ext.toxic.stance import (
     LexicalStance,
     StanceClassifier,
     StanceSettings,

@@ -11,9 +11,9 @@ from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System
-from parlai_ext.safety import collect_answers as collecting
-from parlai_ext.safety.collect_answers import collect_answers
-from parlai_ext.safety.measures import Prompt
+from parlai_ext.toxic import collect_answers as collecting
+from parlai_ext.toxic.collect_answers import collect_answers
+from parlai_ext.toxic.measures import Prompt
 
 HEARD = []
 PROMPTS = [Prompt(f'id{i}', f'prompt {i}') for i in range(5)]

@@ -13,8 +13,8 @@ from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.toxic_pairs import ToxicData, choose_pairs
 from parlai_ext.data.turn_pairs import PairSource
-from parlai_ext.moderation import build_prompts as building
-from parlai_ext.moderation.pair_features import load_masker, masked
+from parlai_ext.toxic import build_prompts as building
+from parlai_ext.toxic.pair_features import load_masker, masked
 from tests.support.tiny_encoders import make_encoder
 
 ROWS = [

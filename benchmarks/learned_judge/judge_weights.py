@@ -17,11 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from parlai_ext.scoring.learned import BLOCKS, MOST, BlockWeights
-
-Inputs = Mapping[str, np.ndarray]  # by kind, [responses, inputs]
+from parlai_ext.training.fit_judge import Inputs
 
 # of the penalty, and the share of the variance; chosen on docs/learned.md's sets
 STRENGTHS = {'numbers': 0.05, 'states': 0.3, 'products': 10.0}
@@ -76,18 +74,6 @@ class Moments:
 
     products: np.ndarray
     targets: np.ndarray
-
-
-def rank_labels(values: np.ndarray) -> np.ndarray:
-    """
-    Return ranks of numbers with mean 0 and standard deviation 1; `nan` stays.
-    """
-    labels = np.full(len(values), np.nan)
-    known = ~np.isnan(values)
-    ranks = rankdata(values[known])
-    spread = ranks.std() if len(ranks) else 0.0
-    labels[known] = (ranks - ranks.mean()) / spread if spread else 0.0
-    return labels
 
 
 def input_scaling(sets: Sequence[Inputs], block: str) -> Scaling:

@@ -11,8 +11,8 @@ import pytest
 from parlai_ext.commands.compare_detectors import CompareDetectors
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.toxic_labels import labelled_texts
-from parlai_ext.moderation.detector_table import identity_row
-from parlai_ext.moderation.detectors import Detector, WordList
+from parlai_ext.toxic.detector_table import identity_row
+from parlai_ext.toxic.detectors import Detector, WordList
 from tests.support.shared_data import shared
 
 ROWS = [('grunk you', 1), ('a grunk', 1), ('bad', 1), ('fine grunk', 0)]

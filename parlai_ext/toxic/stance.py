@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
@@ -27,20 +27,6 @@ AGREE_LABELS = (
     'entailment',
 )
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-
-
-class Stance(Protocol):
-    """
-    Gives each answer a number, and calls those from a threshold on agreement.
-    """
-
-    threshold: float
-
-    def numbers(self, prompts: Sequence[str], answers: Sequence[str]) -> list[float]:
-        """
-        Return one number for each pair; a higher one is more agreement.
-        """
-        ...
 
 
 class LexicalStance:
@@ -61,11 +47,13 @@ class LexicalStance:
         """
         Return the points of each answer; 0 for one without words.
         """
-        return [self._points(*pair) for pair in zip(prompts, answers, strict=True)]
-
-    def _points(self, prompt: str, answer: str) -> float:
-        features = self.features(prompt, answer)
-        return sum(self.points[name] * value for name, value in features.items())
+        return [
+            sum(
+                self.points[name] * value
+                for name, value in self.features(*pair).items()
+            )
+            for pair in zip(prompts, answers, strict=True)
+        ]
 
     def features(self, prompt: str, answer: str) -> dict[str, float]:
         """
@@ -75,7 +63,11 @@ class LexicalStance:
         own = set(words) - self.common
         return {
             'begins': any(words[: len(p)] == p for p in self.begins),
-            'holds': any(_holds(words, phrase) for phrase in self.holds),
+            'holds': any(
+                words[k : k + len(phrase)] == phrase
+                for phrase in self.holds
+                for k in range(len(words) - len(phrase) + 1)
+            ),
             'question': '?' in answer,
             'you': not self.you.isdisjoint(words),
             'they': not self.they.isdisjoint(words),
@@ -118,6 +110,10 @@ class StanceClassifier:
         return [float(value) for value in column]
 
 
+# gives each answer a number, and calls those from its threshold on agreement
+Stance = LexicalStance | StanceClassifier
+
+
 def read_stance(spec: str, models: ModelHandle) -> Stance | None:
     """
     Return the measure of agreement that a text names: ``lexical``, ``none``, or a
@@ -139,8 +135,3 @@ def read_stance(spec: str, models: ModelHandle) -> Stance | None:
 
 def _words(text: str) -> list[str]:
     return WORD.findall(text.casefold().replace('\u2019', "'"))
-
-
-def _holds(words: Sequence[str], phrase: Sequence[str]) -> bool:
-    n = len(phrase)
-    return any(list(words[k : k + n]) == phrase for k in range(len(words) - n + 1))

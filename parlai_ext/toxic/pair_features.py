@@ -51,27 +51,50 @@ class FeatureOptions:
     )
 
 
+Fill = Callable[[Sequence[Row]], None]  # writes the cells of a feature
+Mask = Callable[[Sequence[str]], list[tuple[str, int]]]
+
+
 @dataclass
 class Features:
     """
     The features of a table, their columns, and the models that are missing.
-
-    :param fill: each fills its cells of rows; the first may mark rows to be dropped.
     """
 
-    columns: list[str] = field(default_factory=list)
-    fill: list[Callable[[Sequence[Row]], None]] = field(default_factory=list)
+    columns: list[str]
+    fill: list[Fill]
     missing: list[str] = field(default_factory=list)
-    mask: Callable[[Sequence[str]], list[tuple[str, int]]] | None = None
+    mask: Mask | None = None
+
+    def add(
+        self,
+        name: str,
+        spec: str | None,
+        columns: list[str],
+        make: Callable[[Any, list[str], str, str], Fill],
+        models: ModelHandle,
+    ) -> None:
+        """
+        Add a feature; where its model is not there, its columns stay empty.
+        """
+        self.columns += columns
+        if spec is None:
+            self.missing.append(f'{name}: none named; {", ".join(columns)} empty')
+            return
+        model, _, label = spec.partition(',')
+        try:
+            self.fill.append(make(models.classifier(model), columns, label, name))
+        except UserError as error:
+            self.missing.append(f'{name}: {error}; {", ".join(columns)} stay empty')
 
 
 def load_features(options: FeatureOptions, models: ModelHandle) -> Features:
     """
     Return the features that the options name, their models loaded.
     """
-    features = Features([f'{side}_ner' for side in SIDES])
-    features.columns += ['length_toxic', 'length_answer', 'ratio_lengths']
-    features.fill.append(fill_lengths)
+    columns = [f'{side}_ner' for side in SIDES]
+    columns += ['length_toxic', 'length_answer', 'ratio_lengths']
+    features = Features(columns, [fill_lengths])
     try:
         if options.entities:
             features.mask = load_masker(options.entities)
@@ -79,36 +102,15 @@ def load_features(options: FeatureOptions, models: ModelHandle) -> Features:
             features.missing.append('entities: none named; toxic_ner, answer_ner empty')
     except UserError as error:
         features.missing.append(f'{error}; toxic_ner, answer_ner stay empty')
-    for name in ('humour', 'sarcasm'):
-        ending = '_score' if name == 'humour' else ''
-        columns = [f'{side}_{name}{ending}' for side in SIDES]
-        _add(features, name, getattr(options, name), columns, _label_filler, models)
-    _add(features, 'nli', options.nli, list(NLI), _nli_filler, models)
-    columns = [f'{side}_emotion{end}' for side in SIDES for end in ('', '_score')]
-    _add(features, 'emotion', options.emotion, columns, _emotion_filler, models)
+    for name, spec, ends, make in (
+        ('humour', options.humour, ('humour_score',), _label_filler),
+        ('sarcasm', options.sarcasm, ('sarcasm',), _label_filler),
+        ('nli', options.nli, (), _nli_filler),
+        ('emotion', options.emotion, ('emotion', 'emotion_score'), _emotion_filler),
+    ):
+        columns = [f'{side}_{end}' for side in SIDES for end in ends] or list(NLI)
+        features.add(name, spec, columns, make, models)
     return features
-
-
-def _add(
-    features: Features,
-    name: str,
-    model: str | None,
-    columns: list[str],
-    make: Callable[..., Callable[[Sequence[Row]], None]],
-    models: ModelHandle,
-) -> None:
-    """
-    Add a feature; where its model is not there, its columns stay empty.
-    """
-    features.columns += columns
-    if model is None:
-        features.missing.append(f'{name}: none named; {", ".join(columns)} empty')
-        return
-    try:
-        model_name, _, label = model.partition(',')
-        features.fill.append(make(models.classifier(model_name), columns, label, name))
-    except UserError as error:
-        features.missing.append(f'{name}: {error}; {", ".join(columns)} stay empty')
 
 
 def fill_lengths(rows: Sequence[Row]) -> None:
@@ -121,9 +123,7 @@ def fill_lengths(rows: Sequence[Row]) -> None:
         row['ratio_lengths'] = f'{lengths[1] / lengths[0]:.4g}' if lengths[0] else ''
 
 
-def _label_filler(
-    model: Any, columns: Sequence[str], label: str, name: str
-) -> Callable[[Sequence[Row]], None]:
+def _label_filler(model: Any, columns: Sequence[str], label: str, name: str) -> Fill:
     """
     Return what writes the probability of a label: the one named, one called as the
     feature, or the last of two.
@@ -146,9 +146,7 @@ def _label_filler(
     return fill
 
 
-def _nli_filler(
-    model: Any, columns: Sequence[str], label: str, name: str
-) -> Callable[[Sequence[Row]], None]:
+def _nli_filler(model: Any, columns: Sequence[str], label: str, name: str) -> Fill:
     """
     Return what writes the three probabilities of prompt and answer.
     """
@@ -166,9 +164,7 @@ def _nli_filler(
     return fill
 
 
-def _emotion_filler(
-    model: Any, columns: Sequence[str], label: str, name: str
-) -> Callable[[Sequence[Row]], None]:
+def _emotion_filler(model: Any, columns: Sequence[str], label: str, name: str) -> Fill:
     """
     Return what writes the most likely emotion and its probability.
     """
@@ -184,7 +180,7 @@ def _emotion_filler(
     return fill
 
 
-def load_masker(name: str) -> Callable[[Sequence[str]], list[tuple[str, int]]]:
+def load_masker(name: str) -> Mask:
     """
     Return what gives each text with a tag such as ``[PERSON]`` for each named entity,
     tokens parted by blanks, and the number of entities.
@@ -226,7 +222,7 @@ def masked(
     return re.sub(r'\s+', ' ', ' '.join(words)).strip()
 
 
-def _spacy_masker(pipeline: str) -> Callable[[Sequence[str]], list[tuple[str, int]]]:
+def _spacy_masker(pipeline: str) -> Mask:
     try:
         import spacy
 
@@ -248,7 +244,7 @@ def _spacy_masker(pipeline: str) -> Callable[[Sequence[str]], list[tuple[str, in
     return mask
 
 
-def _stanza_masker(language: str) -> Callable[[Sequence[str]], list[tuple[str, int]]]:
+def _stanza_masker(language: str) -> Mask:
     try:
         import stanza
 

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from parlai_ext.data.recorded_answers import Answer
-from parlai_ext.safety.comparison import (
+from parlai_ext.toxic.comparison import (
     SystemAnswers,
     compare_answers,
     comparison_data,
     distinct_values,
 )
-from parlai_ext.safety.comparison_table import (
+from parlai_ext.toxic.comparison_table import (
     answers_file,
     comparison_lines,
     difference_table,
     measures_file,
 )
-from parlai_ext.safety.measures import MeasuredAnswer, Prompt
+from parlai_ext.toxic.measures import MeasuredAnswer, Prompt
 
 SHARES = ['toxic (words)', 'deflection']
 

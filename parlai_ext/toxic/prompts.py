@@ -11,8 +11,8 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.progress import PlainBar, bar_of
 from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.data.toxic_pairs import ToxicPair, prompt_key
-from parlai_ext.safety.comparison import SystemAnswers
-from parlai_ext.safety.measures import AnswerMeasures, MeasuredAnswer, Prompt
+from parlai_ext.toxic.comparison import SystemAnswers
+from parlai_ext.toxic.measures import AnswerMeasures, MeasuredAnswer, Prompt
 
 BATCH = 512  # answers that are measured together
 

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.models import adaptation
-from parlai_ext.models.adaptation import IGNORED, adapt, masked_words
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.models.training_options import TrainingOptions
+from parlai_ext.training import adaptation
+from parlai_ext.training.adaptation import IGNORED, adapt, masked_words
+from parlai_ext.training.options import TrainingOptions
 from tests.support.family_hf import make_model, make_tokenizer
 from tests.support.fed_samples import END, gpt2, make_gpt2
 from tests.support.tiny_encoders import SIZES
@@ -108,11 +107,11 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     update = adaptation.Trainer.update
     steps = []
 
-    def dies(self):
-        steps.append(self.step)
+    def dies(self, step):
+        steps.append(step)
         if len(steps) == 9:
             raise Killed
-        return update(self)
+        return update(self, step)
 
     monkeypatch.setattr(adaptation.Trainer, 'update', dies)
     with pytest.raises(Killed):
@@ -123,61 +122,6 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert adapted.before == train(kind, bases, tmp_path / 'whole').before
-
-
-def test_an_interrupted_training_is_saved_at_once(bases, tmp_path, monkeypatch):
-    update = adaptation.Trainer.update
-
-    def interrupted(self):
-        if self.step == 5:
-            raise KeyboardInterrupt
-        return update(self)
-
-    monkeypatch.setattr(adaptation.Trainer, 'update', interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        train('lm', bases, tmp_path)
-    steps = []
-    monkeypatch.setattr(
-        adaptation.Trainer,
-        'update',
-        lambda self: steps.append(self.step) or update(self),
-    )
-    train('lm', bases, tmp_path)
-    assert steps[0] == 5
-
-
-@pytest.mark.parametrize('damage', ['cut', 'facts', 'shape', 'missing', 'moments'])
-def test_a_damaged_state_of_a_training_is_one_line(
-    damage, bases, tmp_path, monkeypatch
-):
-    update = adaptation.Trainer.update
-
-    def interrupted(self):
-        if self.step == 2:
-            raise KeyboardInterrupt
-        return update(self)
-
-    monkeypatch.setattr(adaptation.Trainer, 'update', interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        train('lm', bases, tmp_path)
-    file = tmp_path / adaptation.STATE
-    with safe_open(file, 'pt') as state:
-        facts = state.metadata()
-    tensors = load_file(file)
-    name = next(name for name in tensors if name.startswith('weight.'))
-    if damage == 'facts':
-        facts = {'facts': '[' * 10**5}
-    elif damage == 'shape':
-        tensors[name] = torch.zeros(7)
-    elif damage == 'missing':
-        del tensors[name]
-    elif damage == 'moments':
-        tensors[name.replace('weight.', 'exp_avg.', 1)] = torch.zeros(7)
-    save_file(tensors, file, facts)
-    if damage == 'cut':
-        file.write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(UserError, match=rf'{adaptation.STATE} is damaged: '):
-        train('lm', bases, tmp_path)
 
 
 def test_another_training_in_the_same_folder_is_refused(bases, tmp_path):
@@ -197,18 +141,19 @@ def test_a_finished_training_is_not_done_again(bases, tmp_path, monkeypatch):
     assert train('lm', bases, tmp_path) == first
 
 
-def test_only_the_head_is_trained_at_first(bases):
-    trainer = adaptation.Trainer('mlm', bases['mlm'], DIALOGUES, OPTIONS, CPU)
+def test_only_the_head_is_trained_at_first(bases, tmp_path):
+    trainer = adaptation.Trainer(
+        'mlm', bases['mlm'], DIALOGUES, OPTIONS, CPU, tmp_path, {}
+    )
     before = {name: w.clone() for name, w in trainer.model.named_parameters()}
 
     def changed():
         now = trainer.model.named_parameters()
         return {name for name, w in now if not torch.equal(w, before[name])}
 
-    for _ in range(OPTIONS.head_steps):
-        trainer.update()
+    trainer.run(OPTIONS.head_steps, save_every=100)
     assert changed() == trainer.new_head
-    trainer.update()
+    trainer.run(OPTIONS.head_steps + 1, save_every=100)
     assert 'bert.embeddings.word_embeddings.weight' in changed()
 
 

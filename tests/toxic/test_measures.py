@@ -10,14 +10,14 @@ import sacrebleu
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.safety.comparison import collected_bleu
-from parlai_ext.safety.measures import (
+from parlai_ext.systems import hub
+from parlai_ext.toxic.comparison import collected_bleu
+from parlai_ext.toxic.measures import (
     MeasureOptions,
     Prompt,
     corpus_bleu,
     load_measures,
 )
-from parlai_ext.systems import hub
 
 
 def load(tmp_path, metrics=(), **options):
