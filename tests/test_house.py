@@ -20,12 +20,12 @@ BESIDE = ('agents', 'tasks', 'worlds', 'zoo_configs')  # they install inside par
 # with a row of its own counts as a folder.
 FOLDERS = {
     'worlds.pairings': '',
-    'core': 'tqdm',
+    'core': 'pydantic pydantic_core tqdm',
     'worlds.schedule': '',
     'zoo_configs': '',
     'files': 'yaml',
     'view': 'pandas tabulate',
-    'store': '',
+    'store': 'pydantic',
     'engines': 'ray',
     'ranking': 'evalica numpy pandas scipy',
     'data': '',

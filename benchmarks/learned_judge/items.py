@@ -129,11 +129,11 @@ class ResponseSet:
         return self.values(self.overall) if self.overall else self.labels()
 
 
-def read_set(folder: Path, name: str) -> ResponseSet:
+def read_set(folder: Path, name: str, plan: SetPlan | None = None) -> ResponseSet:
     """
     Return the drawn responses of a set, with their numbers by people.
     """
-    plan = SETS[name]
+    plan = plan or SETS[name]
     judged = chatmatch_games(folder) if name == GAMES else read_card(name).read(folder)
     responses = [
         JudgedResponse(

@@ -162,5 +162,5 @@ def _folder(audited: Audited, place: int) -> str:
     Return the name of the folder of a clone's side run.
     """
     name = audited.systems[place]
-    identity = audited.run.manifest['targets'][name]['identity']
+    identity = audited.run.manifest.targets[name].identity
     return f'clone-{content_id(name, identity)[:12]}'

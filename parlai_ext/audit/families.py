@@ -22,8 +22,8 @@ def system_families(
     model file, or its model file. A system of which nothing is known is a family of its
     own.
     """
-    declared = run.manifest.get('families') or {}
-    systems = run.manifest.get('systems') or {}
+    declared = run.manifest.families
+    systems = run.manifest.systems
     return {
         name: declared.get(name) or derived_family(name, systems.get(name), datapath)
         for name in names

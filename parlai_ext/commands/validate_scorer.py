@@ -131,11 +131,11 @@ class ValidateScorer(ModelCommand):
         from parlai_ext.isolation.own_records import is_own_scorer
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.scoring.score_run import score_run
-        from parlai_ext.store import imported
+        from parlai_ext.store import RunFolder
 
-        there = (
-            None if self.opt['config'] else imported.imported_run(self.opt['run_dir'])
-        )
+        there = RunFolder.existing_or_none(self.opt['run_dir'])
+        if self.opt['config'] or (there and there.manifest.scheme.is_played):
+            there = None
         left_out: Sequence[str] = ()
         if there is None:
             ours = ('bootstraps', *(() if self.opt['config'] else SCORERS))
@@ -145,7 +145,7 @@ class ValidateScorer(ModelCommand):
         else:
             run = there
         chosen = self.choose(
-            run.manifest['protocol'].get('scorer') or {},
+            run.manifest.protocol.scorer,
             is_own_scorer(run.manifest),
         )
         self.check(human, chosen)

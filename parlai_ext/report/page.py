@@ -42,7 +42,7 @@ from parlai_ext.report.recipe import guessed_names, recipe, scorer_name
 from parlai_ext.report.table import leaderboard_csv
 from parlai_ext.results.details import DimensionDetails
 from parlai_ext.results.ranking import Ranking
-from parlai_ext.store import imported
+from parlai_ext.store.manifest import Manifest
 
 FED_EVIDENCE = (
     'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
@@ -105,7 +105,7 @@ class Section:
 
 def render_page(
     views: Sequence[RankingView],
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     shown: PageDialogues,
     sections: Sequence[Section] = (),
 ) -> str:
@@ -154,7 +154,7 @@ def _first(names: Sequence[str]) -> str:
 
 
 def _view_data(
-    view: RankingView, manifest: Mapping[str, Any], sections: Sequence[Section]
+    view: RankingView, manifest: Manifest, sections: Sequence[Section]
 ) -> dict[str, Any]:
     """
     Return what the templates draw of one ranking, of which the sections speak.
@@ -195,7 +195,7 @@ def _view_data(
                 filter(None, (summary.few_partners(ranking, d) for d in details)), None
             )
         ),
-        'is_imported': imported.UNKNOWN in ranking.notes,
+        'is_imported': ranking.is_imported,
         'baselines': [
             _board(marked, name, standings, of_baseline=True)
             for name, standings in ranking.baselines.items()

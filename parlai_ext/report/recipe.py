@@ -13,6 +13,7 @@ from typing import Any
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.results.ranking import Ranking
+from parlai_ext.store.manifest import Manifest
 
 # a place on one machine says nothing to another reader and may name a user
 ABSOLUTE = re.compile(r'^((?:[^/=]*=)?)(?:/|~|[A-Za-z]:[\\/]).*[\\/]')
@@ -21,7 +22,7 @@ LEFT_OUT = ('roster', 'reference', 'reference_kind', 'name')
 
 def recipe(
     ranking: Ranking,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     guessed: Collection[str],
     scorer: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def recipe(
     :param scorer: the record beside the scores of another scorer than the protocol's;
         `None`: they are the protocol's own.
     """
-    protocol = {**manifest['protocol']}
+    protocol = manifest.protocol.model_dump(exclude_unset=True)
     commands = [command(ranking.protocol, manifest)]
     if scorer is not None:
         protocol['scorer'] = scorer.get('config')
@@ -46,31 +47,29 @@ def recipe(
         ],
         'roster': _roster(manifest, guessed),
         'signature': ranking.signature.split(PART_SEPARATOR, 2),
-        'versions': dict(manifest.get('versions', {})),
+        'versions': manifest.versions,
         'commands': commands,
     }
 
 
-def guessed_names(
-    guessed: Collection[str], manifest: Mapping[str, Any]
-) -> frozenset[str]:
+def guessed_names(guessed: Collection[str], manifest: Manifest) -> frozenset[str]:
     """
     Return the systems that the ranking, or the manifest of the run, marks as guesses:
     nobody knows which model file the paper used.
     """
-    return frozenset((*guessed, *manifest.get('guessed', ())))
+    return frozenset((*guessed, *manifest.guessed))
 
 
-def command(protocol: str, manifest: Mapping[str, Any]) -> str:
+def command(protocol: str, manifest: Manifest) -> str:
     """
     Return the command line that makes the run, or imports it, again in another folder.
     """
-    if 'imported' in manifest:
-        options = dict(manifest['imported']['asked'])
+    if manifest.imported:
+        options = dict(manifest.imported.asked)
         files = [shlex.quote(path) for path in options.pop('dialogues')]
         words = ['parlai import_dialogues', '--dialogues', *files]
     else:
-        options = {'config': protocol, **manifest.get('asked', {})}
+        options = {'config': protocol, **manifest.asked}
         words = ['parlai evaluate_systems']
     for option, values in {**options, 'run_dir': 'NEW_FOLDER'}.items():
         for value in values if isinstance(values, list) else [values]:
@@ -139,22 +138,19 @@ def without_folders(text: str) -> str:
     return ABSOLUTE.sub(r'\1…/', text)
 
 
-def _roster(
-    manifest: Mapping[str, Any], guessed: Collection[str]
-) -> list[dict[str, Any]]:
+def _roster(manifest: Manifest, guessed: Collection[str]) -> list[dict[str, Any]]:
     """
     Return every system with its role, options and the hash of what it is.
     """
     rows = []
     for role in ('targets', 'partners'):
-        for name, entry in manifest.get(role, {}).items():
-            options = manifest.get('systems', {}).get(name, {})
+        for name, entry in getattr(manifest, role).items():
             rows.append(
                 {
                     'name': name,
                     'role': role.removesuffix('s'),
-                    'options': value_text({**options}),
-                    'identity': entry.get('identity') or '',
+                    'options': value_text(manifest.systems[name]),
+                    'identity': entry.identity,
                     'guessed': name in guessed,
                 }
             )

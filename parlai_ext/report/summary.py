@@ -25,7 +25,6 @@ from parlai_ext.ranking.separation import DialoguesNeeded, Separation
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report import judge, tournament
 from parlai_ext.results.ranking import Agreement, Coefficient, Ranking
-from parlai_ext.store import imported
 
 if TYPE_CHECKING:
     from parlai_ext.report.audit_doubt import Doubts
@@ -80,9 +79,7 @@ def _leaders(ranking: Ranking) -> str:
         return tournament.leader_sentence(ranking.tournament, _most(n_openers))
     separation = separation_on(ranking, main)
     few = few_partners(ranking, main)
-    return leader_sentence(
-        standings, main, separation, imported.UNKNOWN in ranking.notes, few
-    )
+    return leader_sentence(standings, main, separation, ranking.is_imported, few)
 
 
 def few_partners(ranking: Ranking, dimension: str) -> int | None:

@@ -5,18 +5,18 @@ block until its systems are settled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.collect.collect import collect
+from parlai_ext.collect.collect import collected_run
 from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.options import PlanOptions, StopOptions
-from parlai_ext.collect.plan import Plan, plan_to_try, prepare, protocol_of_options
+from parlai_ext.collect.plan import plan_to_try, protocol_of_options
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.ranking_options import ranking_options
-from parlai_ext.engines.open_engine import EngineOptions, open_engine
+from parlai_ext.engines.open_engine import EngineOptions
 from parlai_ext.isolation.own_records import is_own_scorer
 from parlai_ext.ranking.stopping import Stopping
 from parlai_ext.results.rank import read_run_scores
@@ -29,14 +29,17 @@ from parlai_ext.store import RunFolder
 @dataclass(frozen=True)
 class ScoredRun:
     """
-    A run whose dialogues are collected and scored, and which could not be collected.
+    A run whose dialogues are collected and scored.
+
+    :param left_out: the systems that are not in it, with the reasons.
+    :param problems: why some of them could not be collected.
     """
 
     run: RunFolder
-    plan: Plan
     scorer: Scorer
     signature: str
-    problems: Sequence[str]
+    left_out: tuple[str, ...]
+    problems: tuple[str, ...]
 
 
 def collect_and_score(
@@ -47,20 +50,11 @@ def collect_and_score(
 
     :raises UserError: when nothing could be collected, with the first reason.
     """
-    run, plan = prepare(options, machine)
-    spent: dict[str, Any] = {}
-    with run.lock(), open_engine(where, run.root, machine) as engine:
-        with timed(run, 'collect', spent):
-            problems = collect(
-                run,
-                machine,
-                spent=spent,
-                engine=engine,
-                skip_missing=options.skip_missing,
-            ).problems
+    with collected_run(options, machine, where) as collected:
+        run, problems = collected.run, collected.report.problems
         if problems and not run.dialogue_shards():
             raise UserError(f'nothing could be collected: {problems[0]}')
-        config = run.manifest['protocol']['scorer']
+        config = run.plan.protocol.scorer
         named = is_own_scorer(run.manifest)
         with timed(run, 'score'):
             scorer = build_scorer(config, machine, named_by_user=named)
@@ -68,14 +62,14 @@ def collect_and_score(
                 run,
                 scorer,
                 config=config,
-                engine=engine,
+                engine=collected.engine,
                 machine=machine,
                 named_by_user=named,
             )
-    return ScoredRun(run, plan, scorer, scored.signature, problems)
+    return ScoredRun(run, scorer, scored.signature, collected.left_out, problems)
 
 
-def score_until_settled(
+def collect_until_settled(
     options: PlanOptions,
     machine: Machine,
     where: EngineOptions,
@@ -84,8 +78,9 @@ def score_until_settled(
     tell: Callable[[Stopping], object],
 ) -> ScoredRun:
     """
-    Collect and score block after block of openers, until every pair of targets is
-    settled or the planned number of openers is reached.
+    Collect and score all that the run of these options lacks; with ``--stop``, block
+    after block of openers, until every pair of targets is settled or the planned number
+    of openers is reached.
 
     Each block makes the run grow; so after each the run is whole, and where it goes
     on depends on what it holds.
@@ -93,6 +88,8 @@ def score_until_settled(
     :param rules: options of the ranking that replace those of the protocol.
     :param tell: is called with each look at the scores.
     """
+    if not stop.stop:
+        return collect_and_score(options, machine, where)
     margin = require_stop_options(stop, options)
     planned = len(plan_to_try(options, machine).openers)
     before = RunFolder.existing_or_none(options.run_dir)

@@ -9,20 +9,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from benchmarks.chatmatch.annotators import (
+    agreement_among_annotators,
+    correlate_with_annotators,
+    unmatched_systems,
+    with_range,
+)
 from benchmarks.chatmatch.robustness import (
     range_over_games,
     tau_ranges,
     taus_without_each,
 )
-from parlai_ext.ranking.agreement import (
-    Correlation,
-    agreement_among_annotators,
-    correlate_with_annotators,
-    correlate_with_ranks,
-    mean_ranks,
-    unmatched_systems,
-    with_range,
-)
+from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.ranking.tournament import Game, award_points
 
 RANKS = {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0}
@@ -41,33 +39,6 @@ def pecking_order(names='ABCD'):
     )
 
 
-def test_larger_values_go_with_smaller_ranks():
-    assert correlate_with_ranks(of(9, 7, 5, 1), RANKS).value == 1
-
-
-def test_one_swapped_pair_of_seven_costs_two_of_21():
-    ranks = {name: float(i) for i, name in enumerate('ABCDEFG')}
-    assert correlate_with_ranks(of(6, 7, 5, 4, 3, 2, 1), ranks).value == pytest.approx(
-        1 - 2 / 21
-    )
-
-
-def test_equal_ratings_have_no_tau():
-    found = correlate_with_ranks(of(2, 2, 2), RANKS)
-    assert (found.value, found.reason) == (None, 'all systems have the same rating')
-
-
-def test_equal_human_ranks_have_no_tau():
-    found = correlate_with_ranks(of(1, 2, 3), of(2, 2, 2))
-    assert found.reason == 'all systems have the same human rank'
-
-
-def test_a_system_without_human_rank_is_left_out_by_name():
-    found = correlate_with_ranks(of(4, 3, 2, 1), {'A': 1.0, 'B': 2.0, 'C': None})
-    assert (found.value, found.n) == (1, 2)
-    assert found.notes == ('no human rank: C, D',)
-
-
 def test_systems_without_a_human_rank_and_unknown_ranked_ones_are_named():
     judges = {'1': of(1, 2, None), '2': {'X': 3.0}}
     assert unmatched_systems('ABC', judges) == [
@@ -75,16 +46,6 @@ def test_systems_without_a_human_rank_and_unknown_ranked_ones_are_named():
         'ranked but not there: X',
     ]
     assert unmatched_systems('AB', {'1': of(1, 2)}) == []
-
-
-def test_no_human_ranks_at_all_is_a_reason():
-    found = correlate_with_ranks(of(4, 3), {})
-    assert found.reason == '0 systems have a rating and a human rank; 2 are needed'
-
-
-def test_mean_rank_skips_the_empty_cell():
-    judges = {'1': of(1, 2), '2': of(3, None)}
-    assert mean_ranks(judges) == {'A': 2, 'B': 2}
 
 
 def test_two_judges_who_agree_and_one_who_reverses():
