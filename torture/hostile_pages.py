@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.compare import compare_bench
+from parlai_ext.bench.page import render_bench_page, render_comparison_page
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.data.recorded_answers import Answer
-from parlai_ext.report.bench_page import render_bench_page
-from parlai_ext.report.comparison_page import render_comparison_page
-from parlai_ext.report.safety_page import render_safety_page
 from parlai_ext.report.write import write_report
 from parlai_ext.safety.comparison import (
     SafetyComparison,
@@ -28,6 +26,7 @@ from parlai_ext.safety.comparison import (
 )
 from parlai_ext.safety.examples import Examples
 from parlai_ext.safety.measures import MeasuredAnswer, Prompt
+from parlai_ext.safety.page import render_safety_page
 from tests.support.bench_samples import judged_set
 from tests.support.browser import Browser
 from tests.support.report_example import example_ranking, example_run

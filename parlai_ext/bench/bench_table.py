@@ -60,7 +60,7 @@ def level_table(bench: Bench, level: str) -> Table:
 
 
 def _label_cell(scorer: ScorerAbout) -> Cell:
-    return Cell(scorer.label, tags=(('trivial', False),) if scorer.is_trivial else ())
+    return Cell(scorer.label, tags=(('trivial', ''),) if scorer.is_trivial else ())
 
 
 def size_text(one: SetAbout, level: str) -> str:
@@ -95,7 +95,7 @@ def agreement_cell(
         cell = interval_cell(row.correlations['spearman'])
         cell = replace(cell, below=(*cell.below, *filter(None, [n])))
     if one.name in scorer.fitted_on:
-        cell = replace(cell, tags=(('fitted', True),), mark=FITTED)
+        cell = replace(cell, tags=(('fitted', 'warn'),), mark=FITTED)
     return cell
 
 

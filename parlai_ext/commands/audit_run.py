@@ -33,9 +33,8 @@ class AuditRun(ModelCommand):
         """
         from parlai_ext.audit.audit_run import audit_run
         from parlai_ext.audit.record import CSV, NAME
-        from parlai_ext.audit.table import terminal_text
+        from parlai_ext.audit.section import audit_doubt, terminal_text
         from parlai_ext.core.display import wrap_lines
-        from parlai_ext.report.audit_doubt import audit_doubt
         from parlai_ext.report.write import PAGE, write_report
         from parlai_ext.results.chosen_scores import choose_scores
         from parlai_ext.results.ranking import NAME as RANKING

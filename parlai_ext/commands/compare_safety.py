@@ -190,10 +190,10 @@ class CompareSafety(ModelCommand):
         """
         Write tables and page, and print examples where that is asked for.
         """
-        from parlai_ext.report.safety_page import write_safety_page
         from parlai_ext.safety import comparison as comparing
         from parlai_ext.safety import comparison_table as tables
         from parlai_ext.safety.examples import draw_examples
+        from parlai_ext.safety.page import write_safety_page
         from parlai_ext.store.atomic import write_text
         from parlai_ext.store.lines import dumps
 

@@ -141,14 +141,14 @@ def show_bench(bench: Bench, folder: Path) -> None:
     from parlai_ext.bench.compare import compare_bench
     from parlai_ext.bench.compare_table import best_sentence
     from parlai_ext.bench.dstc10 import dstc10_lines
+    from parlai_ext.bench.page import BENCH_PAGE, render_bench_page, write_page
     from parlai_ext.core.display import wrap_lines
-    from parlai_ext.report.bench_page import write_bench_page
 
     try:
         closing = best_sentence(compare_bench(folder, progress=True).best)
     except UserError as error:
         closing = f'For these data no scorer can be named: {error}'
-    page = write_bench_page(folder, bench, closing)
+    page = write_page(folder / BENCH_PAGE, render_bench_page(bench, closing))
     print('\n'.join((*bench_lines(bench), '', *dstc10_lines(bench))))
     print(f'page: {page}\n')
     print('\n'.join(wrap_lines(closing)))

@@ -10,7 +10,7 @@ openers. Thousands of dialogues never lie in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,8 +23,10 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     content_id,
 )
+from parlai_ext.results.ranking import Ranking
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS
 from parlai_ext.store import RunFolder
+from parlai_ext.view.page import Section
 
 # of the dialogues of a page, so that with its tables it stays below 5 MB
 MAX_PAGE_CHARACTERS = 4_000_000
@@ -45,6 +47,14 @@ class PageScorer:
     dimensions: Sequence[str]
     games: bool = False
 
+    @classmethod
+    def of_ranking(cls, ranking: Ranking) -> PageScorer:
+        """
+        Return the scorer of a ranking.
+        """
+        is_tournament = ranking.tournament is not None
+        return cls(ranking.scorer_signature, ranking.scored_dimensions, is_tournament)
+
 
 @dataclass(frozen=True)
 class PageDialogues:
@@ -56,6 +66,21 @@ class PageDialogues:
     dialogues: tuple[Mapping[str, Any], ...]
     total: int
     labels: tuple[tuple[str, ...], ...] = ()
+
+
+def dialogues_section(main: Ranking, shown: PageDialogues) -> Section:
+    """
+    Return the section in which dialogues are read.
+
+    :param main: the first ranking of the page, by whose scores they were chosen.
+    """
+    first = next(iter(main.scored_dimensions), 'any dimension')
+    data = {
+        'shown': shown,
+        'chosen_by': 'points' if main.tournament else first,
+        'both_judged': any(dialogue['both'] for dialogue in shown.dialogues),
+    }
+    return Section('dialogues', 'Dialogues', data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +153,12 @@ def _size(dialogue: Dialogue, scored: ScoredDialogue | None) -> int:
     """
     Return about how many characters a dialogue takes on the page.
     """
-    texts = sum(min(len(u.text), MAX_CHARACTERS) for u in dialogue.utterances)
-    numbers = 0
-    if scored is not None:
-        rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
-        numbers = len(scored.scores) + sum(map(len, rows))
-    size = texts + TURN_CHARACTERS * len(dialogue.utterances)
-    return size + NUMBER_CHARACTERS * numbers
+    size = TURN_CHARACTERS * len(dialogue.utterances)
+    size += sum(min(len(u.text), MAX_CHARACTERS) for u in dialogue.utterances)
+    if scored is None:
+        return size
+    rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
+    return size + NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, rows)))
 
 
 def read_page_dialogues(
@@ -149,10 +173,32 @@ def read_page_dialogues(
     picks = choose(candidates, room_for(candidates, len(scorers)))
     if len(picks) == len(candidates):
         picks = [Pick(pick.candidate, '') for pick in picks]
-    dialogues = _read_picks(run, scorers, picks)
-    labels = [
-        run.scores(one.signature).about().get('evidence_labels', ()) for one in scorers
-    ]
+    stores = [run.scores(scorer.signature) for scorer in scorers]
+    labels = [store.about().get('evidence_labels', ()) for store in stores]
+    wanted: dict[str, dict[str, str]] = {}
+    for pick in picks:
+        own = wanted.setdefault(pick.candidate.pairing_id, {})
+        own[pick.candidate.dialogue_id] = pick.why
+    dialogues: list[dict[str, Any]] = []
+    for shard in run.dialogue_shards():
+        key, reasons = (shard.pairing_id, shard.index), wanted.get(shard.pairing_id, {})
+        chosen = run.read_dialogues(*key) if reasons else []
+        chosen = [dialogue for dialogue in chosen if dialogue.id in reasons]
+        scored = [store.by_dialogue(*key) if chosen else {} for store in stores]
+        pairing = run.pairing(shard.pairing_id)
+        names = target_and_partner(pairing, run.manifest)
+        dialogues += (
+            {
+                **dialogue_data(dialogue, names, starts=names[0] == pairing.first),
+                'both': _both_judged(names, run.manifest),
+                'why': reasons[dialogue.id],
+                'scored': [
+                    scored_data(dialogue, by_id.get(dialogue.id), names, scorer, own)
+                    for scorer, by_id, own in zip(scorers, scored, labels, strict=True)
+                ],
+            }
+            for dialogue in chosen
+        )
     numeric = tuple(tuple(own[k] for k in numeric_columns(own)) for own in labels)
     return PageDialogues(tuple(dialogues), len(candidates), numeric)
 
@@ -238,42 +284,6 @@ def _in_hash_order(candidates: Sequence[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=key)
 
 
-# ----------------------------------------------------------- reading the run folder
-
-
-def _read_picks(
-    run: RunFolder, scorers: Sequence[PageScorer], picks: Sequence[Pick]
-) -> Iterator[dict[str, Any]]:
-    """
-    Yield the chosen dialogues as JSON data, in the order of the run.
-    """
-    wanted: dict[str, dict[str, Pick]] = {}
-    for pick in picks:
-        own = wanted.setdefault(pick.candidate.pairing_id, {})
-        own[pick.candidate.dialogue_id] = pick
-    stores = [run.scores(scorer.signature) for scorer in scorers]
-    labels = [store.about().get('evidence_labels', ()) for store in stores]
-    for shard in run.dialogue_shards():
-        picks_here = wanted.get(shard.pairing_id)
-        if not picks_here:
-            continue
-        key = (shard.pairing_id, shard.index)
-        chosen = [d for d in run.read_dialogues(*key) if d.id in picks_here]
-        scored = [store.by_dialogue(*key) if chosen else {} for store in stores]
-        pairing = run.pairing(shard.pairing_id)
-        names = target_and_partner(pairing, run.manifest)
-        for dialogue in chosen:
-            yield {
-                **dialogue_data(dialogue, names, starts=names[0] == pairing.first),
-                'both': _both_judged(names, run.manifest),
-                'why': picks_here[dialogue.id].why,
-                'scored': [
-                    scored_data(dialogue, by_id.get(dialogue.id), names, scorer, own)
-                    for scorer, by_id, own in zip(scorers, scored, labels, strict=True)
-                ],
-            }
-
-
 def target_and_partner(
     pairing: Pairing, manifest: Mapping[str, Any]
 ) -> tuple[str, str]:
@@ -306,16 +316,15 @@ def dimensions_won(
     """
     if scored is None:
         return None
-    won: tuple[list[str], list[str]] = ([], [])
-    compared = False
-    means = [dialogue_means(dialogue, scored, name) for name in names]
-    for d in dimensions:
-        a, b = (side_means.get(d) for side_means in means)
-        if a is not None and b is not None:
-            compared = True
-            if a != b:
-                won[a < b].append(d)
-    return won if compared and names[0] != names[1] else None
+    first, second = (dialogue_means(dialogue, scored, name) for name in names)
+    compared = [
+        (d, a, b)
+        for d in dimensions
+        if (a := first.get(d)) is not None and (b := second.get(d)) is not None
+    ]
+    if not compared or names[0] == names[1]:
+        return None
+    return [d for d, a, b in compared if a > b], [d for d, a, b in compared if a < b]
 
 
 # -------------------------------------------------------------- dialogues as JSON data
@@ -377,19 +386,18 @@ def scored_data(
         evidence = row if isinstance(row, tuple) else ()  # other data than figures
         figures = evidence
         if labels and evidence:
-            # scores of an early version may have fewer columns
             shown = numeric_columns(labels)
             figures = tuple(evidence[k] for k in shown if k < len(evidence))
         if by_turn.get(i) or figures:
             turns[str(i)] = {
                 'scores': _score_list(by_turn.get(i), dimensions),
-                'evidence': [_rounded_or_none(figure) for figure in figures],
+                'evidence': [_rounded(figure) for figure in figures],
                 'marks': turn_marks(i, by_turn.get(i, {}), labels, evidence),
             }
     won = dimensions_won(dialogue, scored, names, dimensions)
     return {
-        'means': [_rounded_or_none(means[0].get(d)) for d in dimensions],
-        'partner_means': [_rounded_or_none(means[1].get(d)) for d in dimensions],
+        'means': [_rounded(means[0].get(d)) for d in dimensions],
+        'partner_means': [_rounded(means[1].get(d)) for d in dimensions],
         'won': won if scorer.games else None,
         'whole': _score_list(by_turn.get(None), dimensions),
         'whole_partner': _score_list(of_partner, dimensions),
@@ -436,12 +444,11 @@ def _missing_reason(score: Score, before: str | None) -> str:
     return f'{before}; {line}' if before is not None else line
 
 
-def _rounded(value: float) -> float:
-    return float(f'{value:.{DIGITS}g}')
-
-
-def _rounded_or_none(value: float | None) -> float | None:
-    return None if value is None else _rounded(value)
+def _rounded(value: Any) -> Any:
+    """
+    Return a number with the digits that the page has; `None` stays so.
+    """
+    return None if value is None else float(f'{value:.{DIGITS}g}')
 
 
 # ------------------------------------------------------------ turns that evidence names

@@ -24,7 +24,7 @@ from parlai_ext.audit.record import (
     is_current,
     read_audit,
 )
-from parlai_ext.audit.table import closing_line
+from parlai_ext.audit.section import closing_line
 from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.ranking.newcomers import Difference, Placing

@@ -13,7 +13,7 @@ from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.recorded_answers import recorded_answers
 from parlai_ext.people.annotation_set import read_annotation_key
-from parlai_ext.report.safety_page import PAGE
+from parlai_ext.safety.page import PAGE
 from tests.support.shared_data import shared
 
 FIXED = 'agent:fixed_response,fixed_response={}'

@@ -23,7 +23,7 @@ from parlai_ext.ranking.agreement import (
     unmatched_systems,
     with_range,
 )
-from parlai_ext.ranking.tournament import Game, award_points
+from parlai_ext.tournament.games import Game, award_points
 
 RANKS = {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0}
 

@@ -39,8 +39,8 @@ def test_a_run_without_an_audit_has_no_such_section(run):
 def test_every_finding_is_on_the_page_with_its_outcome(run):
     result = AuditRun.main(run_dir=str(run.root), tables_only=True)
     (section,) = re.findall('<section id="audit">.*?</section>', page_of(run), re.S)
-    rows = re.findall('<tr><td>.*?</tr>', section, re.S)
-    outcomes = [re.sub('<.*?>', '', row.split('</td>')[0]) for row in rows]
+    rows = re.findall('<th scope="row">.*?</th>', section, re.S)
+    outcomes = [re.sub('<.*?>', '', row).strip() for row in rows]
     assert sorted(outcomes) == sorted(one.outcome for one in result.findings)
     assert '<b>' not in section
     assert 'The run has changed' not in section

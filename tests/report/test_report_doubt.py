@@ -18,11 +18,11 @@ from parlai_ext.audit.record import (
     content_of_scores,
     write_audit,
 )
+from parlai_ext.audit.section import audit_doubt
 from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.judge_check.record import write_check
-from parlai_ext.report.audit_doubt import audit_doubt
 from tests.support.check_example import PASSES, example_check
 from tests.support.planted_run import planted_run
 

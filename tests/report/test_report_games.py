@@ -7,13 +7,13 @@ from collections import Counter
 import pytest
 
 from parlai_ext.report.browse import CandidateList, PageScorer, read_page_dialogues
-from parlai_ext.report.tournament import leader_sentence, page_data
 from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.tables import read_tables
+from parlai_ext.tournament.section import leader_sentence, ratings_table
 from tests.report.test_report_browser import BROWSER, opened, with_tail, without_policy
-from tests.results.test_tournament_stage import RULE, SCORER, WORTH, played
 from tests.support.report_example import tournament_result
+from tests.tournament.test_rank import RULE, SCORER, WORTH, played
 
 # what a reader sees who chooses c as the system
 CHOOSES_C = """<script>
@@ -113,8 +113,8 @@ def test_games_over_one_opener_make_nobody_first():
 def test_whole_points_are_shown_whole(tmp_path):
     rule = {**RULE, 'rating': 'openskill'}
     ranking = rank_run(played(tmp_path, rule=rule), SCORER, bootstraps=20)
-    data = page_data(ranking.tournament)
-    column = data['others'].index('3-1-0')
+    table = ratings_table(ranking.tournament)
+    [column] = [column for column in table.columns if column.name == '3-1-0']
     # a wins both matches, b and c tie theirs
-    shown = {row['system']: row['others'][column] for row in data['rows']}
+    shown = {name: column.cell(name).text for name in table.rows}
     assert shown == {'a': '6', 'b': '1', 'c': '1'}

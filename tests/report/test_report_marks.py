@@ -21,7 +21,7 @@ from tests.report.test_report_browser import (
     with_tail,
     without_policy,
 )
-from tests.results.test_tournament_stage import SCORER, WORTH, played
+from tests.tournament.test_rank import SCORER, WORTH, played
 
 LABELS = ('repeats_turn', 'contradicts_turn', 'recalls_turn', 'perplexity')
 PENALTY = {'diversity': -1.0, 'consistency': 0.0, 'relevance': 0.0}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.report.plot import axis_for, mark, round_step
+from parlai_ext.report.plot import axis_for, round_step
 from tests.support.report_example import standing
 
 numbers = st.floats(-1e6, 1e6)
@@ -20,10 +20,10 @@ def test_marks_are_on_the_plot_and_in_order(scores):
     rows = [standing(str(i), 1, s) for i, s in enumerate(scores)]
     axis = axis_for(rows)
     for row in rows:
-        one = mark(axis, row)
-        places = [one.low, one.low_fixed, one.score, one.high_fixed, one.high]
-        assert all(0 <= place(p) <= 100 for p in places)
-        assert sorted(map(place, places)) == list(map(place, places))
+        values = (row.low, row.low_fixed, row.score, row.high_fixed, row.high)
+        places = [place(axis.place(value)) for value in values]
+        assert all(0 <= p <= 100 for p in places)
+        assert sorted(places) == places
 
 
 @given(numbers, st.floats(1e-3, 1e6))

@@ -6,7 +6,6 @@ from parlai_ext.ranking.separation import DialoguesNeeded, Separation
 from parlai_ext.report.summary import (
     leader_sentence,
     sentences,
-    separation_on,
     warnings,
 )
 from parlai_ext.results.ranking import Coefficient
@@ -96,19 +95,6 @@ def test_unranked_systems_do_not_come_first():
     both = [standing('a', None, 9.0), standing('b', 1, 2.0)]
     found = leader_sentence(both, 'Overall', None)
     assert found == 'On Overall, b is the only ranked system.'
-
-
-def test_early_versions_tell_by_their_rank_intervals():
-    # rank_low: one more than the systems that are significantly better
-    by_low = {'a': 1, 'b': 1, 'c': 2, 'd': 3}
-    standings = tuple(
-        replace(standing(name, k + 1, -1.0 * k), rank_low=low)
-        for k, (name, low) in enumerate(by_low.items())
-    )
-    ranking = example_ranking(standings={'Overall': standings})
-    found = separation_on(ranking, 'Overall')
-    assert (found.first, found.not_apart) == ('a', ('b',))
-    assert (found.n_apart, found.n_pairs) == (3, 6)
 
 
 def test_a_dimension_on_which_nothing_is_apart_has_no_first():

@@ -57,11 +57,6 @@ def test_a_target_that_lacks_dialogues_is_told_from_a_complete_one():
     }
 
 
-def test_rankings_of_early_runs_do_not_tell_what_is_lacking():
-    rows = cells(leaderboard_csv(example_ranking()))
-    assert {row['n_unplayed'] for row in rows} == {''}
-
-
 def test_data_frame_has_a_row_for_each_system_and_dimension():
     ranking = example_ranking(('a', 'b', 'c'), dimensions=('x', 'y'))
     frame = leaderboard_frame(ranking)

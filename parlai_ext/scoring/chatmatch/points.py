@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.ranking.tournament import Game, GameResult, award_points
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.chatmatch.game import (
     game_values,
@@ -23,6 +22,7 @@ from parlai_ext.scoring.chatmatch.game import (
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
+from parlai_ext.tournament.games import Game, GameResult, award_points
 
 OVERALL = 'Overall'
 NO_SIDES = 'it is not known who says what, so there are no two sides to compare'
