@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.audit.audited import outcome_of_equality, read_audited
-from parlai_ext.audit.canaries import _finding as canary_finding
+from parlai_ext.audit.canaries import canary_finding
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import (
     FAILS,
