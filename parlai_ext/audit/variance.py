@@ -49,8 +49,8 @@ def check_variance(audited: Audited) -> PartResult:
     text = (
         f'Of the variance of a dialogue’s score, {percent(system)} {ends}comes from '
         f'the system, and {"" if _tells_all(shares) else "up to "}{percent(choice)} '
-        'from how it gets on with its partner and opener, which a choice of these could '
-        f'change ({", ".join(texts)}; {len(table)} systems'
+        'from how it gets on with its partner and opener, which a choice of these '
+        f'could change ({", ".join(texts)}; {len(table)} systems'
     )
     n_floors = len(every) - len(table)
     case = 'without floors' if n_floors else 'all systems'

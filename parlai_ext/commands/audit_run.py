@@ -45,9 +45,8 @@ class AuditRun(ModelCommand):
         with run.lock():
             audit = audit_run(run, options, self.machine, named_by_user(self.opt))
             folder = choose_scores(run, audit.basis.scores)[1]
-            has_page = (run.root / PAGE).exists() and (
-                run.root / folder / RANKING
-            ).exists()
+            shown = (run.root / PAGE, run.root / folder / RANKING)
+            has_page = all(path.exists() for path in shown)
             if has_page:
                 write_report(run, read_ranking(run, folder), folder)
         print(terminal_text(audit))

@@ -6,7 +6,7 @@ The pass marks: which perturbed copies a judge must score below their originals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.display import number
@@ -142,13 +142,14 @@ def dimension_check(
     together are a kind that is added.
     """
     single = [kind for kind in kinds if kind.kind != ALL_PARROTS]
-    kinds = (*single, *parrots_together(single))
+    kinds = (*single, *_parrots_together(single))
     failed = [kind for kind in kinds if kind.required and kind.outcome == FAIL]
+    ahead = [k for k in single if k.kind in PARROT_WORDS and (k.share or 0.0) > 0.5]
     doubtful = [
         kind
         for kind in kinds
         if kind not in failed
-        and (kind.outcome == FAIL or (kind.outcome == WEAK and not _is_ahead(kind)))
+        and (kind.outcome == FAIL or (kind.outcome == WEAK and kind not in ahead))
     ]
     failed.sort(key=lambda kind: (kind.share or 0.0, kind.kind))
     doubtful.sort(key=lambda kind: (kind.outcome != FAIL, kind.share or 0.0))
@@ -165,28 +166,6 @@ def dimension_check(
     return DimensionCheck(
         dimension, outcome, (*reasons, *weak), kinds, human_anchor, biases
     )
-
-
-def parrots_together(kinds: Sequence[KindResult]) -> list[KindResult]:
-    """
-    Return the result of all kinds of parrots together, one for each source of
-    originals that has any.
-    """
-    results = []
-    for source in SOURCES:
-        own = [k for k in kinds if k.kind in PARROT_WORDS and k.source == source]
-        if own:
-            counts = (sum(k.n for k in own), sum(k.n_higher for k in own))
-            n_ties = sum(k.n_ties for k in own)
-            results.append(kind_result_of_counts(ALL_PARROTS, source, *counts, n_ties))
-    return results
-
-
-def _is_ahead(kind: KindResult) -> bool:
-    """
-    True for a single kind of parrot whose originals score higher more often than not.
-    """
-    return kind.kind in PARROT_WORDS and (kind.share or 0.0) > 0.5
 
 
 def _doubt(kind: KindResult) -> str:
@@ -215,3 +194,17 @@ def _followed(biases: Biases | None) -> list[str]:
         for (name, what), value in measures.items()
         if abs(value or 0.0) >= MAX_BIAS
     ]
+
+
+def _parrots_together(kinds: Sequence[KindResult]) -> Iterator[KindResult]:
+    """
+    Yield the result of all kinds of parrots together, one for each source of originals
+    that has any.
+    """
+    for source in SOURCES:
+        own = [k for k in kinds if k.kind in PARROT_WORDS and k.source == source]
+        if own:
+            counts = [
+                sum(getattr(k, n) for k in own) for n in ('n', 'n_higher', 'n_ties')
+            ]
+            yield kind_result_of_counts(ALL_PARROTS, source, *counts)
