@@ -19,7 +19,6 @@ from parlai_ext.core.display import MAX_CHARACTERS
 from parlai_ext.core.nouns import (
     Dialogue,
     Pairing,
-    Score,
     ScoredDialogue,
     content_id,
 )
@@ -130,12 +129,12 @@ class CandidateList:
         how many more points it has than its opponent.
         """
         names = target_and_partner(pairing, self.manifest)
-        dimensions = self.scorer.dimensions
-        value = None
+        dimensions, value = self.scorer.dimensions, None
         if scored is not None and dimensions:
             value = dialogue_means(dialogue, scored, names[0]).get(dimensions[0])
-        won = dimensions_won(dialogue, scored, names, dimensions)
-        if self.scorer.games and won:
+        if self.scorer.games and (
+            won := dimensions_won(dialogue, scored, names, dimensions)
+        ):
             value = float(len(won[0]) - len(won[1]))
         self.candidates.append(
             Candidate(
@@ -380,39 +379,37 @@ def scored_data(
     dimensions = scorer.dimensions
     by_turn, of_partner = _scores_by_turn(scored, names[0])
     means = [dialogue_means(dialogue, scored, name) for name in names]
-    turns = {}
+    shown, turns = numeric_columns(labels), {}
     for i in range(len(dialogue.utterances)):
-        row = scored.evidence.get(i) or ()
+        row, own = scored.evidence.get(i), by_turn.get(i, {})
         evidence = row if isinstance(row, tuple) else ()  # other data than figures
-        figures = evidence
-        if labels and evidence:
-            shown = numeric_columns(labels)
-            figures = tuple(evidence[k] for k in shown if k < len(evidence))
-        if by_turn.get(i) or figures:
+        figures = [evidence[k] for k in shown if k < len(evidence)]
+        figures = figures if labels else list(evidence)
+        if own or figures:
             turns[str(i)] = {
-                'scores': _score_list(by_turn.get(i), dimensions),
-                'evidence': [_rounded(figure) for figure in figures],
-                'marks': turn_marks(i, by_turn.get(i, {}), labels, evidence),
+                'scores': _score_list(own, dimensions),
+                'evidence': list(map(_rounded, figures)),
+                'marks': turn_marks(i, own, labels, evidence),
             }
     won = dimensions_won(dialogue, scored, names, dimensions)
     return {
         'means': [_rounded(means[0].get(d)) for d in dimensions],
         'partner_means': [_rounded(means[1].get(d)) for d in dimensions],
         'won': won if scorer.games else None,
-        'whole': _score_list(by_turn.get(None), dimensions),
+        'whole': _score_list(by_turn.get(None, {}), dimensions),
         'whole_partner': _score_list(of_partner, dimensions),
         'turns': turns,
     }
 
 
 def _score_list(
-    scores: Mapping[str, float | str] | None, dimensions: Sequence[str]
+    scores: Mapping[str, float | str], dimensions: Sequence[str]
 ) -> list[float | str | None]:
     return [scores.get(d) for d in dimensions] if scores else []
 
 
 def _scores_by_turn(
-    scored: ScoredDialogue | None, target: str
+    scored: ScoredDialogue, target: str
 ) -> tuple[dict[int | None, dict[str, float | str]], dict[str, float | str]]:
     """
     Return scores, or why there is none, by turn (`None`: the whole dialogue) and
@@ -420,28 +417,21 @@ def _scores_by_turn(
     """
     by_turn: dict[int | None, dict[str, float | str]] = {}
     of_partner: dict[str, float | str] = {}
-    for score in scored.scores if scored else ():
-        turn_scores = by_turn.setdefault(score.utterance_index, {})
-        before = turn_scores.get(score.dimension)
-        if score.value is None:
-            if not isinstance(before, float):
-                turn_scores[score.dimension] = _missing_reason(score, before)
-        elif score.utterance_index is None and score.system != target:
-            of_partner[score.dimension] = _rounded(score.value)
-        else:
-            turn_scores[score.dimension] = _rounded(score.value)
+    for score in scored.scores:
+        is_whole = score.utterance_index is None
+        own = by_turn.setdefault(score.utterance_index, {})
+        before = own.get(score.dimension)
+        if score.value is not None:
+            of_target = not is_whole or score.system == target
+            values = own if of_target else of_partner
+            values[score.dimension] = _rounded(score.value)
+        elif not isinstance(before, float):
+            reason = score.reason or 'no reason given'
+            if is_whole:  # both speakers may have none
+                reason = f'{score.system}: {reason}'
+                reason = reason if before is None else f'{before}; {reason}'
+            own[score.dimension] = reason
     return by_turn, of_partner
-
-
-def _missing_reason(score: Score, before: str | None) -> str:
-    """
-    Return why there is no score; of a whole dialogue both speakers may have none.
-    """
-    reason = score.reason or 'no reason given'
-    if score.utterance_index is not None:
-        return reason
-    line = f'{score.system}: {reason}'
-    return f'{before}; {line}' if before is not None else line
 
 
 def _rounded(value: Any) -> Any:
@@ -500,13 +490,13 @@ def turn_marks(
         value = scores.get(column.dimension) if column else None
         if column is None or not isinstance(value, int | float) or not value:
             continue
-        mark = {'bonus': column.bonus, 'dimension': column.dimension, 'turn': None}
+        earlier, words = None, WITHOUT_TURN.get(label)
         if turn is not None:
             earlier = int(turn)
             words = column.words.format(turn=earlier, distance=index - earlier)
+        if words:
+            mark = {'bonus': column.bonus, 'dimension': column.dimension}
             marks.append({**mark, 'turn': earlier, 'words': words})
-        elif label in WITHOUT_TURN:
-            marks.append({**mark, 'words': WITHOUT_TURN[label]})
     return marks
 
 
