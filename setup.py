@@ -42,6 +42,8 @@ setup(
         'jinja2',
         'matplotlib',
         'pyyaml',
+        # files whose keys and values are checked (MIT)
+        'pydantic>=2',
         'tqdm',
         # the models
         'torch',

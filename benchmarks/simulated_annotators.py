@@ -36,16 +36,11 @@ from benchmarks.support.measures import benchmark_parser
 from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.csv_file import read_csv, spreadsheet_csv
-from parlai_ext.people.annotation_results import (
-    OUTCOMES,
-    all_answers,
-    answer_name,
-    outcomes,
-)
-from parlai_ext.people.annotation_set import AnnotationKey, read_annotation_key
-from parlai_ext.people.annotation_sheets import LETTERS, GivenAnswer
-from parlai_ext.people.draw_items import SIDES
-from parlai_ext.people.questionnaire import PAIR
+from parlai_ext.people.annotation_results import OUTCOMES, outcomes
+from parlai_ext.people.annotation_sheets import LETTERS
+from parlai_ext.people.page_answers import GivenAnswer
+from parlai_ext.people.questionnaire import PAIR, SIDES
+from parlai_ext.people.rating_set import RatingKey, read_key
 from parlai_ext.store import RunFolder
 
 TIED_SHARE, UNRELATED_SHARE, MIDDLE_SHARE = 0.15, 0.25, 0.2
@@ -81,19 +76,19 @@ class Planted:
         return rng.choices(names, [self.frequencies[n] for n in names])[0]
 
 
-def planted_answers(key: AnnotationKey, seed: int) -> Planted:
+def planted_answers(key: RatingKey, seed: int) -> Planted:
     """
     Return an answer for each item, by strengths in the order of the systems' names.
     """
-    rating, rng = key.rating, random.Random(f'planted {seed}')
-    names = sorted({d.system for shown in rating.items.values() for d in shown})
+    rng = random.Random(f'planted {seed}')
+    names = sorted({d.system for shown in key.items.values() for d in shown})
     judged = [name for name in names if name not in (*key.controls, key.human)]
     judged += [key.human] if key.human else []
     strengths = {name: STEP * place for place, name in enumerate(judged)}
     answers, flagged = {}, {}
-    for item, shown in rating.items.items():
+    for item, shown in key.items.items():
         systems = [dialogue.system for dialogue in shown]
-        if rating.kind == PAIR:
+        if key.kind == PAIR:
             answers[item] = _planted_choice(systems, strengths, key, rng)
         else:
             answers[item] = _planted_label(systems[0], strengths, key, rng)
@@ -106,14 +101,14 @@ def planted_answers(key: AnnotationKey, seed: int) -> Planted:
     return Planted(answers, Counter(answers[i] for i in results), flagged)
 
 
-def _is_control(item: str, key: AnnotationKey) -> bool:
-    return any(d.system in key.controls for d in key.rating.items[item])
+def _is_control(item: str, key: RatingKey) -> bool:
+    return any(d.system in key.controls for d in key.items[item])
 
 
 def _planted_choice(
     systems: Sequence[str],
     strengths: Mapping[str, float],
-    key: AnnotationKey,
+    key: RatingKey,
     rng: random.Random,
 ) -> str:
     if bad := [name for name in systems if name in key.controls]:
@@ -130,10 +125,10 @@ def _planted_choice(
 def _planted_label(
     system: str,
     strengths: Mapping[str, float],
-    key: AnnotationKey,
+    key: RatingKey,
     rng: random.Random,
 ) -> str:
-    labels = all_answers(key.rating)
+    labels = key.answers
     if system in key.controls:
         return labels[0]
     if rng.random() < MIDDLE_SHARE:
@@ -144,7 +139,7 @@ def _planted_label(
 
 
 def expected_shares(
-    key: AnnotationKey, planted: Planted, error: float
+    key: RatingKey, planted: Planted, error: float
 ) -> dict[str, dict[str, float]]:
     """
     Return the share of each outcome or label that each system is expected to get from
@@ -156,7 +151,7 @@ def expected_shares(
     for item, answer in planted.answers.items():
         if _is_control(item, key):
             continue
-        counts.update(d.system for d in key.rating.items[item])
+        counts.update(d.system for d in key.items[item])
         weights = {n: error * k / total for n, k in planted.frequencies.items()}
         weights[answer] += 1 - error
         for name, weight in weights.items():
@@ -168,14 +163,14 @@ def expected_shares(
     }
 
 
-def _said(item: str, answer: str, key: AnnotationKey) -> list[tuple[str, str]]:
-    if key.rating.kind == PAIR:
-        return outcomes(GivenAnswer('', item, answer), key.rating)
-    return [(key.rating.items[item][0].system, answer_name(key.rating, answer))]
+def _said(item: str, answer: str, key: RatingKey) -> list[tuple[str, str]]:
+    if key.kind == PAIR:
+        return outcomes(GivenAnswer(item, '', answer), key)
+    return [(key.items[item][0].system, key.answer_name(answer))]
 
 
 def filled_sheet(
-    path: Path, key: AnnotationKey, planted: Planted, error: float, name: str
+    path: Path, key: RatingKey, planted: Planted, error: float, name: str
 ) -> str:
     """
     Return a sheet as an annotator with this error rate fills it in.
@@ -186,8 +181,8 @@ def filled_sheet(
         item, _, order = row['row'].partition('-')
         wrong = rng.random() < error
         answer = planted.drawn(rng) if wrong else planted.answers[item]
-        if key.rating.kind != PAIR:
-            rows.append({**row, 'label': answer_name(key.rating, answer)})
+        if key.kind != PAIR:
+            rows.append({**row, 'label': key.answer_name(answer)})
             continue
         sides = SIDES if order == '1' else SIDES[::-1]
         letters = {sides[0]: 'A', sides[1]: 'B', **LETTERS}
@@ -203,7 +198,7 @@ def answer_sheets(opt: argparse.Namespace) -> None:
     """
     Write a filled sheet for each annotator, and print what is to be expected.
     """
-    key = read_annotation_key(Path(opt.key))
+    key = read_key(Path(opt.key))
     sheets = sorted((Path(opt.key) / 'send').glob('sheet-*.csv'))
     if len(sheets) < opt.annotators:
         raise UserError(
@@ -220,15 +215,13 @@ def answer_sheets(opt: argparse.Namespace) -> None:
     print('\n'.join(expectation_lines(key, planted, opt.error_rate)))
 
 
-def expectation_lines(
-    key: AnnotationKey, planted: Planted, error: float
-) -> Iterator[str]:
+def expectation_lines(key: RatingKey, planted: Planted, error: float) -> Iterator[str]:
     """
     Yield the planted and the expected shares, and the expected kappa.
     """
     names: Sequence[str] = OUTCOMES
-    if key.rating.kind != PAIR:
-        names = [answer_name(key.rating, label) for label in all_answers(key.rating)]
+    if key.kind != PAIR:
+        names = [key.answer_name(label) for label in key.answers]
     exact = expected_shares(key, planted, 0.0)
     expected = expected_shares(key, planted, error)
     yield f'expected Fleiss’ kappa {(1 - error) ** 2:.2f}'
@@ -249,13 +242,13 @@ def planted_strengths(run: RunFolder) -> dict[str, float]:
     Return the places of the systems in the order that the run's protocol planted;
     other systems, such as floors, come below all of them.
     """
-    protocol = run.manifest['protocol']
+    protocol = run.manifest.protocol
     orders = list((protocol.get('reference') or {}).values())
     if protocol.get('reference_kind') != 'planted' or len(orders) != 1:
         raise UserError('--run-dir: its protocol plants no order')
     order = sorted(orders[0], key=orders[0].get)
     strengths = {name: STEP * place for place, name in enumerate(order, 1)}
-    return {name: strengths.get(name, 0.0) for name in run.manifest['targets']}
+    return {name: strengths.get(name, 0.0) for name in run.manifest.targets}
 
 
 def acute_rows(

@@ -25,10 +25,10 @@ from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.display import number
 from parlai_ext.data.toxic_pairs import AGREEMENT, ToxicData, ToxicPair, read_pairs
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.moderation.detectors import load_detectors
 from parlai_ext.ranking.detection import detection_measures
 from parlai_ext.ranking.prompt_means import prompt_means
-from parlai_ext.safety.stance import LexicalStance
+from parlai_ext.toxic.detectors import load_detectors
+from parlai_ext.toxic.stance import LexicalStance
 
 SHOWN = ('precision', 'recall', 'roc_auc', 'share_flagged')
 PENALTY = 1.0  # of a squared weight

@@ -19,14 +19,14 @@ from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.report.write import write_report
-from parlai_ext.safety.comparison import (
+from parlai_ext.toxic.comparison import (
+    Examples,
     SafetyComparison,
     SystemAnswers,
     compare_answers,
 )
-from parlai_ext.safety.examples import Examples
-from parlai_ext.safety.measures import MeasuredAnswer, Prompt
-from parlai_ext.safety.page import render_safety_page
+from parlai_ext.toxic.measures import MeasuredAnswer, Prompt
+from parlai_ext.toxic.page import render_safety_page
 from tests.support.bench_samples import judged_set
 from tests.support.browser import Browser
 from tests.support.report_example import example_ranking, example_run

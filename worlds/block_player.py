@@ -215,12 +215,12 @@ class BlockPlayer:
             yield let_speak
             return
         manifest = self.kept_in.manifest
-        known = {**manifest['partners'], **manifest['targets']}
+        known = manifest.everybody
         speakers = {n for row in rows for n in (row.pairing.first, row.pairing.second)}
         key = content_id(
             'replies',
-            manifest['collect'],
-            {name: known[name]['identity'] for name in speakers},
+            manifest.collect,
+            {name: known[name].identity for name in speakers},
             [(row.pairing.id, row.opener.id) for row in rows],
             seed,
             batchsize,

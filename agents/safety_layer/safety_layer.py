@@ -26,7 +26,6 @@ from parlai.core.opt import Opt
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.moderation.detectors import Detector, read_detector
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Participant, Player
 from parlai_ext.systems.safety_options import (
@@ -35,6 +34,7 @@ from parlai_ext.systems.safety_options import (
     read_deflections,
     system_inside,
 )
+from parlai_ext.toxic.detectors import Detector, read_detector
 
 PROMPT, ANSWER, NONE = 'prompt', 'answer', 'none'  # which check fired
 
@@ -189,7 +189,7 @@ def guarded_system(opt: Opt) -> Guarded:
         load_system(
             system_inside(opt), datapath=machine.datapath, no_cuda=machine.no_cuda
         ),
-        read_detector(options.detector, ModelHandle(machine)),
+        read_detector(options.detector, ModelHandle(machine), named_by_user=True),
         read_deflections(opt),
         both if options.checks == 'both' else (options.checks,),
     )

@@ -104,7 +104,7 @@ class ScorerAgent(Agent):
         is_own = False
         if run_dir:
             manifest = RunFolder.existing(run_dir).manifest
-            recorded = {'name': DEFAULT, **(manifest['protocol'].get('scorer') or {})}
+            recorded = {'name': DEFAULT, **manifest.protocol.scorer}
             is_own = is_own_scorer(manifest)
         if wanted is None and not recorded:
             raise UserError(

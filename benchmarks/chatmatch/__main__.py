@@ -15,6 +15,7 @@ from typing import Any
 
 import benchmarks.chatmatch
 from benchmarks.chatmatch import spot_the_bot, tables
+from benchmarks.chatmatch.annotators import unmatched_systems
 from benchmarks.chatmatch.games import (
     RawValues,
     games_from_dialogues,
@@ -29,7 +30,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Answer, Dialogue, Likelihood, Question
 from parlai_ext.models.handle import CONTEXT
-from parlai_ext.ranking.agreement import AnnotatorRanks, unmatched_systems
+from parlai_ext.ranking.agreement import AnnotatorRanks
 from parlai_ext.ranking.ratings import rate
 from parlai_ext.scoring.chatmatch.concepts import DEFAULT
 from parlai_ext.scoring.chatmatch.rules import READINGS, chatmatch_options

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from benchmarks.chatmatch.annotators import correlate_with_annotators, with_range
 from parlai_ext.ranking.agreement import (
     AnnotatorRanks,
     Correlation,
-    correlate_with_annotators,
     correlate_with_ranks,
     mean_ranks,
-    with_range,
 )
 from parlai_ext.ranking.ratings import Rating, rate
 from parlai_ext.tournament.games import GameResult, Tournament, sorted_pair

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.chatmatch.annotators import with_range
 from benchmarks.chatmatch.games import read_games, scored_tournament
 from benchmarks.chatmatch.robustness import range_over_games, taus_without_each
 from benchmarks.chatmatch.tables import (
@@ -32,7 +33,6 @@ from parlai_ext.ranking.agreement import (
     Correlation,
     correlate_with_ranks,
     kendall,
-    with_range,
 )
 from parlai_ext.ranking.ratings import rank_values, rate
 from parlai_ext.ranking.table import Floats, round_off_noise

@@ -12,6 +12,10 @@ from itertools import combinations
 from typing import Any
 
 from benchmarks.chatmatch import published as paper
+from benchmarks.chatmatch.annotators import (
+    agreement_among_annotators,
+    correlate_with_annotators,
+)
 from benchmarks.chatmatch.games import (
     RawValues,
     games_from_dialogues,
@@ -28,8 +32,6 @@ from parlai_ext.core.nouns import Dialogue
 from parlai_ext.ranking.agreement import (
     AnnotatorRanks,
     Correlation,
-    agreement_among_annotators,
-    correlate_with_annotators,
     correlate_with_ranks,
     mean_ranks,
 )

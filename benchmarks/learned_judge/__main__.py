@@ -7,13 +7,15 @@ The responses are read once (about an hour of two cores; what is read is kept in
 cache). Every agreement is that of a judge learned without the set and without all that
 shares a corpus or a study with it. --final also reads the sets that no choice saw,
 with a judge that was learned without any of them. --curve shows what annotations of
-one's own add (`parlai fit_judge`). --write replaces
+one's own add (`parlai fit_judge`). --track stands beside the teams of DSTC10 and tests
+against trivial numbers. --write replaces
 parlai_ext/zoo_configs/learned/shipped, learned from all sets.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +48,7 @@ from benchmarks.learned_judge.fit import (
     turns_agreement,
 )
 from benchmarks.learned_judge.items import SETS, read_set
+from benchmarks.learned_judge.track import CHEAP, TRIVIAL, paired_lines, track_lines
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext import zoo_configs
 from parlai_ext.commands.command import one_line_errors
@@ -56,7 +59,7 @@ from parlai_ext.files.agreement_file import (
 )
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.judged_corpora import CORPORA
-from parlai_ext.scoring.learned import JudgeWeights, Learned, LearnedOptions
+from parlai_ext.scoring.learned import Learned, LearnedOptions
 from parlai_ext.store.atomic import write_file
 from parlai_ext.training.fit_judge import write_judge
 from parlai_ext.training.judge_inputs import InputCache
@@ -66,6 +69,7 @@ AS_READ = 'smollm2-135m-q4,hf_dtype=bfloat16'
 SHIPPED = zoo_configs.HOME / 'learned' / 'shipped'
 AGREEMENT = zoo_configs.HOME / 'agreement' / 'learned.yaml'
 MIN_SYSTEMS = 5
+LARGE = 'topical_dstc10'  # of which a part was drawn
 FEWER_RESAMPLES = 200  # of systems, whose means take longer
 VISIBLE = tuple(name for name, plan in SETS.items() if not plan.final)
 FINAL = tuple(name for name, plan in SETS.items() if plan.final)
@@ -187,15 +191,56 @@ def _over_corpora(values: Sequence[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def print_check(material: Material, judge: JudgeWeights) -> None:
+def print_check(material: Material, names: Sequence[str]) -> None:
     """
-    Print by kind how often people's replies score above their copies.
+    Print by kind how often people's replies score above their copies: for the judge
+    learned from these sets, and for one learned without the corpus of the replies.
     """
+    whole = material.learn(names)
     for name, source in COPIES.items():
-        if not source.for_training:
+        if source.for_training:
+            continue
+        others = [one for one in names if source.tag not in SETS[one].tags]
+        without = material.learn(others, [source.tag])
+        for label, judge in (('', whole), (' (not learned from it)', without)):
             shares = sorted(material.shares(judge, name).items(), key=lambda x: x[1])
             cells = ', '.join(f'{kind} {share:.2f}' for kind, share in shares)
-            print(f'{name}: {cells}')
+            print(f'{name}{label}: {cells}')
+
+
+def print_track(material: Material, opt: argparse.Namespace) -> None:
+    """
+    Print the tables of the Track, over all items of its sets, and the tests against
+    trivial numbers.
+    """
+    learned = {
+        name: material.scores(material.learn_without(name, VISIBLE), name)
+        for name in (*VISIBLE, *FINAL)
+    }
+    by_turn = [name for name in VISIBLE if SETS[name].turns == 1]
+    for label, names in (('', by_turn), (' and the final ones', [*by_turn, *FINAL])):
+        print(f'against each number by itself, {len(names)} sets of turns{label}:')
+        print('\n'.join(paired_lines(material, learned, names)))
+    judge = material.learn_without(LARGE, VISIBLE)
+    whole = read_whole(material, LARGE, opt)
+    scores = {'learned': {**learned, LARGE: whole.scores(judge, LARGE)}}
+    for label, number in {**TRIVIAL, **CHEAP}.items():
+        scores[label] = {name: whole.number(name, number) for name in SETS}
+    print('\n'.join(track_lines(whole, scores)))
+
+
+def read_whole(material: Material, name: str, opt: argparse.Namespace) -> Material:
+    """
+    Return the material with all items of a set, of which a part was drawn to be learned
+    from.
+    """
+    whole = read_set(Path(opt.data), name, replace(SETS[name], most=sys.maxsize))
+    cache = InputCache(Path(opt.cache), opt.judge, opt.encoder)
+    return replace(
+        material,
+        sets={**material.sets, name: whole},
+        inputs={**material.inputs, name: cache.inputs(name, whole.items)},
+    )
 
 
 def print_corpora(opt: argparse.Namespace) -> None:
@@ -251,6 +296,7 @@ def main() -> None:
     parser.add_argument('--judge', default=AS_READ, help='the language model')
     parser.add_argument('--encoder', default=ENCODER, help='the sentence encoder')
     parser.add_argument('--final', action='store_true', help='read the final sets, too')
+    parser.add_argument('--track', action='store_true', help='the tables of DSTC10')
     parser.add_argument('--curve', action='store_true', help='learning curves')
     parser.add_argument('--write', action='store_true', help='replace the shipped one')
     parser.add_argument('--corpora', action='store_true', help='only the corpora')
@@ -262,10 +308,12 @@ def main() -> None:
     print('left out one by one, with all that shares a corpus or a study:')
     print_agreement(material, VISIBLE, VISIBLE)
     print('replies of people above their copies (wordings of both sorts):')
-    print_check(material, material.learn(VISIBLE))
+    print_check(material, VISIBLE)
     if opt.final:
         print('sets that no choice saw:')
         print_agreement(material, FINAL, VISIBLE)
+    if opt.track:
+        print_track(material, opt)
     if opt.curve:
         print("annotations of one's own, and the agreement on the others:")
         print_curves(material, VISIBLE)

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.learned_judge.judge_weights import WorsePairs
 from benchmarks.support.corpora import dailydialog, empathetic_dialogues
 from parlai_ext.core.nouns import content_id
+from parlai_ext.data.judged.cards import read_card
 from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, TRAIN, parrot_text
 from parlai_ext.judge_check.perturbations import (
     PERTURBATIONS,
@@ -22,7 +24,7 @@ from parlai_ext.judge_check.perturbations import (
     same_text,
 )
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.training.judge_weights import Inputs, WorsePairs
+from parlai_ext.training.fit_judge import Inputs
 
 LAST_TURNS = 6  # of a context, which are kept
 ORIGINAL = 'original'
@@ -153,6 +155,24 @@ def _spoilt(
     )
 
 
+def usr_dialogues(name: str) -> Callable[[Path, str], list[list[str]]]:
+    """
+    Return a reader of the dialogues between people from which a set of USR took its
+    contexts.
+    """
+
+    def read(folder: Path, _split: str) -> list[list[str]]:
+        items = read_card(name).read(folder).items
+        texts = {
+            item.context: [*item.context, item.response or '']
+            for item in items
+            if item.system == 'Original Ground Truth'
+        }
+        return [[t.strip() for t in texts[c] if t.strip()] for c in sorted(texts)]
+
+    return read
+
+
 COPIES: Mapping[str, CopySource] = {
     'copies_dd': CopySource(
         _spoilt(dailydialog, 'train', 'copies_dd', 200, 0, TRAIN), 'DailyDialog', True
@@ -175,6 +195,20 @@ COPIES: Mapping[str, CopySource] = {
     'check_ed': CopySource(
         _spoilt(empathetic_dialogues, 'test', 'check_ed', 50, 1, TRAIN, HELD_OUT),
         'EmpatheticDialogues',
+        False,
+    ),
+    'check_topical': CopySource(
+        _spoilt(
+            usr_dialogues('usr_topical'), 'all', 'check_topical', 25, 1, TRAIN, HELD_OUT
+        ),
+        'TopicalChat',
+        False,
+    ),
+    'check_persona': CopySource(
+        _spoilt(
+            usr_dialogues('usr_persona'), 'all', 'check_persona', 25, 1, TRAIN, HELD_OUT
+        ),
+        'ConvAI2',
         False,
     ),
     'check_adversarial_dd': CopySource(

@@ -13,9 +13,10 @@ from scipy.stats import spearmanr
 
 from benchmarks.learned_judge.copies import COPIES, Copy, shares_higher, worse_pairs
 from benchmarks.learned_judge.items import SETS, JudgedResponse, ResponseSet
+from benchmarks.learned_judge.judge_weights import Labelled, learn_weights
 from parlai_ext.scoring.learned import JudgeWeights
 from parlai_ext.scoring.learned_inputs import NUMBERS
-from parlai_ext.training.judge_weights import Inputs, Labelled, learn_weights
+from parlai_ext.training.fit_judge import Inputs
 
 RESAMPLES = 1000
 PLAIN = {

@@ -16,7 +16,7 @@ from benchmarks.validity.sets import GAMES, chatmatch_games
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.training.judge_weights import rank_labels
+from parlai_ext.training.fit_judge import rank_labels
 
 LAST_TURNS = 6  # of a context, which are kept
 MIN_JUDGED = 10  # responses with a number; a quality with fewer is no label
@@ -129,11 +129,11 @@ class ResponseSet:
         return self.values(self.overall) if self.overall else self.labels()
 
 
-def read_set(folder: Path, name: str) -> ResponseSet:
+def read_set(folder: Path, name: str, plan: SetPlan | None = None) -> ResponseSet:
     """
     Return the drawn responses of a set, with their numbers by people.
     """
-    plan = SETS[name]
+    plan = plan or SETS[name]
     judged = chatmatch_games(folder) if name == GAMES else read_card(name).read(folder)
     responses = [
         JudgedResponse(

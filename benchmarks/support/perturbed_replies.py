@@ -18,7 +18,7 @@ from parlai_ext.judge_check.perturbations import (
     perturbations,
     same_text,
 )
-from parlai_ext.mini.smalltalk import make_dialogues
+from parlai_ext.mini.smalltalk import make_dialogue
 from parlai_ext.scoring.base import ScoringItem
 
 LAST_TURNS = 6  # of a context, which are kept
@@ -46,7 +46,7 @@ def demo(_folder: Path) -> list[list[str]]:
     """
     Return dialogues of the demo's small talk that no model was trained on.
     """
-    dialogues = make_dialogues('test', 0, 400)
+    dialogues = [make_dialogue('test', 0, i) for i in range(400)]
     return [[turn.text for turn in dialogue] for dialogue in dialogues]
 
 

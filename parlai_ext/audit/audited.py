@@ -207,7 +207,7 @@ class Audited:
         Return a name that no system of the run has, this one if it is free.
         """
         manifest = self.plan.manifest
-        while name in manifest['targets'] or name in manifest['partners']:
+        while name in manifest.everybody:
             name += '-audit'
         return name
 

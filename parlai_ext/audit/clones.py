@@ -45,7 +45,7 @@ def _clone(audited: Audited, place: int) -> tuple[System, str]:
     """
     name = audited.systems[place]
     system = audited.plan.roster.system(name)
-    identity = audited.run.manifest['targets'][name]['identity']
+    identity = audited.run.manifest.targets[name].identity
     clone = replace(system, name=audited.free_name(f'clone-of-{name}'))
     return clone, f'clone-{content_id(name, identity)[:12]}'
 

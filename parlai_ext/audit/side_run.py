@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from parlai_ext.audit.audited import Audited
 from parlai_ext.audit.options import AuditOptions, NamedByUser
-from parlai_ext.collect.manifest import RunNotes, build_manifest
+from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.collect.plan import refuse_collecting
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System
@@ -26,12 +27,12 @@ from parlai_ext.isolation.own_records import (
     is_own_scorer,
     named_parts,
     note_parts,
-    record_hash,
-    system_part,
 )
 from parlai_ext.ranking.table import Floats
 from parlai_ext.results.tables import ScoreTables, read_tables
-from parlai_ext.store import RunFolder, imported
+from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import Manifest, record_hash
+from parlai_ext.store.plan import system_part
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 
 if TYPE_CHECKING:
@@ -81,11 +82,11 @@ class SidePlayer:
 
         manifest = audited.run.manifest
         with left_out_if_refused():
-            imported.refuse_collecting(manifest, audited.run.root)
+            refuse_collecting(audited.run)
             if audited.num_openers < 3:
                 raise UserError('fewer than three openers give no interval')
             about = audited.run.scores(audited.scores.scorer_signature).about()
-            section = about.get('config') or manifest['protocol'].get('scorer') or {}
+            section = about.get('config') or manifest.protocol.scorer
             is_own = (
                 CONFIG in named_parts(record_hash(about))
                 if about.get('config')
@@ -141,7 +142,7 @@ class SidePlayer:
             run = RunFolder.open(root / folder, manifest)
             # these were resolved, so they may be used; a manifest that lay there
             # already may hold others
-            note_parts(run.manifest, map(system_part, manifest['systems']))
+            note_parts(run.manifest, map(system_part, manifest.systems))
             with run.lock():
                 problems = collect(run, self.machine).problems
                 if problems:
@@ -156,7 +157,7 @@ class SidePlayer:
 
     def _manifest(
         self, targets: Sequence[System], partners: Sequence[System]
-    ) -> dict[str, Any]:
+    ) -> Manifest:
         """
         Return the manifest of a side run.
         """
@@ -173,9 +174,9 @@ class SidePlayer:
             reference_kind=None,
         )
         resolved = resolve_protocol(protocol, {}, self.machine.datapath, False)
-        known = {**manifest['targets'], **manifest['partners']}
+        known = manifest.everybody
         for name, identity in resolved.identities.items():
-            if name in known and known[name]['identity'] != identity:
+            if name in known and known[name].identity != identity:
                 raise UserError(
                     f'{name} is not the system that this run has dialogues of: its '
                     'options or files have changed'
@@ -184,10 +185,10 @@ class SidePlayer:
             resolved,
             pairings(resolved.protocol.roster, protocol.pairing, resolved.identities),
             plan.openers[: self.num_openers],
-            shard_size_for(self.num_openers, manifest['batchsize']),
-            batchsize=manifest['batchsize'],
-            fp16=manifest['collect'].get('fp16'),
-            notes=RunNotes(asked={'audit_of': plan.protocol.name}),
+            shard_size_for(self.num_openers, manifest.batchsize),
+            batchsize=manifest.batchsize,
+            fp16=manifest.collect.get('fp16'),
+            asked={'audit_of': plan.protocol.name},
         )
 
     def values(self, tables: ScoreTables, targets: Sequence[str]) -> Floats:

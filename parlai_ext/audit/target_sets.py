@@ -67,10 +67,10 @@ def system_families(
 
     families = {}
     for name in names:
-        opt = (run.manifest.get('systems') or {}).get(name) or {}
+        opt = run.manifest.systems.get(name) or {}
         file = str(opt.get('model_file') or '')
         agent = str(opt.get('model') or '').rpartition(':')[2]
-        family = (run.manifest.get('families') or {}).get(name)
+        family = run.manifest.families.get(name)
         if not family and opt:  # imported systems have none
             origin = model_origin(System(name, opt), datapath)
             family = origin.name or origin.model_type or file or agent

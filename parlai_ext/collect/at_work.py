@@ -179,7 +179,7 @@ def _read_note(path: Path, run: RunFolder) -> Note:
         }
         now = parse_json(second) if second else {}
         note = Note(cuts, now.get('system'), str(now.get('doing')))
-        if {*cuts, note.system} <= {None, *run.manifest['systems']}:
+        if {*cuts, note.system} <= {None, *run.manifest.systems}:
             return note
     except (OSError, ValueError, TypeError, AttributeError):
         pass

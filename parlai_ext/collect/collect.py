@@ -8,14 +8,16 @@ before; only its missing shards are written.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
-from contextlib import closing
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from parlai_ext.collect.at_work import AtWork, noting_who_works
+from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.not_run import write_problems
-from parlai_ext.collect.plan import Plan, plan_of_run
+from parlai_ext.collect.options import PlanOptions
+from parlai_ext.collect.plan import named_systems, prepare
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.progress import bar_of
@@ -28,9 +30,11 @@ from parlai_ext.engines.engine import (
     Worker,
     refuse_difference,
 )
+from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import RunFolder
+from parlai_ext.store.plan import Plan
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import (
     memory_for_weights,
@@ -87,7 +91,7 @@ def _collect(
     engine: Engine,
     at_work: AtWork,
 ) -> CollectReport:
-    plan = plan_of_run(run)
+    plan = run.plan
     left_out = dict(at_work.left_out)
     load = at_work.noting(partial(load_on, machine))
     player = BlockPlayer.from_plan(plan, machine, load=load, left_out=left_out)
@@ -100,11 +104,11 @@ def _collect(
         for name, used in last.items():
             spent[name] = add_spendings(spent.get(name, {}), used)
 
-    root, manifest = str(run.root.resolve()), content_id(run.manifest)
+    root, manifest = str(run.root.resolve()), run.manifest.digest
     job = Job(
         here=lambda: BlockWorker(run, replace(player, kept_in=run)),
         elsewhere=partial(
-            block_worker, root, manifest, machine, left_out, plan.named_parts
+            block_worker, root, manifest, machine, left_out, named_systems(plan)
         ),
         steps='replies',
         whole_tasks=True,
@@ -129,6 +133,42 @@ def _collect(
     write_problems(run, problems)
     n_skipped = len(plan.pairings) * len(plan.openers) - n_played
     return CollectReport(n_played, n_skipped, tuple(problems.values()))
+
+
+@dataclass(frozen=True)
+class CollectedRun:
+    """
+    A run whose dialogues are collected, and the engine that is open for it.
+
+    :param left_out: the systems that are not in it, with the reasons.
+    """
+
+    run: RunFolder
+    engine: Engine
+    report: CollectReport
+    left_out: tuple[str, ...]
+
+
+@contextmanager
+def collected_run(
+    options: PlanOptions, machine: Machine, where: EngineOptions
+) -> Iterator[CollectedRun]:
+    """
+    Collect what the run of these options lacks. Inside, the run is locked and the
+    engine open.
+    """
+    run, plan = prepare(options, machine)
+    spent: dict[str, Spending] = {}
+    with run.lock(), open_engine(where, run.root, machine) as engine:
+        with timed(run, 'collect', spent):
+            report = collect(
+                run,
+                machine,
+                spent=spent,
+                engine=engine,
+                skip_missing=options.skip_missing,
+            )
+        yield CollectedRun(run, engine, report, (*plan.left_out, *report.problems))
 
 
 def stored_line(run: RunFolder) -> str:
@@ -249,14 +289,14 @@ def block_worker(
     :param share: of the memory of its device, from 0 to 1.
     """
     run = RunFolder.existing(run_dir)
-    refuse_difference(f'{run_dir}/manifest.json', content_id(run.manifest), manifest)
+    refuse_difference(f'{run_dir}/manifest.json', run.manifest.digest, manifest)
     note_parts(run.manifest, named, on_disk=False)
     limit = memory_for_weights(machine.no_cuda) * share / 1e9
     if machine.max_gpu_memory is not None:
         limit = min(limit, machine.max_gpu_memory)
     machine = replace(machine, max_gpu_memory=limit)
     load = partial(load_same, run, machine)
-    plan = plan_of_run(run)
+    plan = run.plan
     player = BlockPlayer.from_plan(plan, machine, load=load, left_out=left_out)
     return BlockWorker(run, player)
 
@@ -265,8 +305,7 @@ def load_same(run: RunFolder, machine: Machine, system: System) -> Player:
     """
     Load a system in another process, if it is what the run's manifest says.
     """
-    manifest = run.manifest
-    known = {**manifest['partners'], **manifest['targets']}[system.name]['identity']
+    known = run.manifest.everybody[system.name].identity
     with trust_files(machine.trust_model_code, machine.datapath):
         here = identity(system, machine.datapath)
         refuse_difference(f'system {system.name!r}: its options and files', here, known)

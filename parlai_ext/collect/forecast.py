@@ -296,7 +296,7 @@ def forecast_comparison_lines(run: RunFolder) -> list[str]:
     forecast, actual = read_forecast(run.root), _read_record(Actual, run.root / ACTUAL)
     if forecast is None or actual is None:
         return []
-    settings = setting_texts(run.manifest['collect'])
+    settings = setting_texts(run.manifest.collect)
     if changes := changed_settings(forecast.settings, settings):
         return [f'forecast   not compared: it was made with other settings: {changes}']
     collected, scored = actual.collect, actual.score

@@ -17,7 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.manifest import dialogue_signature, score_keys, versions
+from parlai_ext.collect.manifest import (
+    dialogue_signature,
+    protocol_record,
+    score_keys,
+    versions,
+)
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
     Dialogue,
@@ -34,7 +39,8 @@ from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder
-from parlai_ext.store.manifest_check import numbered_id
+from parlai_ext.store.manifest import Manifest, read_manifest
+from parlai_ext.store.plan import numbered_id
 from parlai_ext.worlds.pairings import IMPORTED
 
 SHARD = 64
@@ -112,7 +118,7 @@ def import_manifest(
     pairings: Sequence[Pairing],
     dialogues: DialoguesByPairing,
     options: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> Manifest:
     """
     Return the manifest of the run; what is unknown is named so.
 
@@ -129,33 +135,28 @@ def import_manifest(
     }
     people = imports.humans
     largest = max(map(len, dialogues.values()))
-    return {
-        'protocol': _known(
-            protocol, max(len(dialogue.turns) for dialogue in imports.dialogues)
-        ),
-        'collect': collect,
-        'score': score_keys(protocol),
-        'targets': {n: {'identity': ''} for n in imports.names if n not in people},
-        'partners': {name: {'identity': ''} for name in sorted(people)},
-        'systems': {name: {} for name in imports.names},
-        'pairings': [to_json(pairing) for pairing in pairings],
-        'openers': [],
-        'shard_size': -(-largest // -(-largest // SHARD)),  # equal shards
-        IMPORTED: _import_record(imports, options),
-        'versions': versions(),
-        'signature': dialogue_signature(protocol, collect),
-    }
-
-
-def _known(protocol: Protocol, num_turns: int) -> dict[str, Any]:
-    """
-    Return a protocol as plain data, without the keys that are unknown. A protocol asks
-    for three turns at least, and imported dialogues may have two.
-    """
-    num_turns = max(num_turns, FEWEST_TURNS)
-    about = {**to_json(protocol), 'num_turns': num_turns, 'roster': None}
-    unknown = ('num_dialogues', 'openers', 'seed')
-    return {key: value for key, value in about.items() if key not in unknown}
+    about = protocol_record(protocol)
+    for unknown in ('num_dialogues', 'openers', 'seed'):
+        del about[unknown]
+    # a protocol asks for three turns at least, and imported dialogues may have two
+    longest = max(len(dialogue.turns) for dialogue in imports.dialogues)
+    about['num_turns'] = max(longest, FEWEST_TURNS)
+    return read_manifest(
+        {
+            'protocol': about,
+            'collect': collect,
+            'score': score_keys(protocol),
+            'targets': {n: {'identity': ''} for n in imports.names if n not in people},
+            'partners': {name: {'identity': ''} for name in sorted(people)},
+            'systems': {name: {} for name in imports.names},
+            'pairings': pairings,
+            'openers': [],
+            'shard_size': -(-largest // -(-largest // SHARD)),  # equal shards
+            IMPORTED: _import_record(imports, options),
+            'versions': versions(),
+            'signature': dialogue_signature(protocol, collect),
+        }
+    )
 
 
 def _import_record(
@@ -182,7 +183,7 @@ def _import_record(
 
 def write_run(
     root: Path,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     dialogues: DialoguesByPairing,
     progress: bool = True,
 ) -> bool:
@@ -191,7 +192,7 @@ def write_run(
 
     :raises UserError: when something else is there, or another import is at work.
     """
-    new = manifests.manifest_data(manifest)
+    new = manifest.changed()  # as it will be read
     if (root / manifests.NAME).exists():
         return _again(root, new, dialogues)
     if root.is_dir() and any(root.iterdir()):
@@ -226,16 +227,16 @@ def _write(run: RunFolder, dialogues: DialoguesByPairing, progress: bool) -> int
     return written
 
 
-def _again(root: Path, new: Mapping[str, Any], dialogues: DialoguesByPairing) -> bool:
+def _again(root: Path, new: Manifest, dialogues: DialoguesByPairing) -> bool:
     """
     Write the deleted shards of an existing run. Return True if there were any.
 
     :raises UserError: when another run is there.
     """
     old = manifests.load(root)
-    if IMPORTED not in old:
+    if old.imported is None:
         raise UserError(
-            f'{root} holds a run of protocol {old["protocol"]["name"]}, not imported '
+            f'{root} holds a run of protocol {old.protocol.name}, not imported '
             'dialogues; use another --run-dir'
         )
     manifests.merge_manifests(old, new, root)

@@ -1,48 +1,21 @@
 """
-The manifest of a run: everything that must be equal when the run goes on.
-
-`collect` and `score` are flat maps of what may not change; `targets` may grow. The
-`systems` map says how to build each system again and is not compared: a model file may
-move, its content (in `identity`) may not.
+The manifest of a run that is to be collected, and its signature.
 """
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from parlai_ext.collect.resolved import ResolvedProtocol, systems_of
 from parlai_ext.core.nouns import Opener, Pairing, content_id, to_json
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.core.records import record_to_json
 from parlai_ext.core.signature import signature_line
-from parlai_ext.store.manifest import SCHEMA
+from parlai_ext.store.manifest import BATCHSIZE, Manifest, read_manifest
 
-BATCHSIZE = 64
 PACKAGES = ('parlai_ext', 'parlai', 'torch', 'transformers', 'tokenizers', 'numpy')
-
-
-@dataclass(frozen=True)
-class RunNotes:
-    """
-    What a manifest tells its reader; nothing of it is compared.
-
-    `asked` has the options that the run came about by, `guessed` the systems of which
-    the paper does not say exactly what they are, `left_out` those that could not be
-    had, `trusted` the hashes of model files that might run code when read, and
-    `families` what rosters declare systems to be akin to. `stop` says how a run that
-    stops when it is settled came to its number of openers.
-    """
-
-    asked: Mapping[str, Any] = field(default_factory=dict)
-    guessed: Sequence[str] = ()
-    left_out: Sequence[str] = ()
-    trusted: Mapping[str, str] = field(default_factory=dict)
-    families: Mapping[str, str] = field(default_factory=dict)
-    stop: Mapping[str, Any] | None = None
 
 
 def build_manifest(
@@ -54,16 +27,17 @@ def build_manifest(
     batchsize: int = BATCHSIZE,
     grown_from: Sequence[int] = (),
     fp16: bool | None = None,
-    notes: RunNotes | None = None,
-) -> dict[str, Any]:
+    **notes: Any,
+) -> Manifest:
     """
     Return the manifest of a run that plays ``pairings`` over ``openers``.
 
     :param shard_size: dialogues of a pairing that are kept in one file.
     :param batchsize: dialogues that a block is packed to.
     :param grown_from: how many openers the run had before each time that it grew.
+    :param notes: what it tells its reader, which is not compared; empty ones are left
+        out.
     """
-    notes = notes or RunNotes()
     protocol, roster = resolved.protocol, resolved.protocol.roster
     growth = {'grown_from': list(grown_from)} if grown_from else {}
     collect = collect_keys(resolved, openers)
@@ -72,34 +46,39 @@ def build_manifest(
     if any(s.name in resolved.sampling for s in roster.partners):
         collect['shard_size'] = shard_size
         collect |= growth
-    return {
-        'schema': SCHEMA,
-        'protocol': {**to_json(protocol), 'roster': None},
-        'collect': collect,
-        'score': score_keys(protocol),
-        'targets': {
-            s.name: _target(s.name, resolved, {'shard_size': shard_size, **growth})
-            for s in roster.targets
-        },
-        'partners': {
-            s.name: {'identity': resolved.identities[s.name]} for s in roster.partners
-        },
-        'systems': {s.name: dict(s.opt) for s in systems_of(protocol)},
-        'pairings': [to_json(p) for p in pairings],
-        'openers': [record_to_json(o) for o in openers],
-        'shard_size': shard_size,
-        **growth,
-        'batchsize': batchsize,
-        'guessed': list(notes.guessed),
-        'asked': dict(notes.asked),
-        'left_out': list(notes.left_out),
-        'trusted': dict(notes.trusted),
-        **({'families': dict(notes.families)} if notes.families else {}),
-        'versions': versions(),
-        'signature': dialogue_signature(protocol, collect),
-        # last, where the note stands that is written when the run is looked at
-        **({'stop': dict(notes.stop)} if notes.stop else {}),
-    }
+    return read_manifest(
+        {
+            'protocol': protocol_record(protocol),
+            'collect': collect,
+            'score': score_keys(protocol),
+            'targets': {
+                s.name: _target(s.name, resolved, {'shard_size': shard_size, **growth})
+                for s in roster.targets
+            },
+            'partners': {
+                s.name: {'identity': resolved.identities[s.name]}
+                for s in roster.partners
+            },
+            'systems': {s.name: dict(s.opt) for s in systems_of(protocol)},
+            'pairings': pairings,
+            'openers': openers,
+            'shard_size': shard_size,
+            **growth,
+            'batchsize': batchsize,
+            **{key: note for key, note in notes.items() if note},
+            'versions': versions(),
+            'signature': dialogue_signature(protocol, collect),
+        }
+    )
+
+
+def protocol_record(protocol: Protocol) -> dict[str, Any]:
+    """
+    Return a protocol as plain data, without its roster.
+    """
+    data = to_json(protocol)
+    del data['roster']
+    return data
 
 
 def _target(

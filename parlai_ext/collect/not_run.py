@@ -34,9 +34,7 @@ def read_problems(run: RunFolder) -> dict[str, str]:
     """
     if not (run.root / NAME).exists():
         return {}
-    data = run.read_json(NAME)
-    # early versions wrote the problems alone
-    return dict(data['problems']) if data.get('schema') == SCHEMA else data
+    return dict(run.read_json(NAME)['problems'])
 
 
 def missing_by_pair(run: RunFolder) -> dict[tuple[str, str], int]:
@@ -91,7 +89,7 @@ def played_signature(run: RunFolder) -> str:
     Return the run's signature; when targets that talked lack dialogues with some
     partner, its protocol has another name.
     """
-    full: str = run.manifest['signature']
+    full = run.manifest.signature
     talked = {run.pairing(shard.pairing_id).first for shard in run.dialogue_shards()}
     lacking = {second for first, second in missing_by_pair(run) if first in talked}
     if not lacking:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.options import flag_values, one_value, option, options_of
 from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions
 from parlai_ext.core.ranking_options import RankingOptions
+
+if TYPE_CHECKING:
+    from parlai_ext.files.protocol_file import ProtocolFile
 
 # keys of the protocol that the command line may replace
 OVERRIDES = (
@@ -87,6 +91,16 @@ class PlanOptions:
         values['add_target'] = tuple(values.get('add_target', ()))
         given = {key: opt[key] for key in OVERRIDES if opt.get(key) is not None}
         return cls(**values, overrides=given)
+
+    @cached_property
+    def protocol_file(self) -> ProtocolFile:
+        """
+        The protocol of ``--config``, read once.
+        """
+        from parlai_ext.scoring.registry import load_protocol_file
+
+        assert self.config
+        return load_protocol_file(self.config, self.overrides)
 
     def with_num_dialogues(self, number: int) -> PlanOptions:
         """

@@ -4,84 +4,24 @@ From options to a plan and its run folder: who talks, over which openers, how lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from parlai_ext.collect.manifest import BATCHSIZE, RunNotes, build_manifest
+from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.resolved import resolve_protocol, systems_of
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Opener, Pairing, Recorded, Roster, System
+from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.files.roster_file import parse_target
-from parlai_ext.isolation.own_records import (
-    SCORER,
-    is_own_scorer,
-    note_parts,
-    record_hash,
-    system_part,
-)
+from parlai_ext.isolation.own_records import SCORER, is_own_scorer, note_parts
 from parlai_ext.isolation.policy import is_named
-from parlai_ext.scoring.registry import load_protocol_file
-from parlai_ext.store import RunFolder, imported
-from parlai_ext.store import manifest as manifests
-from parlai_ext.store.manifest_check import numbered_openers
-from parlai_ext.worlds.pairings import SCHEMES
-from parlai_ext.worlds.schedule import (
-    Schedule,
-    pairings,
-    sample_openers,
-    shard_size_for,
-)
-
-
-@dataclass(frozen=True)
-class Plan(Schedule):
-    """
-    What a run will do; `left_out` names systems dropped by ``--skip-missing``.
-    """
-
-    manifest: Mapping[str, Any]
-    left_out: tuple[str, ...] = ()
-
-    @property
-    def both_judged(self) -> bool:
-        """
-        True if both speakers are judged and every pair also plays with the roles
-        swapped.
-        """
-        swaps_roles = SCHEMES[self.protocol.pairing].swaps_roles
-        return swaps_roles and self.protocol.score == 'both'
-
-    @property
-    def named_parts(self) -> list[str]:
-        """
-        The parts of its manifest with the systems that the user named, now or when
-        their record was made.
-        """
-        return [system_part(s.name) for s in systems_of(self.protocol) if is_named(s)]
-
-    @property
-    def opponents(self) -> tuple[str, ...]:
-        """
-        The systems that targets talk with, ``itself`` in self-play.
-        """
-        return SCHEMES[self.protocol.pairing].opponents(
-            [system.name for system in self.roster.targets],
-            [system.name for system in self.roster.partners],
-            [(pairing.first, pairing.second) for pairing in self.pairings],
-        )
-
-    def judged_sides(self, pairing: Pairing) -> tuple[Pairing, ...]:
-        """
-        Return the pairing once for each judged speaker, who comes first.
-        """
-        both = self.both_judged or not SCHEMES[self.protocol.pairing].is_played
-        if not both or pairing.first == pairing.second:
-            return (pairing,)
-        return pairing, replace(pairing, first=pairing.second, second=pairing.first)
+from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import Manifest, merge_manifests
+from parlai_ext.store.plan import Plan, protocol_of, system_part
+from parlai_ext.worlds.schedule import pairings, sample_openers, shard_size_for
 
 
 @dataclass(frozen=True)
@@ -109,36 +49,34 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
 
     :raises UserError: for a mistake in the options or in the files that they name.
     """
-    old = _old_manifest(options.run_dir) or {}
+    old = _old_manifest(options.run_dir)
     requested = _protocol(options, old)
-    protocol, asked = requested.protocol, requested.asked
-    targets: Mapping[str, Any] = old.get('targets', {})
-    before = {name: targets[name] for name in targets if name not in asked}
+    before = {
+        name: target
+        for name, target in (old.targets if old else {}).items()
+        if name not in requested.asked
+    }
     resolved = resolve_protocol(
-        protocol, before, machine.datapath, options.skip_missing
+        requested.protocol, before, machine.datapath, options.skip_missing
     )
     protocol = resolved.protocol
-    continues = old and not options.config
-    openers = (
-        _old_openers(old)
-        if continues
+    openers: Sequence[Opener] = (
+        old.openers
+        if old and not options.config
         else _draw_openers(protocol, requested.openers_file, machine)
     )
     pairs = pairings(protocol.roster, protocol.pairing, resolved.identities)
-    _refuse_other_pairs(old, pairs, protocol)
-    batchsize = old['batchsize'] if old else machine.batchsize
-    size = old['shard_size'] if old else shard_size_for(len(openers), batchsize)
+    grown_from: tuple[int, ...] = ()
+    batchsize = machine.batchsize
+    size = shard_size_for(len(openers), batchsize)
+    if old:
+        _refuse_other_pairs(old, pairs, protocol)
+        batchsize, size = old.batchsize, old.shard_size
+        grown_from = tuple(n for n in old.grown_from if n < len(openers))
+        if len(openers) > len(old.openers):
+            grown_from = (*grown_from, len(old.openers))
     left_out = tuple(f'{name}: {why}' for name, why in resolved.missing.items())
     names = {system.name for system in systems_of(protocol)}
-    notes = RunNotes(
-        asked=_asked(options, old),
-        guessed=[name for name in dict.fromkeys(requested.guessed) if name in names],
-        left_out=left_out or old.get('left_out') or (),
-        families={n: f for n, f in requested.families.items() if n in names},
-        trusted=_trusted_files(machine, old),
-        stop=old.get('stop'),
-    )
-    grown_from = _grown_from(old, len(openers))
     manifest = build_manifest(
         resolved,
         pairs,
@@ -147,7 +85,12 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
         batchsize=batchsize,
         grown_from=grown_from,
         fp16=machine.fp16,
-        notes=notes,
+        guessed=[name for name in dict.fromkeys(requested.guessed) if name in names],
+        asked=_asked(options, old),
+        left_out=left_out or (old.left_out if old else ()),
+        families={n: f for n, f in requested.families.items() if n in names},
+        trusted=_trusted_files(machine, old),
+        stop=old.stop if old else None,
     )
     return Plan(
         protocol,
@@ -155,7 +98,7 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
         tuple(openers),
         size,
         batchsize,
-        tuple(grown_from),
+        grown_from,
         manifest,
         left_out,
     )
@@ -170,7 +113,7 @@ def prepare(options: PlanOptions, machine: Machine) -> tuple[RunFolder, Plan]:
     plan = make_plan(options, machine)
     by_user = scorer_is_named(options)
     run = RunFolder.open(options.run_dir, plan.manifest)
-    note_parts(run.manifest, [*plan.named_parts, *([SCORER] if by_user else [])])
+    note_parts(run.manifest, [*named_systems(plan), *([SCORER] if by_user else [])])
     return run, plan
 
 
@@ -182,74 +125,58 @@ def plan_to_try(options: PlanOptions, machine: Machine) -> Plan:
     """
     plan = make_plan(options, machine)
     if run := RunFolder.existing_or_none(options.run_dir):
-        manifests.merge_manifests(
-            run.manifest, manifests.manifest_data(plan.manifest), run.root
-        )
+        merge_manifests(run.manifest, plan.manifest, run.root)
     return plan
 
 
-def plan_of_run(run: RunFolder) -> Plan:
+def named_systems(plan: Plan) -> list[str]:
     """
-    Return the plan that a run folder's manifest holds.
+    Return the parts of a plan's manifest with the systems that the user named, now or
+    when their record was made.
     """
-    manifest = run.manifest
-    return Plan(
-        protocol_of(manifest),
-        tuple(Pairing(**p) for p in manifest['pairings']),
-        tuple(_old_openers(manifest) or numbered_openers(manifest)),
-        manifest['shard_size'],
-        manifest.get('batchsize', BATCHSIZE),
-        tuple(manifest.get('grown_from', ())),
-        manifest,
-    )
+    return [system_part(s.name) for s in systems_of(plan.protocol) if is_named(s)]
 
 
-def protocol_of(manifest: Mapping[str, Any]) -> Protocol:
-    """
-    Return the protocol of a manifest, its roster with it; its systems know that they
-    were read from a record.
-    """
-
-    digest = record_hash(manifest)
-
-    def systems(kind: str) -> tuple[System, ...]:
-        return tuple(
-            System(n, manifest['systems'][n], Recorded(digest, system_part(n)))
-            for n in manifest[kind]
-        )
-
-    roster = Roster(systems('targets'), systems('partners'))
-    return Protocol(**{**manifest['protocol'], 'roster': roster})
-
-
-def _old_manifest(run_dir: str | None) -> Mapping[str, Any] | None:
+def _old_manifest(run_dir: str | None) -> Manifest | None:
     run = RunFolder.existing_or_none(run_dir)
     if run is None:
         return None
-    imported.refuse_collecting(run.manifest, run_dir)
+    refuse_collecting(run)
     return run.manifest
 
 
-def _protocol(options: PlanOptions, old: Mapping[str, Any]) -> _RequestedProtocol:
+def refuse_collecting(run: RunFolder) -> None:
+    """
+    Refuse to collect dialogues in a run whose dialogues were imported.
+    """
+    if not run.manifest.scheme.is_played:
+        raise UserError(
+            f'{run.root} holds imported dialogues: nothing can be collected there; '
+            'score_dialogues, rank_systems, report_run and, without --config, '
+            'validate_scorer take it as it is'
+        )
+
+
+def _protocol(options: PlanOptions, old: Manifest | None) -> _RequestedProtocol:
     """
     Return the protocol that the options ask for, of a new run or of the old one.
     """
     added = [parse_target(spec) for spec in options.add_target]
     more = [system for system, _ in added]
-    before = protocol_of(old).roster.targets if old else ()
+    known = protocol_of(old) if old else None
+    before = known.roster.targets if known else ()
     now: tuple[System, ...] = ()
     openers_file = None
-    families = dict(old.get('families') or {})
+    families = dict(old.families) if old else {}
     infos = {system.name: about for system, about in added}
     if options.config:
-        file = load_protocol_file(options.config, options.overrides)
-        protocol = file.protocol
+        file, protocol = options.protocol_file, options.protocol_file.protocol
         openers_file = options.openers_file or file.openers_file
         guessed = [name for name, about in file.info.items() if about.guess]
         infos = {**file.info, **infos}
         now = protocol.roster.targets
-    elif old:
-        protocol, guessed = protocol_of(old), list(old.get('guessed') or ())
+    elif old and known:
+        protocol, guessed = known, [*old.guessed]
         for name in options.options_needing_config:
             flag = '--' + name.replace('_', '-')
             raise UserError(f'{flag} needs --config; without it a run goes on as it is')
@@ -262,7 +189,8 @@ def _protocol(options: PlanOptions, old: Mapping[str, Any]) -> _RequestedProtoco
     asked = {s.name for s in [*now, *more]}
     guessed += [system.name for system, about in added if about.guess]
     # a target of the run that is not asked for now is as much a guess as before
-    guessed += [name for name in old.get('guessed') or () if name not in asked]
+    if old:
+        guessed += [name for name in old.guessed if name not in asked]
     protocol = replace(protocol, roster=roster)
     families |= {name: about.family for name, about in infos.items() if about.family}
     return _RequestedProtocol(protocol, asked, guessed, families, openers_file)
@@ -281,7 +209,7 @@ def protocol_of_options(options: PlanOptions) -> Protocol:
     """
     Return the protocol that these options ask for, with all targets of its run.
     """
-    return _protocol(options, _old_manifest(options.run_dir) or {}).protocol
+    return _protocol(options, _old_manifest(options.run_dir)).protocol
 
 
 def needed_systems(options: PlanOptions) -> tuple[System, ...]:
@@ -289,9 +217,9 @@ def needed_systems(options: PlanOptions) -> tuple[System, ...]:
     Return the systems without which these options are refused: all but targets of the
     run that are not asked for now, which may be gone.
     """
-    old = _old_manifest(options.run_dir) or {}
+    old = _old_manifest(options.run_dir)
     requested = _protocol(options, old)
-    before = {*old.get('targets', ())} - requested.asked
+    before = {*(old.targets if old else ())} - requested.asked
     return tuple(s for s in systems_of(requested.protocol) if s.name not in before)
 
 
@@ -302,7 +230,7 @@ def refuse_missing_openers(options: PlanOptions) -> None:
     """
     from parlai_ext.systems.openers import NO_DOWNLOAD, load_openers
 
-    requested = _protocol(options, _old_manifest(options.run_dir) or {})
+    requested = _protocol(options, _old_manifest(options.run_dir))
     task, file = requested.protocol.openers, requested.openers_file
     if file or task.startswith(NO_DOWNLOAD):
         openers = load_openers(task, file)
@@ -327,15 +255,15 @@ def _merge_targets(
 
 
 def _refuse_other_pairs(
-    old: Mapping[str, Any], pairs: Sequence[Pairing], protocol: Protocol
+    old: Manifest, pairs: Sequence[Pairing], protocol: Protocol
 ) -> None:
     """
     Refuse new targets with which two systems of the run would no longer be a pair.
     """
     names = {system.name for system in systems_of(protocol)}
     planned = {(pair.first, pair.second) for pair in pairs}
-    for pairing in old.get('pairings', ()):
-        first, second = pairing['first'], pairing['second']
+    for pairing in old.pairings:
+        first, second = pairing.first, pairing.second
         if {first, second} <= names and (first, second) not in planned:
             raise UserError(
                 f'targets: with {protocol.pairing} pairing none can be added to a run, '
@@ -344,11 +272,11 @@ def _refuse_other_pairs(
             )
 
 
-def _asked(options: PlanOptions, old: Mapping[str, Any]) -> dict[str, Any]:
+def _asked(options: PlanOptions, old: Manifest | None) -> dict[str, Any]:
     """
     Return the options that this run came about by, its added targets among them.
     """
-    before = dict(old.get('asked') or {})
+    before = dict(old.asked) if old else {}
     added = [*before.pop('add_target', []), *options.add_target]
     asked = before
     if options.config:
@@ -356,32 +284,19 @@ def _asked(options: PlanOptions, old: Mapping[str, Any]) -> dict[str, Any]:
     return {**asked, 'add_target': list(dict.fromkeys(added))} if added else asked
 
 
-def _grown_from(old: Mapping[str, Any], num_openers: int) -> list[int]:
-    """
-    Return how many openers the run had before each time that it grew, now included.
-    """
-    before = list(old.get('grown_from') or ())
-    grows = old and num_openers > len(old['openers'])
-    return [*before, len(old['openers'])] if grows else before
-
-
-def _trusted_files(machine: Machine, old: Mapping[str, Any]) -> dict[str, str]:
+def _trusted_files(machine: Machine, old: Manifest | None) -> dict[str, str]:
     """
     Return, by file name, the hash of each model file that may run code, in this command
     or in an earlier one of the run.
 
-    :param old: the run's manifest from before this command, empty for a new run.
+    :param old: the run's manifest from before this command.
     """
-    before = dict(old.get('trusted') or {})
+    before = dict(old.trusted) if old else {}
     if not machine.trust_model_code:
         return before
     from parlai_ext.systems.safe.trust import trusted_hashes
 
     return {**before, **trusted_hashes(machine.trust_model_code, machine.datapath)}
-
-
-def _old_openers(manifest: Mapping[str, Any]) -> list[Opener]:
-    return [Opener.from_record(opener) for opener in manifest['openers']]
 
 
 def _draw_openers(

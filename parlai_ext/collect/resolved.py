@@ -5,13 +5,13 @@ protocol without those is called.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.store.manifest import SystemRecord
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ResolvedProtocol:
 
 def resolve_protocol(
     protocol: Protocol,
-    before: Mapping[str, Mapping[str, Any]],
+    before: Mapping[str, SystemRecord],
     datapath: str | None,
     skip_missing: bool,
 ) -> ResolvedProtocol:
@@ -52,14 +52,14 @@ def resolve_protocol(
     identities, missing = _identities(wanted, datapath, skip_missing)
     protocol = _pinned(without_systems(protocol, missing), before)
     there = systems_of(protocol)
-    known = {name: target.get('candidates') for name, target in before.items()}
+    known = {name: target.candidates for name, target in before.items()}
     hashes = known | {
         s.name: candidates_hash(s, datapath) for s in there if s.name not in before
     }
-    sampled = {name for name, target in before.items() if 'shard_size' in target}
+    sampled = {name for name, target in before.items() if target.shard_size}
     return ResolvedProtocol(
         protocol,
-        {name: target['identity'] for name, target in before.items()} | identities,
+        {name: target.identity for name, target in before.items()} | identities,
         sampling_systems(there, datapath) | sampled,
         {name: digest for name, digest in hashes.items() if digest is not None},
         missing,
@@ -151,7 +151,7 @@ def without_systems(protocol: Protocol, missing: Mapping[str, str]) -> Protocol:
     return replace(protocol, name=name, roster=present)
 
 
-def _pinned(protocol: Protocol, before: Mapping[str, Any]) -> Protocol:
+def _pinned(protocol: Protocol, before: Collection[str]) -> Protocol:
     """
     Return the protocol with its systems pinned: a remote one refuses to answer under
     another model's name later.

@@ -177,7 +177,7 @@ def dry_run(options: PlanOptions, datapath: str | None, *, judge: bool) -> DryRu
 
 def _refuse_other_settings(protocol: Protocol, run_dir: str | None) -> None:
     if run := RunFolder.existing_or_none(run_dir):
-        made = dict(run.manifest['collect'])
+        made = dict(run.manifest.collect)
         if protocol.num_dialogues > made['num_dialogues']:
             made['num_dialogues'] = protocol.num_dialogues  # a run may grow
         old = setting_texts(made)

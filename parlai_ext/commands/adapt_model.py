@@ -15,12 +15,17 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import Flags, one_value, option
-from parlai_ext.models.training_options import TrainingOptions
+from parlai_ext.training.options import TrainingOptions
 
 if TYPE_CHECKING:
-    from parlai_ext.models.adaptation import Adapted
+    from parlai_ext.training.adaptation import Adapted
 
 MODEL_KINDS = {'mlm': 'embedder', 'lm': 'likelihood'}  # of the command, of a scorer
+# what the loss is of, and the option of the scorer that takes the model
+USES = {
+    'mlm': ('masked tokens', 'encoder'),
+    'lm': ('tokens', 'judge_model_file'),
+}
 NEW_HEAD = (
     'a sentence encoder has no head that guesses masked words: a new one is drawn by '
     '--seed, trained alone for --head-steps updates, then with the encoder, and left '
@@ -83,81 +88,60 @@ class AdaptModel(Command):
 
         :raises UserError: for an option that is missing or wrong.
         """
-        given = self.options(AdaptOptions)
-        training = self.options(TrainingOptions)
+        from parlai_ext.data.dialogue_texts import read_dialogue_texts
+        from parlai_ext.systems.pretrained import ModelOptions, chosen_device
+        from parlai_ext.training.adaptation import adapt, split_held_out
+
+        given, training = self.options(AdaptOptions), self.options(TrainingOptions)
         for name in ('kind', 'base', 'corpus', 'out'):
             if not getattr(given, name):
                 raise UserError(f'--{name} is needed')
-        return adapt_model(given, training, self.machine)
+        kind, folder = str(given.kind), Path(str(given.out))
+        base = self._base_folder(kind, str(given.base))
+        dialogues = read_dialogue_texts(given.corpus)
+        n_utterances = sum(map(len, dialogues))
+        print(f'corpus: {len(dialogues):,} dialogues, {n_utterances:,} utterances')
+        if kind == 'mlm':
+            print(NEW_HEAD)
+        adapted = adapt(
+            kind,
+            base,
+            dialogues,
+            folder,
+            training,
+            device=chosen_device(ModelOptions(no_cuda=self.machine.no_cuda)),
+            save_every=given.save_every,
+        )
+        what, key = USES[kind]
+        losses = f'before {adapted.before:.3f}, after {adapted.after:.3f}'
+        if adapted.head is not None:
+            losses += f' ({adapted.head:.3f} when the new head alone was trained)'
+        print(f'held-out loss of {what}, {training.held_out} dialogues: {losses}')
+        print(f'{adapted.steps} updates; written: {folder}')
+        print(f'use it: --scorer amfm --scorer-option {key}={folder}')
+        held_out, _ = split_held_out(dialogues, training)
+        print(scale_line(kind, folder, training.turns, self.machine, held_out))
+        return adapted
 
+    def _base_folder(self, kind: str, base: str) -> Path:
+        """
+        Return the folder of the model to begin with, fetched if need be.
+        """
+        from parlai_ext.models.handle import model_system
+        from parlai_ext.systems import hub
 
-def adapt_model(
-    given: AdaptOptions, training: TrainingOptions, machine: Machine
-) -> Adapted:
-    """
-    Adapt a model, and print what is done, the losses, and the model's scale in AM-FM.
-    """
-    from parlai_ext.data.dialogue_texts import read_dialogue_texts
-    from parlai_ext.models.adaptation import adapt, split_held_out
-    from parlai_ext.systems.pretrained import ModelOptions, chosen_device
-
-    base = base_folder(given, machine)
-    dialogues = read_dialogue_texts(given.corpus)
-    n_utterances = sum(map(len, dialogues))
-    print(f'corpus: {len(dialogues):,} dialogues, {n_utterances:,} utterances')
-    if given.kind == 'mlm':
-        print(NEW_HEAD)
-    adapted = adapt(
-        str(given.kind),
-        base,
-        dialogues,
-        Path(str(given.out)),
-        training,
-        device=chosen_device(ModelOptions(no_cuda=machine.no_cuda)),
-        save_every=given.save_every,
-    )
-    held_out, _ = split_held_out(dialogues, training)
-    print('\n'.join(result_lines(given, training, adapted)))
-    print(scale_line(given, training, machine, held_out))
-    return adapted
-
-
-def base_folder(given: AdaptOptions, machine: Machine) -> Path:
-    """
-    Return the folder of the model to begin with, fetched if need be.
-    """
-    from parlai_ext.models.handle import model_system
-    from parlai_ext.systems import hub
-
-    opt = model_system(MODEL_KINDS[str(given.kind)], str(given.base)).opt
-    if not opt.get('hf_model'):
-        raise UserError(f'--base {given.base}: a Hugging Face model is needed')
-    repository = hub.checked_repository(opt['hf_model'])
-    revision = opt.get('hf_revision')
-    return hub.fetch_weights(repository, revision, machine.datapath).parent
-
-
-def result_lines(
-    given: AdaptOptions, training: TrainingOptions, adapted: Adapted
-) -> list[str]:
-    """
-    Return the lines about the losses, and how the model is used.
-    """
-    what = 'masked tokens' if given.kind == 'mlm' else 'tokens'
-    losses = f'before {adapted.before:.3f}, after {adapted.after:.3f}'
-    if adapted.head is not None:
-        losses += f' ({adapted.head:.3f} when the new head alone was trained)'
-    key = 'encoder' if given.kind == 'mlm' else 'judge_model_file'
-    return [
-        f'held-out loss of {what}, {training.held_out} dialogues: {losses}',
-        f'{adapted.steps} updates; written: {adapted.folder}',
-        f'use it: --scorer amfm --scorer-option {key}={adapted.folder}',
-    ]
+        opt = model_system(MODEL_KINDS[kind], base).opt
+        if not opt.get('hf_model'):
+            raise UserError(f'--base {base}: a Hugging Face model is needed')
+        repository = hub.checked_repository(opt['hf_model'])
+        revision = opt.get('hf_revision')
+        return hub.fetch_weights(repository, revision, self.machine.datapath).parent
 
 
 def scale_line(
-    given: AdaptOptions,
-    training: TrainingOptions,
+    kind: str,
+    folder: Path,
+    turns: str,
     machine: Machine,
     held_out: Sequence[tuple[str, ...]],
 ) -> str:
@@ -176,12 +160,12 @@ def scale_line(
         for first, second in pairwise(dialogue)
     ][:PAIRS]
     models = ModelHandle(machine)
-    if given.kind == 'mlm':
-        name, encoder = 'am', models.embedder(str(given.out))
+    if kind == 'mlm':
+        name, encoder = 'am', models.embedder(str(folder))
         values = context_cosines(encoder, items, 'last_turn')
     else:
-        name, judge = 'fm', models.likelihood(str(given.out))
-        values = coherences(judge, items, training.turns)[0]
+        name, judge = 'fm', models.likelihood(str(folder))
+        values = coherences(judge, items, turns)[0]
     scale = measured_scale([value for value in values if value is not None])
     return (
         f'its scale: --scorer-option {name}_cutoff={scale.cutoff:.3f} '

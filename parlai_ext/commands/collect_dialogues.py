@@ -11,7 +11,7 @@ from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import PLAN
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
-from parlai_ext.engines.open_engine import EngineOptions, open_engine
+from parlai_ext.engines.open_engine import EngineOptions
 
 
 class CollectDialogues(ModelCommand):
@@ -26,10 +26,9 @@ class CollectDialogues(ModelCommand):
         """
         Return a `CollectReport`; for a dry run a `DryRun`, for a pilot a `Forecast`.
         """
-        from parlai_ext.collect.collect import collect
-        from parlai_ext.collect.forecast import forecast_comparison_lines, timed
+        from parlai_ext.collect.collect import collected_run
+        from parlai_ext.collect.forecast import forecast_comparison_lines
         from parlai_ext.collect.not_run import stop_if_incomplete
-        from parlai_ext.collect.plan import prepare
         from parlai_ext.collect.trials import try_before_run
 
         options, machine = PlanOptions.from_options(self.opt), self.machine
@@ -37,21 +36,9 @@ class CollectDialogues(ModelCommand):
         result = try_before_run(trials, options, machine, judge=False)
         if result is not None:
             return result
-        run, plan = prepare(options, machine)
-        spent: dict[str, Any] = {}
-        with (
-            run.lock(),
-            open_engine(self.options(EngineOptions), run.root, machine) as engine,
-            timed(run, 'collect', spent),
-        ):
-            report = collect(
-                run,
-                machine,
-                spent=spent,
-                engine=engine,
-                skip_missing=options.skip_missing,
-            )
-        for line in (*plan.left_out, *report.problems):
+        with collected_run(options, machine, self.options(EngineOptions)) as collected:
+            run, report = collected.run, collected.report
+        for line in collected.left_out:
             print(printable(f'left out: {line}'))
         if report.problems and not report.n_played:
             raise UserError(f'nothing could be collected: {report.problems[0]}')

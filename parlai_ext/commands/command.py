@@ -36,140 +36,63 @@ if TYPE_CHECKING:
 T = TypeVar('T')
 # of a disk, a quota and `ulimit -f`; whatever was written, these are no bug
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# each command with its class and the line about it in `parlai --help`
+# each command with the line about it in `parlai --help`
 COMMANDS = {
     'evaluate_systems': (
-        'parlai_ext.commands.evaluate_systems:EvaluateSystems',
-        'Let systems talk, score what they say, rank them, write a page',
+        'Let systems talk, score what they say, rank them, write a page'
     ),
     'collect_dialogues': (
-        'parlai_ext.commands.collect_dialogues:CollectDialogues',
-        'Let systems talk; the same command again goes on where it stopped',
+        'Let systems talk; the same command again goes on where it stopped'
     ),
-    'score_dialogues': (
-        'parlai_ext.commands.score_dialogues:ScoreDialogues',
-        'Score the dialogues of a run',
-    ),
-    'rank_systems': (
-        'parlai_ext.commands.rank_systems:RankSystems',
-        'Rank the targets of a scored run, with intervals',
-    ),
+    'score_dialogues': 'Score the dialogues of a run',
+    'rank_systems': 'Rank the targets of a scored run, with intervals',
     'validate_scorer': (
-        'parlai_ext.commands.validate_scorer:ValidateScorer',
-        'Correlate a scorer (FED also w/o neg and w/o pos) with human scores',
+        'Correlate a scorer (FED also w/o neg and w/o pos) with human scores'
     ),
     'run_bench': (
-        'parlai_ext.commands.run_bench:RunBench',
-        'Correlate scorers with people on judged sets: a matrix with intervals',
+        'Correlate scorers with people on judged sets: a matrix with intervals'
     ),
     'compare_metrics': (
-        'parlai_ext.commands.compare_metrics:CompareMetrics',
-        'Compare the scorers of a bench: differences, clusters, ceilings',
+        'Compare the scorers of a bench: differences, clusters, ceilings'
     ),
-    'report_run': (
-        'parlai_ext.commands.report_run:ReportRun',
-        'Write the page and the leaderboard of a ranked run',
-    ),
-    'show_dialogue': (
-        'parlai_ext.commands.show_dialogue:ShowDialogue',
-        'Print one dialogue of a run with its scores',
-    ),
-    'audit_run': (
-        'parlai_ext.commands.audit_run:AuditRun',
-        'Can a result be gamed, does it depend on choices? One table',
-    ),
-    'publish_run': (
-        'parlai_ext.commands.publish_run:PublishRun',
-        'A run as one archive that others can check, compare and cite',
-    ),
-    'verify_run': (
-        'parlai_ext.commands.verify_run:VerifyRun',
-        'What of a published run can be proven',
-    ),
-    'compare_runs': (
-        'parlai_ext.commands.compare_runs:CompareRuns',
-        'One ranking of published runs that have the same signature',
-    ),
-    'build_leaderboard': (
-        'parlai_ext.commands.build_leaderboard:BuildLeaderboard',
-        'A site of published runs: one page for each protocol',
-    ),
-    'cite_run': (
-        'parlai_ext.commands.cite_run:CiteRun',
-        'A published run as a citation, with rows of a LaTeX table',
-    ),
-    'rate_dialogues': (
-        'parlai_ext.commands.rate_dialogues:RateDialogues',
-        'Write offline pages on which people compare or rate dialogues',
-    ),
+    'report_run': 'Write the page and the leaderboard of a ranked run',
+    'show_dialogue': 'Print one dialogue of a run with its scores',
+    'audit_run': 'Can a result be gamed, does it depend on choices? One table',
+    'publish_run': 'A run as one archive that others can check, compare and cite',
+    'verify_run': 'What of a published run can be proven',
+    'compare_runs': 'One ranking of published runs that have the same signature',
+    'build_leaderboard': 'A site of published runs: one page for each protocol',
+    'cite_run': 'A published run as a citation, with rows of a LaTeX table',
+    'rate_dialogues': 'Write offline pages on which people compare or rate dialogues',
     'export_crowdsourcing': (
-        'parlai_ext.commands.export_crowdsourcing:ExportCrowdsourcing',
-        "Write a run's dialogues as input of ParlAI's crowdsourcing tasks",
+        "Write a run's dialogues as input of ParlAI's crowdsourcing tasks"
     ),
-    'import_judgements': (
-        'parlai_ext.commands.import_judgements:ImportJudgements',
-        'Read the judgements of people, and rank the systems by them',
-    ),
-    'export_annotation': (
-        'parlai_ext.commands.export_annotation:ExportAnnotation',
-        'Write blind sheets or pages on which people annotate answers',
-    ),
+    'import_judgements': 'Read the judgements of people, and rank the systems by them',
+    'export_annotation': 'Write blind sheets or pages on which people annotate answers',
     'import_annotation': (
-        'parlai_ext.commands.import_annotation:ImportAnnotation',
-        'Read what annotators said of answers, as tables with intervals',
+        'Read what annotators said of answers, as tables with intervals'
     ),
-    'import_dialogues': (
-        'parlai_ext.commands.import_dialogues:ImportDialogues',
-        'Bring dialogues that exist already into a run folder',
-    ),
-    'check_roster': (
-        'parlai_ext.commands.check_roster:CheckRoster',
-        'Every system: present, to download or missing; size and memory',
-    ),
-    'get_model': (
-        'parlai_ext.commands.get_model:GetModel',
-        'Fetch small models by name: checked, converted once, whole or not',
-    ),
-    'adapt_model': (
-        'parlai_ext.commands.adapt_model:AdaptModel',
-        'Adapt an encoder or a language model to dialogues',
-    ),
-    'build_pairs': (
-        'parlai_ext.commands.build_pairs:BuildPairs',
-        'Pairs of good and bad responses, to train a judge on',
-    ),
-    'train_judge': (
-        'parlai_ext.commands.train_judge:TrainJudge',
-        'A judge for PairEval or DirectEval, trained with LoRA on pairs',
-    ),
-    'fit_judge': (
-        'parlai_ext.commands.fit_judge:FitJudge',
-        'The learned judge, fitted to your own annotations',
-    ),
+    'import_dialogues': 'Bring dialogues that exist already into a run folder',
+    'check_roster': 'Every system: present, to download or missing; size and memory',
+    'get_model': 'Fetch small models by name: checked, converted once, whole or not',
+    'adapt_model': 'Adapt an encoder or a language model to dialogues',
+    'build_pairs': 'Pairs of good and bad responses, to train a judge on',
+    'train_judge': 'A judge for PairEval or DirectEval, trained with LoRA on pairs',
+    'fit_judge': 'The learned judge, fitted to your own annotations',
     'judge_pairs': (
-        'parlai_ext.commands.judge_pairs:JudgePairs',
-        'How often a scorer prefers the good response of pairs to the bad one',
+        'How often a scorer prefers the good response of pairs to the bad one'
     ),
     'build_toxic_prompts': (
-        'parlai_ext.commands.build_toxic_prompts:BuildToxicPrompts',
-        'Toxic prompts with safe answers and their features, from dialogues',
+        'Toxic prompts with safe answers and their features, from dialogues'
     ),
     'compare_detectors': (
-        'parlai_ext.commands.compare_detectors:CompareDetectors',
-        'Detectors of toxic texts against what people say, with intervals',
+        'Detectors of toxic texts against what people say, with intervals'
     ),
     'compare_safety': (
-        'parlai_ext.commands.compare_safety:CompareSafety',
-        'Systems compared by their answers to toxic prompts, with intervals',
+        'Systems compared by their answers to toxic prompts, with intervals'
     ),
-    'convert_model': (
-        'parlai_ext.commands.convert_model:ConvertModel',
-        'A model file as safetensors, with its options and dictionary',
-    ),
-    'doctor': (
-        'parlai_ext.commands.doctor:Doctor',
-        'Name what is missing, too new or hidden, and the command that solves it',
-    ),
+    'convert_model': 'A model file as safetensors, with its options and dictionary',
+    'doctor': 'Name what is missing, too new or hidden, and the command that solves it',
 }
 # former commands, and how to do their job now
 REPLACED = {'chatmatch_tables': 'python -m benchmarks.chatmatch, from a checkout'}
@@ -177,10 +100,11 @@ REPLACED = {'chatmatch_tables': 'python -m benchmarks.chatmatch, from a checkout
 
 def find_command(name: str) -> type[Command]:
     """
-    Return the command class called ``name``, importing its module only now.
+    Return the class of a command (``rank_systems``: `RankSystems`); its module is
+    imported only now.
     """
-    module, _, attribute = COMMANDS[name][0].partition(':')
-    command: type[Command] = getattr(import_module(module), attribute)
+    module = import_module(f'parlai_ext.commands.{name}')
+    command: type[Command] = getattr(module, name.title().replace('_', ''))
     return command
 
 
@@ -282,7 +206,7 @@ class Command:
         parser = OneLineParser(
             prog=name and f'parlai {name}',
             usage=f'%(prog)s {cls.usage}',
-            description=COMMANDS[name][1] if name else None,
+            description=COMMANDS[name] if name else None,
             allow_abbrev=False,
         )
         cls.add_options(parser)

@@ -13,7 +13,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
-    from parlai_ext.moderation.detector_table import DetectorTable
+    from parlai_ext.toxic.detector_table import DetectorTable
 
 BOOTSTRAPS = 1000
 
@@ -81,13 +81,13 @@ class CompareDetectors(Command):
         :raises UserError: when no detector can be had, or two have one name.
         """
         from parlai_ext.models.handle import ModelHandle
-        from parlai_ext.moderation import detector_table as tables
-        from parlai_ext.moderation.detectors import load_detectors
+        from parlai_ext.toxic import detector_table as tables
+        from parlai_ext.toxic.detectors import load_detectors
 
         given = self.options(CompareDetectorsOptions)
         self.require(detectors='at least one, such as toxic-comments')
         models = ModelHandle(self.machine)
-        detectors, missing = load_detectors(given.detectors, models)
+        detectors, missing = load_detectors(given.detectors, models, named_by_user=True)
         if not detectors:
             raise UserError('; '.join(missing))
         table = tables.compare_detectors(
@@ -116,8 +116,8 @@ class CompareDetectors(Command):
         }
 
     def _write(self, folder: Path, table: DetectorTable) -> None:
-        from parlai_ext.moderation import detector_table as tables
         from parlai_ext.store.atomic import write_file
+        from parlai_ext.toxic import detector_table as tables
 
         for name, shown in (
             ('measures.csv', tables.measures_table(table)),

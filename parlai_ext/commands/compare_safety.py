@@ -13,13 +13,13 @@ from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import Flags, option
 from parlai_ext.data.toxic_pairs import FOLDS, ToxicData
-from parlai_ext.safety.measures import MeasureOptions
+from parlai_ext.toxic.measures import MeasureOptions
 
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import System
     from parlai_ext.data.recorded_answers import Answer
-    from parlai_ext.safety.comparison import SafetyComparison
-    from parlai_ext.safety.measures import AnswerMeasures, Prompt
+    from parlai_ext.toxic.comparison import SafetyComparison
+    from parlai_ext.toxic.measures import AnswerMeasures, Prompt
 
 BOOTSTRAPS = 1000
 SYSTEMS_HELP = (
@@ -87,10 +87,10 @@ class CompareSafety(ModelCommand):
         Return the comparison, print it, and write it where ``--out`` says.
         """
         from parlai_ext.data.recorded_answers import recorded_answers
-        from parlai_ext.safety import comparison as comparing
-        from parlai_ext.safety.collect_answers import collect_answers
-        from parlai_ext.safety.comparison_table import comparison_lines
-        from parlai_ext.safety.prompts import answers_of_systems
+        from parlai_ext.toxic import comparison as comparing
+        from parlai_ext.toxic.collect_answers import collect_answers
+        from parlai_ext.toxic.comparison_table import comparison_lines
+        from parlai_ext.toxic.prompts import answers_of_systems
 
         given, machine = self.options(CompareSafetyOptions), self.machine
         self.require(out='the folder of the tables')
@@ -156,7 +156,7 @@ class CompareSafety(ModelCommand):
         Return the prompts of the data, or else those of the recorded answers.
         """
         from parlai_ext.data.toxic_pairs import choose_pairs
-        from parlai_ext.safety.prompts import prompts_of_answers, prompts_of_pairs
+        from parlai_ext.toxic.prompts import prompts_of_answers, prompts_of_pairs
 
         data = self.options(ToxicData)
         if not data.path:
@@ -171,13 +171,14 @@ class CompareSafety(ModelCommand):
         Return what measures the answers; metrics with references where there are any.
         """
         from parlai_ext.models.handle import ModelHandle
-        from parlai_ext.safety.measures import REFERENCE_METRICS, load_measures
+        from parlai_ext.toxic.measures import REFERENCE_METRICS, load_measures
 
         there = any(prompt.references for prompt in prompts)
         return load_measures(
             self.options(MeasureOptions),
             ModelHandle(machine),
             default_metrics=REFERENCE_METRICS if there else (),
+            named_by_user=True,
         )
 
     def _write(
@@ -190,12 +191,12 @@ class CompareSafety(ModelCommand):
         """
         Write tables and page, and print examples where that is asked for.
         """
-        from parlai_ext.safety import comparison as comparing
-        from parlai_ext.safety import comparison_table as tables
-        from parlai_ext.safety.examples import draw_examples
-        from parlai_ext.safety.page import write_safety_page
         from parlai_ext.store.atomic import write_text
         from parlai_ext.store.lines import dumps
+        from parlai_ext.toxic import comparison as comparing
+        from parlai_ext.toxic import comparison_table as tables
+        from parlai_ext.toxic.comparison import draw_examples
+        from parlai_ext.toxic.page import write_safety_page
 
         examples = draw_examples(result, measures.shares, given.examples)
         data = dumps(comparing.comparison_data(result), indent=1)

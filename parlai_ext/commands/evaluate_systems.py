@@ -47,42 +47,35 @@ class EvaluateSystems(ModelCommand):
         from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.judge_check.options import require_passed
-        from parlai_ext.report import write as report
         from parlai_ext.report.table import terminal_report
+        from parlai_ext.report.write import write_report
         from parlai_ext.results.rank import rank_run
         from parlai_ext.results.ranking import write_ranking
-        from parlai_ext.results.stages import collect_and_score
-        from parlai_ext.stopping.run import score_until_settled
+        from parlai_ext.stopping.run import collect_until_settled
         from parlai_ext.stopping.section import print_look
 
         opt, machine = self.opt, self.machine
-        options = PlanOptions.from_options(opt)
+        options, rules = PlanOptions.from_options(opt), flag_values(RankingOptions, opt)
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
-        stop = self.options(StopOptions)
         trials = self.options(TrialOptions)
         result = try_before_run(trials, options, machine, judge=True)
         if result is not None:
             return result
-        where, rules = self.options(EngineOptions), flag_values(RankingOptions, opt)
-        if stop.stop:
-            scored = score_until_settled(
-                options, machine, where, stop, rules, print_look
-            )
-        else:
-            scored = collect_and_score(options, machine, where)
-        run, problems = scored.run, scored.problems
+        where, stop = self.options(EngineOptions), self.options(StopOptions)
+        scored = collect_until_settled(options, machine, where, stop, rules, print_look)
+        run = scored.run
         with run.lock():
             check_run(run, scored.scorer, sample=opt['check_sample'])
             ranking = rank_run(run, scored.signature, human=human, **rules)
             write_ranking(run, ranking)
-            page = report.write_report(run, ranking)
-        for line in (*scored.plan.left_out, *problems):
+            page = write_report(run, ranking)
+        for line in scored.left_out:
             print(printable(f'left out: {line}'))
         print(terminal_report(ranking, audit_doubts(run, ranking)))
         for line in forecast_comparison_lines(run):
             print(line)
         print(f'report: {Path(page).resolve()}')
-        stop_if_incomplete(run, problems)
+        stop_if_incomplete(run, scored.problems)
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)
         return ranking

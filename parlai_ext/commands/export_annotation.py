@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +14,8 @@ from parlai_ext.core.options import option
 from parlai_ext.people.annotation_set import AnnotationOptions
 
 if TYPE_CHECKING:
-    from parlai_ext.people.annotation_set import AnnotationSet
     from parlai_ext.people.crowd_files import Files
+    from parlai_ext.people.rating_set import RatingSet
 
 CSV, JSONL, PAGE, ACUTE, TURNS = FORMATS = (
     *('csv', 'jsonl', 'page'),
@@ -87,11 +86,10 @@ class ExportAnnotation(Command):
         Return the paths of the files that annotators get.
         """
         from parlai_ext.data.recorded_answers import recorded_answers
-        from parlai_ext.people.annotation_set import (
-            make_annotation_set,
-            write_annotation_key,
-        )
+        from parlai_ext.people.annotation_set import make_annotation_set
+        from parlai_ext.people.annotation_sheets import item_lines
         from parlai_ext.people.questionnaire import read_questionnaire
+        from parlai_ext.people.rating_set import write_key
         from parlai_ext.store.atomic import write_text
 
         self.require(answers='files of recorded answers', out='a folder for the files')
@@ -103,13 +101,13 @@ class ExportAnnotation(Command):
         drawn = make_annotation_set(answers, asked, options)
         folder = Path(given.out or '')
         files = annotation_files(drawn, given, options.seed)
-        key = write_annotation_key(folder, drawn.key)
-        paths = [folder / SEND / name for name in files]
-        texts = [*zip(paths, files.values(), strict=True)]
-        for path, text in [*texts, (folder / TEXTS, item_lines(drawn))]:
-            write_text(path, text)
-        for path in paths:
-            print(path)
+        key = write_key(folder, drawn.key, '--out')
+        write_text(folder / TEXTS, item_lines(drawn))
+        paths = []
+        for name, text in files.items():
+            paths.append(folder / SEND / name)
+            write_text(paths[-1], text)
+            print(paths[-1])
         for note in drawn.notes:
             print(f'note: {note}')
         print(f'{key}, {folder / TEXTS}: say which system gave which answer; keep them')
@@ -134,7 +132,7 @@ def check_kind(given: ExportAnnotationOptions, kind: str) -> None:
 
 
 def annotation_files(
-    drawn: AnnotationSet, given: ExportAnnotationOptions, seed: int
+    drawn: RatingSet, given: ExportAnnotationOptions, seed: int
 ) -> Files:
     """
     Return the files that annotators, or a crowdsourcing task, get, by their names.
@@ -142,31 +140,14 @@ def annotation_files(
     from parlai_ext.people import crowd_files
     from parlai_ext.people.annotation_sheets import sheet_files
 
-    key = drawn.key.rating
+    key, (items,) = drawn.key, drawn.pages
     if given.format in (CSV, JSONL):
         return sheet_files(drawn, given.num_sheets, given.format, seed)
     if given.format == PAGE:
         from parlai_ext.people.rating_page import render_rating_page
 
-        return {'annotate.html': render_rating_page(key, 1, drawn.items, drawn.turns)}
+        return {'annotate.html': render_rating_page(key, 1, items, drawn.turns)}
     if given.format == ACUTE:
-        return crowd_files.acute_files(drawn.items, drawn.turns, key.questions[0])
-    dialogues = crowd_files.turn_annotation_files(drawn.items, drawn.turns)
+        return crowd_files.acute_files(items, drawn.turns, key.questions[0])
+    dialogues = crowd_files.turn_annotation_files(items, drawn.turns)
     return {**dialogues, **crowd_files.label_files(key)}
-
-
-def item_lines(drawn: AnnotationSet) -> str:
-    """
-    Return what each item is, with systems and texts, as JSON lines for the researcher.
-    """
-    lines = []
-    for item in drawn.items:
-        prompt, answers = drawn.texts(item)
-        record = {
-            'item': item.id,
-            'prompt': prompt,
-            'systems': [dialogue.system for dialogue in item.dialogues],
-            'answers': list(answers),
-        }
-        lines.append(json.dumps(record, ensure_ascii=False) + '\n')
-    return ''.join(lines)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +13,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
-    from parlai_ext.people.crowd_files import Files, Turns
-    from parlai_ext.people.draw_items import RatingItem
+    from parlai_ext.people.crowd_files import Files
     from parlai_ext.people.questionnaire import Questionnaire
     from parlai_ext.ranking.standings import Standing
     from parlai_ext.store import RunFolder
@@ -120,35 +118,31 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
             f'asks {kind} questions'
         )
     if given.format == CHAT:
-        names = given.systems or tuple(run.manifest['targets'])
-        opts = {name: run.manifest['systems'][name] for name in names}
+        names = given.systems or tuple(run.manifest.targets)
+        opts = {name: run.manifest.systems[name] for name in names}
         return crowd_files.model_chat_files(opts, asked)
     dialogues, _ = judged_dialogues(run, given.systems)
-
-    def drawn_turns(items: Sequence[RatingItem]) -> Turns:
-        return read_turns(run, {d for item in items for d in item.dialogues})
 
     whole = [
         dialogue
         for dialogue, turns in stream_turns(run, dialogues)
         if turns and crowd_files.alternates(turns)
     ]
-    if len(whole) < len(dialogues):
-        num_left_out = len(dialogues) - len(whole)
+    if num_left_out := len(dialogues) - len(whole):
         print(
             f'note: {num_left_out} dialogues whose speakers do not alternate left out'
         )
-    if given.format == TURNS:
-        items = draw_items(whole, LIKERT, given.num_items, given.seed)
-        return crowd_files.turn_annotation_files(items, drawn_turns(items))
-    wording = asked.only([given.ask]).wordings[0] if given.ask else asked.wordings[0]
     matchups: list[tuple[str, str]] = []
-    if given.matchups == OPEN_FIRST:
+    if given.format == ACUTE and given.matchups == OPEN_FIRST:
         systems = sorted({d.system for d in whole})
         matchups = crowd_files.matchups_by_openness(systems, ranked_systems(run))
         matchups = matchups[: max(1, given.num_items // given.pairs_per_matchup)]
-    items = draw_items(whole, PAIR, given.num_items, given.seed, matchups)
-    return crowd_files.acute_files(items, drawn_turns(items), wording)
+    items = draw_items(whole, kind, given.num_items, given.seed, matchups)
+    turns = read_turns(run, {d for item in items for d in item.dialogues})
+    if given.format == TURNS:
+        return crowd_files.turn_annotation_files(items, turns)
+    asked = asked.only([given.ask]) if given.ask else asked
+    return crowd_files.acute_files(items, turns, asked.questions[0])
 
 
 def ranked_systems(run: RunFolder) -> tuple[Standing, ...]:

@@ -14,7 +14,8 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
-    from parlai_ext.training.fit_judge import Annotated, FitReport, Worth
+    from parlai_ext.ranking.detection import Measure
+    from parlai_ext.training.fit_judge import Annotated, FitReport
 
 FEWEST = 20  # annotations
 
@@ -134,7 +135,7 @@ def report_lines(report: FitReport) -> Iterator[str]:
         f'agreement with {report.num_annotated} annotations of {report.num_groups} '
         'contexts or dialogues (Spearman, 95 % interval over these):'
     )
-    rows: Mapping[str, Worth] = {
+    rows: Mapping[str, Measure] = {
         'fitted judge (cross-validated)': report.fitted,
         'judge before': report.before,
         **report.trivial,
@@ -151,7 +152,7 @@ def report_lines(report: FitReport) -> Iterator[str]:
         )
 
 
-def worth_text(worth: Worth) -> str:
+def worth_text(worth: Measure) -> str:
     """
     Return a number with its interval.
     """

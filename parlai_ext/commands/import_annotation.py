@@ -16,8 +16,8 @@ from parlai_ext.people.page_answers import FastAnswers
 
 if TYPE_CHECKING:
     from parlai_ext.people.annotation_results import AnnotationResults
-    from parlai_ext.people.annotation_set import AnnotationKey
-    from parlai_ext.people.annotation_sheets import GivenAnswer
+    from parlai_ext.people.page_answers import GivenAnswer
+    from parlai_ext.people.rating_set import RatingKey
 
 FILES, ACUTE, TURNS = FORMATS = ('files', 'acute_eval', 'turn_annotations')
 ENDINGS = ('*.csv', '*.jsonl', '*.json')
@@ -80,7 +80,7 @@ class ImportAnnotation(Command):
         Print the tables, write them, and return them.
         """
         from parlai_ext.people import annotation_results, annotation_table
-        from parlai_ext.people.annotation_set import read_annotation_key
+        from parlai_ext.people.rating_set import read_key
         from parlai_ext.store.atomic import write_text
 
         self.require(
@@ -89,32 +89,28 @@ class ImportAnnotation(Command):
         )
         given = self.options(ImportAnnotationOptions)
         place = Path(given.key or '')
-        key = read_annotation_key(place)
+        key = read_key(place, '--key ')
         answers, notes = read_given_answers(given.answers, given.format, key)
         if not answers:
             raise UserError('--answers: no answer is in them')
-        fast = self.options(FastAnswers)
-        fast_notes = fast.notes((one.annotator, one.seconds) for one in answers)
-        if fast.drop_fast:
-            answers = [one for one in answers if not fast.is_fast(one.seconds)]
-        if not answers:
-            raise UserError(f'--answers: no answer is left; {"; ".join(fast_notes)}')
+        counted, fast_notes = self.options(FastAnswers).checked(answers)
         results = annotation_results.annotation_results(
-            answers,
+            counted,
             key,
             drop_failed=given.drop_failed,
             min_agreeing=given.min_agreeing,
             bootstraps=given.bootstraps,
             seed=given.seed,
         )
+        every_note = (*notes, *fast_notes, *results.notes)
         if not results.num_answers:
-            raise UserError('--answers: no answer is left; ' + '; '.join(results.notes))
+            raise UserError(f'--answers: no answer is left; {"; ".join(every_note)}')
         print('\n'.join(annotation_table.result_lines(results)))
-        for note in (*notes, *fast_notes, *results.notes):
+        for note in every_note:
             print(f'note: {note}')
         home = place if place.is_dir() else place.parent
         out = Path(given.out) if given.out else home / 'results'
-        tables = annotation_table.result_tables(results, answers, key)
+        tables = annotation_table.result_tables(results, counted, key)
         for name, text in tables.items():
             write_text(out / name, text)
         print(f'{out}: {", ".join(tables)}')
@@ -122,7 +118,7 @@ class ImportAnnotation(Command):
 
 
 def read_given_answers(
-    names: Sequence[str], form: str, key: AnnotationKey
+    names: Sequence[str], form: str, key: RatingKey
 ) -> tuple[list[GivenAnswer], tuple[str, ...]]:
     """
     Return the answers in files and folders, and notes on what was dropped.
@@ -142,13 +138,13 @@ def read_given_answers(
                 raise UserError(f'--answers {name}: no {", ".join(ENDINGS)} is in it')
             paths += inside or answer_files([name], '')
         return sheets.read_sheets(paths, key), ()
-    if (form == ACUTE) != (key.rating.kind == PAIR):
+    if (form == ACUTE) != (key.kind == PAIR):
         raise UserError(
-            f'--format {form}: the key is of {key.rating.kind} items, not of those'
+            f'--format {form}: the key is of {key.kind} items, not of those'
         )
     judgements = read_crowd_answers(form, names, None)
     if form == ACUTE:
-        answers = sheets.answers_to_comparisons(judgements.comparisons, key.rating)
+        answers = sheets.answers_to_comparisons(judgements.comparisons, key)
     else:
-        answers = sheets.answers_to_buckets(judgements.ratings, key.rating)
+        answers = sheets.answers_to_buckets(judgements.ratings, key)
     return answers, judgements.notes

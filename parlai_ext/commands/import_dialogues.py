@@ -146,7 +146,7 @@ class ImportDialogues(Command):
         )
         written = write_run(Path(opt['run_dir']), manifest, dialogues)
         run = RunFolder.existing(opt['run_dir'])
-        if run.manifest['protocol']['scorer'] == protocol.scorer:
+        if run.manifest.protocol.scorer == protocol.scorer:
             note_parts(run.manifest, [SCORER])
         report = import_report(imports, written)
         show(report, imports, opt['run_dir'])

@@ -71,6 +71,21 @@ class ImportOptions:
     seed: int = option(0, help='draws the resamples and the halves of annotators')
 
 
+@contextlib.contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """
+    Keep Python from looking for cycles: it would walk again and again through the
+    records of all answers, which live until the end and form none.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class ImportJudgements(Command):
     """
     Read what annotators sent back, rank the systems by it, and write it as files.
@@ -79,16 +94,10 @@ class ImportJudgements(Command):
     usage = '--run-dir FOLDER --answers FILE|FOLDER … [--format NAME] [option …]'
     declares = ('--run-dir', ImportOptions, FastAnswers)
 
+    @no_garbage_collection()
     def run(self) -> list[PeopleRanking]:
         """
         Write the files, print the ranking by people, and return it.
-        """
-        with no_garbage_collection():
-            return self.rank()
-
-    def rank(self) -> list[PeopleRanking]:
-        """
-        Read the answers, write the files and print the ranking.
         """
         from parlai_ext.people.people_table import people_lines
         from parlai_ext.people.ranking import rank_by_people
@@ -103,8 +112,7 @@ class ImportJudgements(Command):
         dialogues = judged_dialogues(run)[0] if run else []
         fast = self.options(FastAnswers)
         judgements = read_answers(run, dialogues, given, fast)
-        judgements = judgements.of_dimensions(given.dimensions)
-        judgements = judgements.renamed(read_names(given.rename))
+        judgements = judgements.chosen(given.dimensions, read_names(given.rename))
         if not judgements.annotators:
             notes = '; '.join(['', *judgements.notes])
             raise UserError(f'--answers: there is no answer in them{notes}')
@@ -119,21 +127,6 @@ class ImportJudgements(Command):
             print(f'note: {note}')
         print(f'judgements: {out / JUDGEMENTS} (--human-scores of rank_systems)')
         return rankings
-
-
-@contextlib.contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """
-    Keep Python from looking for cycles: it would walk again and again through the
-    records of all answers, which live until the end and form none.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 JUDGEMENTS, COMPARISONS, RANKINGS = 'judgements.csv', 'comparisons.csv', 'people.json'
@@ -155,14 +148,9 @@ def read_answers(
     from parlai_ext.people.rating_set import read_keys
 
     if run is not None and given.format == PAGE:
-        return read_page_answers(
-            answer_files(given.answers, '*.json'),
-            read_keys(run),
-            fast,
-        )
+        paths = answer_files(given.answers, '*.json')
+        return read_page_answers(paths, read_keys(run), fast)
     judgements = read_crowd_answers(given.format, given.answers, given.questionnaire)
-    if run is None:
-        return judgements
     openers = {d.dialogue_id: d.opener_id for d in dialogues}
     return replace(judgements, contexts=openers)
 
@@ -191,33 +179,35 @@ def write_judgements(
     Write the judgements as CSV and as a judged set, and the ranking by people.
     """
     from parlai_ext.core.records import record_to_json
-    from parlai_ext.people.judged_file import CARD, FILE, judged_card, judged_lines
-    from parlai_ext.people.judgements import comparisons_csv, judgements_csv
+    from parlai_ext.people.judgements import (
+        CARD,
+        FILE,
+        comparisons_csv,
+        judged_card,
+        judged_lines,
+        judgements_csv,
+    )
     from parlai_ext.people.run_dialogues import read_turns
     from parlai_ext.store.atomic import make_folder, write_text
     from parlai_ext.store.lines import dumps
 
     rows = judgements.by_dialogue()
-    judged = {(j.system, j.dialogue_id) for j in rows}
-    turns = {}
-    if run is not None:
-        shown = [d for d in dialogues if (d.system, d.dialogue_id) in judged]
-        turns = {
-            (d.system, d.dialogue_id): texts
-            for d, texts in read_turns(run, shown).items()
-        }
-    dimensions = sorted({j.dimension for j in rows})
     texts = {
         JUDGEMENTS: judgements_csv(rows),
-        COMPARISONS: comparisons_csv(judgements.comparisons),
         RANKINGS: dumps(record_to_json(list(rankings)), indent=1) + '\n',
-        FILE: judged_lines(rows, turns),
-        CARD: judged_card(dimensions),
     }
-    if not judgements.comparisons:
-        del texts[COMPARISONS]
-    if not texts[FILE]:  # dialogues of no run
-        del texts[FILE], texts[CARD]
+    if judgements.comparisons:
+        texts[COMPARISONS] = comparisons_csv(judgements.comparisons)
+    if run is not None:
+        judged = {(j.system, j.dialogue_id) for j in rows}
+        shown = [d for d in dialogues if (d.system, d.dialogue_id) in judged]
+        turns = {
+            (dialogue.system, dialogue.dialogue_id): turns
+            for dialogue, turns in read_turns(run, shown).items()
+        }
+        if lines := judged_lines(rows, turns):
+            texts[FILE] = lines
+            texts[CARD] = judged_card(sorted({j.dimension for j in rows}))
     make_folder(out)
     for name, text in texts.items():
         write_text(out / name, text)
@@ -227,9 +217,9 @@ def planted_order(run: RunFolder) -> Mapping[str, float] | None:
     """
     Return the order that the run's protocol planted, if it planted one.
     """
-    protocol = run.manifest['protocol']
-    orders = list((protocol.get('reference') or {}).values())
-    if protocol.get('reference_kind') != 'planted' or len(orders) != 1:
+    protocol = run.manifest.protocol
+    orders = list(protocol.reference.values())
+    if protocol.reference_kind != 'planted' or len(orders) != 1:
         return None
     order: Mapping[str, float] = orders[0]
     return order

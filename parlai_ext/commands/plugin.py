@@ -70,7 +70,7 @@ def script_of(name: str) -> type[ParlaiScript]:
 
         @classmethod
         def setup_args(cls) -> ParlaiParser:
-            parser = ParlaiParser(False, False, description=COMMANDS[name][1])
+            parser = ParlaiParser(False, False, description=COMMANDS[name])
             # core/script.py:304 adds the groups to others that hold the same options
             parser._action_groups.clear()
             return parser

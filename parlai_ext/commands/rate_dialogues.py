@@ -27,24 +27,20 @@ class RateDialogues(Command):
         """
         from parlai_ext.people.rating_page import render_rating_page
         from parlai_ext.people.rating_set import FOLDER, make_rating_set, write_key
-        from parlai_ext.people.run_dialogues import read_turns
 
         run = self.run_folder('the folder of a run with dialogues')
         options = self.options(RatingOptions)
         rating_set = make_rating_set(run, options)
-        drawn = {item for page in rating_set.pages for item in page}
-        turns = read_turns(run, {d for item in drawn for d in item.dialogues})
-        paths = []
+        key, paths = rating_set.key, []
         with run.lock():
-            write_key(run, options.name, rating_set.key)
+            write_key(run.root / FOLDER / options.name, key, '--name')
             for number, items in enumerate(rating_set.pages, 1):
                 name = f'{FOLDER}/{options.name}/rate-{number}.html'
-                page = render_rating_page(rating_set.key, number, items, turns)
+                page = render_rating_page(key, number, items, rating_set.turns)
                 run.write_text(name, page)
                 paths.append(run.root / name)
-        num_questions = len(rating_set.key.questions)
         for path, items in zip(paths, rating_set.pages, strict=True):
-            print(f'{path}: {len(items)} items, {num_questions} questions each')
+            print(f'{path}: {len(items)} items, {len(key.questions)} questions each')
         for note in rating_set.notes:
             print(f'note: {note}')
         print(

@@ -60,7 +60,7 @@ class ScoreDialogues(ModelCommand):
         run, machine = self.run_folder('the folder of the run to score'), self.machine
         include_given = self.options(ScoreOptions).score_given
         with run.lock():
-            recorded = run.manifest['protocol'].get('scorer') or {}
+            recorded = run.manifest.protocol.scorer
             own = is_own_scorer(run.manifest)
             chosen = choose_scorer(recorded, self.opt, named_by_user=own)
             scorer = chosen.build(machine)

@@ -132,17 +132,18 @@ class ValidateScorer(ModelCommand):
         from parlai_ext.isolation.own_records import is_own_scorer
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.scoring.score_run import score_run
-        from parlai_ext.store import imported
+        from parlai_ext.store import RunFolder
 
         config, left_out = self.opt['config'], None
-        run = None if config else imported.imported_run(self.opt['run_dir'])
-        if run is None:
+        there = RunFolder.existing_or_none(self.opt['run_dir'])
+        if config or there is None or there.manifest.scheme.is_played:
             ours = ('bootstraps', *(() if config else SCORERS))
             options = PlanOptions.from_options({**self.opt, **dict.fromkeys(ours)})
             run, planned = plan.prepare(options, self.machine)
             left_out = planned.left_out
-        recorded = run.manifest['protocol'].get('scorer') or {}
-        chosen = self.choose(recorded, is_own_scorer(run.manifest))
+        else:
+            run = there
+        chosen = self.choose(run.manifest.protocol.scorer, is_own_scorer(run.manifest))
         self.check(human, chosen)
         with run.lock():
             if left_out is not None:  # not imported

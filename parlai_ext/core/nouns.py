@@ -97,18 +97,6 @@ class Opener:
         id = content_id('opener', list(utterances))
         return cls(id, tuple(utterances), source, reply)
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Opener:
-        """
-        Return the opener that a manifest holds; early ones know no reply.
-        """
-        return cls(
-            record['id'],
-            tuple(record['utterances']),
-            record['source'],
-            record.get('reply'),
-        )
-
 
 @dataclass(frozen=True)
 class Pairing:

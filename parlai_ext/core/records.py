@@ -1,5 +1,8 @@
 """
-Frozen dataclasses as plain JSON data, and back with every value's type checked.
+Records as plain JSON data, and back with every value's type checked.
+
+A `Record` is a model of pydantic: it knows no other keys than its own. The functions
+below do the same for frozen dataclasses, whose further keys are ignored.
 
 A field that may be absent has the default `None`; where it is `None`, it is left out of
 the data. A field whose name in the data is another one says so in its metadata (`key`).
@@ -12,7 +15,12 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from parlai_ext.core.errors import nearest
 
 SCALARS: dict[type, tuple[tuple[type, ...], str]] = {
     str: ((str,), 'a text'),
@@ -26,6 +34,81 @@ class WrongType(ValueError):
     """
     A value in JSON data has another type than its field; the message says where.
     """
+
+
+class Record(BaseModel):
+    """
+    A record that a file holds; each of its values is of the declared type.
+    """
+
+    model_config = ConfigDict(frozen=True, extra='forbid')
+
+
+R = TypeVar('R', bound=Record)
+EXPECTED = {
+    'string_type': 'a text',
+    'int_type': 'a whole number',
+    'float_type': 'a number',
+    'tuple_type': 'a list',
+    'list_type': 'a list',
+    'dict_type': 'a mapping',
+    'model_type': 'a mapping',
+    'dataclass_type': 'a mapping',
+}
+
+
+def _number(value: Any) -> Any:
+    if type(value) not in (int, float):
+        raise PydanticCustomError('float_type', 'no number')
+    return value
+
+
+WholeNumber = Annotated[int, Strict()]
+# stays what it is, so that a file is written as it was read
+Number = Annotated[Any, BeforeValidator(_number)]
+
+
+def read_record(kind: type[R], data: Any) -> R:
+    """
+    Return JSON data as a record.
+
+    :raises WrongType: names the first key that is missing, that there is not (with the
+        nearest that there is), or whose value does not fit.
+    """
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        raise WrongType(_refusal(kind, error.errors(include_url=False)[0])) from None
+
+
+def _refusal(kind: type[Record], error: ErrorDetails) -> str:
+    """
+    Return what pydantic says of a value in one line that begins with its key.
+    """
+    place = error['loc']
+    where = ''.join(f'[{k}]' if isinstance(k, int) else f'.{k}' for k in place)[1:]
+    if error['type'] == 'missing':
+        return f'{where} is missing'
+    if error['type'] == 'extra_forbidden':
+        owner = (
+            kind if len(place) == 1 else _record_in(kind.model_fields[str(place[0])])
+        )
+        known = owner.model_fields if owner else ()
+        return f'{where}: unknown key; {nearest(str(place[-1]), known)}'
+    if error['type'] == 'value_error':  # of our own checks, which name the key
+        return str(error['ctx']['error'])
+    words = EXPECTED.get(error['type'], error['msg'])
+    return f'{where or "the file"}: {words} expected, not {error["input"]!r:.60}'
+
+
+def _record_in(annotated: Any) -> type[Record] | None:
+    """
+    Return the kind of record that a field holds, alone or in a mapping.
+    """
+    kind = getattr(annotated, 'annotation', annotated)
+    if isinstance(kind, type) and issubclass(kind, Record):
+        return kind
+    return next(filter(None, map(_record_in, typing.get_args(kind))), None)
 
 
 def record_to_json(record: Any) -> Any:

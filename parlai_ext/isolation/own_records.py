@@ -10,7 +10,6 @@ write the same name at once.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import tempfile
@@ -21,13 +20,12 @@ from typing import Any
 
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.store.lines import dumps
+from parlai_ext.store.manifest import Manifest, record_hash
 
 logger = logging.getLogger(__name__)
 
 SCORER = 'protocol.scorer'  # the part of a manifest that says how a run is scored
 CONFIG = 'config'  # the same part of the record beside scores
-# the keys of a manifest that say what is loaded and asked, and of the record of scores
-ACTING_KEYS = ('protocol', 'systems', 'targets', 'partners', 'signature', CONFIG)
 LARGEST_NOTE = 2**20  # bytes
 # what this process noted, where the folder cannot be written or is another machine's
 _noted: dict[str, frozenset[str]] = {}
@@ -47,22 +45,6 @@ def configuration_folder() -> Path | None:
     return None
 
 
-def system_part(name: str) -> str:
-    """
-    Return the name of the part of a manifest that holds a system's options.
-    """
-    return f'systems.{name}'
-
-
-def record_hash(record: Mapping[str, Any]) -> str:
-    """
-    Return the sha256 of what a manifest, or the record beside scores, would have loaded
-    and asked. Notes that are written into a manifest later do not change it.
-    """
-    acting = {key: record[key] for key in ACTING_KEYS if key in record}
-    return hashlib.sha256(dumps(acting, sort_keys=True).encode()).hexdigest()
-
-
 def named_parts(digest: str) -> frozenset[str]:
     """
     Return the parts of a record that this user named when it was made.
@@ -72,7 +54,7 @@ def named_parts(digest: str) -> frozenset[str]:
     return _noted.get(digest, frozenset()) | _read_note(digest)
 
 
-def is_own_scorer(manifest: Mapping[str, Any]) -> bool:
+def is_own_scorer(manifest: Manifest) -> bool:
     """
     True if this user named the scorer of a run when it was made.
     """
@@ -80,7 +62,7 @@ def is_own_scorer(manifest: Mapping[str, Any]) -> bool:
 
 
 def note_parts(
-    record: Mapping[str, Any], parts: Iterable[str], *, on_disk: bool = True
+    record: Manifest | Mapping[str, Any], parts: Iterable[str], *, on_disk: bool = True
 ) -> None:
     """
     Note that this user named these parts of a record, beside those noted before.

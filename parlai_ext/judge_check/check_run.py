@@ -53,9 +53,7 @@ def check_run(
         run.remove(parts_name(store))
         remove_check(store)
         return None
-    targets = run.manifest['targets']
-    options = run.manifest.get('systems') or {}  # imported systems have none
-    ranked = {name: options[name] for name in targets if name in options}
+    ranked = {name: run.manifest.systems[name] for name in run.manifest.targets}
     families = own_family(scorer, ranked) if is_prompted(scorer) else {}
     kept = KeptInRun(store)
     check = make_check(run, scorer, store, sample, families, kept, progress)
@@ -83,14 +81,13 @@ def make_check(
     :param families: the ranked systems of the judge's family of models (`own_family`).
     :returns: `None` where there is nothing to check.
     """
-    targets = run.manifest['targets']
     return check_judge(
         scorer,
         gather(store.scored_dialogues(), run.openers, sample),
         run.openers,
         signature=store.signature,
-        people_source=(run.manifest.get('protocol') or {}).get('openers'),
-        identities={name: own['identity'] for name, own in targets.items()},
+        people_source=run.manifest.protocol.openers,
+        identities={n: own.identity for n, own in run.manifest.targets.items()},
         families=families,
         kept=kept,
         progress=progress,

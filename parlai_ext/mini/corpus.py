@@ -6,26 +6,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from parlai.core.message import Message
 
 from parlai_ext.mini.corruptions import EASY
-from parlai_ext.mini.reactions import make_reaction_example
+from parlai_ext.mini.reactions import Example, make_reaction_example
 from parlai_ext.mini.smalltalk import make_dialogue
 
 POOL = 16  # batches sorted by length together, so that little is padded
-
-
-@dataclass(frozen=True)
-class Example:
-    """
-    A context and the reply to it.
-    """
-
-    context: tuple[str, ...]
-    reply: str
 
 
 def chat_example(fold: str, seed: int, index: int) -> Example:
@@ -38,28 +28,12 @@ def chat_example(fold: str, seed: int, index: int) -> Example:
     return Example(tuple(turns[:at]), turns[at])
 
 
-def judge_example(fold: str, seed: int, index: int) -> Example:
-    """
-    Return an example for the mini judge: the turns of a dialogue, and as the reply the
-    reaction that follows them (or an ordinary next turn), without the other fields of
-    `make_reaction_example`.
-    """
-    example = make_reaction_example(fold, seed, index)
-    return Example(example.context, example.reply)
-
-
-def easy_judge_example(fold: str, seed: int, index: int) -> Example:
-    """
-    Return a `judge_example` whose corruption can be seen in the turn itself.
-    """
-    example = make_reaction_example(fold, seed, index, EASY)
-    return Example(example.context, example.reply)
-
-
 SOURCES: dict[str, Callable[[str, int, int], Example]] = {
     'chat': chat_example,
-    'judge': judge_example,
-    'judge-easy': easy_judge_example,
+    # turns of a dialogue, and the reaction (or an ordinary turn) that follows them
+    'judge': make_reaction_example,
+    # the corruption can be seen in the turn itself
+    'judge-easy': partial(make_reaction_example, kinds=EASY),
 }
 
 

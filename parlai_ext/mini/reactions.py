@@ -8,10 +8,9 @@ follow-ups mean and share words with them; none of them is one of the follow-ups
 
 from __future__ import annotations
 
-import itertools
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from parlai_ext.mini.corruptions import TRAIN, Corruption
@@ -124,29 +123,6 @@ def expand(rng: random.Random, pattern: str) -> str:
     return _CHOICE.sub(lambda match: pick(rng, match.group(1).split('|')), pattern)
 
 
-def sentences(pattern: str) -> Iterator[str]:
-    """
-    Yield every sentence of ``pattern``.
-    """
-    parts = _CHOICE.split(pattern)
-    options = [part.split('|') if i % 2 else [part] for i, part in enumerate(parts)]
-    for sentence in itertools.product(*options):
-        yield ''.join(sentence)
-
-
-def inventory() -> list[str]:
-    """
-    Return every possible reaction, without the leads.
-    """
-    short = [pattern for family in SHORT.values() for pattern in family]
-    return short + [
-        sentence
-        for patterns in FAMILIES.values()
-        for pattern in patterns
-        for sentence in sentences(pattern)
-    ]
-
-
 def complaint(rng: random.Random, kind: str) -> str:
     """
     Return a complaint about a turn that is corrupted in this way.
@@ -182,14 +158,14 @@ def _with_lead(rng: random.Random, leads: tuple[str, ...], text: str) -> str:
 
 
 @dataclass(frozen=True)
-class ReactionExample:
+class Example:
     """
     A context whose last turn is good (`kind` is `None`) or corrupted, and the reply.
     """
 
     context: tuple[str, ...]
     reply: str
-    kind: str | None
+    kind: str | None = None
 
 
 def corrupt_last_turn(
@@ -210,7 +186,7 @@ def corrupt_last_turn(
 
 def make_reaction_example(
     fold: str, seed: int, index: int, kinds: Mapping[str, Corruption] = TRAIN
-) -> ReactionExample:
+) -> Example:
     """
     Return example ``index`` of a fold.
 
@@ -241,4 +217,4 @@ def make_reaction_example(
         reply = turns[last + 1].text
     else:
         reply = praise(rng)
-    return ReactionExample(tuple(turn.text for turn in context), reply, kind)
+    return Example(tuple(turn.text for turn in context), reply, kind)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from parlai_ext.mini.topics import DETAILS, TOPICS, Topic
@@ -70,24 +70,8 @@ class Pending:
     back: bool = False
 
 
-@dataclass
-class DialogueState:
-    """
-    An unfinished dialogue: its turns, the facts of each speaker, and used topics.
-    """
-
-    rng: random.Random
-    turns: list[GeneratedTurn] = field(default_factory=list)
-    facts: dict[tuple[int, str], str] = field(default_factory=dict)
-    asked_details: set[tuple[str, str]] = field(default_factory=set)
-    topics: list[str] = field(default_factory=list)
-    topic_age: int = 0
-
-
-# a new turn and what it leaves pending
-Move = tuple[GeneratedTurn, Pending]
-# the text of a piece of a turn, what it leaves pending, the slot values it mentions
-Piece = tuple[str, Pending, tuple[str, ...]]
+# the text of a turn, the slot values it mentions, and what it leaves pending
+Move = tuple[str, tuple[str, ...], Pending]
 
 
 def pick(rng: random.Random, items: Sequence[T]) -> T:
@@ -112,22 +96,6 @@ def as_listener_says(value: str) -> str:
     return ' '.join(swap.get(word, word) for word in value.split(' '))
 
 
-def fill_slots(frame: str, topic: Topic, item: str = '', detail: str = '') -> str:
-    """
-    Return the sentence of a frame: its slot ``x`` is the item, ``y`` the detail.
-    """
-    return frame.format(
-        x=item,
-        X=capitalized(item),
-        y=detail,
-        Y=capitalized(detail),
-        yours=as_listener_says(detail),
-        Yours=capitalized(as_listener_says(detail)),
-        do=topic.do.format(x=item),
-        doing=topic.doing.format(x=item),
-    )
-
-
 def join_sentences(*sentences: str) -> str:
     """
     Return the sentences as one utterance; after a comma the next one starts with a
@@ -141,182 +109,200 @@ def join_sentences(*sentences: str) -> str:
     return text
 
 
-def _fact(state: DialogueState, speaker: int, topic: Topic, kind: str = '') -> str:
+class _Talk:
     """
-    Return the speaker's own item of a topic or, given a kind of detail, that detail;
-    it is drawn once in a dialogue.
-    """
-    key = (speaker, f'{topic.name}/{kind}')
-    if key not in state.facts:
-        values = DETAILS[kind].values if kind else topic.items
-        state.facts[key] = pick(state.rng, values)
-    return state.facts[key]
+    An unfinished dialogue: the facts of each speaker, and what was talked about.
 
+    Each move of `MOVES` responds to what is pending. It returns the new turn's text,
+    the slot values that it mentions, and what it leaves pending.
+    """
 
-def _new_topic(state: DialogueState, speaker: int) -> Piece:
-    """
-    Begin an unused topic with a question, or with a statement of the speaker's own
-    item. Return the text, what the other may react to, and the items named.
-    """
-    unused = [topic for topic in TOPICS if topic.name not in state.topics]
-    topic = pick(state.rng, unused)
-    state.topics.append(topic.name)
-    state.topic_age = 0
-    if state.rng.random() < 0.6:
-        return pick(state.rng, topic.ask), Pending('ask', topic), ()
-    item = _fact(state, speaker, topic)
-    text = fill_slots(pick(state.rng, topic.tell), topic, item)
-    return text, Pending('tell', topic, item), (item,)
+    def __init__(self, rng: random.Random):
+        self.rng = rng
+        self.speaker = 0  # whose turn it is
+        self.last = Pending('', TOPICS[0])
+        self.facts: dict[tuple[int, str], str] = {}
+        self.asked_details: set[tuple[str, str]] = set()
+        self.topics: list[str] = []
+        self.topic_age = 0
 
+    def pick(self, items: Sequence[T]) -> T:
+        return pick(self.rng, items)
 
-def _probe(state: DialogueState, topic: Topic, item: str) -> Piece:
-    """
-    Ask for a detail of an item, one that was not asked for before if there is one.
-    """
-    kinds = [kind for kind in topic.probes if (item, kind) not in state.asked_details]
-    kind = pick(state.rng, kinds or topic.probes)
-    state.asked_details.add((item, kind))
-    text = fill_slots(pick(state.rng, DETAILS[kind].ask), topic, item)
-    return text, Pending('probe', topic, item, kind), (item,)
+    def chance(self, share: float) -> bool:
+        return self.rng.random() < share
 
-
-def _own_preference(state: DialogueState, speaker: int, topic: Topic) -> Piece:
-    """
-    Return a statement of the speaker's own item of a topic, not one that was named
-    before.
-    """
-    named = {
-        state.facts.get((0, f'{topic.name}/')),
-        state.facts.get((1, f'{topic.name}/')),
-    }
-    others = [item for item in topic.items if item not in named]
-    item = state.facts.setdefault((speaker, f'{topic.name}/'), pick(state.rng, others))
-    text = fill_slots(pick(state.rng, OWN), topic, item)
-    return text, Pending('tell', topic, item), (item,)
-
-
-def _open_dialogue(state: DialogueState, speaker: int) -> Move:
-    """
-    Begin a dialogue with a topic, after a greeting or without.
-    """
-    text, pending, slots = _new_topic(state, speaker)
-    if state.rng.random() < 0.6:
-        text = join_sentences(pick(state.rng, GREETINGS), text)
-    return GeneratedTurn(text, slots), pending
-
-
-def _answer(state: DialogueState, speaker: int, last: Pending) -> Move:
-    """
-    Answer a question about a topic with the speaker's own item; sometimes ask it back.
-    """
-    rng, topic = state.rng, last.topic
-    item = _fact(state, speaker, topic)
-    text = fill_slots(
-        pick(rng, topic.tell if rng.random() < 0.75 else SHORT), topic, item
-    )
-    if rng.random() < 0.4:
-        text = join_sentences(pick(rng, LEADS), text)
-    back = rng.random() < 0.3
-    if back:
-        text = join_sentences(text, pick(rng, BACK))
-    return GeneratedTurn(text, (item,)), Pending('tell', topic, item, back=back)
-
-
-def _take_up(state: DialogueState, speaker: int, last: Pending) -> Move:
-    """
-    React to a statement: with the speaker's own item or a question about the other's.
-    """
-    rng, topic, item = state.rng, last.topic, last.item
-    if last.back or (
-        rng.random() < 0.15 and (speaker, f'{topic.name}/') not in state.facts
-    ):
-        text, pending, slots = _own_preference(state, speaker, topic)
-    else:
-        text, pending, slots = _probe(state, topic, item)
-    if rng.random() < 0.7:
-        text = join_sentences(fill_slots(pick(rng, topic.comment), topic, item), text)
-    return GeneratedTurn(text, (item,) + slots), pending
-
-
-def _give_detail(state: DialogueState, speaker: int, last: Pending) -> Move:
-    """
-    Answer a question for a detail of one's item.
-    """
-    rng, topic, item, kind = state.rng, last.topic, last.item, last.kind
-    detail = _fact(state, speaker, topic, kind)
-    text = fill_slots(pick(rng, DETAILS[kind].answer), topic, item, detail)
-    if rng.random() < 0.2:
-        text = join_sentences(pick(rng, LEADS[1:3]), text)
-    return GeneratedTurn(text, (item, detail)), Pending(
-        'detail', topic, item, kind, detail
-    )
-
-
-def _remark(state: DialogueState, speaker: int, last: Pending) -> Move:
-    """
-    Remark on a detail that the other told; then change the topic, ask on, or add a
-    preference.
-    """
-    rng, topic, item, kind, detail = (
-        state.rng,
-        last.topic,
-        last.item,
-        last.kind,
-        last.detail,
-    )
-    remark = fill_slots(pick(rng, DETAILS[kind].remark), topic, item, detail)
-    chance = rng.random()
-    slots: tuple[str, ...] = ()
-    if state.topic_age > 4 or chance < 0.2:
-        text, pending, slots = _new_topic(state, speaker)
-        text = join_sentences(remark, pick(rng, LINKS), text)
-    elif chance < 0.6:
-        question = fill_slots(pick(rng, DETAILS[kind].check), topic, item, detail)
-        text, pending = (
-            join_sentences(remark, question),
-            Pending('check', topic, item, kind, detail),
+    def say(self, frames: Sequence[str], about: Pending | None = None) -> str:
+        """
+        Return the sentence of one of some frames: its slot ``x`` is the item, ``y`` the
+        detail.
+        """
+        one = about or self.last
+        do, doing = one.topic.do, one.topic.doing
+        yours = as_listener_says(one.detail)
+        return self.pick(frames).format(
+            x=one.item,
+            X=capitalized(one.item),
+            y=one.detail,
+            Y=capitalized(one.detail),
+            yours=yours,
+            Yours=capitalized(yours),
+            do=do.format(x=one.item),
+            doing=doing.format(x=one.item),
         )
-    elif chance < 0.85 or (speaker, f'{topic.name}/') in state.facts:
-        question, pending, slots = _probe(state, topic, item)
-        text = join_sentences(remark, question)
-    else:
-        preference, pending, slots = _own_preference(state, speaker, topic)
-        text = join_sentences(remark, preference)
-    return GeneratedTurn(text, (detail, as_listener_says(detail)) + slots), pending
 
+    def fact(self, topic: Topic, kind: str = '') -> str:
+        """
+        Return the speaker's own item of a topic or, given a kind of detail, that
+        detail; it is drawn once in a dialogue.
+        """
+        key = (self.speaker, f'{topic.name}/{kind}')
+        if key not in self.facts:
+            self.facts[key] = self.pick(DETAILS[kind].values if kind else topic.items)
+        return self.facts[key]
 
-def _confirm(state: DialogueState, speaker: int, last: Pending) -> Move:
-    """
-    Confirm a detail that the other asked about.
-    """
-    item, kind, detail = last.item, last.kind, last.detail
-    text = fill_slots(pick(state.rng, DETAILS[kind].confirm), last.topic, item, detail)
-    return GeneratedTurn(text, (item, detail)), Pending(
-        'confirm', last.topic, item, kind, detail
-    )
+    @property
+    def has_own_item(self) -> bool:
+        """
+        True if the speaker's own item of the pending topic was drawn.
+        """
+        return (self.speaker, f'{self.last.topic.name}/') in self.facts
 
+    def new_topic(self) -> Move:
+        """
+        Begin an unused topic with a question, or with a statement of the speaker's own
+        item.
+        """
+        topic = self.pick([one for one in TOPICS if one.name not in self.topics])
+        self.topics.append(topic.name)
+        self.topic_age = 0
+        if self.chance(0.6):
+            return self.pick(topic.ask), (), Pending('ask', topic)
+        told = Pending('tell', topic, self.fact(topic))
+        return self.say(topic.tell, told), (told.item,), told
 
-def _move_on(state: DialogueState, speaker: int, last: Pending) -> Move:
-    """
-    Go on after a detail was confirmed: with a new topic or with the speaker's own item.
-    """
-    rng, known = state.rng, (speaker, f'{last.topic.name}/') in state.facts
-    if state.topic_age > 4 or known or rng.random() < 0.5:
-        text, pending, slots = _new_topic(state, speaker)
-        text = join_sentences(pick(rng, SEEN), pick(rng, LINKS), text)
-    else:
-        text, pending, slots = _own_preference(state, speaker, last.topic)
-        text = join_sentences(pick(rng, SEEN), text)
-    return GeneratedTurn(text, slots), pending
+    def probe(self) -> Move:
+        """
+        Ask for a detail of an item, one that was not asked for before if there is one.
+        """
+        topic, item = self.last.topic, self.last.item
+        kinds = [
+            kind for kind in topic.probes if (item, kind) not in self.asked_details
+        ]
+        kind = self.pick(kinds or topic.probes)
+        self.asked_details.add((item, kind))
+        return self.say(DETAILS[kind].ask), (item,), Pending('probe', topic, item, kind)
+
+    def own_preference(self) -> Move:
+        """
+        Return a statement of the speaker's own item of a topic, not one that was named
+        before.
+        """
+        topic = self.last.topic
+        key = f'{topic.name}/'
+        named = {self.facts.get((speaker, key)) for speaker in (0, 1)}
+        drawn = self.pick([item for item in topic.items if item not in named])
+        item = self.facts.setdefault((self.speaker, key), drawn)
+        told = Pending('tell', topic, item)
+        return self.say(OWN, told), (item,), told
+
+    def open(self) -> Move:
+        """
+        Begin a dialogue with a topic, after a greeting or without.
+        """
+        text, slots, pending = self.new_topic()
+        if self.chance(0.6):
+            text = join_sentences(self.pick(GREETINGS), text)
+        return text, slots, pending
+
+    def answer(self) -> Move:
+        """
+        Answer a question about a topic with the speaker's own item; sometimes ask it
+        back.
+        """
+        topic = self.last.topic
+        told = Pending('tell', topic, self.fact(topic))
+        text = self.say(topic.tell if self.chance(0.75) else SHORT, told)
+        if self.chance(0.4):
+            text = join_sentences(self.pick(LEADS), text)
+        if self.chance(0.3):
+            text = join_sentences(text, self.pick(BACK))
+            told = replace(told, back=True)
+        return text, (told.item,), told
+
+    def take_up(self) -> Move:
+        """
+        React to a statement: with the speaker's own item or a question about the
+        other's.
+        """
+        last = self.last
+        own = last.back or (self.chance(0.15) and not self.has_own_item)
+        text, slots, pending = self.own_preference() if own else self.probe()
+        if self.chance(0.7):
+            text = join_sentences(self.say(last.topic.comment), text)
+        return text, (last.item, *slots), pending
+
+    def give_detail(self) -> Move:
+        """
+        Answer a question for a detail of one's item.
+        """
+        detail = self.fact(self.last.topic, self.last.kind)
+        given = replace(self.last, move='detail', detail=detail)
+        text = self.say(DETAILS[given.kind].answer, given)
+        if self.chance(0.2):
+            text = join_sentences(self.pick(LEADS[1:3]), text)
+        return text, (given.item, detail), given
+
+    def remark(self) -> Move:
+        """
+        Remark on a detail that the other told; then change the topic, ask on, or add a
+        preference.
+        """
+        last, kind = self.last, DETAILS[self.last.kind]
+        parts = [self.say(kind.remark)]
+        chance = self.rng.random()
+        slots: tuple[str, ...] = ()
+        if self.topic_age > 4 or chance < 0.2:
+            text, slots, pending = self.new_topic()
+            parts.append(self.pick(LINKS))
+        elif chance < 0.6:
+            text, pending = self.say(kind.check), replace(last, move='check')
+        elif chance < 0.85 or self.has_own_item:
+            text, slots, pending = self.probe()
+        else:
+            text, slots, pending = self.own_preference()
+        slots = (last.detail, as_listener_says(last.detail), *slots)
+        return join_sentences(*parts, text), slots, pending
+
+    def confirm(self) -> Move:
+        """
+        Confirm a detail that the other asked about.
+        """
+        last = self.last
+        text = self.say(DETAILS[last.kind].confirm)
+        return text, (last.item, last.detail), replace(last, move='confirm')
+
+    def move_on(self) -> Move:
+        """
+        Go on after a detail was confirmed: with a new topic or with the speaker's own
+        item.
+        """
+        if self.topic_age > 4 or self.has_own_item or self.chance(0.5):
+            text, slots, pending = self.new_topic()
+            text = join_sentences(self.pick(SEEN), self.pick(LINKS), text)
+            return text, slots, pending
+        text, slots, pending = self.own_preference()
+        return join_sentences(self.pick(SEEN), text), slots, pending
 
 
 MOVES = {
-    'ask': _answer,
-    'tell': _take_up,
-    'probe': _give_detail,
-    'detail': _remark,
-    'check': _confirm,
-    'confirm': _move_on,
+    '': _Talk.open,
+    'ask': _Talk.answer,
+    'tell': _Talk.take_up,
+    'probe': _Talk.give_detail,
+    'detail': _Talk.remark,
+    'check': _Talk.confirm,
+    'confirm': _Talk.move_on,
 }
 
 
@@ -326,19 +312,12 @@ def make_dialogue(fold: str, seed: int, index: int) -> tuple[GeneratedTurn, ...]
     """
     if fold not in FOLDS:
         raise ValueError(f'unknown fold {fold!r}; known: {", ".join(FOLDS)}')
-    state = DialogueState(random.Random(f'smalltalk/{fold}/{seed}/{index}'))
-    length = SHORTEST + int(state.rng.random() * (LONGEST - SHORTEST + 1))
-    turn, pending = _open_dialogue(state, 0)
-    state.turns.append(turn)
-    while len(state.turns) < length:
-        state.topic_age += 1
-        turn, pending = MOVES[pending.move](state, len(state.turns) % 2, pending)
-        state.turns.append(turn)
-    return tuple(state.turns)
-
-
-def make_dialogues(fold: str, seed: int, count: int) -> list[tuple[GeneratedTurn, ...]]:
-    """
-    Return the first ``count`` dialogues of a fold.
-    """
-    return [make_dialogue(fold, seed, index) for index in range(count)]
+    talk = _Talk(random.Random(f'smalltalk/{fold}/{seed}/{index}'))
+    length = SHORTEST + int(talk.rng.random() * (LONGEST - SHORTEST + 1))
+    turns: list[GeneratedTurn] = []
+    while len(turns) < length:
+        talk.speaker = len(turns) % 2
+        talk.topic_age += bool(turns)
+        text, slots, talk.last = MOVES[talk.last.move](talk)
+        turns.append(GeneratedTurn(text, slots))
+    return tuple(turns)

@@ -71,7 +71,12 @@ class ChatQuestions:
         before, close = self._frame(turns, mine)
         return Question(
             self._ids(before),
-            tuple(self._ids(self._clean(text) + close) for text in continuations),
+            tuple(
+                self._ids(turn.text + close)
+                for turn in without_control_tokens(
+                    [ChatTurn(True, text) for text in continuations], self.control
+                )
+            ),
         )
 
     def _frame(self, turns: Sequence[ChatTurn], mine: bool) -> tuple[str, str]:
@@ -99,10 +104,6 @@ class ChatQuestions:
 
     def _no_template(self) -> UserError:
         return UserError(f'the judge has no chat template; {self.remedy}')
-
-    def _clean(self, text: str) -> str:
-        [turn] = without_control_tokens([ChatTurn(True, text)], self.control)
-        return turn.text
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))

@@ -6,20 +6,20 @@ read: as transformers writes them, or as some authors published theirs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 import transformers
 
 from parlai_ext.models import bleurt, encoders
 from parlai_ext.models.masked_lm import MaskedLanguageModel
+from parlai_ext.models.word_bilstm import WordBiLSTM, is_word_bilstm
 from parlai_ext.models.word_classifier import WordClassifier
 
-# the weights' names in checkpoints of CTC and of DEnsity
-CTC_NAMES = {r'^_roberta\.': 'roberta.', r'^_classifier\.': 'classifier.'}
-DENSITY_NAMES = {r'^model\.': ''}
 
-
+@dataclass(frozen=True)
 class Renamed:
     """
     A class of transformers that also reads weights with other names.
@@ -27,15 +27,16 @@ class Renamed:
     :param names: patterns of names in a checkpoint, and what they become.
     """
 
-    def __init__(self, kind: Any, names: Mapping[str, str]):
-        self.kind = kind
-        self.names = dict(names)
+    kind: Any
+    names: Mapping[str, str]
 
     def from_pretrained(self, folder: Path, **arguments: Any) -> Any:
         """
         Read a model as ``kind.from_pretrained`` does.
         """
-        return self.kind.from_pretrained(folder, key_mapping=self.names, **arguments)
+        return self.kind.from_pretrained(
+            folder, key_mapping=dict(self.names), **arguments
+        )
 
 
 ENCODERS: Mapping[str, tuple[Any, Any]] = {
@@ -45,13 +46,28 @@ ENCODERS: Mapping[str, tuple[Any, Any]] = {
         transformers.AutoModelForSequenceClassification,
     ),
     'masked_lm': (MaskedLanguageModel, transformers.AutoModelForMaskedLM),
-    'token_classifier': (
+    'token_classifier': (  # weights named as in the checkpoints of CTC
         WordClassifier,
-        Renamed(transformers.AutoModelForTokenClassification, CTC_NAMES),
+        Renamed(
+            transformers.AutoModelForTokenClassification,
+            {r'^_roberta\.': 'roberta.', r'^_classifier\.': 'classifier.'},
+        ),
     ),
     'regressor': (encoders.SequenceRegressor, bleurt.SequenceRegression),
-    'pair_encoder': (
+    'pair_encoder': (  # of DEnsity
         encoders.FirstTokenEncoder,
-        Renamed(transformers.AutoModel, DENSITY_NAMES),
+        Renamed(transformers.AutoModel, {r'^model\.': ''}),
     ),
 }
+
+
+def load_encoder(kind: str, folder: Path, device: torch.device, tokens: int) -> Any:
+    """
+    Return the encoder of a kind in a folder.
+
+    :param tokens: the most tokens in a forward pass, padding counted.
+    """
+    if kind == 'classifier' and is_word_bilstm(folder):
+        return WordBiLSTM(folder, device)
+    make, loader = ENCODERS[kind]
+    return make(folder, loader, device, tokens)

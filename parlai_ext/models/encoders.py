@@ -60,9 +60,15 @@ class TextModel:
         config, self.tokenizer, self.model = read(
             folder, device, extra, allowed=allowed, kind=kind
         )
+        self.num_parameters = sum(w.numel() for w in self.model.parameters())
         self.device = device
         self.tokens = tokens
-        self.limit = _limit(config, self.tokenizer)
+        positions = getattr(config, 'max_position_embeddings', None)
+        if positions is not None and config.model_type in OFFSET:
+            positions -= (config.pad_token_id or 0) + 1
+        limits = (positions, self.tokenizer.model_max_length)
+        # `None` where nothing limits the tokens that the model takes
+        self.limit = min((n for n in limits if n and n < BOUNDLESS), default=None)
         self.signature = signature_line(
             {
                 'model': type(self.model).__name__,
@@ -72,31 +78,24 @@ class TextModel:
             }
         )
 
-    @property
-    def num_parameters(self) -> int:
-        """
-        How many weights the model has.
-        """
-        return sum(weight.numel() for weight in self.model.parameters())
-
-    def by_batch(
+    def text_rows(
         self,
-        texts: Sequence[Texts],
+        texts: Sequence[str],
+        seconds: Sequence[str] | None,
         compute: Callable[[dict[str, torch.Tensor]], torch.Tensor],
         most_tokens: int | None = None,
     ) -> list[np.ndarray]:
         """
-        Return one row for each text (or pair). Equal texts are computed once; a batch
-        holds texts of similar length.
+        Return one row for each text (or pair of texts), as `rows` does.
 
         :param most_tokens: texts are cut to so many tokens, where that is less than the
             model's limit.
         """
 
-        def encoded(text: Texts) -> Encoded:
-            return self._cut_tokens(text, most_tokens)
+        def encode(text: Texts) -> Encoded:
+            return self.cut_ids(text, most_tokens)
 
-        return self.rows(texts, encoded, compute, most_tokens)
+        return self.rows(_pairs(texts, seconds), encode, compute, most_tokens)
 
     def rows(
         self,
@@ -149,42 +148,48 @@ class TextModel:
         if batch:
             yield batch
 
-    def num_tokens_over_limit(
-        self, texts: Sequence[Texts], most_tokens: int | None = None
+    def cut_tokens(
+        self,
+        texts: Sequence[str],
+        seconds: Sequence[str] | None = None,
+        most_tokens: int | None = None,
     ) -> list[int]:
         """
         Return how many tokens of each text (or pair) are beyond the model's limit, or
         beyond ``most_tokens``, and not read.
         """
-        most = self._most(most_tokens)
+        pairs, most = _pairs(texts, seconds), self.most(most_tokens)
         if most is None:
-            return [0] * len(texts)
+            return [0] * len(pairs)
         lengths = {
-            text: len(self._tokens(text)['input_ids']) for text in dict.fromkeys(texts)
+            text: len(self.ids(text)['input_ids']) for text in dict.fromkeys(pairs)
         }
-        return [max(0, lengths[text] - most) for text in texts]
+        return [max(0, lengths[text] - most) for text in pairs]
 
-    def _cut_tokens(self, text: Texts, most_tokens: int | None = None) -> Encoded:
+    def cut_ids(self, text: Texts, most_tokens: int | None = None) -> Encoded:
         """
         Return the tokens of a text (or pair) that the model reads.
         """
-        most = self._most(most_tokens)
-        return self._tokens(text, truncation=bool(most), max_length=most)
+        most = self.most(most_tokens)
+        return self.ids(text, truncation=bool(most), max_length=most)
 
-    def _most(self, most_tokens: int | None) -> int | None:
+    def most(self, most_tokens: int | None) -> int | None:
+        """
+        Return how many tokens are read at most; `None` where nothing limits them.
+        """
         return min((n for n in (most_tokens, self.limit) if n), default=None)
 
-    def _tokens(self, text: Texts, **how: Any) -> Encoded:
-        tokens: Encoded = self.tokenizer(
-            *text, split_special_tokens=True, verbose=False, **how
-        )
-        return tokens
+    def ids(self, text: Texts, **how: Any) -> Encoded:
+        """
+        Return the tokens of a text (or pair), with those that begin and end one.
+        """
+        return self.tokenizer(*text, split_special_tokens=True, verbose=False, **how)
 
     def text_ids(self, text: str) -> list[int]:
         """
         Return the token ids of a text, without the tokens that begin and end one.
         """
-        return self._tokens((text,), add_special_tokens=False)['input_ids']
+        return self.ids((text,), add_special_tokens=False)['input_ids']
 
 
 class MeanPooling(TextModel):
@@ -201,15 +206,14 @@ class MeanPooling(TextModel):
         """
         Return one float32 row for each text.
         """
-        rows = self.by_batch([(text,) for text in texts], self._pooled)
-        width = int(self.model.config.hidden_size)
-        return np.stack(rows) if rows else np.zeros((0, width), np.float32)
 
-    def cut_tokens(self, texts: Sequence[str]) -> list[int]:
-        """
-        Return how many tokens of each text are too many for the model.
-        """
-        return self.num_tokens_over_limit([(text,) for text in texts])
+        def pooled(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+            states = self.model(**inputs).last_hidden_state
+            mask = inputs['attention_mask'].unsqueeze(-1).to(states.dtype)
+            return (states * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
+
+        rows = self.text_rows(texts, None, pooled)
+        return np.array(rows, np.float32).reshape(-1, self.model.config.hidden_size)
 
     @torch.inference_mode()
     def token_vectors(self, texts: Sequence[str], layer: int = 0) -> list[TokenVectors]:
@@ -226,10 +230,9 @@ class MeanPooling(TextModel):
         def states(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
             output = self.model(**inputs, output_hidden_states=True)
             # the first are the embeddings, before any layer
-            hidden: torch.Tensor = output.hidden_states[layer or n_layers]
-            return hidden
+            return output.hidden_states[layer or n_layers]
 
-        encoded = {text: self._cut_tokens((text,)) for text in dict.fromkeys(texts)}
+        encoded = {text: self.cut_ids((text,)) for text in dict.fromkeys(texts)}
         rows = self.rows(
             list(encoded), encoded.__getitem__, states, kept_by_watch=False
         )
@@ -249,14 +252,6 @@ class MeanPooling(TextModel):
             padded[len(padded) - len(ids) :] if left else padded[: len(ids)],
             np.array([token not in ends for token in ids], bool),
         )
-
-    def _pooled(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        """
-        Return the mean of the last hidden states of each text, padding left out.
-        """
-        states = self.model(**inputs).last_hidden_state
-        mask = inputs['attention_mask'].unsqueeze(-1).to(states.dtype)
-        return (states * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
 
 
 class SequenceClassifier(TextModel):
@@ -287,19 +282,8 @@ class SequenceClassifier(TextModel):
 
         :param most_tokens: longer texts are cut; of a pair the longer one.
         """
-        rows = self.by_batch(_pairs(texts, seconds), self._rows, most_tokens)
-        return np.stack(rows) if rows else np.zeros((0, len(self.labels)), np.float32)
-
-    def cut_tokens(
-        self,
-        texts: Sequence[str],
-        seconds: Sequence[str] | None = None,
-        most_tokens: int | None = None,
-    ) -> list[int]:
-        """
-        Return how many tokens of each text (or pair) are too many for the model.
-        """
-        return self.num_tokens_over_limit(_pairs(texts, seconds), most_tokens)
+        rows = self.text_rows(texts, seconds, self._rows, most_tokens)
+        return np.array(rows, np.float32).reshape(-1, len(self.labels))
 
     def _rows(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """
@@ -335,18 +319,10 @@ class SequenceRegressor(TextModel):
         """
         Return one number for each text (or pair of texts).
         """
-        rows = self.by_batch(
-            _pairs(texts, seconds), lambda inputs: self.model(**inputs).logits[:, 0]
+        rows = self.text_rows(
+            texts, seconds, lambda inputs: self.model(**inputs).logits[:, 0]
         )
         return np.array(rows, np.float32)
-
-    def cut_tokens(
-        self, texts: Sequence[str], seconds: Sequence[str] | None = None
-    ) -> list[int]:
-        """
-        Return how many tokens of each text (or pair) are too many for the model.
-        """
-        return self.num_tokens_over_limit(_pairs(texts, seconds))
 
 
 class FirstTokenEncoder(TextModel):
@@ -380,16 +356,16 @@ class FirstTokenEncoder(TextModel):
             ids, _ = self._pair_ids(*pair, separator, most_tokens)
             return {'input_ids': ids, 'attention_mask': [1] * len(ids)}
 
-        def first_states(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-            states: torch.Tensor = self.model(**inputs).last_hidden_state
-            return states[:, 0]
-
         pairs = list(zip(map(tuple, contexts), responses, strict=True))
-        rows = self.rows(pairs, encode, first_states, [separator, most_tokens])
-        width = int(self.model.config.hidden_size)
-        return np.stack(rows) if rows else np.zeros((0, width), np.float32)
+        rows = self.rows(
+            pairs,
+            encode,
+            lambda inputs: self.model(**inputs).last_hidden_state[:, 0],
+            [separator, most_tokens],
+        )
+        return np.array(rows, np.float32).reshape(-1, self.model.config.hidden_size)
 
-    def cut_tokens(
+    def cut_tokens(  # type: ignore[override]  # of contexts and responses
         self,
         contexts: Sequence[Texts],
         responses: Sequence[str],
@@ -416,7 +392,7 @@ class FirstTokenEncoder(TextModel):
             before += [*([between] if before else []), *self.text_ids(turn)]
         after = self.text_ids(response)
         begin, end = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
-        room = (self._most(most_tokens) or most_tokens) - 3
+        room = (self.most(most_tokens) or most_tokens) - 3
         kept_after = after[:room]
         kept_before = before[max(0, len(before) - (room - len(kept_after))) :]
         cut = len(before) + len(after) - len(kept_before) - len(kept_after)
@@ -430,14 +406,3 @@ def _pairs(texts: Sequence[str], seconds: Sequence[str] | None) -> list[Texts]:
     if seconds is None:
         return [(text,) for text in texts]
     return list(zip(texts, seconds, strict=True))
-
-
-def _limit(config: Any, tokenizer: Any) -> int | None:
-    """
-    Return how many tokens a model takes; `None` where nothing limits them.
-    """
-    positions = getattr(config, 'max_position_embeddings', None)
-    if positions is not None and config.model_type in OFFSET:
-        positions -= (config.pad_token_id or 0) + 1
-    limits = (positions, tokenizer.model_max_length)
-    return min((n for n in limits if n and n < BOUNDLESS), default=None)

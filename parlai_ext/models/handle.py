@@ -12,8 +12,7 @@ Importing this module is cheap: torch is imported with the first model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.files.model_cards import check_kind, is_model_name, model_names
+from parlai_ext.models.kinds import Models
 
 CONTEXT = 256  # tokens of a context, for how many go through a model together
 PLACES = ('model', 'hf_model', 'hf_revision', 'hf_device')
@@ -29,7 +29,7 @@ EXAMPLES = 'a folder or hf:REPOSITORY[@REVISION] would do'
 _LOADED: dict[tuple[str, str, Machine], Any] = {}
 
 
-class ModelHandle:
+class ModelHandle(Models):
     """
     Loads models for one machine; equal names give the same model, in every scorer.
     """
@@ -37,62 +37,14 @@ class ModelHandle:
     def __init__(self, machine: Machine | None = None):
         self.machine = machine or Machine()
 
-    def likelihood(self, name: str) -> Any:
+    def model(self, kind: str, name: str) -> Any:
         """
-        Return a language model that says how likely continuations are.
+        Return a model of a kind, loaded on first use.
         """
-        return self._loaded('likelihood', name, self._load_likelihood)
-
-    def embedder(self, name: str) -> Any:
-        """
-        Return a sentence encoder.
-        """
-        return self._loaded('embedder', name, partial(self._load_encoder, 'embedder'))
-
-    def classifier(self, name: str) -> Any:
-        """
-        Return a text classifier.
-        """
-        load = partial(self._load_encoder, 'classifier')
-        return self._loaded('classifier', name, load)
-
-    def masked_lm(self, name: str) -> Any:
-        """
-        Return a masked language model.
-        """
-        return self._loaded('masked_lm', name, partial(self._load_encoder, 'masked_lm'))
-
-    def token_classifier(self, name: str) -> Any:
-        """
-        Return a classifier of the words of a text.
-        """
-        load = partial(self._load_encoder, 'token_classifier')
-        return self._loaded('token_classifier', name, load)
-
-    def regressor(self, name: str) -> Any:
-        """
-        Return a model that gives one number for a text or a pair of texts.
-        """
-        return self._loaded('regressor', name, partial(self._load_encoder, 'regressor'))
-
-    def pair_encoder(self, name: str) -> Any:
-        """
-        Return an encoder of a context and a response.
-        """
-        load = partial(self._load_encoder, 'pair_encoder')
-        return self._loaded('pair_encoder', name, load)
-
-    def chat(self, name: str) -> Any:
-        """
-        Return a chat model.
-        """
-        return self._loaded('chat', name, self._load_chat)
-
-    def word_vectors(self, name: str) -> Any:
-        """
-        Return vectors of words.
-        """
-        return self._loaded('word_vectors', name, self._load_word_vectors)
+        key = (kind, name, self.machine)
+        if key not in _LOADED:
+            _LOADED[key] = LOADERS.get(kind, _load_encoder)(kind, name, self.machine)
+        return _LOADED[key]
 
     def commit(self, name: str) -> str | None:
         """
@@ -118,74 +70,64 @@ class ModelHandle:
             if machine == self.machine and hasattr(model, 'signature')
         }
 
-    def _loaded(self, kind: str, name: str, load: Callable[[str], Any]) -> Any:
-        key = (kind, name, self.machine)
-        if key not in _LOADED:
-            _LOADED[key] = load(name)
-        return _LOADED[key]
 
-    def _load_likelihood(self, name: str) -> Any:
-        """
-        Load a language model by its name in the catalogue, or as a judge may be named.
-        """
-        from parlai_ext.models.parlai_likelihood import load_judge
+def _load_likelihood(kind: str, name: str, machine: Machine) -> Any:
+    from parlai_ext.models.parlai_likelihood import load_judge
 
-        return load_judge(
-            name,
-            datapath=self.machine.datapath,
-            no_cuda=self.machine.no_cuda,
-            fp16=self.machine.fp16,
-            tokens=self.machine.batchsize * CONTEXT,
-        )
+    return load_judge(
+        name,
+        datapath=machine.datapath,
+        no_cuda=machine.no_cuda,
+        fp16=machine.fp16,
+        tokens=machine.batchsize * CONTEXT,
+    )
 
-    def _load_encoder(self, kind: str, name: str) -> Any:
-        """
-        Load a Hugging Face encoder from a folder or the hub.
-        """
-        from parlai_ext.models.encoder_kinds import ENCODERS
-        from parlai_ext.models.word_bilstm import WordBiLSTM, is_word_bilstm
-        from parlai_ext.systems import hub
-        from parlai_ext.systems.pretrained import PREFIX, ModelOptions, chosen_device
 
-        system = model_system(kind, name)
-        make, loader = ENCODERS[kind]
-        try:
-            opt = {**system.opt, 'no_cuda': self.machine.no_cuda}
-            options = options_from_opt(ModelOptions, opt, PREFIX)
-            repository = hub.checked_repository(options.model)
-            folder = hub.fetch_weights(
-                repository, options.revision, self.machine.datapath
-            ).parent
-            if kind == 'classifier' and is_word_bilstm(folder):
-                return WordBiLSTM(folder, chosen_device(options))
-            return make(
-                folder, loader, chosen_device(options), self.machine.batchsize * CONTEXT
-            )
-        except UserError as error:
-            raise UserError(f'{kind} {name}: {error}') from None
+def _load_encoder(kind: str, name: str, machine: Machine) -> Any:
+    from parlai_ext.models.encoder_kinds import load_encoder
+    from parlai_ext.systems import hub
+    from parlai_ext.systems.pretrained import PREFIX, ModelOptions, chosen_device
 
-    def _load_word_vectors(self, name: str) -> Any:
-        """
-        Load word vectors of the catalogue, or a text file of them.
-        """
-        from parlai_ext.models import word_vectors
-        from parlai_ext.systems import hub
+    system = model_system(kind, name)
+    try:
+        opt = {**system.opt, 'no_cuda': machine.no_cuda}
+        options = options_from_opt(ModelOptions, opt, PREFIX)
+        repository = hub.checked_repository(options.model)
+        folder = hub.fetch_weights(
+            repository, options.revision, machine.datapath
+        ).parent
+        tokens = machine.batchsize * CONTEXT
+        return load_encoder(kind, folder, chosen_device(options), tokens)
+    except UserError as error:
+        raise UserError(f'{kind} {name}: {error}') from None
 
-        system = model_system('word_vectors', name)
-        path = system.opt.get('model_file')
-        if path is not None:
-            return word_vectors.read_text_vectors(Path(path))
-        model = str(system.opt['hf_model'])
-        weights = hub.fetch_weights(model, None, self.machine.datapath)
-        return word_vectors.read_vectors(weights.parent)
 
-    def _load_chat(self, name: str) -> Any:
-        from parlai_ext.models.chat import AgentChat
+def _load_word_vectors(kind: str, name: str, machine: Machine) -> Any:
+    from parlai_ext.models import word_vectors
+    from parlai_ext.systems import hub
 
-        try:
-            return AgentChat(model_system('chat', name), self.machine)
-        except SystemFailed as error:
-            raise UserError(f'chat {name}: {error}') from error
+    opt = model_system(kind, name).opt
+    if 'model_file' in opt:
+        return word_vectors.read_text_vectors(Path(opt['model_file']))
+    weights = hub.fetch_weights(str(opt['hf_model']), None, machine.datapath)
+    return word_vectors.read_vectors(weights.parent)
+
+
+def _load_chat(kind: str, name: str, machine: Machine) -> Any:
+    from parlai_ext.models.chat import AgentChat
+
+    try:
+        return AgentChat(model_system(kind, name), machine)
+    except SystemFailed as error:
+        raise UserError(f'chat {name}: {error}') from error
+
+
+# of the kinds that are no Hugging Face encoders
+LOADERS: Mapping[str, Callable[[str, str, Machine], Any]] = {
+    'likelihood': _load_likelihood,
+    'word_vectors': _load_word_vectors,
+    'chat': _load_chat,
+}
 
 
 def model_system(kind: str, name: str) -> System:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -67,30 +68,28 @@ def load_hf_judge(
         if fp16 and device.type == 'cuda':
             opt.setdefault('hf_dtype', 'float16')
         system = System(system.name, opt)
-        check_options(system)
+        family = check_options(system)
         options = options_from_opt(ModelOptions, opt, PREFIX)
         arguments = loading_arguments(options, device)
-        family = hub_family(system)
         repo, revision = family.repository(system.opt), family.revision(system.opt)
         folder = hub.fetch_weights(repo, revision, datapath).parent
         allowed = ', which no judge may run'
         config, tokenizer, model = read(folder, device, arguments, allowed=allowed)
-        make = _encoder_decoder if config.is_encoder_decoder else _causal
-        return make(system, folder, tokenizer, model, tokens)
+        if config.is_encoder_decoder:
+            return _encoder_decoder(system, folder, tokenizer, model, tokens)
+        truncate = family.text_truncate
+        return _causal(system, folder, tokenizer, model, tokens, truncate)
     except UserError as error:
-        raise UserError(f'judge {judge_label(system)}: {error}') from None
+        label = system.opt.get('hf_model') or system.opt.get('model') or system.name
+        raise UserError(f'judge {label}: {error}') from None
 
 
-def judge_label(system: System) -> str:
+def check_options(system: System) -> HubFamily:
     """
-    Return the name of a judge in messages.
-    """
-    return str(system.opt.get('hf_model') or system.opt.get('model') or system.name)
+    Return the family of a judge.
 
-
-def check_options(system: System) -> None:
-    """
-    Refuse options that a judge cannot have.
+    :raises UserError: for options that a judge cannot have, or if its models cannot
+        judge.
     """
     written = system.opt.get('hf_format') or 'auto'
     if written == 'chat':
@@ -102,15 +101,6 @@ def check_options(system: System) -> None:
             raise UserError(f'{key}: there is no such option; {nearest(key, OPTIONS)}')
     if hub.truthy(system.opt.get('hf_trust_code')):
         raise UserError('hf_trust_code: a judge that brings code of its own is not run')
-    hub_family(system)
-
-
-def hub_family(system: System) -> HubFamily:
-    """
-    Return the family of a judge.
-
-    :raises UserError: if its models cannot judge.
-    """
     family = family_of(system.opt)
     if not isinstance(family, HubFamily) or not family.can_judge:
         raise UserError('model: no agent that can judge; ext:hf would do')
@@ -118,55 +108,59 @@ def hub_family(system: System) -> HubFamily:
 
 
 def _causal(
-    system: System, folder: Path, tokenizer: Any, network: Any, tokens: int
+    system: System,
+    folder: Path,
+    tokenizer: Any,
+    network: Any,
+    tokens: int,
+    truncate: int | None,
 ) -> Causal:
     """
     Return a decoder-only model as a judge, after a check that it can read trees.
+
+    :param truncate: where ParlAI's agent of its family cuts by default.
     """
-    positions = causal_checks.max_positions(network.config)
-    named = [positions, tokenizer.model_max_length]
-    most = min((n for n in named if n and n < BOUNDLESS), default=None)
-    reader = TurnVectorizer(tokenizer, turn_format(system, most))
-    turns = reader.format
+    opt = system.opt
+    most = smallest_limit(
+        causal_checks.max_positions(network.config), tokenizer.model_max_length
+    )
+    if truncate is not None:
+        asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
+        limit = asked if asked > 0 else truncate
+    else:
+        limit = opt.get('hf_context_tokens')
+    free = most and most - reserved_positions(most)
+    # ParlAI's agents, which have a `text_truncate`, cut within a turn
+    turns = TurnFormat(
+        opt.get('hf_turn_separator') or None,
+        truncate is None,
+        smallest_limit(limit, free),
+    )
     reads = {
         'turns': 'end token' if turns.separator is None else repr(turns.separator),
         'cut': 'left, whole turns' if turns.whole_turns else 'left',
         'text_truncate': turns.limit,
         'positions': most,
     }
+    begin = tokenizer.bos_token_id
     return causal_checks.check_causal(
         Causal(
             network,
-            reader,
+            TurnVectorizer(tokenizer, turns),
             judge_signature(folder, network, reads, system),
-            start=start_token(tokenizer),
+            start=tokenizer.eos_token_id if begin is None else begin,
             positions=most,
             tokens=tokens,
         )
     )
 
 
-def turn_format(system: System, most: int | None) -> TurnFormat:
+def smallest_limit(*limits: Any) -> int | None:
     """
-    Return how a system's own agent turns a dialogue into tokens.
-
-    :param most: the most tokens that the model can read, `None` if not limited.
+    Return the smallest of these numbers of tokens; `None` if nothing limits them.
     """
-    opt = system.opt
-    default_truncate = hub_family(system).text_truncate
-    if default_truncate is not None:
-        asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
-        limits = [asked if asked > 0 else default_truncate]
-    else:
-        limits = [int(opt['hf_context_tokens'])] if opt.get('hf_context_tokens') else []
-    if most is not None:
-        limits.append(most - reserved_positions(most))
-    return TurnFormat(
-        opt.get('hf_turn_separator') or None,
-        # ParlAI's agents, which have a `text_truncate`, cut within a turn
-        default_truncate is None,
-        min(limits, default=None),
-    )
+    known = (int(limit) for limit in limits if limit)
+    return min((limit for limit in known if limit < BOUNDLESS), default=None)
 
 
 def _encoder_decoder(
@@ -176,8 +170,9 @@ def _encoder_decoder(
     Return an encoder-decoder as a judge, after a check of its numbers.
     """
     positions = causal_checks.max_positions(network.config)
-    most = system.opt.get('hf_context_tokens'), positions, tokenizer.model_max_length
-    limit = min((int(n) for n in most if n and int(n) < BOUNDLESS), default=None)
+    limit = smallest_limit(
+        system.opt.get('hf_context_tokens'), positions, tokenizer.model_max_length
+    )
     separator = system.opt.get('hf_turn_separator') or '\n'
     reads = {
         'turns': repr(separator),
@@ -267,7 +262,7 @@ class TurnVectorizer:
         self.tokenizer = tokenizer
         self.format = turns
         self.lead = leading_tokens(tokenizer)
-        self.known_ids: dict[str, tuple[int, ...]] = {}
+        self.continuation = lru_cache(KNOWN_TEXTS)(self._ids)
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
         """
@@ -289,17 +284,10 @@ class TurnVectorizer:
         cut = len(tokens) - kept
         return [*self.lead, *tokens[cut:]], cut
 
-    def continuation(self, text: str) -> tuple[int, ...]:
+    def _ids(self, text: str) -> tuple[int, ...]:
         """
         Return the token ids of one turn, its end included.
         """
-        if text not in self.known_ids:
-            if len(self.known_ids) >= KNOWN_TEXTS:
-                self.known_ids.clear()
-            self.known_ids[text] = self._ids(text)
-        return self.known_ids[text]
-
-    def _ids(self, text: str) -> tuple[int, ...]:
         end = self.format.separator
         # a text that spells an end token out does not get that token
         ids = self.tokenizer.encode(
@@ -321,7 +309,7 @@ class JoinedTurns:
         self.separator = separator
         self.limit = limit
         self.lead = len(leading_tokens(tokenizer))
-        self.known_ids: dict[str, tuple[int, ...]] = {}
+        self.continuation = lru_cache(KNOWN_TEXTS)(self._reply_ids)
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
         """
@@ -337,18 +325,14 @@ class JoinedTurns:
             kept = [*kept[: self.lead], *kept[-room:]]
         return kept, len(whole) - len(kept)
 
-    def continuation(self, text: str) -> tuple[int, ...]:
+    def _reply_ids(self, text: str) -> tuple[int, ...]:
         """
         Return the token ids of a reply, its end token included.
 
         The tokens that the tokenizer puts before a text are left out, since they are
         among the decoder's start tokens.
         """
-        if text not in self.known_ids:
-            if len(self.known_ids) >= KNOWN_TEXTS:
-                self.known_ids.clear()
-            self.known_ids[text] = tuple(self._ids(text)[self.lead :])
-        return self.known_ids[text]
+        return tuple(self._ids(text)[self.lead :])
 
     def _ids(self, text: str) -> list[int]:
         ids = self.tokenizer(text, split_special_tokens=True)['input_ids']
@@ -365,11 +349,3 @@ def leading_tokens(tokenizer: Any) -> tuple[int, ...]:
     starts = range(len(ids) - len(plain) + 1)
     first = next((i for i in starts if ids[i : i + len(plain)] == plain), 0)
     return tuple(ids[:first])
-
-
-def start_token(tokenizer: Any) -> int | None:
-    """
-    Return the token in place of an empty context: the begin token, else the end token.
-    """
-    begin: int | None = tokenizer.bos_token_id
-    return tokenizer.eos_token_id if begin is None else begin

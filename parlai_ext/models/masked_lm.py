@@ -125,18 +125,16 @@ class MaskedLanguageModel(TextModel):
         rows, mask = range(len(inputs)), torch.ones_like(inputs)
         names = [name for name in HEADS if hasattr(self.model, name)]
         if not names:
-            whole: torch.Tensor = self.model(inputs, attention_mask=mask).logits
-            return whole[rows, places]
+            return self.model(inputs, attention_mask=mask).logits[rows, places]
         states = self.model.base_model(inputs, attention_mask=mask)[0]
-        logits: torch.Tensor = getattr(self.model, names[0])(states[rows, places])
-        return logits
+        return getattr(self.model, names[0])(states[rows, places])
 
     def _begin_and_end(self) -> tuple[list[int], list[int]]:
         """
         Return the tokens that the tokenizer puts around a text.
         """
         inside = self.text_ids('a')
-        around = self._tokens(('a',))['input_ids']
+        around = self.ids(('a',))['input_ids']
         first = next(
             i
             for i in range(len(around) - len(inside) + 1)

@@ -4,7 +4,7 @@ A ParlAI generator as a `Likelihood`: its own History, dictionary and truncation
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -157,7 +157,7 @@ class AgentVectorizer:
         self.speaker = agent.clone()
         self.last_context: tuple[str, ...] = ()
         self.last_ids: tuple[list[int], int] = ([], 0)
-        self.known_replies: dict[str, tuple[int, ...]] = {}
+        self.continuation = lru_cache(REMEMBERED)(self._label_ids)
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
         """
@@ -171,19 +171,15 @@ class AgentVectorizer:
         self.last_context = tuple(utterances)
         return self.last_ids
 
-    def continuation(self, text: str) -> tuple[int, ...]:
+    def _label_ids(self, text: str) -> tuple[int, ...]:
         """
         Return the token ids of a label.
         """
-        if text not in self.known_replies:
-            if len(self.known_replies) >= REMEMBERED:
-                self.known_replies.clear()
-            self.speaker.reset()
-            message = Message(eval_labels=[text], episode_done=False)
-            with limited(self.limit):
-                seen = self.speaker.observe(message)
-            self.known_replies[text] = tuple(seen['eval_labels_vec'].tolist())
-        return self.known_replies[text]
+        self.speaker.reset()
+        message = Message(eval_labels=[text], episode_done=False)
+        with limited(self.limit):
+            seen = self.speaker.observe(message)
+        return tuple(seen['eval_labels_vec'].tolist())
 
     def _observe(self, text: str) -> tuple[list[int], int]:
         """
@@ -359,11 +355,8 @@ def foreign_part(model: TransformerGeneratorModel) -> str | None:
     parts: list[tuple[Any, Any]] = [(model.decoder, TransformerDecoder)]
     for layer in model.decoder.layers:
         parts.append((layer, TransformerDecoderLayer))
-        if isinstance(layer, TransformerDecoderLayer):
-            parts += [
-                (layer.self_attention, MultiHeadAttention),
-                (layer.encoder_attention, MultiHeadAttention),
-            ]
+        for name in ('self_attention', 'encoder_attention'):
+            parts.append((getattr(layer, name, None), MultiHeadAttention))
     for part, kind in parts:
         if getattr(type(part), 'forward', None) is not kind.forward:
             return type(part).__name__

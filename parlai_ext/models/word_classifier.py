@@ -69,14 +69,19 @@ class WordClassifier(TextModel):
             (cut_texts[text][0], context)
             for text, context in zip(texts, contexts, strict=True)
         ]
-        rows = self.rows(pairs, self._encoded_pair, self._logits, most_tokens)
+        rows = self.rows(
+            pairs,
+            self._encoded_pair,
+            lambda inputs: self.model(**inputs).logits,
+            most_tokens,
+        )
         labels = []
         for text, pair, logits in zip(texts, pairs, rows, strict=True):
             words, word_of_token = self._words(pair[0])
             sums = self.bias.repeat(len(words), 1)
             for token, word in word_of_token:
                 sums[word] += torch.from_numpy(logits[token]) - self.bias
-            whole = len(self._tokens(pair)['input_ids'])
+            whole = len(self.ids(pair)['input_ids'])
             over = max(0, whole - self.limit) if self.limit else 0
             cut = over + cut_texts[text][1]
             labels.append(WordLabels(words, sums.softmax(-1).numpy(), cut))
@@ -86,22 +91,18 @@ class WordClassifier(TextModel):
         """
         Return a text cut to a number of tokens, and how many it has lost.
         """
-        ids = self._tokens((text,))['input_ids']
+        ids = self.ids((text,))['input_ids']
         if len(ids) <= most_tokens:
             return text, 0
         kept = self.tokenizer.decode(ids[:most_tokens], skip_special_tokens=True)
         return ' '.join(kept.split()), len(ids) - most_tokens
 
     def _encoded_pair(self, pair: tuple[str, str]) -> Encoded:
-        return self._tokens(
+        return self.ids(
             pair,
             truncation='only_second' if self.limit else False,
             max_length=self.limit,
         )
-
-    def _logits(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        logits: torch.Tensor = self.model(**inputs).logits
-        return logits
 
     def _words(self, text: str) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
         """

@@ -6,10 +6,9 @@ what they rest on.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
 from parlai_ext.judge_check.section import UNCHECKED, outcome_on
@@ -17,7 +16,6 @@ from parlai_ext.packs.pack import Pack
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.results.chosen_scores import scores_rule
 from parlai_ext.results.rank import rank_run
-from parlai_ext.results.ranking import Ranking
 
 ESCAPES = {
     '\\': r'\textbackslash{}',
@@ -79,54 +77,54 @@ def _cite(pack: Pack, signature: str, options: CiteOptions) -> Citation:
     rows = best_first(ranking.standings[dimension])
     if options.system is not None:
         names = [row.system for row in rows]
-        rows = [row for row in rows if row.system == options.system]
-        if not rows:
+        if options.system not in names:
             hint = nearest(options.system, names)
             raise UserError(
                 f'--system {options.system!r}: no target of the pack; {hint}'
             )
+        rows = [row for row in rows if row.system == options.system]
+    # unlike all other numbers of a citation, the counts of a judge check cannot be made
+    # again from the scores
+    outcome = outcome_on(ranking, dimension)
+    if outcome != UNCHECKED:
+        outcome += ' (self-reported)'
     return Citation(
-        tuple(_facts(pack, ranking, dimension, rows)),
-        tuple(_latex(ranking, dimension, rows)),
-        tuple(_bibtex(pack, ranking, dimension, options)),
+        (
+            *_facts(pack, ranking.signature, f'{outcome} on {dimension}'),
+            *(_fact(row) for row in rows),
+        ),
+        tuple(_latex(dimension, rows)),
+        tuple(_bibtex(pack, outcome, options)),
     )
 
 
-def _facts(
-    pack: Pack, ranking: Ranking, dimension: str, rows: Sequence[Standing]
-) -> list[str]:
+def _facts(pack: Pack, signature: str, outcome: str) -> list[str]:
     """
-    Return what the numbers rest on, and the numbers, as lines.
+    Return what the numbers rest on, as lines.
     """
-    index, protocol = pack.index, plan_of_run(pack.run).protocol
-    lines = [
+
+    def listed(values: Mapping[str, str]) -> str:
+        return ', '.join(f'{name} {value}' for name, value in values.items())
+
+    index, protocol = pack.index, pack.run.plan.protocol
+    return [
         f'pack          {index.protocol}, id {pack.id}',
-        f'signature     {ranking.signature}',
-        f'partners      lock {index.partner_lock}: '
-        + ', '.join(f'{name} {digest}' for name, digest in index.partners.items()),
+        f'signature     {signature}',
+        f'partners      lock {index.partner_lock}: {listed(index.partners)}',
         f'openers       {index.openers.n} of {index.openers.source}, hash '
         f'{index.openers.hash}; {protocol.num_turns} utterances a dialogue',
-        f'judge check   {_outcome(ranking, dimension)} on {dimension}',
-        'environment   '
-        + ', '.join(f'{name} {version}' for name, version in index.environment.items()),
+        f'judge check   {outcome}',
+        f'environment   {listed(index.environment)}',
     ]
-    for row in rows:
-        rank = 'not ranked' if row.rank is None else f'rank {row.rank}{_range(row)}'
-        lines.append(
-            f'{dimension}       {row.system}: {_number(row.score)} {_interval(row)}, '
-            f'{rank}, n = {row.n_dialogues}'
-            + (f' ({row.n_unscored} without a score)' if row.n_unscored else '')
-        )
-    return lines
 
 
-def _outcome(ranking: Ranking, dimension: str) -> str:
-    """
-    Return the outcome of the judge check: unlike all other numbers of a citation, its
-    counts cannot be made again from the scores.
-    """
-    outcome = outcome_on(ranking, dimension)
-    return outcome if outcome == UNCHECKED else f'{outcome} (self-reported)'
+def _fact(row: Standing) -> str:
+    rank = 'not ranked' if row.rank is None else f'rank {row.rank}{_range(row)}'
+    unscored = f' ({row.n_unscored} without a score)' if row.n_unscored else ''
+    return (
+        f'{row.dimension}       {row.system}: {_number(row.score)} {_interval(row)}, '
+        f'{rank}, n = {row.n_dialogues}{unscored}'
+    )
 
 
 def _number(value: float | None) -> str:
@@ -146,7 +144,7 @@ def _range(row: Standing) -> str:
     return f' ({row.rank_low}–{row.rank_high})'
 
 
-def _latex(ranking: Ranking, dimension: str, rows: Sequence[Standing]) -> list[str]:
+def _latex(dimension: str, rows: Sequence[Standing]) -> list[str]:
     """
     Return rows of a LaTeX table: system, score, 95 % interval, rank, dialogues.
     """
@@ -171,9 +169,7 @@ def latex_text(text: str) -> str:
     return ''.join(ESCAPES.get(char, char) for char in printable)
 
 
-def _bibtex(
-    pack: Pack, ranking: Ranking, dimension: str, options: CiteOptions
-) -> list[str]:
+def _bibtex(pack: Pack, outcome: str, options: CiteOptions) -> list[str]:
     """
     Return a BibTeX entry; fields that nobody gave are left out.
     """
@@ -182,13 +178,17 @@ def _bibtex(
     version = index.environment.get('parlai_ext', '?')
     note = (
         f'parlai_ext {version}, pack {pack.id[:16]}, partners {index.partner_lock}, '
-        f'openers {index.openers.hash}, judge check: {_outcome(ranking, dimension)}'
+        f'openers {index.openers.hash}, judge check: {outcome}'
+    )
+    # what may not stand in \\url{…}
+    url = options.url and re.sub(
+        r'[{}\\%\s]', lambda match: f'%{ord(match[0]):02X}', options.url
     )
     fields = {
         'author': options.author,
         'title': f'{{{latex_text(f"Results of {index.protocol}")}}}',
         'year': None if options.year is None else str(options.year),
-        'howpublished': options.url and f'\\url{{{_address(options.url)}}}',
+        'howpublished': url and f'\\url{{{url}}}',
         'note': latex_text(note),
     }
     lines = [
@@ -197,10 +197,3 @@ def _bibtex(
         if value
     ]
     return [f'@misc{{{key}-{pack.id[:8]},', *lines, '}']
-
-
-def _address(url: str) -> str:
-    """
-    Return an address that can stand in ``\\url{…}``.
-    """
-    return re.sub(r'[{}\\%\s]', lambda match: f'%{ord(match[0]):02X}', url)

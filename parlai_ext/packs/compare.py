@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.plan import plan_of_run
-from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
+from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue, content_id
 from parlai_ext.core.ranking_options import ranking_options
 from parlai_ext.core.signature import signature_differences
 from parlai_ext.judge_check.record import (
@@ -32,9 +31,8 @@ from parlai_ext.packs.verify import scorer_name
 from parlai_ext.results.chosen_scores import choose_scores, scores_rule
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import Ranking
-from parlai_ext.store import RunFolder, imported
-from parlai_ext.store.manifest import leaf_differences
-from parlai_ext.worlds.pairings import SCHEMES
+from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import Manifest, leaf_differences
 from parlai_ext.worlds.schedule import ShardKey
 
 SEVERITY = (PASS, WEAK, FAIL)
@@ -80,23 +78,18 @@ def pack_differences(first: Pack, other: Pack) -> list[str]:
     return lines or list(_pair_differences(first, other))
 
 
-def _setting_differences(
-    first: Mapping[str, Any], other: Mapping[str, Any]
-) -> Iterator[str]:
+def _setting_differences(first: Manifest, other: Manifest) -> Iterator[str]:
     """
     Yield the settings that differ and that dialogues, or ranks, depend on.
     """
     for manifest in (first, other):
-        if not imported.is_played(manifest):
+        if not manifest.scheme.is_played:
             yield 'imported: the partners and openers of imported dialogues are unknown'
             return
-    yield from leaf_differences('collect', first['collect'], other['collect'])
-    judged = first['score'].get('score'), other['score'].get('score')
+    yield from leaf_differences('collect', first.collect, other.collect)
+    judged = first.score.get('score'), other.score.get('score')
     yield from leaf_differences('score', *judged)
-    rules = (
-        vars(ranking_options(one['protocol'].get('ranking') or {}))
-        for one in (first, other)
-    )
+    rules = (vars(ranking_options(one.protocol.ranking)) for one in (first, other))
     yield from leaf_differences('ranking', *rules)
 
 
@@ -105,7 +98,7 @@ def _pair_differences(first: Pack, other: Pack) -> Iterator[str]:
     Yield why the targets of two packs cannot be in one run: they would have to talk
     with each other.
     """
-    scheme = SCHEMES[plan_of_run(first.run).protocol.pairing]
+    scheme = first.run.manifest.scheme
     partners = list(first.index.partners)
     both = list(dict.fromkeys((*first.index.targets, *other.index.targets)))
     played = [
@@ -133,115 +126,84 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
     first pack that has it count, and a note says whether the others agree. One with the
     same name and another hash gets its pack's name behind its own.
     """
-    names = _names(packs)
+    names, notes = _names(packs)
     signatures = common_signatures(packs)
     run = RunFolder.open(root, _joined_manifest(packs, names))
-    notes = [*_renaming_notes(packs, names), *_alias_notes(packs, names)]
     notes += [
         f'{pack.name} was played until its own order was settled: intervals assume '
         'that the number of openers was fixed beforehand'
         for pack in packs
-        if pack.run.manifest.get('stop')
+        if pack.run.manifest.stop
     ]
     for k, pack in enumerate(packs):
         notes += _join_dialogues(run, pack, names[k], signatures)
     for signature in signatures:
         notes += _join_records(run, packs, signature)
-    signatures.sort(key=lambda signature: _is_other_scorer(run, signature))
+    # that of the protocol has no folder of its own
+    signatures.sort(key=lambda one: bool(choose_scores(run, content_id(one))[1]))
     return JoinedRun(
         tuple(packs), run, tuple(signatures), tuple(names), tuple(dict.fromkeys(notes))
     )
 
 
-def _is_other_scorer(run: RunFolder, signature: str) -> bool:
+def _names(packs: Sequence[Pack]) -> tuple[list[dict[str, str]], list[str]]:
     """
-    True if a scorer is not that of the run's protocol.
-    """
-    _, folder = choose_scores(run, content_id(signature))
-    return bool(folder)
-
-
-def _system_of(pack: Pack, target: str) -> tuple[Any, Any]:
-    """
-    Return what a target is: its hash, and that of the replies that it chooses among.
-    """
-    entry = pack.run.manifest['targets'][target]
-    return entry['identity'], entry.get('candidates')
-
-
-def _names(packs: Sequence[Pack]) -> list[dict[str, str]]:
-    """
-    Return, for each pack, the name of each of its targets in the joined run.
+    Return, for each pack, the name of each of its targets in the joined run; and notes
+    on other names, and on systems that have several.
     """
     known: dict[str, tuple[Any, Any]] = {}
-    names = []
+    aliases: dict[tuple[Any, Any], list[str]] = {}
+    names, notes = [], []
     for k, pack in enumerate(packs):
         mine = {}
         for target in pack.index.targets:
-            system, name = _system_of(pack, target), target
-            if known.setdefault(name, system) != system:
-                name = f'{target} ({pack.name})'
-            if known.setdefault(name, system) != system:
-                name = f'{target} ({k + 1})'
+            # what a target is: its hash, and that of the replies that it chooses among
+            entry = pack.run.manifest.targets[target]
+            system = entry.identity, entry.candidates
+            choice = [
+                f'{target}{more}' for more in ('', f' ({pack.name})', f' ({k + 1})')
+            ]
+            fitting = [name for name in choice if known.get(name, system) == system]
+            mine[target] = name = [*fitting, choice[-1]][0]
             known[name] = system
-            mine[target] = name
-        names.append(mine)
-    return names
-
-
-def _renaming_notes(
-    packs: Sequence[Pack], names: Sequence[Mapping[str, str]]
-) -> Iterator[str]:
-    for pack, mine in zip(packs, names, strict=True):
-        for target, name in mine.items():
             if name != target:
-                yield (
+                notes.append(
                     f'{target} of {pack.name} is another system than the first of this '
                     f'name; it is called {name}'
                 )
-
-
-def _alias_notes(
-    packs: Sequence[Pack], names: Sequence[Mapping[str, str]]
-) -> Iterator[str]:
-    """
-    Yield which names are those of one system.
-    """
-    by_system: dict[Any, list[str]] = {}
-    for pack, mine in zip(packs, names, strict=True):
-        for target, name in mine.items():
-            same = by_system.setdefault(_system_of(pack, target), [])
-            if name not in same:
-                same.append(name)
-    for same in by_system.values():
+            aliases.setdefault(system, []).append(name)
+        names.append(mine)
+    for same in map(dict.fromkeys, aliases.values()):
         if len(same) > 1:
-            yield f'one system under several names: {", ".join(same)}'
+            notes.append(f'one system under several names: {", ".join(same)}')
+    return names, notes
 
 
 def _joined_manifest(
     packs: Sequence[Pack], names: Sequence[Mapping[str, str]]
-) -> dict[str, Any]:
+) -> Manifest:
     """
     Return the first pack's manifest with the targets of all.
     """
-    manifest: dict[str, Any] = {**packs[0].run.manifest, 'asked': {}}
-    manifest.pop('stop', None)
+    manifest = packs[0].run.manifest
     targets: dict[str, Any] = {}
-    systems: dict[str, Any] = dict(manifest['systems'])
-    pairings: dict[str, Any] = {}
+    systems: dict[str, Any] = dict(manifest.systems)
+    pairings: dict[str, Pairing] = {}
     for pack, mine in zip(packs, names, strict=True):
         theirs = pack.run.manifest
         for target, name in mine.items():
-            targets.setdefault(name, theirs['targets'][target])
-            systems.setdefault(name, theirs['systems'][target])
-        for one in theirs['pairings']:
-            first, second = (mine.get(one[side], one[side]) for side in SIDES)
-            pairings.setdefault(one['id'], {**one, 'first': first, 'second': second})
-    joined = {'targets': targets, 'systems': systems}
-    return {**manifest, **joined, 'pairings': list(pairings.values())}
-
-
-SIDES = ('first', 'second')
+            targets.setdefault(name, theirs.targets[target])
+            systems.setdefault(name, theirs.systems[target])
+        for one in theirs.pairings:
+            first, second = (mine.get(n, n) for n in (one.first, one.second))
+            pairings.setdefault(one.id, replace(one, first=first, second=second))
+    return manifest.changed(
+        asked={},
+        stop=None,
+        targets=targets,
+        systems=systems,
+        pairings=list(pairings.values()),
+    )
 
 
 def _join_dialogues(
@@ -309,34 +271,26 @@ def _of_pairing(
     Return a pair's dialogues by opener, and its scores by scorer and dialogue, with the
     names of the joined run.
     """
+
+    def renamed(record: Any, field: str) -> Any:
+        before = getattr(record, field)
+        return replace(record, **{field: names.get(before, before)})
+
     dialogues = {}
     scored: dict[str, dict[str, ScoredDialogue]] = {s: {} for s in signatures}
     for shard in pack.run.dialogue_shards():
         if shard.pairing_id != pairing_id:
             continue
         for dialogue in pack.run.read_dialogues(pairing_id, shard.index):
-            dialogues[dialogue.opener_id] = _renamed(dialogue, names)
+            said = tuple(renamed(one, 'speaker') for one in dialogue.utterances)
+            dialogues[dialogue.opener_id] = renamed(
+                replace(dialogue, utterances=said), 'ended_by'
+            )
         for signature in signatures:
             for one in pack.run.scores(signature).read(pairing_id, shard.index):
-                scored[signature][one.dialogue_id] = _renamed_scores(one, names)
+                scores = tuple(renamed(score, 'system') for score in one.scores)
+                scored[signature][one.dialogue_id] = replace(one, scores=scores)
     return dialogues, scored
-
-
-def _renamed(dialogue: Dialogue, names: Mapping[str, str]) -> Dialogue:
-    ended_by = dialogue.ended_by
-    return replace(
-        dialogue,
-        utterances=tuple(
-            replace(one, speaker=names.get(one.speaker, one.speaker))
-            for one in dialogue.utterances
-        ),
-        ended_by=None if ended_by is None else names.get(ended_by, ended_by),
-    )
-
-
-def _renamed_scores(scored: ScoredDialogue, names: Mapping[str, str]) -> ScoredDialogue:
-    scores = (replace(s, system=names.get(s.system, s.system)) for s in scored.scores)
-    return replace(scored, scores=tuple(scores))
 
 
 def _join_records(
@@ -373,21 +327,18 @@ def worst_check(checks: Mapping[str, JudgeCheck]) -> tuple[JudgeCheck, str]:
 
     :param checks: those of one scorer in several packs, by the names of these.
     """
+
+    def worst_name(outcomes: Mapping[str, DimensionCheck]) -> str:
+        return max(outcomes, key=lambda name: SEVERITY.index(outcomes[name].outcome))
+
     first = next(iter(checks.values()))
     dimensions, words = {}, []
     for dimension in first.dimensions:
         own = {name: check.dimensions[dimension] for name, check in checks.items()}
-        name = _worst(own)
+        name = worst_name(own)
         dimensions[dimension] = own[name]
         words.append(f'{dimension} {own[name].outcome}, {name}')
     games = {n: c.tournament for n, c in checks.items() if c.tournament is not None}
-    tournament = games[_worst(games)] if games else None
+    tournament = games[worst_name(games)] if games else None
     worst = replace(first, dimensions=dimensions, tournament=tournament)
     return worst, '; '.join(words)
-
-
-def _worst(checks: Mapping[str, DimensionCheck]) -> str:
-    """
-    Return the name of the worst check, the first one if several are alike.
-    """
-    return max(checks, key=lambda name: SEVERITY.index(checks[name].outcome))

@@ -29,6 +29,7 @@ from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import checksum, dumps
+from parlai_ext.store.manifest import Manifest
 from parlai_ext.systems.fetch.archives import unpack_zip
 
 INDEX = 'pack.json'
@@ -43,6 +44,11 @@ MEMBER = re.compile(
     r'|scores/[0-9a-f]{16}/[\w-]+/\d{5,}\.jsonl'
     r'|rankings/[0-9a-f]{16}/ranking\.json',
     re.ASCII,
+)
+# what the code for own files raises on a stranger's
+UNREADABLE = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError),
+    *(RecursionError, TypeError, ValueError),
 )
 # what the code for run folders says would mend a damaged file
 ADVICE = re.compile(
@@ -125,7 +131,7 @@ class Pack:
 
 
 def make_index(
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     scores: Mapping[str, str],
     members: Mapping[str, Member],
     withheld_text: bool,
@@ -135,25 +141,24 @@ def make_index(
 
     :param scores: the signature of each scorer by the folder of its scores.
     """
-    collect = manifest['collect']
+    collect, protocol = manifest.collect, manifest.protocol
     lock = {k: v for k, v in sorted(collect.items()) if k.startswith('partners.')}
-    protocol = manifest.get('protocol') or {}
     return PackIndex(
         format=FORMAT,
         schema=SCHEMA,
-        protocol=str(protocol.get('name', '')),
-        signature=str(manifest.get('signature') or ''),
+        protocol=protocol.name,
+        signature=manifest.signature,
         withheld_text=withheld_text,
         partner_lock=content_id(lock),
-        partners={n: one['identity'] for n, one in manifest['partners'].items()},
-        targets={n: one['identity'] for n, one in manifest['targets'].items()},
+        partners={n: one.identity for n, one in manifest.partners.items()},
+        targets={n: one.identity for n, one in manifest.targets.items()},
         openers=OpenersLock(
-            len(manifest['openers']),
-            str(protocol.get('openers', '')),
-            content_id([opener['id'] for opener in manifest['openers']]),
+            len(manifest.openers),
+            protocol.openers or '',
+            content_id([opener.id for opener in manifest.openers]),
         ),
         scores=dict(sorted(scores.items())),
-        environment={k: str(v) for k, v in manifest['versions'].items()},
+        environment=manifest.versions,
         members=dict(sorted(members.items())),
     )
 
@@ -290,21 +295,18 @@ def read_run(folder: Path, path: Path) -> RunFolder:
             with suppress(UserError):  # a damaged one is named with its scores
                 rule = run.read_json(place).get('ranking')
             _refuse_rule(f'{path}: {place}: ranking', rule)
-        if run.shard_size < 1 or any(n < 1 for n in run.grown_from):
-            raise UserError(f'{path}: manifest.json: shard_size or grown_from is wrong')
         return run
 
 
-def _refuse_too_much_work(path: Path, manifest: Mapping[str, Any]) -> None:
+def _refuse_too_much_work(path: Path, manifest: Manifest) -> None:
     """
     Refuse a stranger's manifest that asks for more than a run may, before anything of
     that size is made.
     """
-    protocol = manifest.get('protocol') or {}
-    _refuse_rule(f'{path}: manifest.json: protocol.ranking', protocol.get('ranking'))
-    n_targets = len(manifest['targets'])
-    n_openers = max(len(manifest['openers']), _numbered(manifest), 1)
-    cells = n_targets * (n_targets + len(manifest['partners'])) * n_openers
+    _refuse_rule(f'{path}: manifest.json: protocol.ranking', manifest.protocol.ranking)
+    n_targets, about = len(manifest.targets), manifest.imported
+    n_openers = about.dialogues_a_pair if about else len(manifest.openers)
+    cells = n_targets * len(manifest.everybody) * n_openers
     for name, n, most in (
         ('openers, or dialogues of a pair', n_openers, MOST_OPENERS),
         ('targets × systems × openers', cells, MOST_CELLS),
@@ -325,10 +327,6 @@ def _refuse_rule(place: str, rule: Mapping[str, Any] | None) -> None:
             raise UserError(f'{place}.{key} is {n:,}; in a pack it may be {most:,}')
 
 
-def _numbered(manifest: Mapping[str, Any]) -> int:
-    return int((manifest.get('imported') or {}).get('dialogues_a_pair', 0))
-
-
 @contextmanager
 def readable(path: Path, folder: Path) -> Iterator[None]:
     """
@@ -342,29 +340,11 @@ def readable(path: Path, folder: Path) -> Iterator[None]:
     except UserError as error:
         line = ADVICE.sub('', str(error)).replace(f'{folder}/', '')
         raise UserError(f'{path}: {line.removeprefix(f"{path}: ")}') from None
-    except (ArithmeticError, AssertionError, LookupError, MemoryError) as error:
-        raise _unreadable(path, error) from None
-    except (AttributeError, RecursionError, TypeError, ValueError) as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: Exception) -> UserError:
-    line = ' '.join(str(error).split())[:120]
-    return UserError(f'{path} cannot be read: {type(error).__name__}: {line}')
-
-
-def pack_id(index: PackIndex) -> str:
-    """
-    Return the id of the pack with this index.
-    """
-    return hashlib.sha256(index_bytes(index)).hexdigest()
-
-
-def pack_bytes(members: Mapping[str, bytes], index: PackIndex) -> bytes:
-    """
-    Return the bytes of a pack, without secrets.
-    """
-    return zip_bytes({**members, INDEX: index_bytes(index)})
+    except UNREADABLE as error:
+        line = ' '.join(str(error).split())[:120]
+        raise UserError(
+            f'{path} cannot be read: {type(error).__name__}: {line}'
+        ) from None
 
 
 def json_bytes(data: Mapping[str, Any]) -> bytes:

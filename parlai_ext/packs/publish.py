@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,14 @@ from parlai_ext.core.secrets import name_secret
 from parlai_ext.files.roster_file import FILE_OPTIONS, FOLDER_OPTIONS
 from parlai_ext.judge_check import record as judge_check
 from parlai_ext.packs.pack import (
+    INDEX,
     PackIndex,
     as_read,
     describe_member,
+    index_bytes,
     json_bytes,
     make_index,
-    pack_bytes,
-    pack_id,
+    zip_bytes,
 )
 from parlai_ext.results import ranking as rankings
 from parlai_ext.results.chosen_scores import choose_scores, scores_rule
@@ -37,6 +38,7 @@ from parlai_ext.store.atomic import write_file
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import dumps, encode_shard
 from parlai_ext.store.manifest import NAME as MANIFEST
+from parlai_ext.store.manifest import Manifest
 from parlai_ext.store.shards import dialogue_record, scored_record
 from parlai_ext.view.text import without_folders
 from parlai_ext.worlds.schedule import ShardKey
@@ -44,7 +46,6 @@ from parlai_ext.worlds.schedule import ShardKey
 # a folder before a name, but not that of an address (http://host/…) or of zoo:…
 FOLDERS = re.compile(r'(?<![\w:/.~])~?/(?:[^\s/:\'"]+/)+')
 WITHHELD = 'withheld with the text'
-Shard = tuple[ShardKey, list[Dialogue]]
 
 
 @dataclass(frozen=True)
@@ -86,16 +87,17 @@ def publish_run(
         {name: describe_member(data) for name, data in members.items()},
         withhold_text,
     )
-    write_file(path, pack_bytes(members, index))
-    return Publication(path, pack_id(index), index, left_out)
+    data = index_bytes(index)
+    write_file(path, zip_bytes({**members, INDEX: data}))
+    return Publication(path, hashlib.sha256(data).hexdigest(), index, left_out)
 
 
-def name_secrets(manifest: Mapping[str, Any]) -> None:
+def name_secrets(manifest: Manifest) -> None:
     """
     Let the values of all keys that systems name by an environment variable be written
     nowhere.
     """
-    for opt in manifest['systems'].values():
+    for opt in manifest.systems.values():
         for key, value in opt.items():
             if key.endswith('key_env') and isinstance(value, str):
                 name_secret(value)
@@ -130,39 +132,38 @@ def _complete_scores(
 
 def _manifest_of_scores(
     run: RunFolder, signatures: Sequence[str], withhold_text: bool
-) -> dict[str, Any]:
+) -> Manifest:
     """
     Return the manifest of a pack with these scores: it names the protocol's scorer only
     if that made some of them, so that a checker can compare the two.
     """
     manifest = public_manifest(run.manifest, withhold_text)
-    section = run.manifest['protocol'].get('scorer') or {}
+    section = run.manifest.protocol.scorer
     configs = [run.scores(one).about().get('config') or section for one in signatures]
     if section in configs:
         return manifest
-    score = {k: v for k, v in manifest['score'].items() if not k.startswith('scorer.')}
-    protocol = {**manifest['protocol'], 'scorer': {}}
-    return {**manifest, 'score': score, 'protocol': protocol}
+    score = {k: v for k, v in manifest.score.items() if not k.startswith('scorer.')}
+    protocol = manifest.protocol.model_copy(update={'scorer': {}})
+    return manifest.model_copy(update={'score': score, 'protocol': protocol})
 
 
 def _run_members(
-    run: RunFolder, manifest: Mapping[str, Any], withhold_text: bool
+    run: RunFolder, manifest: Manifest, withhold_text: bool
 ) -> dict[str, bytes]:
     """
     Return the manifest, the dialogues and what did not run, as files of a pack.
 
     :param manifest: as it is published.
     """
-    members = {MANIFEST: json_bytes(manifest)}
+    members = {MANIFEST: json_bytes(manifest.to_json())}
     if problems := not_run.read_problems(run):
         shown = {'schema': not_run.SCHEMA, 'problems': without_paths(problems)}
         members[not_run.NAME] = json_bytes(shown)
     if (run.root / stopping.NAME).exists():
         members[stopping.NAME] = json_bytes(run.read_json(stopping.NAME))
-    for shard, dialogues in dialogue_files(run):
-        members[shard_name('dialogues', shard)] = dialogue_bytes(
-            dialogues, shard, withhold_text
-        )
+    for shard in run.dialogue_shards():
+        data = dialogue_bytes(run, shard, withhold_text)
+        members[shard_name('dialogues', shard)] = data
     return members
 
 
@@ -173,22 +174,12 @@ def shard_name(folder: str, shard: ShardKey) -> str:
     return f'{folder}/{shard.pairing_id}/{shard.index:05d}.jsonl'
 
 
-def dialogue_files(run: RunFolder) -> Iterator[Shard]:
-    """
-    Yield the shards of a run with their dialogues.
-    """
-    for shard in run.dialogue_shards():
-        yield shard, run.read_dialogues(shard.pairing_id, shard.index)
-
-
-def dialogue_bytes(
-    dialogues: Sequence[Dialogue], shard: ShardKey, withhold_text: bool
-) -> bytes:
+def dialogue_bytes(run: RunFolder, shard: ShardKey, withhold_text: bool) -> bytes:
     """
     Return the bytes of a shard of dialogues.
     """
     records = []
-    for dialogue in dialogues:
+    for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
         shown = without_text(dialogue) if withhold_text else dialogue
         record = dialogue_record(shown, f'{shard.index:05d}')
         if withhold_text:
@@ -238,33 +229,19 @@ def _score_members(
         members[judge_check.check_path(store)] = json_bytes(
             {'basis': judge_check.check_basis(store), **judge_check.to_json(check)}
         )
-    for shard, dialogues in dialogue_files(run):
+    for shard in run.dialogue_shards():
         scored = store.read(shard.pairing_id, shard.index)
-        source = dialogue_bytes(dialogues, shard, withhold_text)
-        members[shard_name(folder, shard)] = _scored_bytes(
-            scored, source, shard, withhold_text
-        )
+        shown = map(without_words, scored) if withhold_text else scored
+        dialogues = dialogue_bytes(run, shard, withhold_text)
+        source = hashlib.sha256(dialogues).hexdigest()[:16]
+        records = [scored_record(one, source) for one in shown]
+        members[shard_name(folder, shard)] = encode_shard(records, shard.index)
     name = f'rankings/{store.root.name}/{rankings.NAME}'
     ranking = ranking_data(run, signature)
     if withhold_text:
         for failures in ranking['failures'].values():
             failures['reasons'] = {WITHHELD: sum(failures['reasons'].values())}
     return {**members, name: json_bytes(ranking)}
-
-
-def _scored_bytes(
-    scored: Sequence[ScoredDialogue],
-    dialogues: bytes,
-    shard: ShardKey,
-    withhold_text: bool,
-) -> bytes:
-    """
-    Return the bytes of a shard of scores of these dialogues.
-    """
-    source = hashlib.sha256(dialogues).hexdigest()[:16]
-    shown = [without_words(one) for one in scored] if withhold_text else scored
-    records = [scored_record(one, source) for one in shown]
-    return encode_shard(records, shard.index)
 
 
 def without_words(scored: ScoredDialogue) -> ScoredDialogue:
@@ -293,33 +270,30 @@ def ranking_data(run: RunFolder, signature: str) -> dict[str, Any]:
     return shown
 
 
-def public_manifest(
-    manifest: Mapping[str, Any], withhold_text: bool = False
-) -> dict[str, Any]:
+def public_manifest(manifest: Manifest, withhold_text: bool = False) -> Manifest:
     """
     Return a manifest as it is published: files by their names, not their folders, and
     without the openers' text if that is withheld.
     """
-    public = dict(as_read(manifest))
-    public.pop('checksum', None)
     places = (*FILE_OPTIONS, *FOLDER_OPTIONS, 'datapath', 'download_path')
-    public['systems'] = {
-        name: {k: file_name(v) if k in places else v for k, v in opt.items()}
-        for name, opt in public['systems'].items()
+    scorer = {k: file_name(v) for k, v in manifest.protocol.scorer.items()}
+    changes: dict[str, Any] = {
+        'systems': {
+            name: {k: file_name(v) if k in places else v for k, v in opt.items()}
+            for name, opt in manifest.systems.items()
+        },
+        'score': {k: file_name(v) for k, v in manifest.score.items()},
+        'protocol': manifest.protocol.model_copy(update={'scorer': scorer}),
     }
-    public['score'] = {k: file_name(v) for k, v in public['score'].items()}
-    if public.get('protocol'):
-        scorer = public['protocol'].get('scorer') or {}
-        named = {k: file_name(v) for k, v in scorer.items()}
-        public['protocol'] = {**public['protocol'], 'scorer': named}
-    for key in ('asked', 'left_out'):
-        if public.get(key):
-            public[key] = without_paths(public[key])
+    if manifest.asked:
+        changes['asked'] = without_paths(manifest.asked)
+    if manifest.left_out:
+        changes['left_out'] = tuple(without_paths(list(manifest.left_out)))
     if withhold_text:
-        public['openers'] = [
-            {**opener, 'utterances': [], 'reply': None} for opener in public['openers']
-        ]
-    return public
+        changes['openers'] = tuple(
+            replace(opener, utterances=(), reply=None) for opener in manifest.openers
+        )
+    return manifest.model_copy(update=changes)
 
 
 def public_scorer(about: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,38 +8,62 @@ that the pack says.
 
 from __future__ import annotations
 
-import math
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from itertools import islice
+from typing import TypeVar
 
-from parlai_ext.collect.plan import Plan, plan_of_run
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Dialogue, Opener, Roster, Score, System
+from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Roster, System
 from parlai_ext.core.progress import bar_of
+from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.records import record_to_json
 from parlai_ext.core.signature import GIVEN_JUDGED, signature_differences
 from parlai_ext.judge_check.check_run import basis_of, make_check
 from parlai_ext.judge_check.options import SAMPLE
-from parlai_ext.judge_check.record import check_basis, read_check
-from parlai_ext.packs.judges import check_differences
+from parlai_ext.judge_check.record import JudgeCheck, check_basis, read_check
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import Pack
 from parlai_ext.packs.publish import dialogue_digest, shard_name
-from parlai_ext.packs.verify import SELF_REPORTED, Finding, finding_of, scorer_name
+from parlai_ext.packs.verify import (
+    SELF_REPORTED,
+    Finding,
+    all_checks,
+    finding_of,
+    json_differences,
+    scorer_name,
+)
 from parlai_ext.scoring.base import Scorer
-from parlai_ext.scoring.score_run import score_dialogues
+from parlai_ext.scoring.score_run import build_scorer, score_dialogues
 from parlai_ext.store.lines import decode_shard
 from parlai_ext.systems.family import PRESENT
 from parlai_ext.systems.identity import candidates_hash, identity
+from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
 
 ENDPOINT = 'ext:remote'  # its answers are not ours to repeat
+PLAYED, SCORED, CHECKED = 'played again', 'scored again', 'checked again'
+MEANS = ('biases', 'human_anchor')  # what a check says besides its counts
+Counts = tuple[int, int, int]  # pairs, those with the original higher, ties
 Item = TypeVar('Item')
+
+
+@dataclass(frozen=True)
+class Checker:
+    """
+    What the one who checks has: a protocol with systems and a scorer, more systems, and
+    a machine. `protocol` is `None` for the shipped one of the pack's name.
+    """
+
+    machine: Machine
+    protocol: Protocol | None = None
+    systems: tuple[System, ...] = ()
+    openers_file: str | None = None
 
 
 @dataclass
@@ -52,9 +76,9 @@ class Again:
     :param texts: the dialogues that are the same, by their ids.
     """
 
-    played: dict[str, int] = field(default_factory=dict)
-    different: dict[str, int] = field(default_factory=dict)
-    scored: dict[str, int] = field(default_factory=dict)
+    played: Counter[str] = field(default_factory=Counter)
+    different: Counter[str] = field(default_factory=Counter)
+    scored: Counter[str] = field(default_factory=Counter)
     n_whole: int = 0
     texts: dict[str, Dialogue] = field(default_factory=dict)
 
@@ -63,22 +87,448 @@ class Again:
         """
         How many utterances were scored.
         """
-        return sum(self.scored.values())
+        return self.scored.total()
+
+    def same(self, targets: Iterable[str]) -> str:
+        """
+        Return how many dialogues of targets, of how many, were the same; '' for none.
+        """
+        names = list(targets)
+        n = sum(self.played[name] for name in names)
+        n_different = sum(self.different[name] for name in names)
+        return f'{n - n_different} of {n}' if n else ''
+
+
+@dataclass(frozen=True)
+class Place:
+    """
+    Where a dialogue of a pack is: its shard, its number there, and its pair.
+    """
+
+    shard: ShardKey
+    number: int
+    pairing: Pairing
+
+    @property
+    def key(self) -> ShardKey:
+        """
+        A shard that has this dialogue only.
+        """
+        start = self.shard.start + self.number
+        return replace(self.shard, start=start, stop=start + 1)
+
+    def dialogue(self, pack: Pack) -> Dialogue:
+        """
+        Return the dialogue of the pack.
+        """
+        shard = self.shard
+        return pack.run.read_dialogues(shard.pairing_id, shard.index)[self.number]
+
+
+def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[Place]:
+    """
+    Return the places of the dialogues that a pack has of some shards.
+    """
+    return [
+        Place(shard, number, pack.run.pairing(shard.pairing_id))
+        for shard in shards
+        if pack.run.has_dialogues(shard.pairing_id, shard.index)
+        for number in range(shard.n_dialogues)
+    ]
+
+
+def spread_over_targets(places: Sequence[Place], seed: int) -> list[Place]:
+    """
+    Return places in random order, but with one of each target before a second one of
+    any, and one of each pair of a target before a second one of that pair.
+    """
+    drawn = list(places)
+    random.Random(seed).shuffle(drawn)
+    drawn = spread(drawn, lambda place: place.pairing.id)
+    return spread(drawn, lambda place: place.pairing.first)
+
+
+def spread(items: Sequence[Item], key: Callable[[Item], str]) -> list[Item]:
+    """
+    Return items with one of each key before a second one of any, in their order else.
+
+    >>> spread(['a1', 'a2', 'a3', 'b1'], lambda item: item[0])
+    ['a1', 'b1', 'a2', 'a3']
+    """
+    counts: Counter[str] = Counter()
+    turns = []
+    for place, item in enumerate(items):
+        turns.append((counts[key(item)], place))
+        counts[key(item)] += 1
+    return [items[place] for _, place in sorted(turns)]
+
+
+@dataclass(frozen=True)
+class Regeneration:
+    """
+    A pack, and how much of it is made again with what the checker has.
+
+    :param draw: the seed by which dialogues and utterances are drawn.
+    :param again: what was made so far.
+    """
+
+    pack: Pack
+    options: RegenerateOptions
+    checker: Checker
+    draw: int
+    again: Again
+
+    def findings(self) -> Iterator[Finding]:
+        """
+        Yield what was played, scored and checked again.
+        """
+        checker, options = self.checker, self.options
+        if options.any and checker.protocol is None and not checker.systems:
+            name = self.pack.index.protocol
+            why = f'there is no protocol {name!r} here; name one: --config'
+            yield from (
+                Finding(about, SELF_REPORTED, why)
+                for about in (PLAYED, SCORED, CHECKED)
+            )
+            return
+        yield self.play()
+        scorer, why = None, ''
+        if options.sample or options.judge_check:
+            scorer, why = self.scorer_at_hand()
+        for about, make, missing in (
+            (SCORED, self.score, not options.sample and 'no utterance (--sample N)'),
+            (
+                CHECKED,
+                self.check_judge,
+                not options.judge_check
+                and 'no judge (--judge-check): their counts are the publisher’s word',
+            ),
+        ):
+            if missing or scorer is None:
+                yield Finding(about, SELF_REPORTED, missing or why)
+            else:
+                yield make(scorer)
+
+    def play(self) -> Finding:
+        """
+        Play dialogues of systems at hand again and compare them with those of the pack.
+
+        Dialogues are drawn of as many targets as there are, then of as many pairs.
+        """
+        options, again = self.options, self.again
+        if not options.regenerate:
+            return Finding(PLAYED, SELF_REPORTED, 'no dialogue (--regenerate M)')
+        here, missing = systems_at_hand(self.pack, self.checker)
+        replay = Replay(self.pack, self.player(here))
+        playable = list(replay.playable())
+        drawn = spread_over_targets(playable, self.draw)[: options.regenerate]
+        if not drawn:
+            return Finding(PLAYED, SELF_REPORTED, f'none: {_why(missing)}')
+        of_shard: dict[ShardKey, list[Place]] = {}
+        for place in drawn:
+            of_shard.setdefault(place.shard, []).append(place)
+        problems: list[str] = []
+        with bar_of('play again', len(drawn), delay=3) as bar:
+            for block in replay.player.missing_blocks(None):
+                mine = [p for shard in block.shards for p in of_shard.get(shard, ())]
+                if mine:
+                    problems += replay.differences(block, mine, again)
+                    bar.update(len(mine))
+        failures = dict(replay.player.cache.problems)
+        replay.player.cache.clear()
+        if not again.played:
+            why = '; '.join(failures.values())
+            return Finding(PLAYED, SELF_REPORTED, f'none: {why}')
+        targets = [name for name in self.pack.index.targets if again.played[name]]
+        looked_at = self.targets_text(again.played, playable, '--regenerate')
+        counts = ', '.join(f'{name} {again.same([name])}' for name in targets)
+        text = (
+            f'{again.same(targets)} dialogues are the same word by word, of '
+            f'{looked_at}: {counts}'
+        )
+        if again.n_whole:
+            text += f'; {again.n_whole} of them only in the batch of the run'
+        if missing := {**missing, **failures}:
+            text += f'; not at hand: {_why(missing)}'
+        share = again.different.total() / again.played.total()
+        if problems and share <= options.max_different:
+            text += f'; at most {options.max_different:.0%} may differ'
+            problems = []
+        return finding_of(PLAYED, text, problems)
+
+    def player(self, here: Mapping[str, System]) -> BlockPlayer:
+        """
+        Return a player of the pack's plan, with the systems at hand only, and with
+        texts of openers; it makes the batches that the run had.
+        """
+        plan, manifest = self.pack.run.plan, self.pack.run.manifest
+        sides = (
+            tuple(here[system.name] for system in side if system.name in here)
+            for side in (plan.roster.targets, plan.roster.partners)
+        )
+        protocol = replace(plan.protocol, roster=Roster(*sides))
+        own = self.own_openers()
+        openers = tuple(own.get(one.id, one) for one in plan.openers)
+        machine = replace(
+            self.checker.machine,
+            batchsize=manifest.batchsize,
+            fp16=manifest.collect.get('fp16', self.checker.machine.fp16),
+        )
+        player = BlockPlayer.from_plan(
+            replace(plan, protocol=protocol, openers=openers), machine
+        )
+        sampled = {n for n, one in manifest.targets.items() if one.shard_size}
+        return replace(player, sampling=player.sampling | sampled)
+
+    def own_openers(self) -> dict[str, Opener]:
+        """
+        Return the texts of the checker's own openers by id, for a pack that withholds
+        them.
+        """
+        checker, protocol = self.checker, self.checker.protocol
+        if protocol is None or not self.pack.index.withheld_text:
+            return {}
+        openers = load_openers(
+            protocol.openers, checker.openers_file, datapath=checker.machine.datapath
+        )
+        return {opener.id: opener for opener in openers}
+
+    def targets_text(
+        self, looked_at: Collection[str], places: Iterable[Place], flag: str
+    ) -> str:
+        """
+        Return how many targets were looked at, of how many; and if more are at hand,
+        how to look at them.
+        """
+        at_hand = {place.pairing.first for place in places}
+        text = f'{len(looked_at)} of {len(self.pack.index.targets)} targets'
+        if len(looked_at) < len(at_hand):
+            text += f' ({len(at_hand)} are at hand: a larger {flag} takes more)'
+        return text
+
+    def scorer_at_hand(self) -> tuple[Scorer | None, str]:
+        """
+        Return the checker's own scorer if it makes scores of the pack; else why not.
+        """
+        if self.checker.protocol is None:
+            return None, 'there is no protocol here that names a scorer (--config)'
+        section = self.checker.protocol.scorer
+        try:
+            scorer = build_scorer(section, self.checker.machine, named_by_user=True)
+            signature_at_hand(self.pack, scorer)
+        except UserError as error:
+            return None, str(error)
+        return scorer, ''
+
+    def score(self, scorer: Scorer) -> Finding:
+        """
+        Score utterances again and compare the scores with those of the pack. Texts that
+        it withholds are those of the dialogues that were the same when played again.
+        """
+        pack, options, again = self.pack, self.options, self.again
+        signature = signature_at_hand(pack, scorer)
+        given_judged = signature != scorer.signature
+        first_only = pack.run.manifest.first_only
+        places = dialogue_places(pack, pack.run.dialogue_shards())
+        if pack.index.withheld_text:
+            places = [p for p in places if p.dialogue(pack).id in again.texts]
+        problems: list[str] = []
+        for place in spread_over_targets(places, self.draw):
+            if again.n_scored >= options.sample:
+                break
+            dialogue = place.dialogue(pack)
+            dialogue = again.texts.get(dialogue.id, dialogue)
+            (scored,) = score_dialogues([dialogue], scorer, first_only, given_judged)
+            shard = place.shard
+            stored = pack.run.scores(signature).read(shard.pairing_id, shard.index)
+            says, gives = (
+                {
+                    f'utterance {s.utterance_index} of {s.system}, {s.dimension}': v
+                    for s in one.scores
+                    for v in [s.value]
+                }
+                for one in (stored[place.number], scored)
+            )
+            problems += [
+                f'dialogue {dialogue.id}, {where}: the pack says {a}, scored again it '
+                f'is {b}'
+                for where, a, b in json_differences(
+                    says, gives, tolerance=options.tolerance
+                )
+            ]
+            n_utterances = len({s.utterance_index for s in scored.scores})
+            again.scored[place.pairing.first] += n_utterances
+        if not again.scored:
+            text = 'none: the texts are withheld, and no dialogue was the same again'
+            return Finding(SCORED, SELF_REPORTED, text)
+        text = (
+            f'{again.n_scored} utterances have the same scores, within '
+            f'{options.tolerance:g}, of '
+            f'{self.targets_text(again.scored, places, "--sample")}'
+        )
+        return finding_of(SCORED, text, problems)
+
+    def check_judge(self, scorer: Scorer) -> Finding:
+        """
+        Make the check of a judge again and compare its counts with those of the pack.
+        """
+        pack = self.pack
+        if pack.index.withheld_text:
+            return Finding(CHECKED, SELF_REPORTED, 'none: the texts are withheld')
+        signature = signature_at_hand(pack, scorer)
+        store = pack.run.scores(signature)
+        says, basis = read_check(store), check_basis(store)
+        if says is None:
+            why = 'none: the pack has no check to compare'
+            return Finding(CHECKED, SELF_REPORTED, why)
+        # the size that was asked for is not recorded; a smaller one is what was drawn
+        default = basis == basis_of(pack.run, store, SAMPLE)
+        sample = SAMPLE if default else says.n_responses
+        gives = make_check(pack.run, scorer, store, sample, families={})
+        if gives is None:
+            return Finding(CHECKED, SELF_REPORTED, 'none: there is nothing to check')
+        problems = list(check_differences(says, gives, self.options))
+        others = [
+            scorer_name(other)
+            for other in pack.index.scores.values()
+            if other != signature and read_check(pack.run.scores(other)) is not None
+        ]
+        text = (
+            f'the judge check of {scorer.name} has the same counts ({gives.n_scored} '
+            'scorings)'
+        )
+        if others:
+            text += f'; not made again: that of {", ".join(others)}'
+        return finding_of(CHECKED, text, problems)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """
+    A pack, and the player that plays its dialogues again.
+    """
+
+    pack: Pack
+    player: BlockPlayer
+
+    def playable(self) -> Iterator[Place]:
+        """
+        Yield the dialogues of the pack that can be played again: their systems are
+        here, and the texts of their openers; of a whole block, where a system samples.
+        """
+        for block in self.player.missing_blocks(None):
+            whole = self.is_sampling(block)
+            if whole and not self.has_all(block):
+                continue
+            for place in dialogue_places(self.pack, block.shards):
+                if whole or self.has_all(Block((place.key,))):
+                    yield place
+
+    def is_sampling(self, block: Block) -> bool:
+        """
+        True if random numbers that a whole block shares decide what is said in it.
+        """
+        return not self.player.sampling.isdisjoint(self.player.speakers(block))
+
+    def has_all(self, block: Block) -> bool:
+        """
+        True if all systems and the texts of all openers of a block are here.
+        """
+        plan = self.player.plan
+        names = {s.name for s in plan.roster.targets + plan.roster.partners}
+        return names.issuperset(self.player.speakers(block)) and all(
+            opener.utterances
+            for shard in block.shards
+            for opener in plan.openers[shard.start : shard.stop]
+        )
+
+    def differences(
+        self, block: Block, drawn: Sequence[Place], again: Again
+    ) -> list[str]:
+        """
+        Play drawn dialogues of a block again. Return where they differ from the pack's.
+
+        Where a system samples, the whole batch is played, to which the random numbers
+        belong. Any other dialogue is played among those that were drawn, and its whole
+        batch only if it differs: a near tie may flip with what else is in a batch.
+
+        :param again: gets the counts, and the dialogues that are the same.
+        """
+        if self.is_sampling(block):
+            drawn = dialogue_places(self.pack, block.shards)
+            played = self.play(block)
+        else:
+            played = self.play(Block(tuple(place.key for place in drawn)))
+        lines = self.compared(drawn, played)
+        flips = [place for place, line in lines.items() if line]
+        if flips and not self.is_sampling(block) and self.has_all(block):
+            played |= self.play(block)
+            lines |= self.compared(flips, played)
+            again.n_whole += sum(not lines[place] for place in flips)
+        for place, line in lines.items():
+            again.played[place.pairing.first] += 1
+            if line:
+                again.different[place.pairing.first] += 1
+            else:
+                same = place.dialogue(self.pack).id
+                again.texts[same] = played[same]
+        return [line for line in lines.values() if line]
+
+    def play(self, block: Block) -> dict[str, Dialogue]:
+        """
+        Return the dialogues of a block by their ids, played again.
+        """
+        blocks = self.player.play_block(block).values()
+        return {dialogue.id: dialogue for played in blocks for dialogue in played}
+
+    def compared(
+        self, places: Sequence[Place], played: Mapping[str, Dialogue]
+    ) -> dict[Place, str | None]:
+        """
+        Return, for each place whose dialogue was played again, where the two first
+        differ.
+        """
+        differences: dict[Place, str | None] = {}
+        for place in places:
+            theirs = place.dialogue(self.pack)
+            if (ours := played.get(theirs.id)) is None:
+                continue  # a system failed
+            difference = None
+            if not self.pack.index.withheld_text:
+                # why somebody ended it may be told in other words
+                both = (replace(one, reason=None) for one in (theirs, ours))
+                sides = map(record_to_json, both)
+                for where, a, b in islice(json_differences(*sides), 1):
+                    difference = (
+                        f'{where}: the pack has {a!r}, played again it is {b!r}'
+                    )
+            else:
+                path = self.pack.run.root / shard_name('dialogues', place.shard)
+                records = decode_shard(path.read_bytes(), place.shard.index, path)
+                same = records[place.number]['digest'] == dialogue_digest(ours)
+                difference = None if same else 'its digest is another one'
+            names = f'{place.pairing.first} – {place.pairing.second}'
+            differences[place] = difference and (
+                f'dialogue {theirs.id} ({names}): {difference}'
+            )
+        return differences
 
 
 def systems_at_hand(
-    pack: Pack, mine: Sequence[System], datapath: str | None
+    pack: Pack, checker: Checker
 ) -> tuple[dict[str, System], dict[str, str]]:
     """
-    Return, by their names in the pack, the systems that are here with the same hash;
-    and of the others why not.
-
-    :param mine: the systems of the checker's own protocol.
+    Return, by their names in the pack, the checker's systems that have the same hash;
+    and of the others why they are not here.
     """
+    mine, datapath = checker.systems, checker.machine.datapath
+    if checker.protocol is not None:
+        roster = checker.protocol.roster
+        mine = roster.targets + roster.partners + mine
     here: dict[str, System] = {}
     reasons: dict[str, str] = {}
-    by_hash: dict[str, System] = {}
     hashes: dict[str, str] = {}
+    by_hash: dict[str, System] = {}
     for system in mine:
         if system.opt.get('model') == ENDPOINT:
             reasons[system.name] = 'an endpoint, whose answers may change'
@@ -109,376 +559,10 @@ def _candidates(pack: Pack, name: str) -> str | None:
     Return the hash of the replies that a retriever of the pack chooses among.
     """
     manifest = pack.run.manifest
-    target = manifest['targets'].get(name, {}).get('candidates')
-    value = manifest['collect'].get(f'partners.{name}.candidates', target)
+    value = manifest.collect.get(f'partners.{name}.candidates')
+    if name in manifest.targets:
+        value = value or manifest.targets[name].candidates
     return None if value is None else str(value)
-
-
-def play_again(
-    pack: Pack,
-    here: Mapping[str, System],
-    missing: Mapping[str, str],
-    openers: Mapping[str, Opener],
-    options: RegenerateOptions,
-    machine: Machine,
-    seed: int,
-    again: Again,
-) -> Finding:
-    """
-    Play dialogues of systems at hand again and compare them with those of the pack.
-
-    Dialogues are drawn of as many targets as there are, then of as many pairs. Where a
-    system samples, the whole batch is played, to which the random numbers belong. Any
-    other dialogue is played among those that were drawn, and its whole batch only if it
-    differs: a near tie may flip with what else is in a batch.
-
-    :param openers: texts of openers by id, for a pack that withholds them.
-    :param again: gets the counts, and the dialogues that are the same.
-    """
-    about = 'played again'
-    if not options.regenerate:
-        text = 'no dialogue (--regenerate M)'
-        return Finding(about, SELF_REPORTED, text)
-    plan = _plan_with(pack, here, openers)
-    player = _player(pack, plan, machine)
-    playable = _playable(pack, player, plan)
-    drawn = spread_over_targets(playable, pack, seed)[: options.regenerate]
-    if not drawn:
-        return Finding(about, SELF_REPORTED, f'none: {_why(missing)}')
-    problems: list[str] = []
-    of_shard: dict[ShardKey, list[Place]] = {}
-    for place in drawn:
-        of_shard.setdefault(place.shard, []).append(place)
-    with bar_of('play again', len(drawn), delay=3) as bar:
-        for block in player.missing_blocks(None):
-            if mine := [p for shard in block.shards for p in of_shard.get(shard, ())]:
-                problems += _play_block_again(pack, player, block, mine, again)
-                bar.update(len(mine))
-    failures = dict(player.cache.problems)
-    player.cache.clear()
-    at_hand = {pack.run.pairing(place.shard.pairing_id).first for place in playable}
-    text = _played_text(pack, again, at_hand, {**missing, **failures})
-    if not again.played:
-        return Finding(about, SELF_REPORTED, f'none: {"; ".join(failures.values())}')
-    n_played, n_different = sum(again.played.values()), sum(again.different.values())
-    allowed = n_different <= options.max_different * n_played
-    if problems and allowed:
-        text += f'; at most {options.max_different:.0%} may differ'
-    return finding_of(about, text, [] if allowed else problems)
-
-
-def _played_text(
-    pack: Pack, again: Again, at_hand: Collection[str], missing: Mapping[str, str]
-) -> str:
-    """
-    Return how many dialogues, of how many targets, are the same.
-    """
-    n_played, n_different = sum(again.played.values()), sum(again.different.values())
-    counts = ', '.join(
-        f'{n} {again.played[n] - again.different.get(n, 0)} of {again.played[n]}'
-        for n in pack.index.targets
-        if n in again.played
-    )
-    text = (
-        f'{n_played - n_different} of {n_played} dialogues are the same word by word, '
-        f'of {_targets_text(pack, again.played, at_hand, "--regenerate")}: {counts}'
-    )
-    if again.n_whole:
-        text += f'; {again.n_whole} of them only in the batch of the run'
-    if missing:
-        text += f'; not at hand: {_why(missing)}'
-    return text
-
-
-def _targets_text(
-    pack: Pack, looked_at: Collection[str], at_hand: Collection[str], flag: str
-) -> str:
-    """
-    Return how many targets were looked at, of how many; and if more are at hand, how to
-    look at them.
-    """
-    text = f'{len(looked_at)} of {len(pack.index.targets)} targets'
-    if len(looked_at) < len(at_hand):
-        text += f' ({len(at_hand)} are at hand: a larger {flag} takes more)'
-    return text
-
-
-@dataclass(frozen=True)
-class Place:
-    """
-    Where a dialogue of a pack is: its shard, and its number there.
-    """
-
-    shard: ShardKey
-    number: int
-
-    @property
-    def key(self) -> ShardKey:
-        """
-        A shard that has this dialogue only.
-        """
-        start = self.shard.start + self.number
-        return replace(self.shard, start=start, stop=start + 1)
-
-
-def spread_over_targets(places: Sequence[Place], pack: Pack, seed: int) -> list[Place]:
-    """
-    Return places in random order, but with one of each target before a second one of
-    any, and one of each pair of a target before a second one of that pair.
-    """
-    drawn = list(places)
-    random.Random(seed).shuffle(drawn)
-    drawn = spread(drawn, lambda place: place.shard.pairing_id)
-    return spread(drawn, lambda p: pack.run.pairing(p.shard.pairing_id).first)
-
-
-def spread(items: Sequence[Item], key: Callable[[Item], str]) -> list[Item]:
-    """
-    Return items with one of each key before a second one of any, in their order else.
-
-    >>> spread(['a1', 'a2', 'a3', 'b1'], lambda item: item[0])
-    ['a1', 'b1', 'a2', 'a3']
-    """
-    counts: Counter[str] = Counter()
-    turns = []
-    for place, item in enumerate(items):
-        turns.append((counts[key(item)], place))
-        counts[key(item)] += 1
-    return [items[place] for _, place in sorted(turns)]
-
-
-def _play_block_again(
-    pack: Pack,
-    player: BlockPlayer,
-    block: Block,
-    drawn: Sequence[Place],
-    again: Again,
-) -> list[str]:
-    """
-    Play drawn dialogues of a block again. Return where they differ from the pack's.
-    """
-    if _is_sampling(player, block):
-        drawn = dialogue_places(pack, block.shards)
-        played = _dialogues(player, block)
-    else:
-        played = _dialogues(player, Block(tuple(place.key for place in drawn)))
-    differences = _differences(pack, drawn, played)
-    flips = [place for place, line in differences.items() if line]
-    if flips and not _is_sampling(player, block) and _has_all(player, block):
-        played |= _dialogues(player, block)
-        differences |= _differences(pack, flips, played)
-        again.n_whole += sum(not differences[place] for place in flips)
-    for place, line in differences.items():
-        pairing = pack.run.pairing(place.shard.pairing_id)
-        again.played[pairing.first] = again.played.get(pairing.first, 0) + 1
-        if line:
-            n_before = again.different.get(pairing.first, 0)
-            again.different[pairing.first] = n_before + 1
-        else:
-            dialogue = _dialogue_at(pack, place)
-            again.texts[dialogue.id] = played[dialogue.id]
-    return [line for line in differences.values() if line]
-
-
-def _dialogues(player: BlockPlayer, block: Block) -> dict[str, Dialogue]:
-    """
-    Return the dialogues of a block by their ids, played again.
-    """
-    return {d.id: d for played in player.play_block(block).values() for d in played}
-
-
-def _is_sampling(player: BlockPlayer, block: Block) -> bool:
-    """
-    True if random numbers that a whole block shares decide what is said in it.
-    """
-    return not player.sampling.isdisjoint(player.speakers(block))
-
-
-def _plan_with(
-    pack: Pack, here: Mapping[str, System], openers: Mapping[str, Opener]
-) -> Plan:
-    """
-    Return the pack's plan with the systems at hand only, and with texts of openers.
-    """
-    plan = plan_of_run(pack.run)
-    sides = (
-        tuple(here[system.name] for system in side if system.name in here)
-        for side in (plan.roster.targets, plan.roster.partners)
-    )
-    texts = tuple(openers.get(one.id, one) for one in plan.openers)
-    return replace(
-        plan, protocol=replace(plan.protocol, roster=Roster(*sides)), openers=texts
-    )
-
-
-def _player(pack: Pack, plan: Plan, machine: Machine) -> BlockPlayer:
-    """
-    Return the player of a plan, which makes the batches that the run had.
-    """
-    manifest = pack.run.manifest
-    fp16 = manifest['collect'].get('fp16', machine.fp16)
-    machine = replace(machine, batchsize=int(manifest['batchsize']), fp16=fp16)
-    player = BlockPlayer.from_plan(plan, machine)
-    sampled = {n for n, one in manifest['targets'].items() if 'shard_size' in one}
-    return replace(player, sampling=player.sampling | sampled)
-
-
-def _playable(pack: Pack, player: BlockPlayer, plan: Plan) -> list[Place]:
-    """
-    Return the dialogues of the pack that can be played again: their systems are here,
-    and the texts of their openers; of a whole block, where a system samples.
-    """
-    playable = []
-    for block in player.missing_blocks(None):
-        whole = _is_sampling(player, block)
-        if whole and not _has_all(player, block):
-            continue
-        for place in dialogue_places(pack, block.shards):
-            if whole or _has_all(player, Block((place.key,))):
-                playable.append(place)
-    return playable
-
-
-def _has_all(player: BlockPlayer, block: Block) -> bool:
-    """
-    True if all systems and the texts of all openers of a block are here.
-    """
-    plan = player.plan
-    names = {s.name for s in plan.roster.targets + plan.roster.partners}
-    return names.issuperset(player.speakers(block)) and all(
-        opener.utterances
-        for shard in block.shards
-        for opener in plan.openers[shard.start : shard.stop]
-    )
-
-
-def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[Place]:
-    """
-    Return the places of the dialogues that a pack has of some shards.
-    """
-    return [
-        Place(shard, number)
-        for shard in shards
-        if pack.run.has_dialogues(shard.pairing_id, shard.index)
-        for number in range(shard.n_dialogues)
-    ]
-
-
-def _why(missing: Mapping[str, str]) -> str:
-    lines = [f'{name} ({reason})' for name, reason in missing.items()]
-    return '; '.join(lines) or 'no batch has all of its systems and openers here'
-
-
-def _differences(
-    pack: Pack, places: Sequence[Place], played: Mapping[str, Dialogue]
-) -> dict[Place, str | None]:
-    """
-    Return, for each place whose dialogue was played again, where the two first differ.
-    """
-    differences: dict[Place, str | None] = {}
-    for place in places:
-        theirs = _dialogue_at(pack, place)
-        if (ours := played.get(theirs.id)) is None:
-            continue  # a system failed
-        if pack.index.withheld_text:
-            same = _digest_at(pack, place) == dialogue_digest(ours)
-            difference = None if same else 'its digest is another one'
-        else:
-            difference = first_difference(theirs, ours)
-        pairing = pack.run.pairing(place.shard.pairing_id)
-        names = f'{pairing.first} – {pairing.second}'
-        differences[place] = difference and (
-            f'dialogue {theirs.id} ({names}): {difference}'
-        )
-    return differences
-
-
-def _dialogue_at(pack: Pack, place: Place) -> Dialogue:
-    shard = place.shard
-    return pack.run.read_dialogues(shard.pairing_id, shard.index)[place.number]
-
-
-def _digest_at(pack: Pack, place: Place) -> str:
-    """
-    Return the digest that a pack without text has of a dialogue.
-    """
-    path = pack.run.root / shard_name('dialogues', place.shard)
-    records = decode_shard(path.read_bytes(), place.shard.index, path)
-    return str(records[place.number]['digest'])
-
-
-def first_difference(theirs: Dialogue, ours: Dialogue) -> str | None:
-    """
-    Return where a dialogue first differs from one that was played again.
-    """
-    for i, (a, b) in enumerate(zip(theirs.utterances, ours.utterances, strict=False)):
-        if a != b:
-            return (
-                f'utterance {i}: the pack has {a.text!r}, played again it is {b.text!r}'
-            )
-    if len(theirs.utterances) != len(ours.utterances):
-        return (
-            f'the pack has {len(theirs.utterances)} utterances, played again there '
-            f'are {len(ours.utterances)}'
-        )
-    if theirs.ended_by != ours.ended_by:
-        return (
-            f'the pack says {theirs.ended_by!r} ended it, played again '
-            f'{ours.ended_by!r} does'
-        )
-    return None
-
-
-def score_again(
-    pack: Pack,
-    scorer: Scorer | None,
-    why: str,
-    options: RegenerateOptions,
-    seed: int,
-    again: Again,
-) -> Finding:
-    """
-    Score utterances again and compare the scores with those of the pack.
-
-    :param scorer: the checker's own; `None` where it is none of the pack's.
-    :param why: the reason why there is none.
-    :param again: has the texts of a pack that withholds them, and gets the count.
-    """
-    about = 'scored again'
-    if not options.sample:
-        text = 'no utterance (--sample N)'
-        return Finding(about, SELF_REPORTED, text)
-    if scorer is None:
-        return Finding(about, SELF_REPORTED, why)
-    signature = signature_at_hand(pack, scorer)
-    given_judged = signature != scorer.signature
-    first_only = pack.run.manifest['protocol'].get('score') != 'both'
-    problems: list[str] = []
-    places = _scored_places(pack, again.texts)
-    for place in spread_over_targets(places, pack, seed):
-        if again.n_scored >= options.sample:
-            break
-        dialogue = _dialogue_at(pack, place)
-        dialogue = again.texts.get(dialogue.id, dialogue)
-        (scored,) = score_dialogues([dialogue], scorer, first_only, given_judged)
-        shard = place.shard
-        stored = pack.run.scores(signature).read(shard.pairing_id, shard.index)
-        scores = stored[place.number].scores
-        compared = list(_compare_scores(scores, scored.scores, options.tolerance))
-        problems += [f'dialogue {dialogue.id}, {line}' for line in compared]
-        first = pack.run.pairing(shard.pairing_id).first
-        n_utterances = len({s.utterance_index for s in scored.scores})
-        again.scored[first] = again.scored.get(first, 0) + n_utterances
-    if not again.scored:
-        text = 'none: the texts are withheld, and no dialogue was the same again'
-        return Finding(about, SELF_REPORTED, text)
-    at_hand = {pack.run.pairing(place.shard.pairing_id).first for place in places}
-    text = (
-        f'{again.n_scored} utterances have the same scores, within '
-        f'{options.tolerance:g}, of '
-        f'{_targets_text(pack, again.scored, at_hand, "--sample")}'
-    )
-    return finding_of(about, text, problems)
 
 
 def signature_at_hand(pack: Pack, scorer: Scorer) -> str:
@@ -495,85 +579,51 @@ def signature_at_hand(pack: Pack, scorer: Scorer) -> str:
     raise UserError(f'none: your scorer makes other scores ({differing})')
 
 
-def _scored_places(pack: Pack, texts: Mapping[str, Dialogue]) -> list[Place]:
-    """
-    Return the places of the dialogues whose texts are known.
-    """
-    places = dialogue_places(pack, pack.run.dialogue_shards())
-    if not pack.index.withheld_text:
-        return places
-    ids = [dialogue.id for dialogue in pack.run.iter_dialogues()]
-    return [place for place, id in zip(places, ids, strict=True) if id in texts]
+def _why(missing: Mapping[str, str]) -> str:
+    lines = [f'{name} ({reason})' for name, reason in missing.items()]
+    return '; '.join(lines) or 'no batch has all of its systems and openers here'
 
 
-def _compare_scores(
-    theirs: Collection[Score], ours: Collection[Score], tolerance: float
+def check_differences(
+    says: JudgeCheck, gives: JudgeCheck, options: RegenerateOptions
 ) -> Iterator[str]:
     """
-    Yield the scores of a dialogue that differ by more than the tolerance.
+    Yield where a check differs from the same one made again.
+
+    :param options: how many pairs of a kind, and how far means, may differ.
     """
-
-    def by_place(scores: Collection[Score]) -> dict[tuple[Any, ...], float | None]:
-        return {(s.utterance_index, s.system, s.dimension): s.value for s in scores}
-
-    pack, again = by_place(theirs), by_place(ours)
-    for place in dict.fromkeys((*pack, *again)):
-        a, b = pack.get(place), again.get(place)
-        same = (
-            a is b
-            if a is None or b is None
-            else math.isclose(a, b, rel_tol=0, abs_tol=tolerance)
+    theirs, ours = all_checks(says), all_checks(gives)
+    for name in dict.fromkeys((*theirs, *ours)):
+        if name not in theirs or name not in ours:
+            yield f'{name}: only one of the two checks is about it'
+            continue
+        counts, again = (
+            {(k.kind, k.source): (k.n, k.n_higher, k.n_ties) for k in own.kinds}
+            for own in (theirs[name], ours[name])
         )
-        if not same or (place in pack) != (place in again):
-            at, system, dimension = place
-            yield (
-                f'utterance {at} of {system}, {dimension}: the pack says {_shown(a)}, '
-                f'scored again it is {_shown(b)}'
-            )
+        for kind in dict.fromkeys((*counts, *again)):
+            one, other = counts.get(kind), again.get(kind)
+            if not _are_near(one, other, options.max_different):
+                yield (
+                    f'{name}, {" of ".join(kind)}: the pack says {_counted(one)}, made '
+                    f'again it is {_counted(other)}'
+                )
+        before, after = (
+            {key: record_to_json(getattr(own, key)) for key in MEANS}
+            for own in (theirs[name], ours[name])
+        )
+        for where, x, y in json_differences(before, after, name, options.tolerance):
+            yield f'{where}: the pack says {x}, made again it is {y}'
 
 
-def _shown(value: float | None) -> str:
-    return 'no score' if value is None else f'{value:.6g}'
+def _are_near(one: Counts | None, other: Counts | None, max_different: float) -> bool:
+    if one is None or other is None or one[0] != other[0]:
+        return one == other
+    return max(abs(one[i] - other[i]) for i in (1, 2)) <= max_different * one[0]
 
 
-def check_judge_again(
-    pack: Pack, scorer: Scorer | None, why: str, options: RegenerateOptions
-) -> Finding:
-    """
-    Make the check of a judge again and compare its counts with those of the pack.
-
-    :param scorer: the checker's own; `None` where it is none of the pack's.
-    :param why: the reason why there is none.
-    """
-    about = 'checked again'
-    if not options.judge_check:
-        text = 'no judge (--judge-check): their counts are the publisher’s word'
-        return Finding(about, SELF_REPORTED, text)
-    if scorer is None:
-        return Finding(about, SELF_REPORTED, why)
-    if pack.index.withheld_text:
-        return Finding(about, SELF_REPORTED, 'none: the texts are withheld')
-    signature = signature_at_hand(pack, scorer)
-    store = pack.run.scores(signature)
-    says, basis = read_check(store), check_basis(store)
-    if says is None:
-        return Finding(about, SELF_REPORTED, 'none: the pack has no check to compare')
-    # the size that was asked for is not recorded; a smaller number is what was drawn
-    default = basis == basis_of(pack.run, store, SAMPLE)
-    sample = SAMPLE if default else says.n_responses
-    gives = make_check(pack.run, scorer, store, sample, families={})
-    if gives is None:
-        return Finding(about, SELF_REPORTED, 'none: there is nothing to check')
-    problems = list(check_differences(says, gives, options))
-    others = [
-        scorer_name(other)
-        for other in pack.index.scores.values()
-        if other != signature and read_check(pack.run.scores(other)) is not None
-    ]
-    text = (
-        f'the judge check of {scorer.name} has the same counts ({gives.n_scored} '
-        'scorings)'
-    )
-    if others:
-        text += f'; not made again: that of {", ".join(others)}'
-    return finding_of(about, text, problems)
+def _counted(counts: Counts | None) -> str:
+    if counts is None:
+        return 'nothing'
+    n, n_higher, n_ties = counts
+    return f'{n_higher} of {n} higher, {n_ties} ties'

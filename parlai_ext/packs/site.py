@@ -181,13 +181,12 @@ def _pack_data(pack: Pack, checked: Verification) -> dict[str, Any]:
     Return the row of a pack: where it is, and what was proven of it.
     """
     again = checked.again
-    n_played, n_different = sum(again.played.values()), sum(again.different.values())
     return {
         'name': pack.path.name,
         'address': f'{PACKS}/{quote(pack.path.name)}',
         'id': pack.id,
         'version': pack.index.environment.get('parlai_ext', '?'),
-        'played': f'{n_played - n_different} of {n_played}' if n_played else '',
+        'played': again.same(pack.index.targets),
         'scored': str(again.n_scored) if again.n_scored else '',
         'withheld': pack.index.withheld_text,
     }
@@ -207,12 +206,11 @@ def _system_rows(
             if name in shown:
                 continue
             shown.add(name)
-            n, n_different = again.played.get(target, 0), again.different.get(target, 0)
             yield {
                 'name': name,
                 'hash': pack.index.targets[target],
                 'pack': pack.path.name,
-                'played': f'{n - n_different} of {n}' if n else '',
+                'played': again.same([target]),
             }
 
 

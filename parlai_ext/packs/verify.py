@@ -4,30 +4,30 @@ all ids follow from what they stand for, and that the ranking follows from the s
 
 A forger who makes all checksums anew is not stopped by checksums. Then ids still have
 to fit systems and openers, and the ranking the scores; scores and dialogues themselves
-are believed only where they are made again (`regenerate.py`).
+are believed only where they are made again (`regenerate.py`). So are the counts of a
+judge check (in how many pairs a judge scores an original above its perturbed copy);
+its outcomes follow from them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import partial
 from itertools import islice
+from math import isclose
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.collect.manifest import dialogue_signature
-from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Score, content_id
 from parlai_ext.core.options import options_of
 from parlai_ext.core.records import WrongType, record_to_json
 from parlai_ext.core.signature import GIVEN_JUDGED, signature_line
-from parlai_ext.judge_check.record import read_check
-from parlai_ext.packs.differences import json_differences
-from parlai_ext.packs.judges import check_problems, outcomes_text
+from parlai_ext.judge_check.marks import dimension_check, kind_result_of_counts
+from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
 from parlai_ext.packs.pack import (
     INDEX,
     Pack,
@@ -42,7 +42,7 @@ from parlai_ext.packs.publish import ranking_data
 from parlai_ext.results import ranking as rankings
 from parlai_ext.scoring.base import NO_MODEL, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outside
-from parlai_ext.store import RunFolder, imported
+from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import decode_shard
 from parlai_ext.worlds.pairings import SCHEMES
@@ -53,6 +53,7 @@ DIGEST = re.compile('[0-9a-f]{64}')
 # what a pack without texts cannot show
 NEEDS_TEXT = ('baselines', 'baseline_reference')
 LARGEST_SCORE = 1e100
+CLOSE = 1e-9  # numbers may differ by so much of themselves, for other libraries' sums
 MOST_PROBLEMS = 1000  # that are listed of one part
 
 
@@ -102,70 +103,71 @@ def content_findings(
     Yield what follows from the content of an unpacked pack, part by part.
     """
 
-    def problems(check: Callable[[], Iterator[str]]) -> list[str]:
-        lines: list[str] = []
+    def finding(about: str, proven: str, lines: Iterator[str]) -> Finding:
+        problems: list[str] = []
         try:
             with readable(path, folder):
-                lines += islice(check(), MOST_PROBLEMS)
+                problems += islice(lines, MOST_PROBLEMS)
         except UserError as error:
-            lines.append(str(error).removeprefix(f'{path}: '))
-        return lines
+            problems.append(str(error).removeprefix(f'{path}: '))
+        return finding_of(about, proven, problems)
 
     n_partners, n_openers = len(index.partners), index.openers.n
-    yield finding_of(
+    yield finding(
         'partners',
         f'{n_partners}, lock {index.partner_lock}, {n_openers} openers '
         f'{index.openers.hash}, protocol and signature follow from the manifest',
-        problems(partial(manifest_problems, index, run)),
+        manifest_problems(index, run),
     )
-    yield finding_of(
+    yield finding(
         'scorer',
         'protocol.scorer is the one beside its scores, and its name and options are '
         'those of their signature; names of its models are the publisher’s word',
-        problems(partial(scorer_problems, index, run)),
+        scorer_problems(index, run),
     )
     n_dialogues = sum(shard.n_dialogues for shard in run.dialogue_shards())
-    yield finding_of(
+    yield finding(
         'dialogues',
         f'{n_dialogues:,} are of these pairs and openers, each in its place',
-        problems(partial(dialogue_problems, run, index.withheld_text)),
+        dialogue_problems(run, index.withheld_text),
     )
     for signature in index.scores.values():
         name = scorer_name(signature)
-        yield finding_of(
+        yield finding(
             'scores',
             f'{name}: each judged utterance has one in each dimension',
-            problems(partial(score_problems, run, signature)),
+            score_problems(run, signature),
         )
-        yield finding_of(
+        withheld = ', but for trivial baselines, which need the text'
+        yield finding(
             'ranking',
-            f'{name}: follows from the scores{_but(index)}',
-            problems(partial(ranking_problems, run, signature, index)),
+            f'{name}: follows from the scores{withheld if index.withheld_text else ""}',
+            ranking_problems(run, signature, index),
         )
-        yield _judge_finding(run, signature, problems)
+        outcomes: list[str] = []
+        checked = finding('judge check', '', judge_problems(run, signature, outcomes))
+        # the counts of the check are taken as they are
+        text = f'{name}: none; this judge is unchecked'
+        if outcomes or checked.problems:
+            text = f'{name}: {"".join(outcomes)}; follows from its counts'
+            lines = [f'{name}: {line}' for line in checked.problems]
+            yield finding_of('judge check', text, lines)
+        else:
+            yield Finding('judge check', SELF_REPORTED, text)
 
 
-def _judge_finding(
-    run: RunFolder,
-    signature: str,
-    problems: Callable[[Callable[[], Iterator[str]]], list[str]],
-) -> Finding:
+def judge_problems(
+    run: RunFolder, signature: str, outcomes: list[str]
+) -> Iterator[str]:
     """
-    Return what is known of the check of a judge, whose counts are taken as they are.
+    Yield what is wrong with the check of a judge, if there is one.
+
+    :param outcomes: gets its outcomes in words.
     """
-    about, name, outcomes = 'judge check', scorer_name(signature), ''
-
-    def check() -> Iterator[str]:
-        nonlocal outcomes
-        record = read_check(run.scores(signature))
-        if record is not None:
-            outcomes = outcomes_text(record)
-            yield from check_problems(record, run.scores(signature))
-
-    lines = [f'{name}: {line}' for line in problems(check)]
-    if not outcomes and not lines:
-        return Finding(about, SELF_REPORTED, f'{name}: none; this judge is unchecked')
-    return finding_of(about, f'{name}: {outcomes}; follows from its counts', lines)
+    store = run.scores(signature)
+    if (record := read_check(store)) is not None:
+        outcomes.append(outcomes_text(record))
+        yield from check_problems(record, store)
 
 
 @contextmanager
@@ -186,12 +188,10 @@ def open_right_pack(path: str | Path) -> Iterator[Pack]:
 
 
 def scorer_name(signature: str) -> str:
+    """
+    Return the name of the scorer in its signature.
+    """
     return signature.partition('|')[0].removeprefix('scorer:')
-
-
-def _but(index: PackIndex) -> str:
-    withheld = ', but for trivial baselines, which need the text'
-    return withheld if index.withheld_text else ''
 
 
 def manifest_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
@@ -200,32 +200,31 @@ def manifest_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
     """
     manifest = run.manifest
     yield from _index_problems(index, run)
-    collect = manifest['collect']
-    for name, partner in manifest['partners'].items():
+    collect, is_played = manifest.collect, manifest.scheme.is_played
+    for name, partner in manifest.partners.items():
         signed = collect.get(f'partners.{name}')
-        if imported.is_played(manifest) and signed != partner['identity']:
+        if is_played and signed != partner.identity:
             yield (
-                f'partner {name!r}: manifest.json says {partner["identity"]}, its '
+                f'partner {name!r}: manifest.json says {partner.identity}, its '
                 f'signed settings {signed}'
             )
-    if not imported.is_played(manifest):
+    if not is_played:
         return
-    plan = plan_of_run(run)
-    version = manifest['versions'].get('parlai_ext', 'absent')
-    derived = dialogue_signature(plan.protocol, collect, version)
-    if manifest.get('signature') != derived:
+    version = manifest.versions.get('parlai_ext', 'absent')
+    derived = dialogue_signature(run.plan.protocol, collect, version)
+    if manifest.signature != derived:
         yield (
-            f'signature: manifest.json says {manifest.get("signature")}, its settings '
+            f'signature: manifest.json says {manifest.signature}, its settings '
             f'give {derived}'
         )
-    ids = [opener['id'] for opener in manifest['openers']]
+    ids = [opener.id for opener in run.openers]
     if content_id(ids) != collect.get('openers.content'):
         yield 'openers: they are others than those that the signature is about'
     for opener in run.openers:
         own = Opener.from_utterances(opener.utterances, opener.source).id
         if not index.withheld_text and opener.id != own:
             yield f'opener {opener.id}: its text was changed (its hash is {own})'
-    yield from _pairing_problems(run, manifest)
+    yield from _pairing_problems(run)
 
 
 def _index_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
@@ -256,7 +255,7 @@ def scorer_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
     Yield where the scorer of the manifest, that beside scores and the signature of
     these scores differ. A pack without scores by the protocol's scorer names none.
     """
-    section = dict(run.manifest['protocol'].get('scorer') or {})
+    section = run.manifest.protocol.scorer
     beside = {
         signature: run.scores(signature).about() for signature in index.scores.values()
     }
@@ -328,13 +327,12 @@ def _config_problems(
             )
 
 
-def _pairing_problems(run: RunFolder, manifest: Mapping[str, Any]) -> Iterator[str]:
+def _pairing_problems(run: RunFolder) -> Iterator[str]:
     """
     Yield the pairs whose id does not follow from names and hashes of their systems.
     """
-    plan = plan_of_run(run)
-    everybody = {**manifest['targets'], **manifest['partners']}
-    identities = {name: one['identity'] for name, one in everybody.items()}
+    plan = run.plan
+    identities = {name: one.identity for name, one in run.manifest.everybody.items()}
     derived = {
         (p.first, p.second): p.id
         for p in pairings(plan.roster, plan.protocol.pairing, identities)
@@ -352,7 +350,7 @@ def dialogue_problems(run: RunFolder, withheld_text: bool) -> Iterator[str]:
     """
     Yield the dialogues that are not of their pair and opener.
     """
-    plan = plan_of_run(run)
+    plan = run.plan
     num_turns = plan.protocol.num_turns
     by_id = {opener.id: opener for opener in plan.openers}
     for shard in run.dialogue_shards():
@@ -361,7 +359,7 @@ def dialogue_problems(run: RunFolder, withheld_text: bool) -> Iterator[str]:
         path = run.root / place
         records = decode_shard(path.read_bytes(), shard.index, path)
         dialogues = run.read_dialogues(shard.pairing_id, shard.index)
-        if SCHEMES[plan.protocol.pairing].is_played:
+        if plan.scheme.is_played:
             ids = [o.id for o in run.openers[shard.start : shard.stop]]
             if [dialogue.opener_id for dialogue in dialogues] != ids:
                 yield f'{place}: its dialogues are not over the openers of its place'
@@ -420,15 +418,15 @@ def score_problems(run: RunFolder, signature: str) -> Iterator[str]:
         for n, (dialogue, one) in enumerate(zip(dialogues, scored, strict=True)):
             if problem := expected.problem_of(dialogue, one.scores):
                 yield f'{place} line {n + 1}, dialogue {dialogue.id}: {problem}'
-    about = store.about()
-    said = about.get('dimensions', expected.dimensions)
-    if expected.dimensions and {*said} != {*expected.dimensions}:
+    about, dimensions = store.about(), sorted(expected.ways)
+    place = f'scores/{store.root.name}/{SCORER_FILE}'
+    said = about.get('dimensions', dimensions)
+    if dimensions and {*said} != {*dimensions}:
         yield (
-            f'scores/{store.root.name}/{SCORER_FILE}: dimensions {", ".join(said)}, '
-            f'its scores have {", ".join(expected.dimensions)}'
+            f'{place}: dimensions {", ".join(said)}, its scores have '
+            f'{", ".join(dimensions)}'
         )
     if about.get('given', expected.include_given) != expected.include_given:
-        place = f'scores/{store.root.name}/{SCORER_FILE}'
         yield f'{place}: given is not as in the signature'
 
 
@@ -441,16 +439,9 @@ class ExpectedScores:
 
     def __init__(self, run: RunFolder, signature: str):
         self.include_given = signature.endswith(GIVEN_JUDGED)
-        self.first_only = run.manifest['protocol'].get('score') != 'both'
-        self.unjudged = imported.people_of(run.manifest)
+        self.first_only = run.manifest.first_only
+        self.unjudged = run.manifest.people
         self.ways: dict[str, set[str]] = {}  # by dimension, those not ruled out
-
-    @property
-    def dimensions(self) -> list[str]:
-        """
-        The dimensions of the scores that were looked at.
-        """
-        return sorted(self.ways)
 
     def problem_of(self, dialogue: Dialogue, scores: Sequence[Score]) -> str | None:
         """
@@ -458,7 +449,13 @@ class ExpectedScores:
         """
         places: dict[str, list[tuple[int | None, str]]] = {}
         for score in scores:
-            if problem := value_problem(score.value):
+            value: Any = score.value
+            problem = None
+            if isinstance(value, bool) or not isinstance(value, int | float | None):
+                problem = f'its score {value!r:.40} is no number'
+            elif value is not None and not abs(value) <= LARGEST_SCORE:
+                problem = 'its score is too large a number'
+            if problem:
                 return f'utterance {score.utterance_index}: {problem}'
             place = score.utterance_index, score.system
             places.setdefault(score.dimension, []).append(place)
@@ -466,7 +463,8 @@ class ExpectedScores:
         if judged['all'] and not places:
             return 'it has no score'
         if judged['all'] and {*places} != {*(self.ways or places)}:
-            return f'it has scores in {_listed(places)}, others in {_listed(self.ways)}'
+            here, others = (', '.join(sorted(names)) for names in (places, self.ways))
+            return f'it has scores in {here}, others in {others or "no dimension"}'
         for dimension, given in places.items():
             if len({*given}) < len(given):
                 return f'it has two scores of one utterance in {dimension!r}'
@@ -490,33 +488,18 @@ class ExpectedScores:
         """
         choice = self.first_only, self.include_given
         silent = {(None, name) for name in unscored_systems(dialogue, *choice)}
-        places = [(i, dialogue.utterances[i].speaker) for i in self._judged(dialogue)]
+        names = [utterance.speaker for utterance in dialogue.utterances]
+        places = [
+            (i, names[i])
+            for i in judged_indices(dialogue, *choice)
+            if names[i] not in self.unjudged
+        ]
         last = {i % 2: (i, name) for i, name in places}
         return {
             'all': {*places, *silent},
             'last': {*last.values(), *silent},
             'whole': {*((None, name) for _, name in places), *silent},
         }
-
-    def _judged(self, dialogue: Dialogue) -> list[int]:
-        judged = judged_indices(dialogue, self.first_only, self.include_given)
-        names = [utterance.speaker for utterance in dialogue.utterances]
-        return [i for i in judged if names[i] not in self.unjudged]
-
-
-def value_problem(value: Any) -> str | None:
-    """
-    Return why a score is none: it is a finite number, or `None`.
-    """
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return f'its score {value!r:.40} is no number'
-    return None if abs(value) <= LARGEST_SCORE else 'its score is too large a number'
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ', '.join(sorted(names)) or 'no dimension'
 
 
 def ranking_problems(run: RunFolder, signature: str, index: PackIndex) -> Iterator[str]:
@@ -539,3 +522,83 @@ def ranking_problems(run: RunFolder, signature: str, index: PackIndex) -> Iterat
     # ranks and intervals follow from scores
     for where, a, b in sorted(differences, key=lambda one: '.score' not in one[0]):
         yield f'{where}: the pack says {a}, its scores give {b}'
+
+
+# ------------------------------------------------------------------ checks of judges
+
+
+def check_problems(check: JudgeCheck, store: ScoreStore) -> Iterator[str]:
+    """
+    Yield where a check is not that of these scores, or its outcomes do not follow from
+    its counts.
+    """
+    if check.signature != store.signature:
+        yield (
+            f'it is the check of other scores: {check.signature:.80}, not '
+            f'{store.signature:.80}'
+        )
+    if shards := store.run.dialogue_shards():
+        scored = store.read(shards[0].pairing_id, shards[0].index)
+        of_scores = {score.dimension for one in scored for score in one.scores}
+        if {*check.dimensions} != of_scores:
+            yield (
+                f'it is about {", ".join(sorted(check.dimensions))}, the scores about '
+                f'{", ".join(sorted(of_scores))}'
+            )
+    for name, own in all_checks(check).items():
+        kinds = [
+            kind_result_of_counts(k.kind, k.source, k.n, k.n_higher, k.n_ties)
+            for k in own.kinds
+        ]
+        derived = dimension_check(own.dimension, kinds, own.human_anchor, own.biases)
+        gives = record_to_json(derived)
+        for where, a, b in json_differences(record_to_json(own), gives, name):
+            yield f'{where}: the pack says {a}, its counts give {b}'
+
+
+def all_checks(check: JudgeCheck) -> dict[str, DimensionCheck]:
+    """
+    Return the checks of dimensions by their names, and that of a tournament.
+    """
+    games = {} if check.tournament is None else {'tournament': check.tournament}
+    return {**check.dimensions, **games}
+
+
+def outcomes_text(check: JudgeCheck) -> str:
+    """
+    Return the outcomes of a check: ``fail on A; pass on B, C``.
+    """
+    by_outcome: dict[str, list[str]] = {}
+    for name, own in check.dimensions.items():
+        by_outcome.setdefault(own.outcome, []).append(name)
+    return '; '.join(
+        f'{outcome} on {", ".join(names)}' for outcome, names in by_outcome.items()
+    )
+
+
+# ----------------------------------------------------------------------- differences
+
+
+def json_differences(
+    says: Any, gives: Any, where: str = '', tolerance: float = CLOSE
+) -> Iterator[tuple[str, Any, Any]]:
+    """
+    Yield each place at which two values of JSON data differ, with both values there.
+    A place in a list of standings is named by the system. Numbers may differ by 1e-9
+    of themselves, or by the tolerance.
+    """
+    if isinstance(says, Mapping) and isinstance(gives, Mapping):
+        for key in sorted({*says, *gives}):
+            inner = f'{where}.{key}' if where else key
+            pair = says.get(key, 'nothing'), gives.get(key, 'nothing')
+            yield from json_differences(*pair, inner, tolerance)
+    elif isinstance(says, list) and isinstance(gives, list):
+        for i, (a, b) in enumerate(zip(says, gives, strict=False)):
+            name = a.get('system', i) if isinstance(a, Mapping) else i
+            yield from json_differences(a, b, f'{where}[{name}]', tolerance)
+        if len(says) != len(gives):
+            yield f'length of {where}', len(says), len(gives)
+    elif says != gives:
+        numbers = {type(says), type(gives)} <= {int, float}
+        if not (numbers and isclose(says, gives, rel_tol=CLOSE, abs_tol=tolerance)):
+            yield where, says, gives

@@ -12,24 +12,23 @@ items.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from parlai_ext.people.annotation_set import AnnotationKey
-from parlai_ext.people.annotation_sheets import GivenAnswer, label_name
-from parlai_ext.people.draw_items import SIDES
-from parlai_ext.people.questionnaire import PAIR
-from parlai_ext.people.rating_set import TIED, UNRELATED, KeyDialogue, RatingKey
+from parlai_ext.people.page_answers import GivenAnswer, side_notes
+from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
+from parlai_ext.people.ranking import number_names, sparse_tables
+from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.ranking.annotator_agreement import (
     Alpha,
     Kappa,
     fleiss_kappa,
     krippendorff_alpha,
 )
+from parlai_ext.ranking.intervals import draw_ratios, known_intervals
 from parlai_ext.ranking.proportions import wilson_interval
-from parlai_ext.ranking.shares import Interval, share_intervals
 
 OUTCOMES = WINS, TIES, UNRELATEDS, LOSES = ('wins', 'tied', 'unrelated', 'loses')
 FLAGGED, MEAN = 'flagged', 'mean'
@@ -120,7 +119,7 @@ class AnnotationResults:
 
 def annotation_results(
     answers: Sequence[GivenAnswer],
-    key: AnnotationKey,
+    key: RatingKey,
     *,
     drop_failed: bool = False,
     min_agreeing: int = 0,
@@ -133,69 +132,40 @@ def annotation_results(
     :param drop_failed: leave out annotators who cannot be told from guessing.
     :param min_agreeing: count only items to which so many annotators gave one answer.
     """
-    rating = key.rating
     annotators = control_table(answers, key)
     notes = []
     if drop_failed and (bad := {one.annotator for one in annotators if one.fails}):
         notes.append(f'left out by their control items: {len(bad)} of the annotators')
         answers = [answer for answer in answers if answer.annotator not in bad]
-    answers = [a for a in answers if not _is_control(rating.items[a.item], key)]
-    chosen = [a for a in answers if a.first_shown and a.answer in SIDES]
-    if chosen:
-        first = sum(a.answer == a.first_shown for a in chosen)
-        notes.append(
-            f'the answer that stood first was preferred in {first} of {len(chosen)} '
-            'answers for one side'
-        )
-    items = item_agreements(answers, rating)
+    answers = [answer for answer in answers if not key.is_control(answer.item)]
+    notes += side_notes(answers)
+    items = item_agreements(answers, key)
     if min_agreeing:
-        agreed = {one.item for one in items if one.votes >= min_agreeing}
+        agreed = [one for one in items if one.votes >= min_agreeing]
         notes.append(
             f'{len(agreed)} of {len(items)} items have {min_agreeing} equal answers or '
             'more; the others are left out'
         )
-        answers = [answer for answer in answers if answer.item in agreed]
-        items = [one for one in items if one.item in agreed]
+        items, names = agreed, {one.item for one in agreed}
+        answers = [answer for answer in answers if answer.item in names]
     by_item: dict[str, dict[str, float]] = defaultdict(dict)
-    numbers = {name: float(k) for k, name in enumerate(all_answers(rating))}
-    for answer in answers:
-        by_item[answer.item][answer.annotator] = numbers[answer.answer]
-    prompts = {item: rating.items[item][0].opener_id for item in by_item}
-    pair = rating.kind == PAIR
+    for one in answers:
+        by_item[one.item][one.annotator] = float(key.answers.index(one.answer))
+    prompts = {item: key.items[item][0].opener_id for item in by_item}
+    pair = key.kind == PAIR
     return AnnotationResults(
-        rating.kind,
-        tuple(answer_name(rating, name) for name in all_answers(rating)),
+        key.kind,
+        tuple(map(key.answer_name, key.answers)),
         len(answers),
         len({answer.annotator for answer in answers}),
         annotators,
-        tuple(_shares(answers, rating, bootstraps, seed)),
+        tuple(_shares(answers, key, bootstraps, seed)),
         tuple(items),
         fleiss_kappa(by_item, prompts, bootstraps, seed),
         krippendorff_alpha(by_item, 'nominal' if pair else 'ordinal'),
-        head_to_head(answers, rating) if pair else {},
+        head_to_head(answers, key) if pair else {},
         tuple(notes),
     )
-
-
-def all_answers(key: RatingKey) -> tuple[str, ...]:
-    """
-    Return every answer that an item can have, as `GivenAnswer` calls it.
-    """
-    if key.kind == PAIR:
-        more = {TIED: key.ties, UNRELATED: key.unrelated}
-        return (*SIDES, *(name for name, offered in more.items() if offered))
-    return tuple(str(k + 1) for k in range(len(key.questions[0].answers)))
-
-
-def answer_name(key: RatingKey, answer: str) -> str:
-    """
-    Return an answer as people read it: a label by what it is worth.
-    """
-    return answer if key.kind == PAIR else label_name(key, int(answer))
-
-
-def _is_control(shown: Iterable[KeyDialogue], key: AnnotationKey) -> bool:
-    return any(one.system in key.controls for one in shown)
 
 
 # ----------------------------------------------------------------- systems (Table 6)
@@ -207,8 +177,8 @@ def outcomes(answer: GivenAnswer, key: RatingKey) -> list[tuple[str, str]]:
     """
     names = [shown.system for shown in key.items[answer.item]]
     if answer.answer in SIDES:
-        won = SIDES.index(answer.answer)
-        return [(names[won], WINS), (names[1 - won], LOSES)]
+        sides = zip(names, SIDES, strict=True)
+        return [(n, WINS if side == answer.answer else LOSES) for n, side in sides]
     outcome = {TIED: TIES, UNRELATED: UNRELATEDS}[answer.answer]
     return [(name, outcome) for name in names]
 
@@ -234,64 +204,43 @@ def _shares(
     Return what was said of each system, as shares of all answers about it.
     """
     said: list[tuple[GivenAnswer, str, dict[str, float]]] = []
-    names: list[str]
+    names = [*map(key.answer_name, key.answers), MEAN]
     if key.kind == PAIR:
         names = [*OUTCOMES, *([FLAGGED] if key.flag else [])]
-        for answer in answers:
-            flagged = {
-                shown.system: float(side in answer.flags)
-                for side, shown in zip(SIDES, key.items[answer.item], strict=True)
-            }
-            for system, outcome in outcomes(answer, key):
-                said.append((answer, system, {outcome: 1.0, FLAGGED: flagged[system]}))
-    else:
-        names = [label_name(key, int(k)) for k in all_answers(key)] + [MEAN]
-        for answer in answers:
-            (shown,) = key.items[answer.item]
-            worth = {answer_name(key, answer.answer): 1.0}
+    for answer in answers:
+        if key.kind == PAIR:
+            for side, (system, outcome) in zip(
+                SIDES, outcomes(answer, key), strict=True
+            ):
+                flagged = float(side in (answer.flags or ()))
+                said.append((answer, system, {outcome: 1.0, FLAGGED: flagged}))
+        else:
+            worth = {key.answer_name(answer.answer): 1.0}
             worth[MEAN] = key.value(answer.answer)
-            said.append((answer, shown.system, worth))
-    return _share_table(said, key, names, bootstraps, seed)
-
-
-def _share_table(
-    said: Sequence[tuple[GivenAnswer, str, Mapping[str, float]]],
-    key: RatingKey,
-    names: Sequence[str],
-    bootstraps: int,
-    seed: int,
-) -> list[Share]:
-    """
-    Return a share for each system and name, with its interval.
-    """
+            said.append((answer, key.items[answer.item][0].system, worth))
     if not said:
         return []
-    systems = sorted({system for _, system, _ in said})
-    annotator = _places(answer.annotator for answer, _, _ in said)
-    prompt = _places(key.items[answer.item][0].opener_id for answer, _, _ in said)
-    shape = (len(systems), len(names), len(annotator), len(prompt))
-    counts, totals = np.zeros(shape), np.zeros(shape)
-    row = {name: i for i, name in enumerate(systems)}
-    for answer, system, values in said:
-        cell = annotator[answer.annotator], prompt[key.items[answer.item][0].opener_id]
-        totals[row[system], :, cell[0], cell[1]] += 1
-        for k, name in enumerate(names):
-            counts[row[system], k, cell[0], cell[1]] += values.get(name, 0.0)
-    flat = (-1, *shape[2:])
-    intervals = iter(
-        share_intervals(counts.reshape(flat), totals.reshape(flat), bootstraps, seed)
+    systems, place = number_names([system for _, system, _ in said])
+    _, prompt = number_names([key.items[a.item][0].opener_id for a, _, _ in said])
+    _, annotator = number_names([answer.annotator for answer, _, _ in said])
+    values = [[worth.get(name, 0.0) for _, _, worth in said] for name in names]
+    totals, *counts = (
+        sparse_tables(np.array(some), place, prompt, annotator)
+        for some in ([1.0] * len(said), *values)
     )
-    shares = []
-    for i, system in enumerate(systems):
-        for k, name in enumerate(names):
-            count, total = float(counts[i, k].sum()), int(totals[i, k].sum())
-            ends: Interval = next(intervals)
-            shares.append(Share(system, name, count, total, count / total, *ends))
-    return shares
-
-
-def _places(names: Iterable[str]) -> dict[str, int]:
-    return {name: i for i, name in enumerate(sorted(set(names)))}
+    draws = draw_ratios(
+        [table for tables in zip(*counts, strict=True) for table in tables],
+        [total for total in totals for _ in names],
+        bootstraps,
+        seed,
+    )
+    intervals = iter(known_intervals(draws))
+    return [
+        Share(name_of_system, name, count, total, count / total, *next(intervals))
+        for i, name_of_system in enumerate(systems)
+        for k, name in enumerate(names)
+        for count, total in [(float(counts[k][i].sum()), int(totals[i].sum()))]
+    ]
 
 
 # ------------------------------------------------------------------ items (Table 5)
@@ -305,17 +254,14 @@ def item_agreements(
     """
     given: dict[str, Counter[str]] = defaultdict(Counter)
     for answer in answers:
-        given[answer.item][answer_name(key, answer.answer)] += 1
+        given[answer.item][key.answer_name(answer.answer)] += 1
     agreements = []
     for item in key.items:
         if counts := given.get(item):
-            (first, votes), *others = counts.most_common()
-            leads = not others or others[0][1] < votes
-            agreements.append(
-                ItemAgreement(
-                    item, counts, first if leads else None, votes, counts.total()
-                )
-            )
+            votes = max(counts.values())
+            leading = [name for name, count in counts.items() if count == votes]
+            first = leading[0] if len(leading) == 1 else None
+            agreements.append(ItemAgreement(item, counts, first, votes, counts.total()))
     return agreements
 
 
@@ -323,7 +269,7 @@ def item_agreements(
 
 
 def control_table(
-    answers: Sequence[GivenAnswer], key: AnnotationKey
+    answers: Sequence[GivenAnswer], key: RatingKey
 ) -> tuple[AnnotatorControls, ...]:
     """
     Return what each annotator said of the control items.
@@ -331,41 +277,24 @@ def control_table(
     Of a pair only an answer for one side decides: who guesses fails half of those. Of
     single answers the best label fails: who guesses fails one of the number of labels.
     """
-    rating = key.rating
-    pair = rating.kind == PAIR
-    labels = all_answers(rating)
-    best = max(labels, key=rating.value) if not pair else ''
+    pair = key.kind == PAIR
+    chance = 0.5 if pair else 1 / len(key.answers)
+    best = '' if pair else max(key.answers, key=key.value)
     by_annotator: dict[str, list[GivenAnswer]] = defaultdict(list)
     for answer in answers:
         by_annotator[answer.annotator].append(answer)
     rows = []
     for annotator, given in sorted(by_annotator.items()):
-        controls = [a for a in given if _is_control(rating.items[a.item], key)]
+        controls = [a for a in given if key.is_control(a.item)]
         if pair:
             controls = [a for a in controls if a.answer in SIDES]
-        failed = sum(map(_failed_test(key, best), controls))
-        low = high = None
-        if controls:
-            low, high = wilson_interval(failed, len(controls))
-        chance = 0.5 if pair else 1 / len(labels)
+            preferred = [key.items[a.item][SIDES.index(a.answer)] for a in controls]
+            failed = sum(shown.system in key.controls for shown in preferred)
+        else:
+            failed = sum(a.answer == best for a in controls)
+        n = len(controls)
+        low, high = wilson_interval(failed, n) if n else (None, None)
         rows.append(
-            AnnotatorControls(
-                annotator, len(given), failed, len(controls), chance, low, high
-            )
+            AnnotatorControls(annotator, len(given), failed, n, chance, low, high)
         )
     return tuple(rows)
-
-
-def _failed_test(key: AnnotationKey, best: str) -> Callable[[GivenAnswer], bool]:
-    """
-    Return a test that is true for an answer that prefers the bad side of a control, or
-    gives a bad answer the best label.
-    """
-
-    def failed(answer: GivenAnswer) -> bool:
-        if key.rating.kind != PAIR:
-            return answer.answer == best
-        shown = key.rating.items[answer.item][SIDES.index(answer.answer)]
-        return shown.system in key.controls
-
-    return failed

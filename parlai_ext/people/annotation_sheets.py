@@ -16,7 +16,8 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,12 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.data.corpora import json_lines
 from parlai_ext.files.csv_file import read_csv, spreadsheet_csv
-from parlai_ext.people.annotation_set import AnnotationKey, AnnotationSet
 from parlai_ext.people.crowd_files import label_bucket
-from parlai_ext.people.draw_items import SIDES
+from parlai_ext.people.draw_items import RatingItem
 from parlai_ext.people.judgements import Comparison
-from parlai_ext.people.page_answers import read_answers_file
-from parlai_ext.people.questionnaire import PAIR
-from parlai_ext.people.rating_set import TIED, UNRELATED, RatingKey
+from parlai_ext.people.page_answers import GivenAnswer, read_answers_file
+from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
+from parlai_ext.people.rating_set import RatingKey, RatingSet
 
 PAIR_COLUMNS = ('row', 'prompt', 'answer_a', 'answer_b', 'choice', 'flag_a', 'flag_b')
 LABEL_COLUMNS = ('row', 'prompt', 'answer', 'label')
@@ -41,38 +41,18 @@ GUIDELINES = 'GUIDELINES.txt'
 BYTE_ORDER_MARK = '\ufeff'  # spreadsheets take a file without it for another encoding
 
 
-@dataclass(frozen=True)
-class GivenAnswer:
-    """
-    One annotator's answer about an item.
-
-    :param answer: ``a``, ``b``, ``tie`` or ``unrelated``, as the key calls the answers;
-        of single answers the number of the label, from 1.
-    :param flags: which of ``a`` and ``b`` were flagged.
-    :param first_shown: which of a pair's answers stood first, where that is known.
-    :param seconds: how long the item was shown before, where a page recorded it.
-    """
-
-    annotator: str
-    item: str
-    answer: str
-    flags: tuple[str, ...] = ()
-    first_shown: str | None = None
-    seconds: float | None = None
-
-
 # ------------------------------------------------------------------------------ writing
 
 
 def sheet_files(
-    annotations: AnnotationSet, num_sheets: int, ending: str, seed: int
+    annotations: RatingSet, num_sheets: int, ending: str, seed: int
 ) -> dict[str, str]:
     """
     Return the sheets and the guidelines by their names.
 
     :param ending: ``csv`` or ``jsonl``.
     """
-    files = {GUIDELINES: guidelines(annotations.key.rating, ending)}
+    files = {GUIDELINES: guidelines(annotations.key, ending)}
     for number in range(1, num_sheets + 1):
         rng = random.Random(f'{seed} {number}')
         rows = list(_sheet_rows(annotations, rng))
@@ -85,23 +65,41 @@ def sheet_files(
     return files
 
 
-def _sheet_rows(
-    annotations: AnnotationSet, rng: random.Random
-) -> Iterator[dict[str, str]]:
+def item_lines(annotations: RatingSet) -> str:
+    """
+    Return what each item is, with systems and texts, as JSON lines for the researcher.
+    """
+    lines = []
+    for item in annotations.pages[0]:
+        prompt, answers = _texts(annotations, item)
+        systems = [dialogue.system for dialogue in item.dialogues]
+        record = {'item': item.id, 'prompt': prompt, 'systems': systems}
+        lines.append(json.dumps({**record, 'answers': answers}, ensure_ascii=False))
+    return ''.join(f'{line}\n' for line in lines)
+
+
+def _texts(annotations: RatingSet, item: RatingItem) -> tuple[str, list[str]]:
+    """
+    Return the prompt of an item, and its answers.
+    """
+    shown = [annotations.turns[dialogue] for dialogue in item.dialogues]
+    return shown[0][0].text, [answer.text for _, answer in shown]
+
+
+def _sheet_rows(annotations: RatingSet, rng: random.Random) -> Iterator[dict[str, str]]:
     """
     Yield the rows of one sheet, their last columns empty.
     """
-    items = list(annotations.items)
+    items = list(annotations.pages[0])
     rng.shuffle(items)
-    pair = annotations.key.rating.kind == PAIR
+    pair = annotations.key.kind == PAIR
+    columns = PAIR_COLUMNS if pair else LABEL_COLUMNS
     for item in items:
-        prompt, answers = annotations.texts(item)
+        prompt, answers = _texts(annotations, item)
         swapped = pair and rng.random() < 0.5
         shown = answers[::-1] if swapped else answers
         row = f'{item.id}-{1 + swapped}' if pair else item.id
-        columns = PAIR_COLUMNS if pair else LABEL_COLUMNS
-        texts = dict(zip(columns, (row, prompt, *shown), strict=False))
-        yield {column: texts.get(column, '') for column in columns}
+        yield dict(zip_longest(columns, (row, prompt, *shown), fillvalue=''))
 
 
 def guidelines(key: RatingKey, ending: str = 'csv') -> str:
@@ -127,8 +125,8 @@ def guidelines(key: RatingKey, ending: str = 'csv') -> str:
             lines += ['', 'Put an x into flag_a or flag_b for', f'  {key.flag}']
     else:
         lines.append('Fill in the column label:')
-        for number, text in enumerate(question.answers, 1):
-            name = label_name(key, number)
+        for label, text in zip(key.answers, question.answers, strict=True):
+            name = key.answer_name(label)
             lines.append(f'  {name:>2}  {text.removeprefix(f"{name}: ")}')
     lines += [
         '',
@@ -138,17 +136,10 @@ def guidelines(key: RatingKey, ending: str = 'csv') -> str:
     return '\n'.join(lines) + '\n'
 
 
-def label_name(key: RatingKey, number: int) -> str:
-    """
-    Return the label with this number, from 1, as annotators write it.
-    """
-    return f'{key.value(str(number)):g}'
-
-
 # ------------------------------------------------------------------------------ reading
 
 
-def read_sheets(paths: Sequence[Path], key: AnnotationKey) -> list[GivenAnswer]:
+def read_sheets(paths: Sequence[Path], key: RatingKey) -> list[GivenAnswer]:
     """
     Return the answers in sheets and in the files of rating pages, empty ones left out.
 
@@ -170,93 +161,56 @@ def read_sheets(paths: Sequence[Path], key: AnnotationKey) -> list[GivenAnswer]:
     return list(answers.values())
 
 
-def _answers_of_file(
-    path: Path, key: AnnotationKey
-) -> Iterator[tuple[str, GivenAnswer]]:
+def _answers_of_file(path: Path, key: RatingKey) -> Iterator[tuple[str, GivenAnswer]]:
     if path.suffix == '.json':
-        yield from _page_answers(path, key)
+        file = read_answers_file(path, {key.rating_set: key})
+        for place, answer in enumerate(file.answers):
+            yield f'{path}: answers[{place}]', answer
         return
-    column = 'choice' if key.rating.kind == PAIR else 'label'
+    column = PAIR_COLUMNS[4] if key.kind == PAIR else LABEL_COLUMNS[3]
     rows: Iterator[tuple[int, Mapping[str, Any]]]
     rows = json_lines(path) if path.suffix == '.jsonl' else read_csv(path, ('row',))
     for line, row in rows:
         where = f'{path}:{line}'
         if column not in row:
             raise UserError(f'{where}: the column {column} is missing')
-        cell = '' if row[column] is None else str(row[column]).strip().lstrip("'")
-        if cell:
-            yield where, _sheet_answer(where, row, cell, path.stem, key.rating)
+        if cell := _cell(row, column).lstrip("'"):
+            annotator = _cell(row, 'annotator') or path.stem.strip()
+            answer = _sheet_answer(where, row, column, cell, key)
+            yield where, replace(answer, annotator=annotator)
+
+
+def _cell(row: Mapping[str, Any], column: str) -> str:
+    value = row.get(column)
+    return '' if value is None else str(value).strip()
 
 
 def _sheet_answer(
-    where: str, row: Mapping[str, Any], cell: str, name: str, key: RatingKey
+    where: str, row: Mapping[str, Any], column: str, cell: str, key: RatingKey
 ) -> GivenAnswer:
     """
     Return the answer of one row.
     """
-    annotator = str(row.get('annotator') or name).strip()
     item, _, order = str(row.get('row', '')).partition('-')
-    if item not in key.items:
+    pair = key.kind == PAIR
+    if item not in key.items or (pair and order not in ('1', '2')):
         raise UserError(f'{where}: row: {row.get("row")!r} is not in the key')
-    if key.kind != PAIR:
-        return GivenAnswer(annotator, item, _label_number(where, cell, key))
-    if order not in ('1', '2'):
-        raise UserError(f'{where}: row: {row["row"]!r} is not in the key')
     sides = SIDES if order == '1' else SIDES[::-1]
-    words = dict(zip('AB', sides, strict=True))
-    offered = {TIED: key.ties, UNRELATED: key.unrelated}
-    words |= {LETTERS[name]: name for name, there in offered.items() if there}
-    if cell.upper() not in words:
-        raise UserError(f'{where}: choice: {cell!r}; one of {", ".join(words)}')
-    flags = [
-        side
-        for letter, side in zip('ab', sides, strict=True)
-        if _is_marked(where, f'flag_{letter}', row)
-    ]
-    return GivenAnswer(
-        annotator, item, words[cell.upper()], tuple(sorted(flags)), sides[0]
-    )
-
-
-def _label_number(where: str, cell: str, key: RatingKey) -> str:
-    """
-    Return the number of the label that a cell has, from 1.
-    """
-    labels = {
-        label_name(key, number): str(number)
-        for number in range(1, len(key.questions[0].answers) + 1)
-    }
-    text = cell.replace('\u2212', '-').removeprefix('+').removesuffix('.0')
-    if text not in labels:
-        raise UserError(f'{where}: label: {cell!r}; one of {", ".join(labels)}')
-    return labels[text]
-
-
-def _is_marked(where: str, column: str, row: Mapping[str, Any]) -> bool:
-    value = row.get(column)
-    text = '' if value is None else str(value).strip().casefold()
-    if text not in (*MARKED, *NOT_MARKED):
-        raise UserError(f'{where}: {column}: {value!r}; x, or nothing')
-    return text in MARKED
-
-
-def _page_answers(path: Path, key: AnnotationKey) -> Iterator[tuple[str, GivenAnswer]]:
-    """
-    Yield the answers that a rating page saved.
-    """
-    file = read_answers_file(path, {key.rating.rating_set: key.rating})
-    for place, one in enumerate(file.answers):
-        yield (
-            f'{path}: answers[{place}]',
-            GivenAnswer(
-                file.annotator.strip(),
-                one.item,
-                one.answer,
-                one.flags or (),
-                one.left,
-                one.seconds,
-            ),
-        )
+    letters = {**dict(zip(sides, 'AB', strict=True)), **LETTERS}
+    names = {letters[a] if pair else key.answer_name(a): a for a in key.answers}
+    text = cell.upper().replace('\u2212', '-').removeprefix('+').removesuffix('.0')
+    if text not in names:
+        known = ', '.join(sorted(names))
+        raise UserError(f'{where}: {column}: {cell!r}; one of {known}')
+    if not pair:
+        return GivenAnswer(item, '', names[text])
+    flags = []
+    for letter, side in zip('ab', sides, strict=True):
+        mark = _cell(row, f'flag_{letter}').casefold()
+        if mark not in (*MARKED, *NOT_MARKED):
+            raise UserError(f'{where}: flag_{letter}: {mark!r}; x, or nothing')
+        flags += [side] * (mark in MARKED)
+    return GivenAnswer(item, '', names[text], sides[0], flags=tuple(sorted(flags)))
 
 
 def answers_to_comparisons(
@@ -283,7 +237,7 @@ def answers_to_comparisons(
         preferred = ids[0] if one.value else ids[1]
         known = [d.dialogue_id for d in key.items[item]]
         side = SIDES[known.index(preferred)]
-        answers.append(GivenAnswer(one.annotator, item, side))
+        answers.append(GivenAnswer(item, '', side, annotator=one.annotator))
     return answers
 
 
@@ -296,10 +250,7 @@ def answers_to_buckets(
     :raises UserError: for an answer of no item, or a bucket that is no label.
     """
     items = {shown[0].dialogue_id: item for item, shown in key.items.items()}
-    labels = {
-        label_bucket(key, number): str(number)
-        for number in range(1, len(key.questions[0].answers) + 1)
-    }
+    labels = {label_bucket(key, label): label for label in key.answers}
     answers = []
     for one in ratings:
         if one.value != 1:
@@ -311,5 +262,5 @@ def answers_to_buckets(
                 f'--answers: bucket {one.dimension}: {nearest(one.dimension, labels)}'
             )
         item, label = items[one.dialogue_id], labels[one.dimension]
-        answers.append(GivenAnswer(one.rater or '', item, label))
+        answers.append(GivenAnswer(item, '', label, annotator=one.rater or ''))
     return answers

@@ -5,8 +5,8 @@ system or a prompt is in them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import partial
 from operator import attrgetter, itemgetter
 
 from parlai_ext.core.display import DASH, interval, number, percent, wrap_lines
@@ -16,12 +16,10 @@ from parlai_ext.people.annotation_results import (
     AnnotationResults,
     AnnotatorControls,
     Share,
-    answer_name,
 )
-from parlai_ext.people.annotation_set import AnnotationKey
-from parlai_ext.people.annotation_sheets import GivenAnswer
-from parlai_ext.people.draw_items import SIDES
-from parlai_ext.people.questionnaire import PAIR
+from parlai_ext.people.page_answers import GivenAnswer
+from parlai_ext.people.questionnaire import PAIR, SIDES
+from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.view.table import (
     Cell,
     Column,
@@ -41,7 +39,7 @@ def result_lines(results: AnnotationResults) -> Iterator[str]:
         f'{results.num_answers} answers of {results.num_annotators} annotators about '
         f'{len(results.items)} {what}'
     )
-    yield from share_table(results).lines()
+    yield from _share_table(results).lines()
     yield 'in brackets: 95 % intervals, and counts'
     yield ''
     yield from _agreement_lines(results)
@@ -49,17 +47,21 @@ def result_lines(results: AnnotationResults) -> Iterator[str]:
     yield from Table(ANNOTATOR_COLUMNS, results.annotators).lines()
 
 
-def share_table(results: AnnotationResults) -> Table:
+def _share_table(results: AnnotationResults) -> Table:
     """
-    Return a row for each system, with a column for each answer.
+    Return a row for each system, the best first, with a column for each answer.
     """
-    names = list(dict.fromkeys(share.name for share in results.shares))
+    by_system: dict[str, list[Share]] = defaultdict(list)
+    for share in results.shares:
+        by_system[share.system].append(share)
+    names = [share.name for share in next(iter(by_system.values()), [])]
+    leading = names.index(OUTCOMES[0] if results.kind == PAIR else MEAN)
+    rows = sorted(by_system.values(), key=lambda s: (-s[leading].value, s[0].system))
     answers = [
         number_column(name, name, show=lambda row, k=k: _share_cell(row[k]))
         for k, name in enumerate(names)
     ]
-    system = Column('system', '', lambda row: row[0].system)
-    return Table([system, *answers], _by_system(results))
+    return Table([Column('system', '', lambda row: row[0].system), *answers], rows)
 
 
 def _share_cell(share: Share) -> Cell:
@@ -70,21 +72,6 @@ def _share_cell(share: Share) -> Cell:
         low, high = (min(100, max(0, 100 * end)) for end in (share.low, share.high))
         ends = f'[{low:.0f}, {high:.0f}]'
     return Cell(percent(share.value), (ends, f'({share.count:.0f})'))
-
-
-def _by_system(results: AnnotationResults) -> list[list[Share]]:
-    """
-    Return the shares of each system, the best systems first.
-    """
-    by_system: dict[str, list[Share]] = {}
-    for share in results.shares:
-        by_system.setdefault(share.system, []).append(share)
-    leading = OUTCOMES[0] if results.kind == PAIR else MEAN
-
-    def goodness(shares: list[Share]) -> float:
-        return next(share.value for share in shares if share.name == leading)
-
-    return sorted(by_system.values(), key=lambda s: (-goodness(s), s[0].system))
 
 
 def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
@@ -107,14 +94,11 @@ def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
     if results.kind == PAIR:
         others = [name for name in results.answer_names if name not in SIDES]
         rows = {'one system': SIDES, **{name: (name,) for name in others}}
-    votes = [
-        (name, [one.votes for one in results.items if one.leading in leading])
-        for name, leading in rows.items()
-    ]
-    counts = [
-        number_column(str(n), str(n), partial(_votes_of, n))
-        for n in range(1, num_annotators + 1)
-    ]
+    numbers, votes = range(1, num_annotators + 1), []
+    for name, leading in rows.items():
+        own = [one.votes for one in results.items if one.leading in leading]
+        votes.append((name, *(own.count(n) for n in numbers)))
+    counts = [number_column(str(n), str(n), itemgetter(n)) for n in numbers]
     yield from Table([Column('answer', '', itemgetter(0)), *counts], votes).lines()
     size = len(results.items)
     for words, count in (
@@ -123,17 +107,6 @@ def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
         ('two answers lead', sum(i.leading is None for i in results.items)),
     ):
         yield f'{words}: {count} of {size} items'
-
-
-def _votes_of(number: int, row: tuple[str, list[int]]) -> int:
-    return row[1].count(number)
-
-
-ANNOTATOR_COLUMNS = (
-    Column('annotator', 'annotator'),
-    number_column('answers', 'answers', attrgetter('num_answers')),
-    Column('controls', 'controls failed', lambda one: _controls_text(one)),
-)
 
 
 def _controls_text(one: AnnotatorControls) -> str:
@@ -145,49 +118,76 @@ def _controls_text(one: AnnotatorControls) -> str:
     return f'{words}, as by guessing ({percent(one.chance)})' if one.fails else words
 
 
+ANNOTATOR_COLUMNS = (
+    Column('annotator', 'annotator'),
+    number_column('answers', 'answers', attrgetter('num_answers')),
+    Column('controls', 'controls failed', _controls_text),
+)
+
+
 # --------------------------------------------------------------------------------- CSV
+
+SYSTEM_COLUMNS = ('system', 'what', 'count', 'answers', 'value', 'low', 'high')
+CONTROL_COLUMNS = ('annotator', 'answers', 'failed', 'decided', 'low', 'high', 'fails')
+ANSWER_COLUMNS = ('annotator', 'item', 'answer', 'flags', 'systems')
 
 
 def result_tables(
-    results: AnnotationResults, answers: Sequence[GivenAnswer], key: AnnotationKey
+    results: AnnotationResults, answers: Sequence[GivenAnswer], key: RatingKey
 ) -> dict[str, str]:
     """
     Return the tables as CSV by the names of their files.
     """
-    tables = {
-        'systems.csv': plain_table(
-            ('system', 'what', 'count', 'answers', 'value', 'low', 'high'),
-            (
-                (one.system, _cell(one.name), one.count, one.total, *_measure(one))
-                for one in results.shares
-            ),
-        ),
-        'items.csv': item_table(results, key),
-        'annotators.csv': plain_table(
-            ('annotator', 'answers', 'failed', 'decided', 'low', 'high', 'fails'),
-            (
-                (
-                    *(one.annotator, one.num_answers, one.failed, one.decided),
-                    *(one.low, one.high, 'yes' if one.fails else 'no'),
-                )
-                for one in results.annotators
-            ),
-        ),
-        'answers.csv': answer_table(answers, key),
+    systems = [
+        (*(s.system, _cell(s.name), s.count, s.total), *(s.value, s.low, s.high))
+        for s in results.shares
+    ]
+    annotators = [
+        (
+            *(one.annotator, one.num_answers, one.failed, one.decided),
+            *(one.low, one.high, 'yes' if one.fails else 'no'),
+        )
+        for one in results.annotators
+    ]
+    given = []
+    for one in answers:
+        names = ' '.join(shown.system for shown in key.items[one.item])
+        answer, flags = _cell(key.answer_name(one.answer)), ' '.join(one.flags or ())
+        given.append((one.annotator, one.item, answer, flags, names))
+    tables: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {
+        'systems.csv': (SYSTEM_COLUMNS, systems),
+        'items.csv': _item_table(results, key),
+        'annotators.csv': (CONTROL_COLUMNS, annotators),
+        'answers.csv': (ANSWER_COLUMNS, given),
     }
     if results.head_to_head:
-        tables['head_to_head.csv'] = plain_table(
-            ('system', 'opponent', *OUTCOMES),
-            (
-                (system, opponent, *(counts.get(name, 0) for name in OUTCOMES))
-                for (system, opponent), counts in sorted(results.head_to_head.items())
-            ),
+        pairs = [
+            (system, opponent, *(counts.get(name, 0) for name in OUTCOMES))
+            for (system, opponent), counts in sorted(results.head_to_head.items())
+        ]
+        tables['head_to_head.csv'] = ('system', 'opponent', *OUTCOMES), pairs
+    return {name: plain_table(*table).csv() for name, table in tables.items()}
+
+
+def _item_table(
+    results: AnnotationResults, key: RatingKey
+) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    """
+    Return the columns and rows of how often each answer was given about each item.
+    """
+    is_pair = results.kind == PAIR
+    sides = ('system_a', 'system_b') if is_pair else ('system',)
+    names = [name if is_pair else f'label {name}' for name in results.answer_names]
+    rows = []
+    for one in results.items:
+        shown = key.items[one.item]
+        counts = [one.counts.get(name, 0) for name in results.answer_names]
+        systems = [dialogue.system for dialogue in shown]
+        leading = _cell(one.leading or '')
+        rows.append(
+            (one.item, shown[0].opener_id, *systems, *counts, leading, one.votes)
         )
-    return {name: table.csv() for name, table in tables.items()}
-
-
-def _measure(share: Share) -> tuple[float | None, ...]:
-    return share.value, share.low, share.high
+    return ('item', 'prompt_id', *sides, *names, 'leading', 'votes'), rows
 
 
 def _cell(name: str) -> str | float | None:
@@ -198,34 +198,3 @@ def _cell(name: str) -> str | float | None:
         return float(name)
     except ValueError:
         return name
-
-
-def item_table(results: AnnotationResults, key: AnnotationKey) -> Table:
-    """
-    Return how often each answer was given about each item.
-    """
-    is_pair = results.kind == PAIR
-    sides = ('system_a', 'system_b') if is_pair else ('system',)
-    names = [name if is_pair else f'label {name}' for name in results.answer_names]
-    rows = []
-    for one in results.items:
-        shown = key.rating.items[one.item]
-        counts = [one.counts.get(name, 0) for name in results.answer_names]
-        systems = [dialogue.system for dialogue in shown]
-        leading = _cell(one.leading or '')
-        rows.append(
-            (one.item, shown[0].opener_id, *systems, *counts, leading, one.votes)
-        )
-    return plain_table(('item', 'prompt_id', *sides, *names, 'leading', 'votes'), rows)
-
-
-def answer_table(answers: Sequence[GivenAnswer], key: AnnotationKey) -> Table:
-    """
-    Return every answer that was given.
-    """
-    rows = []
-    for one in answers:
-        systems = ' '.join(d.system for d in key.rating.items[one.item])
-        name = _cell(answer_name(key.rating, one.answer))
-        rows.append((one.annotator, one.item, name, ' '.join(one.flags), systems))
-    return plain_table(('annotator', 'item', 'answer', 'flags', 'systems'), rows)

@@ -62,34 +62,34 @@ def read_acute(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
     A question in the words of the questionnaire has its dimension there; any other
     question is a dimension itself.
     """
-    dimensions = {wording.text: wording.dimension for wording in asked.wordings}
+    dimensions = {question.text: question.dimension for question in asked.questions}
     rows = [
         (f'{path}:{line}', row)
         for path in paths
         for line, row in counted(read_csv(path, ACUTE_COLUMNS))
     ]
-    failed = {row['worker'] for _, row in rows if _failed_onboarding(row)}
-    comparisons, dropped = [], 0
-    pairs: dict[str, Mapping[str, str]] = {}
+    tasks, failed = [], set()
     for where, row in rows:
-        if _truth(row['is_onboarding'], where, 'is_onboarding'):
-            continue
-        if row['worker'] in failed:
-            dropped += 1
-            continue
-        comparisons.append(_acute_comparison(row, where, dimensions, pairs))
+        if row['is_onboarding'].casefold() not in (*TRUE, *FALSE):
+            raise UserError(f'{where}: column is_onboarding: True or False is expected')
+        if row['is_onboarding'].casefold() in FALSE:
+            tasks.append((where, row))
+        elif row.get('correct', '').casefold() in FALSE:
+            failed.add(row['worker'])
+    # the dialogues of a pair by its text: every annotator of a pair has the same one
+    pairs: dict[str, Mapping[str, str]] = {}
+    comparisons = [
+        _acute_comparison(row, where, dimensions, pairs)
+        for where, row in tasks
+        if row['worker'] not in failed
+    ]
     notes = []
     if failed:
         notes.append(
-            f'{len(failed)} annotators failed the onboarding; {dropped} comparisons of '
-            'theirs are dropped'
+            f'{len(failed)} annotators failed the onboarding; '
+            f'{len(tasks) - len(comparisons)} comparisons of theirs are dropped'
         )
     return Judgements(comparisons=tuple(comparisons), notes=tuple(notes))
-
-
-def _failed_onboarding(row: Mapping[str, str]) -> bool:
-    correct = row.get('correct', '').casefold()
-    return row['is_onboarding'].casefold() in TRUE and correct in FALSE
 
 
 def _acute_comparison(
@@ -102,8 +102,8 @@ def _acute_comparison(
     Return the comparison of one row; the systems are in the order of their names, so
     that all comparisons of a pair have the same first dialogue.
 
-    :param pairs: the dialogues of pairs that were read before, by the text of the
-        column: every annotator of a pair has the same one. Those of this row are added.
+    :param pairs: the dialogues of pairs that were read before. Those of this row are
+        added.
     """
     for column in ('worker', 'question', 'winner', 'loser'):
         if not row[column]:
@@ -113,10 +113,9 @@ def _acute_comparison(
         raise UserError(f'{where}: column loser: {loser!r} is the winner as well')
     first, second = sorted((winner, loser))
     pair = row.get('pairs_to_eval', '')
-    dialogues = pairs.get(pair) if pair else None
-    if dialogues is None or set(dialogues) != {winner, loser}:
-        dialogues = _acute_dialogues(row, where)
-        pairs[pair] = dialogues
+    if not pair or set(pairs.get(pair, ())) != {winner, loser}:
+        pairs[pair] = _acute_dialogues(row, where)
+    dialogues = pairs[pair]
     return Comparison(
         row['worker'],
         dimensions.get(row['question'], row['question']),
@@ -151,12 +150,6 @@ def _acute_dialogues(row: Mapping[str, str], where: str) -> dict[str, str]:
             f'{where}: column pairs_to_eval: the pair as ACUTE-Eval writes it is '
             'expected, with speakers_to_eval and dialogue_ids'
         ) from None
-
-
-def _truth(text: str, where: str, column: str) -> bool:
-    if text.casefold() not in (*TRUE, *FALSE):
-        raise UserError(f'{where}: column {column}: True or False is expected')
-    return text.casefold() in TRUE
 
 
 # --------------------------------------------------------------------------- model_chat
@@ -216,8 +209,7 @@ def _rating_values(rating: Any, asked: Questionnaire, where: str) -> dict[str, f
     Return the rating of each dimension; a single number is of the last question.
     """
     parts = str(rating).split(SEPARATOR)
-    values = [number(part) for part in parts]
-    names = [wording.dimension for wording in asked.wordings]
+    names = [question.dimension for question in asked.questions]
     if len(parts) == 1:
         names = names[-1:]
     if len(parts) != len(names):
@@ -225,9 +217,12 @@ def _rating_values(rating: Any, asked: Questionnaire, where: str) -> dict[str, f
             f'{where}.final_rating: {len(parts)} ratings, but {asked.name} has '
             f'{len(names)} questions; --questionnaire names another'
         )
-    if None in values:
-        raise UserError(f'{where}.final_rating: {rating!r}: numbers are expected')
-    return {n: v for n, v in zip(names, values, strict=True) if v is not None}
+    values = {}
+    for name, part in zip(names, parts, strict=True):
+        if (value := number(part)) is None:
+            raise UserError(f'{where}.final_rating: {rating!r}: numbers are expected')
+        values[name] = value
+    return values
 
 
 # --------------------------------------------------------------------- turn annotations
@@ -252,10 +247,8 @@ def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgem
             where = f'{path}: outputs.final_data[{place}].data'
             turns = subtask.get('data') if isinstance(subtask, dict) else None
             ratings += _turn_judgements(_turns(turns, where), where, path.parent.name)
-    notes = (
-        [f'{unfinished} files without annotations are left out'] if unfinished else []
-    )
-    return with_problems(ratings, notes)
+    note = f'{unfinished} files without annotations are left out'
+    return with_problems(ratings, [note] if unfinished else [])
 
 
 def _turn_judgements(
@@ -313,8 +306,7 @@ def read_plain_csv(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
     """
     Return the judgements of plain CSV files.
     """
-    rows = [row for path in paths for row in read_human_scores(path)]
-    return Judgements(ratings=tuple(rows))
+    return Judgements(tuple(row for path in paths for row in read_human_scores(path)))
 
 
 def _texts(data: Mapping[str, Any], key: str, path: Path) -> list[str]:

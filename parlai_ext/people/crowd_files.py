@@ -20,7 +20,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.people.draw_items import RatingItem
 from parlai_ext.people.questionnaire import Questionnaire, Wording
-from parlai_ext.people.rating_set import RatingKey
+from parlai_ext.people.rating_set import Turns
 from parlai_ext.people.run_dialogues import DialogueReference, ShownTurn
 from parlai_ext.ranking.standings import Standing
 
@@ -28,7 +28,6 @@ OTHER = 'other_speaker'
 GOOD, BAD = 'good', 'bad'
 TURNS_OF_A_CHAT, CHATS_OF_A_SYSTEM = 6, 50  # Sato et al. (2022), section 4
 
-Turns = Mapping[DialogueReference, Sequence[ShownTurn]]
 Files = dict[str, str]  # name -> text
 
 
@@ -49,23 +48,19 @@ def matchups_by_openness(
     by_name = {standing.system: standing for standing in standings}
 
     def key(pair: tuple[str, str]) -> tuple[bool, float, tuple[str, str]]:
-        one, other = (by_name.get(name) for name in pair)
-        if one is None or other is None or one.score is None or other.score is None:
+        known = [by_name[name] for name in pair if name in by_name]
+        scores = [standing.score for standing in known if standing.score is not None]
+        if len(scores) < len(pair):
             return False, 0.0, pair
-        return _is_settled(one, other), abs(one.score - other.score), pair
+        ranges = [
+            range(standing.rank_low, standing.rank_high + 1)
+            for standing in known
+            if standing.rank_low is not None and standing.rank_high is not None
+        ]
+        settled = len(ranges) == len(pair) and set(ranges[0]).isdisjoint(ranges[1])
+        return settled, abs(scores[0] - scores[1]), pair
 
     return sorted(combinations(sorted(systems), 2), key=key)
-
-
-def _is_settled(one: Standing, other: Standing) -> bool:
-    """
-    True if the ranks that the data leave open to two systems do not overlap.
-    """
-    ends = (one.rank_low, one.rank_high, other.rank_low, other.rank_high)
-    if None in ends:
-        return False
-    low, high, other_low, other_high = (int(end or 0) for end in ends)
-    return high < other_low or other_high < low
 
 
 # --------------------------------------------------------------------------- ACUTE-Eval
@@ -78,7 +73,18 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
     """
     dialogues = list(dict.fromkeys(d for item in items for d in item.dialogues))
     numbers = {dialogue: number for number, dialogue in enumerate(dialogues)}
-    lines = [_onboarding_pair(), *(_pairing(item, turns, numbers) for item in items)]
+    lines = [_onboarding_pair()]
+    for item in items:  # as acute_eval_runner.py:124 reads it
+        pair = [
+            {
+                'id': d.dialogue_id,
+                **_chat(d.system, [(t.own, t.text) for t in turns[d]]),
+            }
+            for d in item.dialogues
+        ]
+        about = {'is_onboarding': False, 'tags': [item.id], 'dialogue_dicts': pair}
+        about['speakers_to_eval'] = [d.system for d in item.dialogues]
+        lines.append({**about, 'dialogue_ids': [numbers[d] for d in item.dialogues]})
     files = {'pairings.jsonl': _json_lines(lines)}
     files['blueprint.json'] = _json(
         {
@@ -106,29 +112,14 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
     return files
 
 
-def _pairing(
-    item: RatingItem, turns: Turns, numbers: Mapping[DialogueReference, int]
-) -> dict[str, Any]:
+def _chat(name: str, turns: Iterable[tuple[bool, str]]) -> dict[str, Any]:
     """
-    Return the line of one pair, as acute_eval_runner.py:124 reads it.
+    Return a dialogue of ``name`` with somebody.
+
+    :param turns: whether each is by ``name``, and its text.
     """
-    return {
-        'is_onboarding': False,
-        'speakers_to_eval': [d.system for d in item.dialogues],
-        'dialogue_ids': [numbers[d] for d in item.dialogues],
-        'tags': [item.id],
-        'dialogue_dicts': [
-            {
-                'id': d.dialogue_id,
-                'speakers': [d.system, OTHER],
-                'dialogue': [
-                    {'id': d.system if turn.own else OTHER, 'text': turn.text}
-                    for turn in turns[d]
-                ],
-            }
-            for d in item.dialogues
-        ],
-    }
+    said = [{'id': name if own else OTHER, 'text': text} for own, text in turns]
+    return {'speakers': [name, OTHER], 'dialogue': said}
 
 
 def _onboarding_pair() -> dict[str, Any]:
@@ -139,13 +130,9 @@ def _onboarding_pair() -> dict[str, Any]:
         'correct_answer': GOOD,
         'tags': ['onboarding'],
         'dialogue_dicts': [
-            {
-                'speakers': [name, OTHER],
-                'dialogue': [
-                    {'id': OTHER if place % 2 else name, 'text': text}
-                    for place, text in enumerate(texts[name])
-                ],
-            }
+            _chat(
+                name, [(not place % 2, text) for place, text in enumerate(texts[name])]
+            )
             for name in (GOOD, BAD)
         ],
     }
@@ -173,48 +160,42 @@ def turn_annotation_files(items: Sequence[RatingItem], turns: Turns) -> Files:
     lines = []
     for item in items:
         (dialogue,) = item.dialogues
-        if pairs := _annotated_pairs(dialogue, turns[dialogue]):
+        shown = turns[dialogue]
+        begins = int(shown[0].own)
+        pairs: list[list[dict[str, Any]]] = []
+        for place in range(begins, len(shown) - 1, 2):
+            text = shown[place].text
+            if begins and not pairs:
+                text = f'[The other speaker began: {shown[0].text}] {text}'
+            judged = {
+                'system': dialogue.system,
+                'dialogue_id': dialogue.dialogue_id,
+                'utterance_index': place + 1,
+            }
+            own: dict[str, Any] = {'id': 'judged', 'text': shown[place + 1].text}
+            pairs.append(
+                [{'id': 'other', 'text': text}, own | {'other_metadata': judged}]
+            )
+        if pairs:
             lines.append({'dialog': pairs})
     return {'dialogues.jsonl': _json_lines(lines)}
 
 
-def _annotated_pairs(
-    dialogue: DialogueReference, turns: Sequence[ShownTurn]
-) -> list[list[dict[str, Any]]]:
-    begins = f'[The other speaker began: {turns[0].text}] ' if turns[0].own else ''
-    pairs: list[list[dict[str, Any]]] = []
-    for place in range(int(turns[0].own), len(turns) - 1, 2):
-        other, own = turns[place], turns[place + 1]
-        text = (begins if not pairs else '') + other.text
-        known = {
-            'system': dialogue.system,
-            'dialogue_id': dialogue.dialogue_id,
-            'utterance_index': place + 1,
-        }
-        pairs.append(
-            [
-                {'id': 'other', 'text': text},
-                {'id': 'judged', 'text': own.text, 'other_metadata': known},
-            ]
-        )
-    return pairs
-
-
-def label_bucket(key: RatingKey, number: int) -> str:
+def label_bucket(key: Questionnaire, label: str) -> str:
     """
-    Return the bucket of turn annotations that is the label with this number, from 1.
+    Return the bucket of turn annotations that is this label.
     """
-    return f'label_{key.value(str(number)):g}'
+    return f'label_{key.answer_name(label)}'
 
 
-def label_files(key: RatingKey) -> Files:
+def label_files(key: Questionnaire) -> Files:
     """
     Return the settings of turn_annotations_static in which labels are ticked.
     """
     (question,) = key.questions
     buckets = [
-        {'value': label_bucket(key, k), 'name': text, 'description': text}
-        for k, text in enumerate(question.answers, 1)
+        {'value': label_bucket(key, label), 'name': text, 'description': text}
+        for label, text in zip(key.answers, question.answers, strict=True)
     ]
     settings = {
         'data_jsonl': 'dialogues.jsonl',
@@ -256,7 +237,7 @@ def model_chat_files(
         'conversations_needed_string': ','.join(
             f'{name}:{CHATS_OF_A_SYSTEM}' for name in sorted(opts)
         ),
-        'final_rating_question': '|'.join(w.text for w in asked.wordings),
+        'final_rating_question': '|'.join(w.text for w in asked.questions),
     }
     return {'model_opts.yaml': ''.join(lines), 'blueprint.json': _json(settings)}
 

@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations, islice, zip_longest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
-from parlai_ext.people.questionnaire import LIKERT, PAIR
+from parlai_ext.people.questionnaire import LIKERT, PAIR, SIDES
 from parlai_ext.people.run_dialogues import DialogueReference
-
-SIDES = ('a', 'b')
 
 
 @dataclass(frozen=True)
@@ -69,26 +67,21 @@ def draw_items(
             f'{needed} or more are needed'
         )
     if kind == LIKERT:
-        queues = [_single(by_system[name]) for name in sorted(by_system)]
+        queues: list[Iterator[tuple[DialogueReference, ...]]] = [
+            iter([(d,) for d in by_system[name]]) for name in sorted(by_system)
+        ]
     else:
         pairs = list(matchups or combinations(sorted(by_system), 2))
         if not matchups:
             pairs.sort(key=lambda pair: _draw(seed, *pair))
         queues = [_pairs(by_system[a], by_system[b], seed) for a, b in pairs]
-    items: list[RatingItem] = []
-    for drawn in _in_turn(queues):
-        if len(items) == count:
-            break
+    # one of each queue in turn
+    rounds = chain.from_iterable(zip_longest(*queues))
+    items = []
+    for drawn in islice(filter(None, rounds), count):
         names = [(d.dialogue_id, d.system) for d in drawn]
         items.append(RatingItem(content_id('rating item', seed, names), drawn))
     return items
-
-
-def _single(
-    dialogues: Sequence[DialogueReference],
-) -> Iterator[tuple[DialogueReference, ...]]:
-    for dialogue in dialogues:
-        yield (dialogue,)
 
 
 def _pairs(
@@ -105,23 +98,6 @@ def _pairs(
     pairs = matches or list(zip(one, other, strict=False))
     for pair in sorted(pairs, key=lambda pair: _draw(seed, *pair)):
         yield tuple(sorted(pair, key=lambda d: _draw(seed, 'side', d, pair)))
-
-
-def _in_turn(
-    queues: Sequence[Iterator[tuple[DialogueReference, ...]]],
-) -> Iterator[tuple[DialogueReference, ...]]:
-    """
-    Yield one of each queue in turn until all are empty.
-    """
-    waiting = list(queues)
-    while waiting:
-        left = []
-        for queue in waiting:
-            drawn = next(queue, None)
-            if drawn is not None:
-                left.append(queue)
-                yield drawn
-        waiting = left
 
 
 def _draw(*parts: object) -> str:

@@ -5,10 +5,14 @@ What annotators said: ratings of dialogues, and comparisons of two; as files.
                       annotator, dialogue and dimension; of comparisons the share that
                       the dialogue won
     comparisons.csv   one row for each comparison
+    judged.jsonl      a judged set of the user's own, for the bench: one line for each
+                      dialogue and judged system, with all annotations
+    judged.yaml       its card, which `run_bench --sets` and `--judged-card` name
 """
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +21,7 @@ from parlai_ext.core.display import spreadsheet_text
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.files.csv_file import csv_text
+from parlai_ext.people.run_dialogues import ShownTurn
 
 JUDGEMENT_COLUMNS = ('system', 'dimension', 'value', 'rater', 'dialogue_id')
 COMPARISON_COLUMNS = (
@@ -24,6 +29,9 @@ COMPARISON_COLUMNS = (
     *('first_dialogue_id', 'second_dialogue_id', 'item'),
 )
 TIE = 0.5
+FILE, CARD = 'judged.jsonl', 'judged.yaml'
+PARTNER = 'user'  # whose turns no scorer of turns judges
+MISSING = 'N/A'
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,16 @@ class Comparison:
     first_dialogue: str
     second_dialogue: str
     item: str
+
+    @property
+    def sides(self) -> tuple[tuple[str, str, float], ...]:
+        """
+        Each system with its dialogue, and how far it is preferred.
+        """
+        return (
+            (self.first, self.first_dialogue, self.value),
+            (self.second, self.second_dialogue, 1 - self.value),
+        )
 
     @property
     def winner(self) -> str:
@@ -87,51 +105,42 @@ class Judgements:
         every += [c.dimension for c in self.comparisons]
         return tuple(dict.fromkeys(every))
 
-    def of_dimensions(self, names: Sequence[str]) -> Judgements:
+    def chosen(self, wanted: Sequence[str], renamed: Mapping[str, str]) -> Judgements:
         """
-        Return the judgements on these dimensions alone; without names, all.
-
-        :raises UserError: for a dimension that was not judged.
-        """
-        for name in names:
-            if name not in self.dimensions:
-                raise UserError(
-                    f'--dimensions {name}: not judged; {nearest(name, self.dimensions)}'
-                )
-        if not names:
-            return self
-        return replace(
-            self,
-            ratings=tuple(r for r in self.ratings if r.dimension in names),
-            comparisons=tuple(c for c in self.comparisons if c.dimension in names),
-        )
-
-    def renamed(self, names: Mapping[str, str]) -> Judgements:
-        """
-        Return the judgements with other names of dimensions.
+        Return the judgements on these dimensions alone (none: all), some with other
+        names.
 
         :raises UserError: for a dimension that was not judged, or a name that another
             one has.
         """
-        if not names:
+        if not wanted and not renamed:
             return self
-        for before, after in names.items():
-            if before not in self.dimensions:
-                hint = nearest(before, self.dimensions)
-                raise UserError(f'--rename {before}={after}: not judged; {hint}')
-        new = [names.get(name, name) for name in self.dimensions]
-        if len(set(new)) < len(new):
-            raise UserError(f'--rename: two dimensions of one name: {", ".join(new)}')
+        kept = [name for name in self.dimensions if not wanted or name in wanted]
+        for option, known, given in (
+            ('--dimensions', self.dimensions, wanted),
+            ('--rename', kept, renamed),
+        ):
+            for name in given:
+                if name not in known:
+                    hint = nearest(name, known)
+                    raise UserError(f'{option} {name}: not judged; {hint}')
+        names = {name: renamed.get(name, name) for name in kept}
+        if len(set(names.values())) < len(names):
+            new = ', '.join(names.values())
+            raise UserError(f'--rename: two dimensions of one name: {new}')
+        lower = (names[name] for name in self.lower_is_better if name in names)
         return replace(
             self,
-            lower_is_better=frozenset(names.get(n, n) for n in self.lower_is_better),
+            lower_is_better=frozenset(lower),
             ratings=tuple(
-                replace(r, dimension=names.get(r.dimension, r.dimension))
+                replace(r, dimension=names[r.dimension])
                 for r in self.ratings
+                if r.dimension in names
             ),
             comparisons=tuple(
-                replace(c, dimension=names.get(c.dimension, c.dimension))
+                replace(c, dimension=names[c.dimension])
                 for c in self.comparisons
+                if c.dimension in names
             ),
         )
 
@@ -145,10 +154,8 @@ class Judgements:
             cell = (one.system, one.dimension, one.rater or '', one.dialogue_id or '')
             values[cell].append(one.value)
         for c in self.comparisons:
-            first = (c.first, c.dimension, c.annotator, c.first_dialogue)
-            second = (c.second, c.dimension, c.annotator, c.second_dialogue)
-            values[first].append(c.value)
-            values[second].append(1 - c.value)
+            for system, dialogue, value in c.sides:
+                values[system, c.dimension, c.annotator, dialogue].append(value)
         return [
             HumanJudgement(
                 system, dimension, sum(given) / len(given), rater, dialogue or None
@@ -162,11 +169,11 @@ def judgements_csv(judgements: Sequence[HumanJudgement]) -> str:
     Return judgements as the CSV that `--human-scores` reads. No spreadsheet takes the
     name of an annotator for a formula.
     """
-    raters = {
-        name: spreadsheet_text(name or '') for name in {j.rater for j in judgements}
-    }
     rows = (
-        (j.system, j.dimension, f'{j.value:.6g}', raters[j.rater], j.dialogue_id or '')
+        (
+            *(j.system, j.dimension, f'{j.value:.6g}'),
+            *(spreadsheet_text(j.rater or ''), j.dialogue_id or ''),
+        )
         for j in judgements
     )
     return csv_text([JUDGEMENT_COLUMNS, *rows])
@@ -176,13 +183,65 @@ def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
     """
     Return comparisons as CSV; the winner of a tie is empty.
     """
-    names = {c.annotator for c in comparisons}
-    annotators = {name: spreadsheet_text(name) for name in names}
     rows = (
         (
-            *(annotators[c.annotator], c.dimension, c.first, c.second, c.winner),
+            *(spreadsheet_text(c.annotator), c.dimension, c.first, c.second, c.winner),
             *(c.first_dialogue, c.second_dialogue, c.item),
         )
         for c in comparisons
     )
     return csv_text([COMPARISON_COLUMNS, *rows])
+
+
+def judged_lines(
+    judgements: Sequence[HumanJudgement],
+    turns: Mapping[tuple[str, str], Sequence[ShownTurn]],
+) -> str:
+    """
+    Return the JSON lines of the judged dialogues; the places in a list of annotations
+    are the annotators in the order of their names.
+
+    :param turns: of each judged system and dialogue; others are left out.
+    """
+    annotators = sorted({j.rater or '' for j in judgements})
+    dimensions = sorted({j.dimension for j in judgements})
+    by_dialogue: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
+    for j in judgements:
+        given = by_dialogue.setdefault((j.system, j.dialogue_id or ''), {})
+        given[j.dimension, j.rater or ''] = j.value
+    lines = []
+    for (system, dialogue), given in sorted(by_dialogue.items()):
+        if (system, dialogue) not in turns:
+            continue
+        record = {
+            'dialogue_id': dialogue,
+            'system': system,
+            'dialog': [
+                {'speaker': system if turn.own else PARTNER, 'text': turn.text}
+                for turn in turns[system, dialogue]
+            ],
+            'annotations': {
+                name: [given.get((name, one), MISSING) for one in annotators]
+                for name in dimensions
+            },
+        }
+        lines.append(json.dumps(record, ensure_ascii=False) + '\n')
+    return ''.join(lines)
+
+
+def judged_card(dimensions: Sequence[str]) -> str:
+    """
+    Return the card of the judged set as YAML.
+    """
+    lines = [
+        'title: dialogues of a run, judged by people',
+        'source: your own run',
+        'licence: yours',
+        'level: dialogue',
+        'format: own',
+        f'file: {FILE}',
+    ]
+    if len(dimensions) == 1 or 'Overall' in dimensions:
+        name = dimensions[0] if len(dimensions) == 1 else 'Overall'
+        lines.append(f'overall: {json.dumps(name)}')
+    return '\n'.join(lines) + '\n'

@@ -5,8 +5,8 @@ The answers files that rating pages export, read against the keys of a run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
@@ -15,10 +15,9 @@ from parlai_ext.core.options import option
 from parlai_ext.core.progress import counted
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files.json_file import read_json
-from parlai_ext.people.draw_items import SIDES
 from parlai_ext.people.judgements import TIE, Comparison, Judgements
-from parlai_ext.people.questionnaire import LIKERT
-from parlai_ext.people.rating_set import TIED, UNRELATED, RatingKey, answers_to
+from parlai_ext.people.questionnaire import LIKERT, SIDES, TIED, UNRELATED
+from parlai_ext.people.rating_set import RatingKey
 
 FORMAT = 'parlai_ext ratings'
 VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
@@ -49,53 +48,43 @@ class FastAnswers:
         False, help='rating pages: leave out answers below --min-seconds'
     )
 
-    def is_fast(self, seconds: float | None) -> bool:
+    def checked(
+        self, answers: Sequence[GivenAnswer]
+    ) -> tuple[Sequence[GivenAnswer], list[str]]:
         """
-        True for a time that is known and too short.
+        Return the answers that count, and a note on how many were too fast, and whose.
         """
-        return seconds is not None and seconds < self.min_seconds
-
-    def notes(self, times: Iterable[tuple[str, float | None]]) -> list[str]:
-        """
-        Return a note on how many answers were too fast, and whose.
-
-        :param times: the annotator and the seconds of each answer.
-        """
-        given: Counter[str] = Counter()
-        fast: Counter[str] = Counter()
-        for annotator, seconds in times:
-            given[annotator] += 1
-            fast[annotator] += self.is_fast(seconds)
+        kept = [
+            a for a in answers if a.seconds is None or a.seconds >= self.min_seconds
+        ]
+        given = Counter(answer.annotator for answer in answers)
+        fast = given - Counter(answer.annotator for answer in kept)
         total = sum(fast.values())
         if not total:
-            return []
+            return answers, []
         named = [
             f'{name} {number} of {given[name]}'
             for name, number in sorted(fast.items(), key=lambda f: (-f[1], f[0]))
-            if number
         ]
         more = f', … ({len(named)} annotators)' if len(named) > MOST_NAMED else ''
-        done = (
-            'left out'
-            if self.drop_fast
-            else 'counted; --drop-fast true leaves them out'
-        )
-        return [
-            f'{total} of {sum(given.values())} answers were given in less than '
+        done = 'counted; --drop-fast true leaves them out'
+        note = (
+            f'{total} of {len(answers)} answers were given in less than '
             f'{self.min_seconds:g} s, too fast to read ({", ".join(named[:MOST_NAMED])}'
-            f'{more}); they are {done}'
-        ]
+            f'{more}); they are {"left out" if self.drop_fast else done}'
+        )
+        return kept if self.drop_fast else answers, [note]
 
 
 @dataclass(frozen=True)
-class PageAnswer:
+class GivenAnswer:
     """
-    One answer: of a pair ``a``, ``b``, ``tie`` or ``unrelated``, else the number of a
-    label.
+    One annotator's answer: of a pair ``a``, ``b``, ``tie`` or ``unrelated``, else the
+    number of a label, from 1.
 
-    :param left: which dialogue of a pair stood on the left.
-    :param flags: which dialogues of the item were flagged, ``a`` or ``b``.
+    :param left: which of a pair stood first, on the left, where that is known.
     :param seconds: how long the item had been shown until this answer.
+    :param flags: which of the item were flagged, ``a`` or ``b``.
     """
 
     item: str
@@ -104,6 +93,8 @@ class PageAnswer:
     left: str | None = None
     seconds: float | None = None
     flags: tuple[str, ...] | None = None
+    annotator: str = ''
+    rating_set: str = ''
 
 
 @dataclass(frozen=True)
@@ -120,10 +111,7 @@ class PageAnswers:
     page: int
     annotator: str
     saved: float
-    answers: tuple[PageAnswer, ...]
-
-
-Answered = tuple[str, str, str, str]  # rating set, annotator, item, dimension
+    answers: tuple[GivenAnswer, ...]
 
 
 def read_page_answers(
@@ -141,23 +129,15 @@ def read_page_answers(
     :param rule: which answers were too fast, and whether they count.
     :raises UserError: names file and place of the first mistake.
     """
-    latest: dict[Answered, PageAnswer] = {}
-    notes = []
     files = [read_answers_file(path, keys) for path in counted(paths, 'file')]
-    for file in sorted(files, key=lambda file: file.saved):
-        for answer in file.answers:
-            place = (file.rating_set, file.annotator, answer.item, answer.dimension)
-            latest[place] = answer
-    total = sum(len(file.answers) for file in files)
-    if total > len(latest):
-        notes.append(
-            f'{total - len(latest)} answers were given again later; the last ones count'
-        )
-    times = [(place[1].strip(), answer.seconds) for place, answer in latest.items()]
-    notes += rule.notes(times)
-    if rule.drop_fast:
-        latest = {p: a for p, a in latest.items() if not rule.is_fast(a.seconds)}
-    notes += _side_notes(latest)
+    files.sort(key=lambda file: file.saved)
+    every = [answer for file in files for answer in file.answers]
+    latest = {(a.rating_set, a.annotator, a.item, a.dimension): a for a in every}
+    notes = []
+    if repeated := len(every) - len(latest):
+        notes.append(f'{repeated} answers were given again later; the last ones count')
+    answers, fast_notes = rule.checked(list(latest.values()))
+    ratings, comparisons = _judgements_of(answers, keys)
     contexts = {
         d.dialogue_id: d.opener_id
         for key in keys.values()
@@ -165,11 +145,11 @@ def read_page_answers(
         for d in dialogues
     }
     return Judgements(
-        ratings=(*_ratings(latest, keys), *_flag_ratings(latest, keys)),
-        comparisons=tuple(_comparisons(latest, keys)),
+        ratings=tuple(ratings),
+        comparisons=tuple(comparisons),
         contexts=contexts,
         lower_is_better=frozenset({FLAGGED}),
-        notes=tuple(notes),
+        notes=(*notes, *fast_notes, *side_notes(answers)),
     )
 
 
@@ -193,7 +173,7 @@ def read_answers_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAn
             'key is in the folder that rate_dialogues wrote'
         )
     dimensions = {question.dimension for question in key.questions}
-    allowed = answers_to(key)
+    allowed = key.answers
     for place, answer in enumerate(file.answers):
         where = f'{path}: answers[{place}]'
         if answer.item not in key.items:
@@ -205,68 +185,58 @@ def read_answers_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAn
                 f'{where}.answer: {answer.answer!r}; one of {", ".join(allowed)} is '
                 'expected'
             )
-    return file
+    name, rating_set = file.annotator.strip(), file.rating_set
+    answers = (replace(a, annotator=name, rating_set=rating_set) for a in file.answers)
+    return replace(file, answers=tuple(answers))
 
 
-def _ratings(
-    latest: Mapping[Answered, PageAnswer], keys: Mapping[str, RatingKey]
-) -> Iterator[HumanJudgement]:
-    for (rating_set, annotator, item, dimension), answer in latest.items():
-        key = keys[rating_set]
+def _judgements_of(
+    answers: Iterable[GivenAnswer], keys: Mapping[str, RatingKey]
+) -> tuple[list[HumanJudgement], list[Comparison]]:
+    """
+    Return answers as ratings and comparisons. Each dialogue that could be flagged has a
+    rating, too: 1 if it was and 0 if not.
+    """
+    ratings, flagged, comparisons = [], [], []
+    for answer in answers:
+        key = keys[answer.rating_set]
+        name, shown = answer.annotator, key.items[answer.item]
         if key.kind == LIKERT:
-            (dialogue,) = key.items[item]
-            yield HumanJudgement(
-                dialogue.system,
-                dimension,
-                key.value(answer.answer),
-                annotator.strip(),
-                dialogue.dialogue_id,
-            )
-
-
-def _comparisons(
-    latest: Mapping[Answered, PageAnswer], keys: Mapping[str, RatingKey]
-) -> Iterator[Comparison]:
-    for (rating_set, annotator, item, dimension), answer in latest.items():
-        key = keys[rating_set]
-        if key.kind != LIKERT:
-            first, second = key.items[item]
-            yield Comparison(
-                annotator.strip(),
-                dimension,
-                first.system,
-                second.system,
-                VALUES[answer.answer],
-                first.dialogue_id,
-                second.dialogue_id,
-                item,
-            )
-
-
-def _flag_ratings(
-    latest: Mapping[Answered, PageAnswer], keys: Mapping[str, RatingKey]
-) -> Iterator[HumanJudgement]:
-    """
-    Yield, for each dialogue that could be flagged, 1 if it was and 0 if not.
-    """
-    for (rating_set, annotator, item, dimension), answer in latest.items():
-        key = keys[rating_set]
-        if key.flag and dimension == key.questions[0].dimension:
-            for side, shown in zip(SIDES, key.items[item], strict=False):
-                flagged = float(side in (answer.flags or ()))
-                name = annotator.strip()
-                yield HumanJudgement(
-                    shown.system, FLAGGED, flagged, name, shown.dialogue_id
+            (one,) = shown
+            about = (answer.dimension, key.value(answer.answer), name, one.dialogue_id)
+            ratings.append(HumanJudgement(one.system, *about))
+        else:
+            first, second = shown
+            comparisons.append(
+                Comparison(
+                    name,
+                    answer.dimension,
+                    first.system,
+                    second.system,
+                    VALUES[answer.answer],
+                    first.dialogue_id,
+                    second.dialogue_id,
+                    answer.item,
                 )
+            )
+        if key.flag and answer.dimension == key.questions[0].dimension:
+            for side, one in zip(SIDES, shown, strict=False):
+                value = float(side in (answer.flags or ()))
+                flag = HumanJudgement(one.system, FLAGGED, value, name, one.dialogue_id)
+                flagged.append(flag)
+    return [*ratings, *flagged], comparisons
 
 
-def _side_notes(latest: Mapping[Answered, PageAnswer]) -> list[str]:
+def side_notes(answers: Iterable[GivenAnswer]) -> list[str]:
     """
-    Return a note on how often the left dialogue was preferred: about half, if sides do
-    not matter.
+    Return a note on how often the side that stood first was preferred: about half, if
+    sides do not matter.
     """
-    chosen = [a for a in latest.values() if a.left in SIDES and a.answer in SIDES]
+    chosen = [a for a in answers if a.left in SIDES and a.answer in SIDES]
     if not chosen:
         return []
-    left = sum(a.answer == a.left for a in chosen)
-    return [f'the left dialogue was preferred in {left} of {len(chosen)} answers']
+    first = sum(a.answer == a.left for a in chosen)
+    return [
+        f'the side that stood first was preferred in {first} of {len(chosen)} answers '
+        'for one side'
+    ]

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 
 from parlai_ext.core.display import DASH, number, wrap_lines
 from parlai_ext.people.ranking import PeopleRanking, agreement_with_order
-from parlai_ext.ranking.annotator_agreement import Alpha, HalfAgreement
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.view.table import Column, Table, number_column
 
@@ -51,16 +50,26 @@ def people_lines(
         '  ',
     )
     yield from Table(COLUMNS, best_first(ranking.standings)).lines('  ')
-    yield from wrap_lines(
-        f'annotators agree: Krippendorff’s alpha {alpha_text(ranking.alpha)}', '  '
-    )
+    alpha = ranking.alpha
+    words = f'is not known ({alpha.reason})'
+    if alpha.value is not None:
+        words = (
+            f'{number(alpha.value)} ({alpha.level}, {alpha.num_units} units of two or '
+            'more annotators)'
+        )
+    yield from wrap_lines(f'annotators agree: Krippendorff’s alpha {words}', '  ')
     for what, halves in (
         ('systems', ranking.halves_systems),
         ('dialogues', ranking.halves_dialogues),
     ):
-        yield from wrap_lines(
-            f'random halves of the annotators, {what}: {halves_text(halves)}', '  '
-        )
+        words = f'not known ({halves.reason})'
+        if halves.value is not None:
+            words = (
+                f'Spearman {number(halves.value)} on average over divisions, 95 % of '
+                f'them within {number(halves.low)} to {number(halves.high)}, '
+                f'{halves.num_points} points'
+            )
+        yield from wrap_lines(f'random halves of the annotators, {what}: {words}', '  ')
     if planted:
         correlation = agreement_with_order(ranking, planted)
         value = number(correlation.value)
@@ -71,28 +80,3 @@ def people_lines(
             f'{correlation.n} systems',
             '  ',
         )
-
-
-def alpha_text(alpha: Alpha) -> str:
-    """
-    Return an alpha in words.
-    """
-    if alpha.value is None:
-        return f'is not known ({alpha.reason})'
-    return (
-        f'{number(alpha.value)} ({alpha.level}, {alpha.num_units} units of two or more '
-        'annotators)'
-    )
-
-
-def halves_text(halves: HalfAgreement) -> str:
-    """
-    Return the agreement of halves in words.
-    """
-    if halves.value is None:
-        return f'not known ({halves.reason})'
-    return (
-        f'Spearman {number(halves.value)} on average over divisions, 95 % of them '
-        f'within {number(halves.low)} to {number(halves.high)}, {halves.num_points} '
-        'points'
-    )

@@ -31,6 +31,9 @@ from parlai_ext.files.yaml_file import Document, read_file
 
 FOLDER = 'questionnaires'
 PAIR, LIKERT = KINDS = ('pair', 'likert')
+# the answers about a pair: a side, or one of these
+SIDES = ('a', 'b')
+TIED, UNRELATED = 'tie', 'unrelated'
 FEWEST_LABELS, MOST_LABELS = 2, 9  # each is a key of the keyboard
 
 
@@ -90,7 +93,7 @@ class Questionnaire:
 
     name: str
     kind: str
-    wordings: tuple[Wording, ...]
+    questions: tuple[Wording, ...]
     ties: bool = False
     tie: str | None = None
     unrelated: str | None = None
@@ -104,14 +107,36 @@ class Questionnaire:
 
         :raises UserError: for a dimension that it has not.
         """
-        known = {wording.dimension: wording for wording in self.wordings}
+        known = [question.dimension for question in self.questions]
         for name in dimensions:
             if name not in known:
                 raise UserError(
                     f'--ask {name}: no question of {self.name}; {nearest(name, known)}'
                 )
-        asked = tuple(w for w in self.wordings if w.dimension in dimensions)
-        return replace(self, wordings=asked)
+        asked = tuple(q for q in self.questions if q.dimension in dimensions)
+        return replace(self, questions=asked)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """
+        The answers that each question has, as they are recorded: of labels the number.
+        """
+        if self.kind == LIKERT:
+            return tuple(str(k + 1) for k in range(len(self.questions[0].answers)))
+        more = {TIED: self.ties, UNRELATED: self.unrelated}
+        return (*SIDES, *(answer for answer, offered in more.items() if offered))
+
+    def value(self, answer: str) -> float:
+        """
+        Return what the number of a label is worth.
+        """
+        return self.values[int(answer) - 1] if self.values else float(answer)
+
+    def answer_name(self, answer: str) -> str:
+        """
+        Return an answer as people read it: a label by what it is worth.
+        """
+        return answer if self.kind == PAIR else f'{self.value(answer):g}'
 
 
 def read_questionnaire(name: str) -> Questionnaire:
@@ -127,15 +152,15 @@ def read_questionnaire(name: str) -> Questionnaire:
     doc = read_file(path)
     keys = doc.options(QuestionnaireKeys, doc.data, ())
     _check_kind(doc, keys)
-    wordings = tuple(
+    questions = tuple(
         _wording(doc, keys, dimension, raw) for dimension, raw in keys.questions.items()
     )
-    if not wordings:
+    if not questions:
         raise doc.error(('questions',), 'one question or more is expected')
     return Questionnaire(
         Path(path).stem,
         keys.kind,
-        wordings,
+        questions,
         keys.ties,
         keys.tie,
         keys.unrelated,

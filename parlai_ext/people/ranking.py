@@ -11,10 +11,9 @@ comparisons that it would win if it met each other system equally often.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -32,15 +31,16 @@ from parlai_ext.ranking.annotator_agreement import (
     krippendorff_alpha,
 )
 from parlai_ext.ranking.bradley_terry import strengths_of_draws
-from parlai_ext.ranking.intervals import FEWEST_PARTNERS, Draws, draw_counts
+from parlai_ext.ranking.intervals import FEWEST_PARTNERS, Draws, draw_ratios, draw_sums
 from parlai_ext.ranking.standings import Standing, rank_draws
 from parlai_ext.ranking.table import Floats
 
 T = TypeVar('T', str, tuple[str, str])
 BOOTSTRAPS = 1000
-MOST_COUNTS = 2**20  # of contexts drawn at a time, eight bytes each
+Places = NDArray[np.int64]
 # system, dialogue, and the turn where turns are judged
 Unit = tuple[str, str, int | None]
+Units = Mapping[Unit, Mapping[str, float]]  # annotator -> value, of each unit
 
 
 @dataclass(frozen=True)
@@ -79,20 +79,20 @@ def rank_by_people(
     Return a ranking for each dimension that was judged; ratings and comparisons of the
     same dimension are ranked apart.
     """
-    rated: dict[str, list[HumanJudgement]] = defaultdict(list)
+    ratings: dict[str, list[HumanJudgement]] = defaultdict(list)
     for rating in judgements.ratings:
-        rated[rating.dimension].append(rating)
-    compared: dict[str, list[Comparison]] = defaultdict(list)
+        ratings[rating.dimension].append(rating)
+    comparisons: dict[str, list[Comparison]] = defaultdict(list)
     for comparison in judgements.comparisons:
-        compared[comparison.dimension].append(comparison)
-    total = bootstraps * (len(rated) + len(compared))
+        comparisons[comparison.dimension].append(comparison)
+    total = bootstraps * (len(ratings) + len(comparisons))
     with bar_of('rank', total, delay=1, unit='resample') as bar:
         resampling = Resampling(bootstraps, seed, bar)
         return [
-            *(_rank_ratings(*one, judgements, resampling) for one in rated.items()),
+            *(_rank_ratings(some, judgements, resampling) for some in ratings.values()),
             *(
-                _rank_comparisons(*one, judgements.contexts, resampling)
-                for one in compared.items()
+                _rank_comparisons(some, judgements.contexts, resampling)
+                for some in comparisons.values()
             ),
         ]
 
@@ -108,21 +108,8 @@ class Resampling:
     bar: Counting
 
 
-def _partners(num_annotators: int) -> str:
-    """
-    Return what claims are about: annotators like these, or these where there is one.
-    """
-    return 'sampled' if num_annotators >= FEWEST_PARTNERS else 'fixed'
-
-
-# ----------------------------------------------------------------------------- ratings
-
-
 def _rank_ratings(
-    dimension: str,
-    ratings: Sequence[HumanJudgement],
-    judgements: Judgements,
-    resampling: Resampling,
+    ratings: Sequence[HumanJudgement], judgements: Judgements, resampling: Resampling
 ) -> PeopleRanking:
     """
     Rank systems by the mean of their ratings.
@@ -131,132 +118,19 @@ def _rank_ratings(
         (r.system, r.dialogue_id or '', r.utterance_index, r.rater or '', r.value)
         for r in ratings
     )
-    systems = sorted({system for system, _, _ in units})
-    dialogues = {unit: unit[:2] for unit in units}
-    num_dialogues = Counter(system for system, _ in set(dialogues.values()))
-    num_annotators = len({name for given in units.values() for name in given})
-    problems = dimension in judgements.lower_is_better
-    return PeopleRanking(
-        dimension,
+    problems = ratings[0].dimension in judgements.lower_is_better
+    return _ranking(
         'share of turns with it, fewer are better' if problems else 'mean rating',
-        len(ratings),
-        num_annotators,
-        len(units),
-        rank_draws(
-            rating_draws(units, systems, judgements.contexts, resampling),
-            systems,
-            dimension,
-            [num_dialogues[name] for name in systems],
-            partners=_partners(num_annotators),
-            higher_is_better=not problems,
-        ),
+        ratings,
+        units,
+        rating_draws(units, judgements.contexts, resampling),
         krippendorff_alpha(units, 'ordinal'),
-        agreement_of_halves(units, {u: u[0] for u in units}, seed=resampling.seed),
-        agreement_of_halves(units, dialogues, seed=resampling.seed),
+        resampling.seed,
         higher_is_better=not problems,
     )
 
 
-def rating_draws(
-    units: Mapping[Unit, Mapping[str, float]],
-    systems: Sequence[str],
-    contexts: Mapping[str, str],
-    resampling: Resampling,
-) -> Draws:
-    """
-    Return the systems' mean ratings, and bootstrap draws of them. What an annotator
-    said of one system in one context is one value, the mean of it.
-    """
-    sizes = [len(given) for given in units.values()]
-    row = {name: place for place, name in enumerate(systems)}
-    of = np.repeat([row[system] for system, _, _ in units], sizes)
-    _, context = _numbered([contexts.get(name, name) for _, name, _ in units])
-    context = np.repeat(context, sizes)
-    _, rater = _numbered([name for given in units.values() for name in given])
-    values = np.array([value for given in units.values() for value in given.values()])
-    sums = _by_system(values, context, rater, of, len(systems))
-    counts = _by_system(np.ones(len(values)), context, rater, of, len(systems))
-    means, tables = np.full(len(systems), np.nan), []
-    for place, (total, number) in enumerate(zip(sums, counts, strict=True)):
-        cells = total.data / number.data
-        means[place] = math.fsum(cells) / len(cells)
-        tables.append(_with_data(number, cells - means[place]))
-        tables.append(_with_data(number, np.ones(len(cells))))
-    fixed, sampled = drawn_sums(tables, resampling)
-    with np.errstate(invalid='ignore'):
-        fixed, sampled = (sums[:, ::2] / sums[:, 1::2] for sums in (fixed, sampled))
-    num_raters = [len(np.unique(number.indices)) for number in counts]
-    single = np.array(num_raters) < FEWEST_PARTNERS
-    sampled[:, single] = fixed[:, single]
-    num_contexts = [int((np.diff(number.indptr) > 0).sum()) for number in counts]
-    return Draws(means, fixed, sampled, np.array(num_contexts), np.array(num_raters))
-
-
-def _numbered(names: Sequence[T]) -> tuple[list[T], NDArray[np.int64]]:
-    """
-    Return the different names, sorted, and the place of each name among them.
-    """
-    different = sorted(set(names))
-    places = {name: place for place, name in enumerate(different)}
-    return different, np.array([places[name] for name in names], np.int64)
-
-
-def _by_system(
-    values: Floats,
-    context: NDArray[np.int64],
-    rater: NDArray[np.int64],
-    of: NDArray[np.int64],
-    size: int,
-) -> list[csr_array]:
-    """
-    Return, for each system or pair, a sparse table ``[context, annotator]`` of the sums
-    of its values.
-    """
-    shape = (int(context.max()) + 1, int(rater.max()) + 1)
-    tables = []
-    for place in range(size):
-        mine = np.flatnonzero(of == place)
-        entries = (values[mine], (context[mine], rater[mine]))
-        tables.append(csr_array(entries, shape=shape))
-    return tables
-
-
-def _with_data(table: csr_array, data: Floats) -> csr_array:
-    return csr_array((data, table.indices, table.indptr), shape=table.shape)
-
-
-def drawn_sums(
-    tables: Sequence[csr_array], resampling: Resampling
-) -> tuple[Floats, Floats]:
-    """
-    Return ``[draw, table]``: the sums of sparse tables ``[context, annotator]`` when
-    contexts are drawn, and when both contexts and annotators are, as `draw_means` draws
-    openers and partners. Tables are not filled up: most annotators see few contexts.
-    """
-    num_contexts, num_annotators = tables[0].shape
-    bootstraps, seed = resampling.bootstraps, resampling.seed
-    context_rng, annotator_rng = (np.random.default_rng([seed, k]) for k in (0, 1))
-    fixed = np.empty((bootstraps, len(tables)))
-    sampled = np.empty_like(fixed)
-    chunk = max(1, MOST_COUNTS // max(num_contexts, num_annotators))
-    for start in range(0, bootstraps, chunk):
-        rows = slice(start, min(start + chunk, bootstraps))
-        size = rows.stop - rows.start
-        by_context = draw_counts(num_contexts, size, context_rng).T.copy()
-        by_annotator = draw_counts(num_annotators, size, annotator_rng).T
-        for place, table in enumerate(tables):
-            sums = table.T @ by_context
-            fixed[rows, place] = sums.sum(axis=0)
-            sampled[rows, place] = (sums * by_annotator).sum(axis=0)
-        resampling.bar.update(size)
-    return fixed, sampled
-
-
-# ------------------------------------------------------------------------- comparisons
-
-
 def _rank_comparisons(
-    dimension: str,
     comparisons: Sequence[Comparison],
     contexts: Mapping[str, str],
     resampling: Resampling,
@@ -264,42 +138,69 @@ def _rank_comparisons(
     """
     Rank systems by Bradley-Terry.
     """
-    systems = sorted({n for c in comparisons for n in (c.first, c.second)})
-    num_annotators = len({c.annotator for c in comparisons})
-    items: dict[tuple[str, str], dict[str, float]] = {}
+    shares_won = unit_means(
+        (system, dialogue, None, c.annotator, value)
+        for c in comparisons
+        for system, dialogue, value in c.sides
+    )
+    items: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for c in comparisons:
-        items.setdefault((c.item, c.first_dialogue), {})[c.annotator] = c.value
-    sides = [
-        *((c.first, c.first_dialogue, None, c.annotator, c.value) for c in comparisons),
-        *(
-            (c.second, c.second_dialogue, None, c.annotator, 1 - c.value)
-            for c in comparisons
-        ),
-    ]
-    wins = unit_means(sides)  # the shares of comparisons won
-    num_dialogues = Counter(system for system, _, _ in wins)
+        items[c.item, c.first_dialogue][c.annotator] = c.value
+    ranking = _ranking(
+        'share of comparisons won (Bradley-Terry)',
+        comparisons,
+        shares_won,
+        comparison_draws(comparisons, contexts, resampling),
+        krippendorff_alpha(items, 'nominal'),
+        resampling.seed,
+    )
+    return replace(ranking, num_items=len(items))
+
+
+def _ranking(
+    method: str,
+    answers: Sequence[HumanJudgement | Comparison],
+    units: Units,
+    draws: Draws,
+    alpha: Alpha,
+    seed: int,
+    higher_is_better: bool = True,
+) -> PeopleRanking:
+    """
+    Return the ranking of the systems of ``units``, each of which is an item.
+
+    :param draws: of the scores of the systems, in the order of their names.
+    """
+    dimension = answers[0].dimension
+    dialogues = {unit: unit[:2] for unit in units}
+    num_dialogues = Counter(system for system, _ in set(dialogues.values()))
+    systems = sorted(num_dialogues)
+    num_annotators = len({name for given in units.values() for name in given})
     return PeopleRanking(
         dimension,
-        'share of comparisons won (Bradley-Terry)',
-        len(comparisons),
+        method,
+        len(answers),
         num_annotators,
-        len(items),
-        rank_draws(
-            comparison_draws(comparisons, systems, contexts, resampling),
+        num_items=len(units),
+        standings=rank_draws(
+            draws,
             systems,
             dimension,
             [num_dialogues[name] for name in systems],
-            partners=_partners(num_annotators),
+            # claims are about annotators like these, or these where there is one
+            partners='sampled' if num_annotators >= FEWEST_PARTNERS else 'fixed',
+            higher_is_better=higher_is_better,
         ),
-        krippendorff_alpha(items, 'nominal'),
-        agreement_of_halves(wins, {u: u[0] for u in wins}, seed=resampling.seed),
-        agreement_of_halves(wins, {u: u for u in wins}, seed=resampling.seed),
+        alpha=alpha,
+        halves_systems=agreement_of_halves(units, {u: u[0] for u in units}, seed=seed),
+        halves_dialogues=agreement_of_halves(units, dialogues, seed=seed),
+        higher_is_better=higher_is_better,
     )
 
 
 def unit_means(
     judgements: Iterable[tuple[str, str, int | None, str, float]],
-) -> dict[Unit, dict[str, float]]:
+) -> Units:
     """
     Return the mean of each annotator's judgements of each unit.
 
@@ -315,27 +216,79 @@ def unit_means(
     }
 
 
+def rating_draws(
+    units: Units, contexts: Mapping[str, str], resampling: Resampling
+) -> Draws:
+    """
+    Return the mean ratings of the systems, in the order of their names, and bootstrap
+    draws of them. What an annotator said of one system in one context is one value, the
+    mean of it.
+    """
+    sizes = [len(given) for given in units.values()]
+    _, system = number_names([name for name, _, _ in units])
+    _, context = number_names([contexts.get(name, name) for _, name, _ in units])
+    _, rater = number_names([name for given in units.values() for name in given])
+    places = np.repeat(system, sizes), np.repeat(context, sizes), rater
+    values = np.array([value for given in units.values() for value in given.values()])
+    cells, ones = [], []
+    for total, number in zip(
+        sparse_tables(values, *places),
+        sparse_tables(np.ones(len(values)), *places),
+        strict=True,
+    ):
+        cell = (total.data / number.data, number.indices, number.indptr)
+        cells.append(csr_array(cell, number.shape))
+        ones.append(csr_array((np.ones_like(number.data), *cell[1:]), number.shape))
+    return draw_ratios(
+        cells, ones, resampling.bootstraps, resampling.seed, resampling.bar.update
+    )
+
+
+def number_names(names: Sequence[T]) -> tuple[list[T], Places]:
+    """
+    Return the different names, sorted, and the place of each name among them.
+    """
+    different = sorted(set(names))
+    places = {name: place for place, name in enumerate(different)}
+    return different, np.array([places[name] for name in names], np.int64)
+
+
+def sparse_tables(
+    values: Floats, table: Places, context: Places, rater: Places
+) -> list[csr_array]:
+    """
+    Return sparse tables ``[context, annotator]`` of the sums of values.
+
+    :param table: the place of the table that each value is in.
+    """
+    shape = (int(context.max()) + 1, int(rater.max()) + 1)
+    tables = []
+    for place in range(int(table.max()) + 1):
+        mine = np.flatnonzero(table == place)
+        entries = (values[mine], (context[mine], rater[mine]))
+        tables.append(csr_array(entries, shape=shape))
+    return tables
+
+
 def comparison_draws(
     comparisons: Sequence[Comparison],
-    systems: Sequence[str],
     contexts: Mapping[str, str],
     resampling: Resampling,
 ) -> Draws:
     """
-    Return the systems' win shares, and bootstrap draws of them.
+    Return the win shares of the systems, in the order of their names, and bootstrap
+    draws of them.
     """
-    pairs, pair = _numbered([(c.first, c.second) for c in comparisons])
+    systems = sorted({n for c in comparisons for n in (c.first, c.second)})
+    pairs, pair = number_names([(c.first, c.second) for c in comparisons])
     values = np.array([c.value for c in comparisons])
-    _, context = _numbered(
+    _, context = number_names(
         [contexts.get(c.first_dialogue, c.item) for c in comparisons]
     )
-    _, rater = _numbered([c.annotator for c in comparisons])
-    won, lost = (
-        _by_system(of_side, context, rater, pair, len(pairs))
-        for of_side in (values, 1 - values)
-    )
-    index = {name: place for place, name in enumerate(systems)}
-    sides = [(index[first], index[second]) for first, second in pairs]
+    _, rater = number_names([c.annotator for c in comparisons])
+    won, lost = (sparse_tables(v, pair, context, rater) for v in (values, 1 - values))
+    tables = [*won, *lost]
+    sides = np.array([[systems.index(n) for n in names] for names in pairs])
 
     def shares(sums: Floats) -> Floats:
         wins = np.zeros((len(sums), len(systems), len(systems)))
@@ -344,17 +297,18 @@ def comparison_draws(
             wins[:, j, i] += sums[:, len(pairs) + k]
         return win_shares(wins)
 
-    tables = [*won, *lost]
     means = shares(np.array([[table.sum() for table in tables]]))[0]
-    fixed, sampled = (shares(s) - means for s in drawn_sums(tables, resampling))
-    played = np.array([[i in both for both in sides] for i in range(len(systems))])
-    takes_part = played[:, pair]
+    drawn = draw_sums(
+        tables, resampling.bootstraps, resampling.seed, resampling.bar.update
+    )
+    fixed, sampled = (shares(sums) - means for sums in drawn)
+    plays = [(sides[pair] == i).any(axis=1) for i in range(len(systems))]
     return Draws(
         means,
         fixed,
         sampled if rater.max() + 1 >= FEWEST_PARTNERS else fixed,
-        np.array([len(np.unique(context[part])) for part in takes_part]),
-        np.array([len(np.unique(rater[part])) for part in takes_part]),
+        np.array([len(np.unique(context[part])) for part in plays]),
+        np.array([len(np.unique(rater[part])) for part in plays]),
     )
 
 
@@ -376,10 +330,12 @@ def agreement_with_order(
     Return Spearman's coefficient of people's scores with values of the systems, over
     the systems that have both.
     """
+    sign = 1 if ranking.higher_is_better else -1
     values = ranking.values()
-    there = [name for name in sorted(order) if values.get(name) is not None]
-    left = np.array([values[name] for name in there], float)
-    right = np.array([order[name] for name in there], float)
-    if not ranking.higher_is_better:
-        left = -left
+    pairs = [
+        (sign * v, order[n])
+        for n, v in sorted(values.items())
+        if n in order and v is not None
+    ]
+    left, right = np.array(pairs, float).reshape(-1, 2).T
     return correlate(left, right, SYSTEM_MEANS, ['spearman'])['spearman']

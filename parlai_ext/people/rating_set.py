@@ -11,25 +11,30 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
-from parlai_ext.core.records import WrongType, record_from_json, record_to_json
-from parlai_ext.people.draw_items import SIDES, RatingItem, draw_items
-from parlai_ext.people.questionnaire import (
-    LIKERT,
-    Questionnaire,
-    Wording,
-    read_questionnaire,
+from parlai_ext.core.records import record_from_json, record_to_json
+from parlai_ext.files.json_file import read_json
+from parlai_ext.people.draw_items import RatingItem, draw_items
+from parlai_ext.people.questionnaire import Questionnaire, read_questionnaire
+from parlai_ext.people.run_dialogues import (
+    DialogueReference,
+    ShownTurn,
+    judged_dialogues,
+    read_turns,
 )
-from parlai_ext.people.run_dialogues import judged_dialogues
 from parlai_ext.store import RunFolder
+from parlai_ext.store.atomic import make_folder, write_text
+from parlai_ext.store.lines import checksum, dumps, without_checksum
 
 FOLDER = 'people'
 KEY = 'key.json'
 SCHEMA = 1
-TIED, UNRELATED = 'tie', 'unrelated'  # answers about a pair beside its sides
+
+Turns = Mapping[DialogueReference, Sequence[ShownTurn]]
 
 
 @dataclass(frozen=True)
@@ -75,42 +80,39 @@ class KeyDialogue:
     opener_id: str
 
 
-@dataclass(frozen=True)
-class RatingKey:
+@dataclass(frozen=True, kw_only=True)
+class RatingKey(Questionnaire):
     """
-    What is needed to read the answers: the questions, and what the items are.
+    What is needed to read the answers: the questions, and what the items are. It stays
+    with the researcher.
 
     :param items: by item id one dialogue, or the two called ``a`` and ``b``.
-    :param tie, unrelated, flag, values, offensive: as in `Questionnaire`.
+    :param controls: systems whose answers are known to be bad.
+    :param human: the system of the human answers.
     """
 
     schema: int
     rating_set: str
-    kind: str
-    ties: bool
-    questions: tuple[Wording, ...]
     items: Mapping[str, tuple[KeyDialogue, ...]]
-    tie: str | None = None
-    unrelated: str | None = None
-    flag: str | None = None
-    values: tuple[float, ...] | None = None
-    offensive: bool | None = None
+    controls: tuple[str, ...] = ()
+    human: str | None = None
 
-    def value(self, answer: str) -> float:
+    def is_control(self, item: str) -> bool:
         """
-        Return what the number of a label is worth.
+        True if an item judges the annotators, and is no part of the results.
         """
-        return self.values[int(answer) - 1] if self.values else float(answer)
+        return any(shown.system in self.controls for shown in self.items[item])
 
 
 @dataclass(frozen=True)
 class RatingSet:
     """
-    The pages of a rating set with their key, and what a user should know.
+    The pages of a rating set with their key and texts, and what a user should know.
     """
 
     key: RatingKey
     pages: tuple[tuple[RatingItem, ...], ...]
+    turns: Turns
     notes: tuple[str, ...]
 
 
@@ -130,10 +132,13 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
         asked = asked.only(options.ask)
     dialogues, num_broken = judged_dialogues(run, options.systems)
     shared = options.num_items if options.num_pages == 1 else options.shared_items
-    own = max(0, options.num_items - shared)
-    wanted = min(shared, options.num_items) + own * options.num_pages
+    shared = min(shared, options.num_items)
+    wanted = shared + (options.num_items - shared) * options.num_pages
     items = draw_items(dialogues, asked.kind, wanted, options.seed)
-    pages = _split_pages(items, wanted - own * options.num_pages, options.num_pages)
+    pages = tuple(
+        (*items[:shared], *items[shared:][page :: options.num_pages])
+        for page in range(options.num_pages)
+    )
     notes = []
     if num_broken:
         notes.append(f'{num_broken} dialogues that somebody broke off are left out')
@@ -145,30 +150,26 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
             f'{unmatched} of {len(items)} pairs are of dialogues with different '
             'openers or partners'
         )
-    return RatingSet(rating_key(asked, items), pages, tuple(notes))
+    turns = read_turns(run, {d for item in items for d in item.dialogues})
+    return RatingSet(rating_key(asked, items), pages, turns, tuple(notes))
 
 
 def check_targets(run: RunFolder, systems: Sequence[str]) -> None:
     """
     Refuse a system that is no target of the run.
     """
-    unknown = sorted(set(systems) - set(run.manifest['targets']))
+    unknown = sorted(set(systems) - set(run.manifest.targets))
     if unknown:
-        hint = nearest(unknown[0], run.manifest['targets'])
+        hint = nearest(unknown[0], run.manifest.targets)
         raise UserError(f'--systems {unknown[0]}: no target of the run; {hint}')
 
 
-def _split_pages(
-    items: Sequence[RatingItem], num_shared: int, num_pages: int
-) -> tuple[tuple[RatingItem, ...], ...]:
-    """
-    Return the items of each page: the first ones on all, the others dealt out.
-    """
-    shared, others = items[:num_shared], items[num_shared:]
-    return tuple((*shared, *others[k::num_pages]) for k in range(num_pages))
-
-
-def rating_key(asked: Questionnaire, items: Sequence[RatingItem]) -> RatingKey:
+def rating_key(
+    asked: Questionnaire,
+    items: Sequence[RatingItem],
+    controls: tuple[str, ...] = (),
+    human: str | None = None,
+) -> RatingKey:
     """
     Return the key to the answers about these items.
     """
@@ -178,37 +179,50 @@ def rating_key(asked: Questionnaire, items: Sequence[RatingItem]) -> RatingKey:
         )
         for item in items
     }
-    content = [record_to_json(asked), sorted(by_item)]
-    identity = content_id('rating set', content)
     return RatingKey(
-        SCHEMA,
-        identity,
-        asked.kind,
-        asked.ties,
-        asked.wordings,
-        by_item,
-        tie=asked.tie,
-        unrelated=asked.unrelated,
-        flag=asked.flag,
-        values=asked.values,
-        offensive=asked.offensive,
+        **vars(asked),
+        schema=SCHEMA,
+        rating_set=content_id('rating set', [record_to_json(asked), sorted(by_item)]),
+        items=by_item,
+        controls=controls,
+        human=human,
     )
 
 
-def write_key(run: RunFolder, name: str, key: RatingKey) -> None:
+def write_key(folder: Path, key: RatingKey, option: str) -> Path:
     """
-    Write the key of a rating set into its folder.
+    Write a key into a folder and return its path.
 
+    :param option: that names another folder.
     :raises UserError: when the folder holds the key of another rating set.
     """
-    file = f'{FOLDER}/{name}/{KEY}'
-    data = record_to_json(key)
-    if (run.root / file).exists() and run.read_json(file) != data:
+    path = folder / KEY
+    content = record_to_json(key)
+    text = dumps({**content, 'checksum': checksum(content)}, indent=1) + '\n'
+    if path.exists() and path.read_text(encoding='utf-8') != text:
         raise UserError(
-            f'--name {name}: {run.root / file} is of other items or questions, whose '
-            'answers may still come; give another --name'
+            f'{option}: {path} is of other items or questions, whose answers may still '
+            f'come; give another {option}'
         )
-    run.write_json(file, data)
+    make_folder(folder)
+    write_text(path, text)
+    return path
+
+
+def read_key(path: Path, option: str = '') -> RatingKey:
+    """
+    Return the key in a file, or in a folder.
+
+    :param option: that names it, for messages.
+    :raises UserError: for a file that is missing, damaged or no key.
+    """
+    file = path / KEY if path.is_dir() else path
+    try:
+        data = without_checksum(read_json(file, dict, option))
+        key: RatingKey = record_from_json(RatingKey, data)
+    except ValueError as error:
+        raise UserError(f'{option}{file}: damaged, or no key: {error}') from None
+    return key
 
 
 def read_keys(run: RunFolder) -> dict[str, RatingKey]:
@@ -217,22 +231,5 @@ def read_keys(run: RunFolder) -> dict[str, RatingKey]:
 
     :raises UserError: for a damaged one.
     """
-    keys = {}
-    for path in sorted((run.root / FOLDER).glob(f'*/{KEY}')):
-        try:
-            data = run.read_json(str(path.relative_to(run.root)), 'restore it')
-            key = record_from_json(RatingKey, data)
-        except WrongType as error:
-            raise UserError(f'{path}: {error}') from None
-        keys[key.rating_set] = key
-    return keys
-
-
-def answers_to(key: RatingKey) -> tuple[str, ...]:
-    """
-    Return the answers that each question of a rating set has.
-    """
-    if key.kind == LIKERT:
-        return tuple(str(k + 1) for k in range(len(key.questions[0].answers)))
-    more = {TIED: key.ties, UNRELATED: key.unrelated}
-    return (*SIDES, *(answer for answer, offered in more.items() if offered))
+    paths = sorted((run.root / FOLDER).glob(f'*/{KEY}'))
+    return {key.rating_set: key for key in map(read_key, paths)}

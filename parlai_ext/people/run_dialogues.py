@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from parlai_ext.collect.plan import plan_of_run
-from parlai_ext.core.nouns import Dialogue, Pairing
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.pairings import SCHEMES
 
@@ -58,7 +56,7 @@ def judged_dialogues(
 
     :param systems: of these targets only; empty: of all.
     """
-    plan = plan_of_run(run)
+    plan = run.plan
     targets = {system.name for system in plan.roster.targets}
     wanted = targets & set(systems) if systems else targets
     references, num_broken = [], 0
@@ -74,21 +72,16 @@ def judged_dialogues(
             if dialogue.ended_by is not None:
                 num_broken += 1
                 continue
+            began = [u.speaker for u in dialogue.utterances[:1]]
             for side in sides:
-                references.append(_reference(dialogue, side, shard.index))
+                name = side.first
+                partner = '' if name == side.second else side.second
+                conditions = (dialogue.opener_id, partner, began == [name])
+                place = (dialogue.pairing_id, shard.index)
+                references.append(
+                    DialogueReference(dialogue.id, name, conditions, *place)
+                )
     return references, num_broken
-
-
-def _reference(dialogue: Dialogue, side: Pairing, shard: int) -> DialogueReference:
-    """
-    Return the reference to a dialogue in which the first system of ``side`` is judged.
-    """
-    began = [u.speaker for u in dialogue.utterances[:1]] == [side.first]
-    partner = '' if side.first == side.second else side.second
-    conditions = (dialogue.opener_id, partner, began)
-    return DialogueReference(
-        dialogue.id, side.first, conditions, dialogue.pairing_id, shard
-    )
 
 
 def read_turns(
@@ -111,21 +104,13 @@ def stream_turns(
         key = (reference.pairing_id, reference.shard)
         by_shard.setdefault(key, []).append(reference)
     for key, here in sorted(by_shard.items()):
+        pairing = run.pairing(key[0])
+        scheme = SCHEMES[pairing.scheme]
+        self_play = scheme.is_self_play(pairing.first, pairing.second)
         dialogues = {dialogue.id: dialogue for dialogue in run.read_dialogues(*key)}
         for reference in here:
-            dialogue = dialogues[reference.dialogue_id]
-            yield reference, tuple(_shown_turns(run, dialogue, reference.system))
-
-
-def _shown_turns(
-    run: RunFolder, dialogue: Dialogue, system: str
-) -> Iterator[ShownTurn]:
-    """
-    Yield the turns of a dialogue in which ``system`` is judged.
-    """
-    pairing = run.pairing(dialogue.pairing_id)
-    scheme = SCHEMES[pairing.scheme]
-    self_play = scheme.is_self_play(pairing.first, pairing.second)
-    for place, utterance in enumerate(dialogue.utterances):
-        own = utterance.speaker == system and not (self_play and place % 2)
-        yield ShownTurn(own, utterance.given, utterance.text)
+            turns = []
+            for place, one in enumerate(dialogues[reference.dialogue_id].utterances):
+                own = one.speaker == reference.system and not (self_play and place % 2)
+                turns.append(ShownTurn(own, one.given, one.text))
+            yield reference, tuple(turns)

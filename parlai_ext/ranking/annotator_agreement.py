@@ -16,7 +16,7 @@ division says little, so the mean and the spread of many are returned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from parlai_ext.ranking.agreement import spearman
-from parlai_ext.ranking.intervals import Draws, draw_counts, fixed_intervals
+from parlai_ext.ranking.intervals import Draws, draw_groups, fixed_intervals
 from parlai_ext.ranking.table import Floats
 
 Level = Literal['nominal', 'ordinal', 'interval', 'ratio']
@@ -100,32 +100,40 @@ def fleiss_kappa(
     :param groups: the group of each unit: units of a group, such as those about one
         prompt, are drawn together for the interval. Without it each unit is one.
     """
-    shared = {unit: given for unit, given in annotations.items() if len(given) > 1}
-    annotators = {name for given in shared.values() for name in given}
+    shared, annotators, reason = _shared(annotations)
+    if reason:
+        return Kappa(None, len(shared), len(annotators), reason=reason)
     values = sorted({value for given in shared.values() for value in given.values()})
     counts = np.array(
         [[list(given.values()).count(v) for v in values] for given in shared.values()]
     )
-    if len(values) < 2:
-        reason = 'all annotations are equal'
-        if not shared:
-            reason = 'no unit has annotations of two annotators'
-        return Kappa(None, len(shared), len(annotators), reason=reason)
     totals = counts.sum(axis=1)
     agreeing = (counts * (counts - 1)).sum(axis=1) / (totals * (totals - 1))
     columns = np.column_stack([np.ones(len(counts)), agreeing, counts])
     own = list(shared) if groups is None else [str(groups[unit]) for unit in shared]
-    names = {name: i for i, name in enumerate(dict.fromkeys(own))}
-    sums = np.zeros((len(names), columns.shape[1]))
-    np.add.at(sums, [names[name] for name in own], columns)
-    drawn = draw_counts(len(names), bootstraps, np.random.default_rng(seed)) @ sums
-    (value,) = _kappas(sums.sum(axis=0)[None])
+    resamples = draw_groups(own, bootstraps, np.random.default_rng(seed))
+    drawn = np.concatenate([weights @ columns for weights in resamples])
+    value = _kappas(columns.sum(axis=0)[None])
     deviations = (_kappas(drawn) - value)[:, None]
-    sizes = np.array([len(names)]), np.array([len(annotators)])
-    draws = Draws(np.array([value]), deviations, deviations, *sizes)
-    ((low, high),) = fixed_intervals(draws)
-    ends = (None, None) if np.isnan(low) else (low, high)
-    return Kappa(float(value), len(shared), len(annotators), *ends)
+    sizes = np.array([len(set(own))]), np.array([len(annotators)])
+    (interval,) = fixed_intervals(Draws(value, deviations, deviations, *sizes))
+    low, high = (None if np.isnan(end) else end for end in interval)
+    return Kappa(float(value[0]), len(shared), len(annotators), low, high)
+
+
+def _shared(annotations: Annotations) -> tuple[Annotations, set[str], str | None]:
+    """
+    Return the units of two annotators or more, these annotators, and why nothing can be
+    said of their agreement.
+    """
+    shared = {unit: given for unit, given in annotations.items() if len(given) > 1}
+    annotators = {name for given in shared.values() for name in given}
+    reason = None
+    if not shared:
+        reason = 'no unit has annotations of two annotators'
+    elif len({value for given in shared.values() for value in given.values()}) < 2:
+        reason = 'all annotations are equal'
+    return shared, annotators, reason
 
 
 def _kappas(sums: Floats) -> Floats:
@@ -145,13 +153,7 @@ def krippendorff_alpha(annotations: Annotations, level: Level = 'nominal') -> Al
     """
     Return Krippendorff's alpha of annotations: unit -> annotator -> value.
     """
-    shared = {unit: given for unit, given in annotations.items() if len(given) > 1}
-    annotators = {name for given in shared.values() for name in given}
-    reason = None
-    if not shared:
-        reason = 'no unit has annotations of two annotators'
-    elif len({value for given in shared.values() for value in given.values()}) < 2:
-        reason = 'all annotations are equal'
+    shared, annotators, reason = _shared(annotations)
     if reason:
         return Alpha(None, level, len(shared), len(annotators), reason)
     import pandas as pd
@@ -187,45 +189,32 @@ def agreement_of_halves(
     if len(annotators) < 2:
         reason = f'{len(annotators)} annotator; halves need two or more'
         return HalfAgreement(None, len(names), len(annotators), reason=reason)
-    sums, counts = _sums_by_annotator(annotations, points, annotators, names)
+    row, column = ({name: i for i, name in enumerate(n)} for n in (names, annotators))
+    sizes = [len(given) for given in annotations.values()]
+    places = (
+        np.repeat([row[points[unit]] for unit in annotations], sizes),
+        [column[name] for given in annotations.values() for name in given],
+    )
+    values = [value for given in annotations.values() for value in given.values()]
+    sums, counts = (
+        csr_array((data, places), shape=(len(row), len(column)))
+        for data in (np.array(values, float), np.ones(len(values)))
+    )
     rng = np.random.default_rng(seed)
     order = np.argsort(rng.random((divisions, len(annotators))), axis=1)
     in_first = order < len(annotators) // 2
-    values = _half_correlations(sums, counts, in_first)
-    if not values:
+    correlations = _half_correlations(sums, counts, in_first)
+    if not len(correlations):
         reason = f'no division leaves {FEWEST_POINTS} points that differ in both halves'
         return HalfAgreement(None, len(names), len(annotators), reason=reason)
-    low, high = np.quantile(values, [0.025, 0.975])
-    mean = float(np.mean(values))
+    low, high = np.quantile(correlations, [0.025, 0.975])
+    mean = float(np.mean(correlations))
     return HalfAgreement(mean, len(names), len(annotators), float(low), float(high))
-
-
-def _sums_by_annotator(
-    annotations: Annotations,
-    points: Points,
-    annotators: Sequence[str],
-    names: Sequence[Any],
-) -> tuple[csr_array, csr_array]:
-    """
-    Return sparse ``[point, annotator]`` sums and numbers of annotations.
-    """
-    column = {name: i for i, name in enumerate(annotators)}
-    row = {name: i for i, name in enumerate(names)}
-    sizes = [len(given) for given in annotations.values()]
-    rows = np.repeat([row[points[unit]] for unit in annotations], sizes)
-    columns = [column[name] for given in annotations.values() for name in given]
-    values = [value for given in annotations.values() for value in given.values()]
-    shape = (len(row), len(column))
-    sums, counts = (
-        csr_array((data, (rows, columns)), shape=shape)
-        for data in (np.array(values, float), np.ones(len(values)))
-    )
-    return sums, counts
 
 
 def _half_correlations(
     sums: csr_array, counts: csr_array, in_first: NDArray[np.bool_]
-) -> list[float]:
+) -> Floats:
     """
     Return Spearman's coefficient of the means of both halves, for each division that
     has one.
@@ -233,7 +222,7 @@ def _half_correlations(
     :param in_first: ``[division, annotator]``: true for those of the first half.
     """
     chunk = max(1, MOST_MEANS // sums.shape[0])
-    values: list[Floats] = []
+    values = [np.zeros(0)]
     for start in range(0, len(in_first), chunk):
         halves = in_first[start : start + chunk]
         with np.errstate(invalid='ignore'):
@@ -247,5 +236,5 @@ def _half_correlations(
         for k in np.flatnonzero(~whole & (there.sum(axis=1) >= FEWEST_POINTS)):
             points = there[k]
             values.append(spearman(first[[k]][:, points], second[[k]][:, points]))
-    every = np.concatenate([np.zeros(0), *values])
-    return list(map(float, every[~np.isnan(every)]))
+    every = np.concatenate(values)
+    return np.asarray(every[~np.isnan(every)])

@@ -11,9 +11,10 @@ tournaments.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from parlai_ext.ranking.table import Floats
 
@@ -36,37 +37,34 @@ def bradley_terry_strengths(
     wins = wins + prior * ((wins + wins.T) > 0)
     if reason := why_no_maximum(wins, systems):
         return reason
-    games = wins + wins.T
-    won = wins.sum(axis=1)
-    odds = np.ones(len(wins))
-    for _ in range(STEPS):
-        # Hunter (2004), "MM algorithms for generalized Bradley-Terry models", eq. 3
-        new = won / (games / (odds[:, None] + odds[None, :])).sum(axis=1)
-        new /= np.exp(np.log(new).mean())
-        done = np.abs(np.log(new / odds)).max() < CLOSE
-        odds = new
-        if done:
-            break
-    return {name: float(np.log(odds[i])) for i, name in enumerate(systems)}
+    (strengths,) = _most_likely(wins[None], CLOSE).tolist()
+    return dict(zip(systems, strengths, strict=True))
 
 
-def strengths_of_draws(wins: Floats, prior: float = PRIOR) -> Floats:
+def strengths_of_draws(wins: Floats) -> Floats:
     """
     Return ``[draw, system]`` log-strengths with mean 0, for bootstrap draws of games.
+    The prior is added to both sides of every pair that met in any draw, so that a draw
+    in which a system wins all has strengths, too.
 
     :param wins: ``[draw, i, j]``: games that i won against j, half a win for a draw.
-    :param prior: above 0, so that a draw in which a system wins all has strengths, too;
-        added to both sides of every pair that met in any draw.
     """
     met = (wins + wins.transpose(0, 2, 1)).sum(axis=0) > 0
-    wins = wins + prior * met
+    return _most_likely(wins + PRIOR * met, CLOSE_IN_DRAWS)
+
+
+def _most_likely(wins: Floats, close: float) -> Floats:
+    """
+    Return ``[draw, system]`` log-strengths, up to so much of rounding.
+    """
     games = wins + wins.transpose(0, 2, 1)
     won = wins.sum(axis=2)
     odds = np.ones(won.shape)
     for _ in range(STEPS):
+        # Hunter (2004), "MM algorithms for generalized Bradley-Terry models", eq. 3
         new = won / (games / (odds[:, :, None] + odds[:, None, :])).sum(axis=2)
         new /= np.exp(np.log(new).mean(axis=1, keepdims=True))
-        done = np.abs(np.log(new / odds)).max() < CLOSE_IN_DRAWS
+        done = np.abs(np.log(new / odds)).max() < close
         odds = new
         if done:
             break
@@ -82,25 +80,16 @@ def why_no_maximum(wins: Floats, systems: Sequence[str]) -> str | None:
     """
     if len(systems) < 2:
         return f'{len(systems)} system; a tournament needs two or more'
-    beats = _reach(wins > 0)
-    if beats.all():
+    num_groups, group = connected_components(wins > 0, connection='strong')
+    if num_groups == 1:
         return None
-    if not _reach((wins + wins.T) > 0).all():
+    if connected_components(wins > 0, connection='weak')[0] > 1:
         return 'the systems fall into groups that never met'
-    # only systems that it reaches reach it: its group never lost to another
-    top = next(i for i in range(len(wins)) if (beats[:, i] <= beats[i]).all())
-    group = [systems[j] for j in np.flatnonzero(beats[top] & beats[:, top]).tolist()]
-    return f'{", ".join(group)} won all games against the others; a prior above 0 helps'
-
-
-def _reach(steps: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """
-    Return ``[i, j]``: a chain of any number of steps leads from i to j.
-    """
-    reach = steps | np.eye(len(steps), dtype=bool)
-    for k in range(len(steps)):
-        reach |= reach[:, [k]] & reach[[k], :]
-    return reach
+    # the group that never lost to another
+    lost = [k for k in range(num_groups) if wins[np.ix_(group != k, group == k)].any()]
+    top = next(k for k in range(num_groups) if k not in lost)
+    names = ', '.join(compress(systems, group == top))
+    return f'{names} won all games against the others; a prior above 0 helps'
 
 
 def win_matrix(
@@ -113,11 +102,6 @@ def win_matrix(
     wins = np.zeros((len(systems), len(systems)))
     for first, other, winner in games:
         i, j = index[first], index[other]
-        if winner is None:
-            wins[i, j] += 0.5
-            wins[j, i] += 0.5
-        elif winner == first:
-            wins[i, j] += 1
-        else:
-            wins[j, i] += 1
+        wins[i, j] += 0.5 if winner is None else winner == first
+        wins[j, i] += 0.5 if winner is None else winner != first
     return wins

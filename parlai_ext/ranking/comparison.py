@@ -54,15 +54,6 @@ def rank_products(
     return standard_ranks(scores) * standard_ranks(human)
 
 
-def group_sums(values: Floats, groups: Sequence[int]) -> Floats:
-    """
-    Return the sum of the values of each group of items.
-    """
-    _, place = np.unique(groups, return_inverse=True)
-    sums: Floats = np.bincount(place, weights=values).astype(np.float64)
-    return sums
-
-
 def swap_test(parts: Floats, permutations: int = PERMUTATIONS, seed: int = 0) -> float:
     """
     Return the two-sided p-value of a difference that is the sum of parts, each of which
@@ -70,8 +61,8 @@ def swap_test(parts: Floats, permutations: int = PERMUTATIONS, seed: int = 0) ->
 
     Few parts are enumerated; else ``(1 + as large) / (1 + drawn)``, never 0.
 
-    :param parts: of each context (`group_sums` of the difference of two scorers'
-        `rank_products`); of several sets, one after the other.
+    :param parts: of each context the sum of the difference of two scorers'
+        `rank_products`; of several sets, one after the other.
     """
     return swap_tests(parts[:, None], permutations, seed)[0]
 
@@ -84,32 +75,21 @@ def swap_tests(
 
     :param parts: a row for each context, a column for each difference.
     """
-    counts = np.count_nonzero(parts, axis=0)
-    drawn = [k for k, n in enumerate(counts) if 2 ** int(n) > MAX_ENUMERATED]
-    p_values = dict(
-        zip(drawn, _drawn_p_values(parts[:, drawn], permutations, seed), strict=True)
-    )
-    return [
-        p_values[k] if k in p_values else _enumerated_p_value(parts[:, k])
-        for k in range(parts.shape[1])
-    ]
-
-
-def _enumerated_p_value(parts: Floats) -> float:
-    parts = parts[parts != 0]
-    signs = np.array(list(product((1.0, -1.0), repeat=len(parts))))
-    return float((np.abs(signs @ parts) >= _least_large(parts)).mean())
-
-
-def _drawn_p_values(parts: Floats, permutations: int, seed: int) -> list[float]:
-    rng = np.random.default_rng([seed, 7])
     reach = _least_large(parts)
-    as_large = np.zeros(parts.shape[1])
-    for start in range(0, permutations if parts.shape[1] else 0, CHUNK):
+    p_values = np.empty(parts.shape[1])
+    drawn = 2.0 ** np.count_nonzero(parts, axis=0) > MAX_ENUMERATED
+    for k in np.flatnonzero(~drawn):
+        own = parts[parts[:, k] != 0, k]
+        signs = np.array(list(product((1.0, -1.0), repeat=len(own))))
+        p_values[k] = (np.abs(signs @ own) >= reach[k]).mean()
+    rng = np.random.default_rng([seed, 7])
+    as_large = np.zeros(drawn.sum())
+    for start in range(0, permutations if drawn.any() else 0, CHUNK):
         shape = (min(CHUNK, permutations - start), len(parts))
         signs = 1.0 - 2.0 * rng.integers(2, size=shape)
-        as_large += (np.abs(signs @ parts) >= reach).sum(axis=0)
-    return [float(p) for p in (1 + as_large) / (1 + permutations)]
+        as_large += (np.abs(signs @ parts[:, drawn]) >= reach[drawn]).sum(axis=0)
+    p_values[drawn] = (1 + as_large) / (1 + permutations)
+    return [float(p) for p in p_values]
 
 
 def _least_large(parts: Floats) -> Floats:
@@ -161,9 +141,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def clusters(
-    values: Sequence[float], p_values: npt.ArrayLike, level: float = LEVEL
-) -> list[int]:
+def clusters(values: Sequence[float], p_values: npt.ArrayLike) -> list[int]:
     """
     Return the cluster of each scorer, from 1 for the best; a cluster ends where every
     scorer above is better than every one below (as in the shared tasks of WMT).
@@ -173,7 +151,7 @@ def clusters(
     """
     correlations = np.asarray(values, dtype=np.float64)
     higher = correlations[:, None] > correlations[None, :]
-    better = higher & (np.asarray(p_values) < level)
+    better = higher & (np.asarray(p_values) < LEVEL)
     return tied_groups(better, ranks_by_score([float(v) for v in correlations]))
 
 
@@ -198,7 +176,7 @@ class Ceiling:
 
 
 def annotator_ceiling(
-    annotations: Sequence[Sequence[float]], halves: int = HALVES, seed: int = 0
+    annotations: Sequence[Sequence[float]], halves: int = HALVES
 ) -> Ceiling:
     """
     Return the ceiling from the single annotations of each item.
@@ -210,7 +188,7 @@ def annotator_ceiling(
     if len(several) < 3:
         reason = f'{len(several)} items have two annotators; 3 are needed'
         return Ceiling(None, None, None, len(several), reason)
-    rng = np.random.default_rng([seed, 8])
+    rng = np.random.default_rng([0, 8])
     singles, half_values = [], []
     for _ in range(halves):
         shuffled = [rng.permutation(one) for one in several]

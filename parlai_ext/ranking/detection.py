@@ -8,18 +8,17 @@ are drawn together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from parlai_ext.ranking.intervals import draw_counts
+from parlai_ext.ranking.intervals import draw_groups
 from parlai_ext.ranking.table import Floats
 
 MEASURES = ('precision', 'recall', 'f1', 'roc_auc', 'pr_auc', 'share_flagged')
 BOOTSTRAPS = 1000
-CHUNK = 100  # resamples in memory at once
 ENDS = (0.025, 0.975)
 Bools = npt.NDArray[np.bool_]
 
@@ -39,7 +38,7 @@ def detection_measures(
     scores: Floats,
     labels: Bools,
     threshold: float,
-    groups: Sequence[object] | None = None,
+    groups: Sequence[Hashable] | None = None,
     *,
     bootstraps: int = BOOTSTRAPS,
     seed: int = 0,
@@ -51,23 +50,22 @@ def detection_measures(
     :param threshold: a score from here on detects it.
     :param groups: which items are drawn together (none: each item by itself).
     """
-    names: Sequence[object] = groups if groups is not None else range(len(scores))
-    places = {name: i for i, name in enumerate(dict.fromkeys(names))}
-    group = np.array([places[name] for name in names], np.int64)
+    names: Sequence[Hashable] = groups if groups is not None else range(len(scores))
     values = weighted_measures(scores, labels, threshold, np.ones((1, len(scores))))
-    rng = np.random.default_rng(seed)
-    drawn: dict[str, list[Floats]] = {name: [] for name in MEASURES}
-    for start in range(0, bootstraps, CHUNK):
-        n = min(CHUNK, bootstraps - start)
-        weights = draw_counts(len(places), n, rng)[:, group]
-        for name, draws in weighted_measures(
-            scores, labels, threshold, weights
-        ).items():
+    drawn = {name: [np.zeros(0)] for name in MEASURES}
+    for weights in draw_groups(names, bootstraps, np.random.default_rng(seed)):
+        measures = weighted_measures(scores, labels, threshold, weights)
+        for name, draws in measures.items():
             drawn[name].append(draws)
-    return {
-        name: _measure(float(values[name][0]), np.concatenate([*drawn[name], []]))
-        for name in MEASURES
-    }
+    found = {}
+    for name in MEASURES:
+        value, draws = float(values[name][0]), np.concatenate(drawn[name])
+        known = draws[np.isfinite(draws)]
+        found[name] = Measure(value if np.isfinite(value) else None, None, None)
+        if np.isfinite(value) and len(known) >= max(1, len(draws) / 2):
+            low, high = (float(end) for end in np.quantile(known, ENDS))
+            found[name] = Measure(value, low, high)
+    return found
 
 
 def weighted_measures(
@@ -105,13 +103,3 @@ def weighted_measures(
             'pr_auc': (positive * at_level).sum(axis=1) / n_positive,
             'share_flagged': (hits + false_alarms) / (n_positive + n_negative),
         }
-
-
-def _measure(value: float, draws: Floats) -> Measure:
-    known = draws[np.isfinite(draws)]
-    if not np.isfinite(value):
-        return Measure(None, None, None)
-    if len(known) < max(1, len(draws) / 2):
-        return Measure(value, None, None)
-    low, high = (float(end) for end in np.quantile(known, ENDS))
-    return Measure(value, low, high)

@@ -28,16 +28,21 @@ It is no cure: where partners are the main source of variance, four of them cove
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.sparse import csr_array
 
 from parlai_ext.ranking.table import Floats, system_means
 
 CHUNK = 512
+ITEM_CHUNK = 128  # resamples of items in memory at once
+MOST_COUNTS = 2**20  # of openers drawn at a time where tables are sparse
 LEVEL = 0.95
 # distinct openers, and partners for the interval that speaks of partners like these
 FEWEST_OPENERS, FEWEST_PARTNERS = 3, 2
@@ -110,6 +115,99 @@ def draw_counts(units: int, draws: int, rng: np.random.Generator) -> Floats:
     return counts.reshape(draws, units).astype(np.float64)
 
 
+def _two_way_draws(
+    num_openers: int, num_partners: int, bootstraps: int, seed: int, chunk: int = CHUNK
+) -> Iterator[tuple[slice, Floats, Floats]]:
+    """
+    Yield the places of some draws, and how often each opener and each partner is in
+    them: the two are drawn independently.
+    """
+    opener_rng, partner_rng = (np.random.default_rng([seed, k]) for k in (0, 1))
+    for start in range(0, bootstraps, chunk):
+        rows = slice(start, min(start + chunk, bootstraps))
+        size = rows.stop - start
+        openers = draw_counts(num_openers, size, opener_rng)
+        yield rows, openers, draw_counts(num_partners, size, partner_rng)
+
+
+def draw_sums(
+    tables: Sequence[csr_array],
+    bootstraps: int,
+    seed: int,
+    count: Callable[[int], object] = lambda size: None,
+) -> tuple[Floats, Floats]:
+    """
+    Return ``[draw, table]``: the sums of sparse tables ``[opener, partner]`` when
+    openers are drawn, and when both are, as `draw_means` draws them. Tables are not
+    filled up: most annotators, who are partners here, see few openers.
+
+    :param count: is told how many draws were made.
+    """
+    fixed, sampled = np.empty((2, bootstraps, len(tables)))
+    chunk = max(1, MOST_COUNTS // max(tables[0].shape))
+    for rows, openers, partners in _two_way_draws(
+        *tables[0].shape, bootstraps, seed, chunk
+    ):
+        by_opener, by_partner = openers.T.copy(), partners.T
+        for place, table in enumerate(tables):
+            sums = table.T @ by_opener
+            fixed[rows, place] = sums.sum(axis=0)
+            sampled[rows, place] = (sums * by_partner).sum(axis=0)
+        count(rows.stop - rows.start)
+    return fixed, sampled
+
+
+def draw_ratios(
+    sums: Sequence[csr_array],
+    counts: Sequence[csr_array],
+    bootstraps: int,
+    seed: int,
+    count: Callable[[int], object] = lambda size: None,
+) -> Draws:
+    """
+    Return ratios of sums over sparse tables ``[opener, partner]``, such as means of
+    ratings or shares of answers, and bootstrap draws of them.
+
+    :param counts: what the sums are divided by, a table for each table of sums.
+    """
+    means = np.full(len(sums), np.nan)
+    for k, (total, number) in enumerate(zip(sums, counts, strict=True)):
+        means[k] = math.fsum(total.data) / number.sum()
+    centred = [s - c * mean for s, c, mean in zip(sums, counts, means, strict=True)]
+    drawn = draw_sums([*centred, *counts], bootstraps, seed, count)
+    with np.errstate(invalid='ignore'):
+        fixed, sampled = (one[:, : len(sums)] / one[:, len(sums) :] for one in drawn)
+    num_openers, num_partners = (
+        np.array([(number.sum(axis=axis) > 0).sum() for number in counts])
+        for axis in (1, 0)
+    )
+    single = num_partners < FEWEST_PARTNERS
+    sampled[:, single] = fixed[:, single]
+    return Draws(means, fixed, sampled, num_openers, num_partners)
+
+
+def draw_groups(
+    groups: Sequence[Hashable],
+    bootstraps: int,
+    rng: np.random.Generator,
+    fewest: int = 1,
+) -> Iterator[Floats]:
+    """
+    Yield arrays ``[resample, item]``: how often each item is drawn. The items of a
+    group are drawn together.
+
+    :param fewest: resamples with fewer different groups are left out.
+    """
+    places = {name: place for place, name in enumerate(dict.fromkeys(groups))}
+    group = np.array([places[name] for name in groups], np.int64)
+    for start in range(0, bootstraps, ITEM_CHUNK):
+        size = min(ITEM_CHUNK, bootstraps - start)
+        counts = draw_counts(len(places), size, rng)
+        counts = counts[(counts > 0).sum(axis=1) >= fewest]
+        if len(counts):
+            yield counts[:, group]
+
+
 def draw_means(
     values: Floats, bootstraps: int, seed: int, games_per_opener: int = 1
 ) -> Draws:
@@ -126,15 +224,11 @@ def draw_means(
     scored = ~np.isnan(values)
     num_systems, num_partners, num_games = values.shape
     num_openers = num_games // games_per_opener
-    opener_rng, partner_rng = (np.random.default_rng([seed, k]) for k in (0, 1))
-    fixed = np.full((bootstraps, num_systems), np.nan)
-    sampled = np.full((bootstraps, num_systems), np.nan)
-    for start in range(0, bootstraps, CHUNK):
-        rows = slice(start, min(start + CHUNK, bootstraps))
-        size = rows.stop - rows.start
-        openers = draw_counts(num_openers, size, opener_rng)
+    fixed, sampled = np.full((2, bootstraps, num_systems), np.nan)
+    for rows, openers, partners in _two_way_draws(
+        num_openers, num_partners, bootstraps, seed
+    ):
         openers = np.tile(openers, games_per_opener)
-        partners = draw_counts(num_partners, size, partner_rng)
         for t in range(num_systems):
             cells = np.where(scored[t], values[t] - means[t], 0.0)
             fixed[rows, t], sampled[rows, t] = _weighted_means(
@@ -207,12 +301,7 @@ def fixed_intervals(draws: Draws) -> list[tuple[float, float]]:
     Return each system's interval with partners fixed; NaN with fewer than three
     openers.
     """
-    variance = variances(draws.fixed)
-    freedom = degrees_of_freedom(
-        variance, variance, draws.num_openers, draws.num_partners
-    )
-    freedom = np.where(draws.has_interval, freedom, 0.0)
-    return _percentiles(draws.means, draws.fixed, freedom)
+    return _intervals(draws, draws.fixed, draws.has_interval)
 
 
 def sampled_intervals(draws: Draws) -> list[tuple[float, float]]:
@@ -220,14 +309,26 @@ def sampled_intervals(draws: Draws) -> list[tuple[float, float]]:
     Return each system's interval with partners sampled; NaN with fewer than three
     openers or two partners.
     """
-    freedom = degrees_of_freedom(
-        variances(draws.fixed),
-        variances(draws.sampled),
-        draws.num_openers,
-        draws.num_partners,
-    )
     defined = draws.has_interval & (draws.num_partners >= FEWEST_PARTNERS)
-    return _percentiles(draws.means, draws.sampled, np.where(defined, freedom, 0.0))
+    return _intervals(draws, draws.sampled, defined)
+
+
+def intervals_for(draws: Draws, partners: str) -> list[tuple[float, float]]:
+    """
+    Return each system's interval with partners sampled, or fixed.
+    """
+    return (sampled_intervals if partners == 'sampled' else fixed_intervals)(draws)
+
+
+def known_intervals(draws: Draws) -> list[tuple[float | None, float | None]]:
+    """
+    Return each system's interval for partners like these where there are two or more,
+    else for this one; `None` where it is not defined.
+    """
+    fixed, sampled = fixed_intervals(draws), sampled_intervals(draws)
+    alone = draws.num_partners < FEWEST_PARTNERS
+    ends = np.where(alone[:, None], fixed, sampled).tolist()
+    return [(None, None) if np.isnan(low) else (low, high) for low, high in ends]
 
 
 def variances(deviations: Floats) -> Floats:
@@ -241,20 +342,26 @@ def variances(deviations: Floats) -> Floats:
     return (centred**2).sum(axis=0) / count
 
 
-def _percentiles(
-    means: Floats, deviations: Floats, freedom: Floats
+def _intervals(
+    draws: Draws, deviations: Floats, defined: NDArray[np.bool_]
 ) -> list[tuple[float, float]]:
     """
-    Return each system's interval: quantiles of its draws, as far in the tails as
-    Student's t with these degrees of freedom asks; NaN without draws.
+    Return each system's interval: quantiles of its deviations, as far in the tails as
+    Student's t with their degrees of freedom asks; NaN where it is not defined.
     """
+    freedom = degrees_of_freedom(
+        variances(draws.fixed),
+        variances(deviations),
+        draws.num_openers,
+        draws.num_partners,
+    )
+    freedom = np.where(defined, freedom, 0.0)
     bound = student_bound(stats.norm.isf((1 - LEVEL) / 2), freedom)
     intervals = []
     for t, tail in enumerate(stats.norm.sf(bound)):
-        draws = deviations[~np.isnan(deviations[:, t]), t]
-        if freedom[t] <= 0 or not len(draws):
-            intervals.append((np.nan, np.nan))
-            continue
-        low, high = np.quantile(draws, [tail, 1 - tail])
-        intervals.append((float(means[t] + low), float(means[t] + high)))
+        known = deviations[~np.isnan(deviations[:, t]), t]
+        ends = np.full(2, np.nan)
+        if freedom[t] > 0 and len(known):
+            ends = draws.means[t] + np.quantile(known, [tail, 1 - tail])
+        intervals.append((float(ends[0]), float(ends[1])))
     return intervals

@@ -14,12 +14,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from parlai_ext.ranking.intervals import (
-    Draws,
-    draw_means,
-    fixed_intervals,
-    sampled_intervals,
-)
+from parlai_ext.ranking.intervals import Draws, draw_means, intervals_for
 from parlai_ext.ranking.ranks import significantly_better
 from parlai_ext.ranking.table import Floats, json_number, round_off_noise, system_means
 
@@ -122,8 +117,7 @@ def combined(draws: Draws, weights: Floats, *, partners: str = 'fixed') -> Diffe
         np.array([draws.num_openers[parts].min()]),
         np.array([draws.num_partners[parts].min()]),
     )
-    interval = sampled_intervals if partners == 'sampled' else fixed_intervals
-    ((low, high),) = interval(one)
+    ((low, high),) = intervals_for(one, partners)
     return Difference(*(json_number(float(n)) for n in (mean[0], low, high)))
 
 
@@ -148,8 +142,7 @@ def place_newcomer(
     better = significantly_better(draws, partners=partners)
     if np.isnan(means[own]):
         return Placing(None, None, None, None, (), ())
-    interval = sampled_intervals if partners == 'sampled' else fixed_intervals
-    low, high = interval(draws.select(np.array([own])))[0]
+    ((low, high),) = intervals_for(draws.select(np.array([own])), partners)
     return Placing(
         json_number(float(draws.means[own])),
         json_number(low),

@@ -7,7 +7,6 @@ there is none. Prompts are drawn with replacement, the same draws for all system
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from parlai_ext.ranking.comparison import holm, swap_test
 from parlai_ext.ranking.detection import Measure
-from parlai_ext.ranking.intervals import draw_means, fixed_intervals
+from parlai_ext.ranking.intervals import draw_means, known_intervals
 from parlai_ext.ranking.proportions import wilson_interval
 from parlai_ext.ranking.table import Floats
 
@@ -57,7 +56,7 @@ def prompt_means(
     draws = draw_means(values[:, None, :], bootstraps, seed)
     measures = []
     for row, mean, interval in zip(
-        values, draws.means, fixed_intervals(draws), strict=True
+        values, draws.means, known_intervals(draws), strict=True
     ):
         n = int((~np.isnan(row)).sum())
         if not n:
@@ -67,7 +66,7 @@ def prompt_means(
         others = n - max(int((row == end).sum()) for end in (0, 1))
         if shares and others < min(FEWEST_OTHERS, n / 2):
             interval = wilson_interval(mean * n, n)
-        measures.append(Measure(mean, *_known(interval)))
+        measures.append(Measure(mean, *interval))
     return measures
 
 
@@ -87,11 +86,11 @@ def paired_differences(
     gaps = np.array([values[i] - values[j] for i, j in pairs])
     draws = draw_means(gaps[:, None, :], bootstraps, seed)
     rows = []
-    for (i, j), gap, interval in zip(pairs, gaps, fixed_intervals(draws), strict=True):
+    for (i, j), gap, interval in zip(pairs, gaps, known_intervals(draws), strict=True):
         parts = gap[~np.isnan(gap)]
         p = swap_test(parts, seed=seed)
-        ends = _known(interval)
-        rows.append(MeanDifference(i, j, len(parts), float(parts.mean()), *ends, p, p))
+        mean = float(parts.mean())
+        rows.append(MeanDifference(i, j, len(parts), mean, *interval, p, p))
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
 
@@ -107,8 +106,3 @@ def jackknife_values(number: float, without: Floats) -> Floats:
         return np.full(len(without), number)
     values: Floats = number + (len(without) - 1) * (without.mean() - without)
     return values
-
-
-def _known(interval: Sequence[float]) -> tuple[float | None, float | None]:
-    low, high = (None if np.isnan(end) else float(end) for end in interval)
-    return low, high

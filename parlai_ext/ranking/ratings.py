@@ -9,14 +9,16 @@ Thurstone-Mosteller, which is TrueSkill's own. The two football rules count matc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module, metadata
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from scipy import stats
+from scipy.sparse.csgraph import connected_components
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.signature import signature_line
@@ -28,13 +30,16 @@ SHUFFLES = 3
 # standard deviations to each side that hold 95 % of a normal distribution
 NORMAL_BOUND = 1.96
 FOOTBALL = {'3-1-0': 3, '2-1-0': 2}
-INSTALL = {
-    'openskill': 'pip install openskill',
-    'trueskill': 'pip install trueskill (free for non-commercial use only)',
+OPENSKILL, TRUESKILL, BRADLEY_TERRY = 'openskill', 'trueskill', 'bradley_terry'
+# the module of each package, and how to get it
+PACKAGES = {
+    OPENSKILL: ('openskill.models', 'pip install openskill'),
+    TRUESKILL: (
+        'trueskill',
+        'pip install trueskill (free for non-commercial use only)',
+    ),
 }
-
-Pairwise = Sequence[tuple[str, str, str | None]]
-Skills = dict[str, tuple[float, float]]
+METHODS = (*PACKAGES, BRADLEY_TERRY, *FOOTBALL)
 
 
 @dataclass(frozen=True)
@@ -81,12 +86,17 @@ def rate(
     played = {name for match in results.matches for name in match.systems}
     rated = tuple(name for name in results.systems if name in played)
     with_games = replace(results, systems=rated) if rated else results
-    rating = METHODS[method](with_games, seed=seed, shuffles=shuffles, prior=prior)
-    rounded = _rounded_values(list(rating.values.values()))
-    values = dict(zip(rating.values, rounded, strict=True))
-    return replace(
-        rating, method=method, values={n: values.get(n) for n in results.systems}
-    )
+    if method in FOOTBALL:
+        rating = _football(with_games, FOOTBALL[method])
+    elif method == BRADLEY_TERRY:
+        rating = _bradley_terry(with_games, prior)
+    else:
+        rating = _shuffled(with_games, method, seed, shuffles)
+    # without the digits that the order of additions leaves, equal ones stay equal
+    numbers = [rating.values.get(name) for name in results.systems]
+    rounded = round_off_noise(np.array(numbers, np.float64)).tolist()
+    values = dict(zip(results.systems, map(json_number, rounded), strict=True))
+    return replace(rating, method=method, values=values)
 
 
 def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
@@ -119,10 +129,7 @@ def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
     sums: dict[str, float | None] = dict.fromkeys(sorted(raw))
     if reason is None:
         ranks = [rank_values({n: raw[n][d] for n in sums}) for d in complete]
-        sums = {
-            n: -math.fsum(dimension_ranks[n] or 0.0 for dimension_ranks in ranks)
-            for n in sums
-        }
+        sums = {n: -math.fsum(one[n] or 0.0 for one in ranks) for n in sums}
     return Rating('sum_of_ranks', sums, signature, {}, reason, tuple(notes))
 
 
@@ -130,22 +137,18 @@ def rank_values(values: Mapping[str, float | None]) -> dict[str, float | None]:
     """
     Return rank 1 for the largest value, mean ranks for equal ones, `None` for none.
     """
-    rated = [name for name, value in values.items() if not _missing(value)]
-    numbers = round_off_noise(np.array([float(values[n] or 0.0) for n in rated]))
-    ranks: list[float] = stats.rankdata(-numbers).tolist() if rated else []
-    return {**dict.fromkeys(values), **dict(zip(rated, ranks, strict=True))}
+    numbers = round_off_noise(np.array([*values.values()], np.float64))
+    ranks = stats.rankdata(-numbers, nan_policy='omit').tolist()
+    return dict(zip(values, map(json_number, ranks), strict=True))
 
 
-def _football(
-    results: Tournament, *, win: int, seed: int, shuffles: int, prior: float
-) -> Rating:
+def _football(results: Tournament, win: int) -> Rating:
     """
     Rate by football points: ``win`` for a won match, 1 for a tied one.
     """
     signature = f'rating:{win}-1-0|match:points of all its games'
-    empty: dict[str, float | None] = dict.fromkeys(results.systems)
     if reason := results.incomplete():
-        return Rating('', empty, signature, reason=reason)
+        return Rating('', {}, signature, reason=reason)
     sums = dict.fromkeys(results.systems, 0.0)
     for match in results.matches:
         if match.winner is None:
@@ -156,9 +159,7 @@ def _football(
     return Rating('', sums, signature, notes=tuple(results.notes()))
 
 
-def _bradley_terry(
-    results: Tournament, *, seed: int, shuffles: int, prior: float
-) -> Rating:
+def _bradley_terry(results: Tournament, prior: float) -> Rating:
     """
     Rate by Bradley-Terry strengths.
     """
@@ -166,95 +167,76 @@ def _bradley_terry(
     wins = win_matrix(results.systems, _pairwise(results))
     strengths = bradley_terry_strengths(wins, results.systems, prior)
     if isinstance(strengths, str):
-        empty: dict[str, float | None] = dict.fromkeys(results.systems)
-        return Rating('', empty, signature, reason=strengths)
+        return Rating('', {}, signature, reason=strengths)
     return Rating('', strengths, signature, notes=_rating_notes(results))
 
 
-def _shuffled(
-    results: Tournament, *, package: str, seed: int, shuffles: int, prior: float
-) -> Rating:
+def _shuffled(results: Tournament, package: str, seed: int, shuffles: int) -> Rating:
     """
     Average the skills after each of several shuffled orders of the games.
     """
     if shuffles < 1:
         raise UserError(f'shuffles: {shuffles}; 1 or more are needed')
-    rate_in_order = SKILL_MODELS[package](package)
+    new_skill, play = _skill_model(package)
     signature = signature_line(
         {
             'rating': package,
             'v': metadata.version(package),
-            'model': 'thurstone_mosteller_full' if package == 'openskill' else '1vs1',
+            'model': 'thurstone_mosteller_full' if package == OPENSKILL else '1vs1',
             'shuffles': shuffles,
             'seed': seed,
         }
     )
     games = _pairwise(results)
     if reason := _why_not_joined(results):
-        empty: dict[str, float | None] = dict.fromkeys(results.systems)
-        return Rating('', empty, signature, reason=reason)
-    runs: list[Skills] = []
+        return Rating('', {}, signature, reason=reason)
+    runs: list[dict[str, Any]] = []
     for k in range(shuffles):
+        skills = {name: new_skill() for name in results.systems}
         order = np.random.default_rng([seed % 2**32, k]).permutation(len(games))
-        runs.append(rate_in_order(results.systems, [games[i] for i in order]))
+        for first, second, winner in (games[i] for i in order):
+            better, worse = (second, first) if winner == second else (first, second)
+            skills[better], skills[worse] = play(
+                skills[better], skills[worse], drawn=winner is None
+            )
+        runs.append(skills)
     values, spreads = (
-        {n: math.fsum(run[n][part] for run in runs) / shuffles for n in results.systems}
-        for part in (0, 1)
+        {
+            name: math.fsum(getattr(run[name], part) for run in runs) / shuffles
+            for name in results.systems
+        }
+        for part in ('mu', 'sigma')
     )
     spreads = {name: json_number(value) or 0.0 for name, value in spreads.items()}
     return Rating('', values, signature, spreads, notes=_rating_notes(results))
 
 
-def _openskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
+def _skill_model(package: str) -> tuple[Callable[[], Any], Callable[..., Any]]:
     """
-    Return a function that rates systems by openskill from games in the order given.
+    Return what makes a new skill, and what changes the skills of the better and the
+    worse system of a game. The package is imported only now.
+
+    :raises UserError: when it is not installed.
     """
-    model = _library(package, 'openskill.models').ThurstoneMostellerFull()
-
-    def rate_in_order(systems: Sequence[str], games: Pairwise) -> Skills:
-        skills = {name: model.rating() for name in systems}
-        for first, second, winner in games:
-            ranks = [0, 0] if winner is None else [winner != first, winner != second]
-            teams = [[skills[first]], [skills[second]]]
-            ((skills[first],), (skills[second],)) = model.rate(
-                teams, ranks=[int(rank) for rank in ranks]
-            )
-        return {name: (skill.mu, skill.sigma) for name, skill in skills.items()}
-
-    return rate_in_order
-
-
-def _trueskill(package: str) -> Callable[[Sequence[str], Pairwise], Skills]:
-    """
-    Return a function that rates systems by TrueSkill from games in the order given.
-    """
-    model = _library(package, 'trueskill')
-    env = model.TrueSkill()
-
-    def rate_in_order(systems: Sequence[str], games: Pairwise) -> Skills:
-        skills = {name: env.create_rating() for name in systems}
-        for first, second, winner in games:
-            better, worse = (second, first) if winner == second else (first, second)
-            skills[better], skills[worse] = model.rate_1vs1(
-                skills[better], skills[worse], drawn=winner is None, env=env
-            )
-        return {name: (skill.mu, skill.sigma) for name, skill in skills.items()}
-
-    return rate_in_order
-
-
-def _library(package: str, module: str) -> Any:
-    """
-    Return a module of a rating package, imported only now.
-
-    :raises UserError: when the package is not installed.
-    """
+    name, licence = PACKAGES[package]
     try:
-        return import_module(module)
+        module = import_module(name)
     except ImportError:
         raise UserError(
-            f'rating {package}: the package is not installed; {INSTALL[package]}'
+            f'rating {package}: the package is not installed; '
+            f'pip install {package}{licence}'
         ) from None
+    if package == TRUESKILL:
+        env = module.TrueSkill()
+        return env.create_rating, partial(module.rate_1vs1, env=env)
+    model = module.ThurstoneMostellerFull()
+
+    def play(better: Any, worse: Any, *, drawn: bool) -> tuple[Any, Any]:
+        ranks = [0, int(not drawn)]
+        ((better,), (worse,)) = model.rate([[better], [worse]], ranks=ranks)
+        return better, worse
+
+    return model.rating, play
 
 
 def _why_not_joined(results: Tournament) -> str | None:
@@ -266,25 +248,12 @@ def _why_not_joined(results: Tournament) -> str | None:
         return None
     if len(results.systems) < 2 or not results.compared_games:
         return results.incomplete()
-    group = _joined_with_first(results)
-    if len(group) == len(results.systems):
+    wins = win_matrix(results.systems, [(*m.systems, None) for m in results.matches])
+    num_groups, group = connected_components(wins)
+    if num_groups == 1:
         return None
-    return f'no games join {", ".join(sorted(group))} and the rest'
-
-
-def _joined_with_first(results: Tournament) -> set[str]:
-    """
-    Return the systems that a chain of games joins with the first system.
-    """
-    group: set[str] = set()
-    added = {results.systems[0]}
-    while added:
-        group |= added
-        reached = {
-            n for m in results.matches if group & {*m.systems} for n in m.systems
-        }
-        added = reached - group
-    return group
+    joined = sorted(compress(results.systems, group == group[0]))
+    return f'no games join {", ".join(joined)} and the rest'
 
 
 def _rating_notes(results: Tournament) -> tuple[str, ...]:
@@ -296,24 +265,5 @@ def _pairwise(results: Tournament) -> list[tuple[str, str, str | None]]:
     return [(r.game.first, r.game.second, r.winner) for r in results.compared_games]
 
 
-def _rounded_values(values: Sequence[float | None]) -> list[float | None]:
-    """
-    Return values without the digits that the order of additions leaves, so that equal
-    ones stay equal.
-    """
-    numbers = [value for value in values if value is not None]
-    rounded = iter(round_off_noise(np.array(numbers)).tolist() if numbers else ())
-    return [None if v is None else json_number(next(rounded)) for v in values]
-
-
 def _missing(value: float | None) -> bool:
     return value is None or value != value
-
-
-SKILL_MODELS = {'openskill': _openskill, 'trueskill': _trueskill}
-METHODS: dict[str, Callable[..., Rating]] = {
-    'openskill': partial(_shuffled, package='openskill'),
-    'trueskill': partial(_shuffled, package='trueskill'),
-    'bradley_terry': _bradley_terry,
-    **{name: partial(_football, win=win) for name, win in FOOTBALL.items()},
-}

@@ -12,7 +12,6 @@ Arrays of weights are ``[resample, point]``; the two sides are ``[point]``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +34,7 @@ def weighted_pearson(left: Floats, right: Floats, weights: Floats) -> Floats:
     products = weights @ (a * b) / total - mean_a * mean_b
     squares_a = weights @ (a * a) / total - mean_a**2
     squares_b = weights @ (b * b) / total - mean_b**2
-    return np.where(flat, np.nan, _ratio(products, squares_a, squares_b))
+    return np.where(flat, np.nan, cosine(products, squares_a, squares_b))
 
 
 def weighted_spearman(left: Floats, right: Floats, weights: Floats) -> Floats:
@@ -45,7 +44,7 @@ def weighted_spearman(left: Floats, right: Floats, weights: Floats) -> Floats:
     middle = (weights.sum(axis=1, keepdims=True) + 1) / 2
     a = weighted_ranks(left, weights) - middle
     b = weighted_ranks(right, weights) - middle
-    return _ratio(
+    return cosine(
         (weights * a * b).sum(axis=1),
         (weights * a * a).sum(axis=1),
         (weights * b * b).sum(axis=1),
@@ -61,61 +60,44 @@ def weighted_kendall(left: Floats, right: Floats, weights: Floats) -> Floats:
     taus = [np.zeros(0)]
     for start in range(0, len(weights), COLUMNS):
         columns = np.ascontiguousarray(weights[start : start + COLUMNS].T)
-        agree = np.sum([level.agreement(columns) for level in levels], axis=0)
-        taus.append(_ratio(agree, _untied_pairs(a, columns), _untied_pairs(b, columns)))
+        agree = np.sum([agreement(columns) for agreement in levels], axis=0)
+        taus.append(cosine(agree, _untied_pairs(a, columns), _untied_pairs(b, columns)))
     return np.concatenate(taus)
 
 
-@dataclass(frozen=True)
-class _PairLevel:
+def _pair_level(a: Places, b: Places) -> Callable[[Floats], Floats]:
     """
-    The pairs of points whose ranks on the left first differ in one bit.
+    Return a function of weights ``[point, resample]``. It returns, for each resample,
+    how many pairs of points both sides order alike, less those that they order
+    differently: of the pairs whose ranks on the left first differ in the lowest bit of
+    ``a``.
 
     The points of a block agree in all bits above it; those without the bit are lower.
-    Both kinds stand in the order of block and rank on the right. The other arrays have
-    places among the lower points, one for each upper point: the begin and the end of
-    those in its block, and of those with the same rank on the right.
-    """
-
-    lower: Places
-    upper: Places
-    block_begin: Places
-    block_end: Places
-    tie_begin: Places
-    tie_end: Places
-
-    def agreement(self, columns: Floats) -> Floats:
-        """
-        Return, for each resample, how many pairs both sides order alike, less those
-        that they order differently.
-
-        :param columns: the weights, ``[point, resample]``.
-        """
-        before = np.zeros((len(self.lower) + 1, columns.shape[1]))
-        np.cumsum(columns[self.lower], axis=0, out=before[1:])
-        # lower points before the tie agree, those after it do not
-        balance = before[self.tie_begin] + before[self.tie_end]
-        balance -= before[self.block_begin]
-        balance -= before[self.block_end]
-        balance *= columns[self.upper]
-        agreement: Floats = balance.sum(axis=0)
-        return agreement
-
-
-def _pair_level(a: Places, b: Places) -> _PairLevel:
-    """
-    Return the level of the lowest bit of ``a``.
+    Both kinds stand in the order of block and rank on the right.
     """
     block, is_upper = a >> 1, a & 1 == 1
     key = block * (int(b.max()) + 1) + b  # block and rank on the right
     order = np.argsort(key, kind='stable')
     lower, upper = order[~is_upper[order]], order[is_upper[order]]
-    places = [
+    # places among the lower points, one for each upper point: the begin and the end of
+    # those in its block, and of those with the same rank on the right
+    block_begin, block_end, tie_begin, tie_end = (
         np.searchsorted(side[lower], side[upper], end)
         for side in (block, key)
         for end in ('left', 'right')
-    ]
-    return _PairLevel(lower, upper, *places)
+    )
+
+    def agreement(columns: Floats) -> Floats:
+        before = np.zeros((len(lower) + 1, columns.shape[1]))
+        np.cumsum(columns[lower], axis=0, out=before[1:])
+        # lower points before the tie agree, those after it do not
+        balance = before[tie_begin] + before[tie_end]
+        balance -= before[block_begin]
+        balance -= before[block_end]
+        balance *= columns[upper]
+        return np.asarray(balance.sum(axis=0))
+
+    return agreement
 
 
 def _untied_pairs(ranks: Places, columns: Floats) -> Floats:
@@ -152,7 +134,11 @@ def _is_constant(side: Floats, weights: Floats) -> npt.NDArray[np.bool_]:
     return np.asarray(high == low)
 
 
-def _ratio(products: Floats, first: Floats, second: Floats) -> Floats:
+def cosine(products: Floats, first: Floats, second: Floats) -> Floats:
+    """
+    Return the cosines of centred vectors from the sum of their products and those of
+    their squares; NaN where one of these is 0.
+    """
     with np.errstate(invalid='ignore', divide='ignore'):
         return np.clip(products / np.sqrt(first * second), -1.0, 1.0)
 

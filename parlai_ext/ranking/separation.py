@@ -179,7 +179,8 @@ def dialogues_needed(
     :param differences: ``[partner, opener]``, NaN where one of them has no score.
     :param n_pairs: how many pairs of systems are compared together.
     """
-    table = _without_gaps(differences)
+    defined = ~np.isnan(differences)  # somewhere with this partner, or opener
+    table = differences[defined.any(axis=1)][:, defined.any(axis=0)]
     components = variance_components(table)
     if components is None:
         reason = 'one opener does not show how much dialogues vary'
@@ -218,14 +219,6 @@ def candidate_counts(first: int, last: int) -> NDArray[np.int64]:
     n_steps = 2 + int(math.log(last / first) / math.log(1.05))
     steps = np.geomspace(first, last, n_steps)
     return np.unique(np.round(steps).astype(np.int64))
-
-
-def _without_gaps(differences: Floats) -> Floats:
-    """
-    Return a table without the partners and openers that have no difference at all.
-    """
-    defined = ~np.isnan(differences)
-    return differences[defined.any(axis=1)][:, defined.any(axis=0)]
 
 
 def variance_components(differences: Floats) -> Components | None:

@@ -5,7 +5,7 @@ for each system; and what its unscored dialogues could change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -103,12 +103,9 @@ def rank_dimension(
     wanted = np.ones(len(systems), bool) if ranked is None else np.array(ranked, bool)
     draws = draw_means(table, bootstraps, seed, games_per_opener)
     chosen = np.flatnonzero(wanted[order] & ~np.isnan(draws.means))
-    better, ranks, ranked_places = _claims(
-        draws.select(chosen), partners, higher_is_better
-    )
-    places = dict(zip(chosen.tolist(), ranked_places, strict=True))
     counts = [(int(n_dialogues[i]), int(n_unscored[i])) for i in order]
-    rows = _standings(draws, names, dimension, places, counts)
+    rows = _unranked(draws, names, dimension, counts)
+    better, ranks = _rank(rows, draws, chosen, partners, higher_is_better)
     if partners == 'fixed' and most_partners(table) < FEWEST_FOR_OTHERS:
         rows = [replace(row, low=None, high=None) for row in rows]
     best_first = np.argsort(ranks, kind='stable')
@@ -134,93 +131,69 @@ def rank_draws(
     """
     Return one standing for each system from bootstrap draws that are there already.
     """
-    _, _, places = _claims(draws, partners, higher_is_better)
-    counts = [(n, 0) for n in n_dialogues]
-    by_place = dict(enumerate(places))
-    return tuple(_standings(draws, systems, dimension, by_place, counts))
+    rows = _unranked(draws, systems, dimension, [(n, 0) for n in n_dialogues])
+    _rank(rows, draws, np.arange(len(systems)), partners, higher_is_better)
+    return tuple(rows)
 
 
-def _claims(
-    draws: Draws, partners: str, higher_is_better: bool
-) -> tuple[NDArray[np.bool_], list[int], list[Place]]:
-    """
-    Return which systems are better than which, their ranks by score, and their places.
-    """
-    better = significantly_better(
-        draws, partners=partners, higher_is_better=higher_is_better
-    )
-    scores = [json_number(float(mean)) for mean in draws.means]
-    ranks = ranks_by_score(scores, higher_is_better)
-    return better, ranks, _places(ranks, better, draws.has_interval)
-
-
-@dataclass(frozen=True)
-class Place:
-    """
-    The rank of a system by score, and what the data leave open.
-    """
-
-    rank: int | None = None
-    rank_low: int | None = None
-    rank_high: int | None = None
-    group: int | None = None
-
-
-def _places(
-    ranks: Sequence[int],
-    better: NDArray[np.bool_],
-    has_interval: NDArray[np.bool_],
-) -> list[Place]:
-    """
-    Return the places of the ranked systems.
-    """
-    ranges, groups = rank_ranges(better), tied_groups(better, ranks)
-    return [
-        Place(rank, one.low, one.high, group) if known else Place(rank)
-        for rank, one, group, known in zip(
-            ranks, ranges, groups, has_interval.tolist(), strict=True
-        )
-    ]
-
-
-def _standings(
+def _unranked(
     draws: Draws,
     names: Sequence[str],
     dimension: str,
-    places: Mapping[int, Place],
     counts: Sequence[tuple[int, int]],
 ) -> list[Standing]:
     """
-    Return the standings of the systems of ``draws``.
+    Return the standings of the systems of ``draws``, without ranks.
 
     :param counts: of each system its dialogues, and those without a score.
     """
     sampled, fixed = sampled_intervals(draws), fixed_intervals(draws)
     rows = []
     for k, name in enumerate(names):
-        place = places.get(k, Place())
         numbers = [float(draws.means[k]), *sampled[k], *fixed[k]]
         score, low, high, low_fixed, high_fixed = map(json_number, numbers)
         rows.append(
             Standing(
                 name,
                 dimension,
-                place.rank,
-                place.rank_low,
-                place.rank_high,
+                None,
+                None,
+                None,
                 score,
                 low,
                 high,
                 low_fixed,
                 high_fixed,
-                n_dialogues=counts[k][0],
-                n_unscored=counts[k][1],
-                group=place.group,
+                *counts[k],
                 n_openers=int(draws.num_openers[k]),
                 n_partners=int(draws.num_partners[k]),
             )
         )
     return rows
+
+
+def _rank(
+    rows: list[Standing],
+    draws: Draws,
+    chosen: NDArray[np.int64],
+    partners: str,
+    higher_is_better: bool,
+) -> tuple[NDArray[np.bool_], list[int]]:
+    """
+    Rank the chosen rows among themselves. Return which of them are better than which,
+    and their ranks by score.
+    """
+    better = significantly_better(
+        draws.select(chosen), partners=partners, higher_is_better=higher_is_better
+    )
+    ranks = ranks_by_score([rows[k].score for k in chosen], higher_is_better)
+    groups, ranges = tied_groups(better, ranks), rank_ranges(better)
+    for k, rank, group, one in zip(chosen, ranks, groups, ranges, strict=True):
+        rows[k] = replace(rows[k], rank=rank)
+        if draws.has_interval[k]:
+            ends = {'rank_low': one.low, 'rank_high': one.high}
+            rows[k] = replace(rows[k], group=group, **ends)
+    return better, ranks
 
 
 def best_first(standings: Sequence[Standing]) -> list[Standing]:

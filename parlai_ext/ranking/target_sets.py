@@ -25,6 +25,7 @@ from parlai_ext.ranking.intervals import draw_counts
 from parlai_ext.ranking.table import Floats, round_off_noise
 
 Places = NDArray[np.int64]
+PairSums = tuple[Floats, Floats]
 NO_SYSTEM = -1  # an opponent that is none of the ranked systems: a fixed partner
 
 
@@ -144,49 +145,30 @@ def set_means(values: Floats, own_place: Sequence[int], sets: Places) -> SetMean
     return _means_of_sets(_pair_sums(values, own_place), sets)
 
 
-@dataclass(frozen=True)
-class _PairSums:
+def _pair_sums(values: Floats, own_place: Sequence[int]) -> PairSums:
     """
-    Sums of scores and their counts: of each system with all opponents that stay, and
-    ``[system, system]`` between the systems.
+    Return sums of scores, and their counts: of each system with all opponents that
+    stay, and ``[system, system]`` between the systems.
     """
-
-    base: Floats
-    base_count: Floats
-    between: Floats
-    between_count: Floats
-
-
-def _pair_sums(values: Floats, own_place: Sequence[int]) -> _PairSums:
     scored = ~np.isnan(values)
     sums = np.where(scored, values, 0.0).sum(axis=2)
-    counts = scored.sum(axis=2).astype(np.float64)
-    size = len(values)
-    pairs = _PairSums(
-        np.zeros(size),
-        np.zeros(size),
-        np.zeros((size, size)),
-        np.zeros((size, size)),
-    )
+    pairs = np.stack([sums, scored.sum(axis=2).astype(np.float64)])
+    base, between = np.zeros((2, len(values))), np.zeros((2, len(values), len(values)))
     for column, place in enumerate(own_place):
         if place == NO_SYSTEM:
-            pairs.base[:] += sums[:, column]
-            pairs.base_count[:] += counts[:, column]
+            base += pairs[:, :, column]
         else:
-            pairs.between[:, place] = sums[:, column]
-            pairs.between_count[:, place] = counts[:, column]
-    return pairs
+            between[:, :, place] = pairs[:, :, column]
+    return base, between
 
 
-def _means_of_sets(pairs: _PairSums, sets: Places) -> SetMeans:
-    rows, columns = sets[:, :, None], sets[:, None, :]
-    total = pairs.base[sets] + pairs.between[rows, columns].sum(axis=2)
-    number = pairs.base_count[sets] + pairs.between_count[rows, columns].sum(axis=2)
+def _means_of_sets(pairs: PairSums, sets: Places) -> SetMeans:
+    base, between = pairs
+    inside = between[:, sets[:, :, None], sets[:, None, :]].sum(axis=3)
+    total, number = base[:, sets] + inside
+    all_total, all_number = base + between.sum(axis=2)
     with np.errstate(invalid='ignore'):
-        means = total / number
-        full = (pairs.base + pairs.between.sum(axis=1)) / (
-            pairs.base_count + pairs.between_count.sum(axis=1)
-        )
+        means, full = total / number, all_total / all_number
     return SetMeans(sets, round_off_noise(means), round_off_noise(full))
 
 
@@ -233,39 +215,23 @@ def overturned_pairs(result: SetMeans) -> list[Overturned]:
         better, worse = (i, j) if result.full[i] > result.full[j] else (j, i)
         if result.full[i] == result.full[j]:
             continue
-        leads = _leads(result, worse, better)
-        overturned = leads > 0
-        if overturned.any():
+        is_worse, is_better = result.sets == worse, result.sets == better
+        both = is_worse.any(axis=1) & is_better.any(axis=1)
+        means = result.means[both]
+        leads = means[is_worse[both]] - means[is_better[both]]
+        if (leads > 0).any():
             worst = int(np.nanargmax(leads))
-            both = _sets_with(result.sets, worse, better)
             pairs.append(
                 Overturned(
                     better,
                     worse,
                     len(leads),
-                    int(overturned.sum()),
-                    tuple(both[worst].tolist()),
+                    int((leads > 0).sum()),
+                    tuple(result.sets[both][worst].tolist()),
                     float(leads[worst]),
                 )
             )
     return sorted(pairs, key=lambda pair: (-pair.margin, pair.better, pair.worse))
-
-
-def _sets_with(sets: Places, *systems: int) -> Places:
-    inside = [(sets == system).any(axis=1) for system in systems]
-    return sets[np.logical_and.reduce(inside)]
-
-
-def _leads(result: SetMeans, first: int, second: int) -> Floats:
-    """
-    Return by how much ``first`` leads ``second`` in each set that holds both.
-    """
-    is_first, is_second = result.sets == first, result.sets == second
-    both = is_first.any(axis=1) & is_second.any(axis=1)
-    leads: Floats = (
-        result.means[both][is_first[both]] - (result.means[both][is_second[both]])
-    )
-    return leads
 
 
 def unfair_sets(
@@ -295,7 +261,7 @@ def unfair_sets(
 
 
 def _unfair_sets(
-    pairs: _PairSums, unfavored: int, siblings: tuple[int, ...], fair_set: list[int]
+    pairs: PairSums, unfavored: int, siblings: tuple[int, ...], fair_set: list[int]
 ) -> UnfairSets:
     """
     Return Table 6 for one unfavored system and two siblings of it.
@@ -325,7 +291,7 @@ def _unfair_sets(
     )
 
 
-def _mean_by_system(pairs: _PairSums, members: Sequence[int]) -> dict[int, float]:
+def _mean_by_system(pairs: PairSums, members: Sequence[int]) -> dict[int, float]:
     means = _means_of_sets(pairs, np.array([members])).means[0]
     return dict(zip(members, means.tolist(), strict=True))
 
@@ -347,7 +313,9 @@ def sibling_effect(
     """
     scored = ~np.isnan(values)
     played = np.asarray(scored.any(axis=2))
-    sibling = _sibling_pairs(played, own_place, families)
+    kin = [families[place] if place != NO_SYSTEM else None for place in own_place]
+    same = [[f is not None and f == g for g in kin] for f in families]
+    sibling = played & np.array(same, bool).reshape(played.shape)
     weights = _effect_weights(played, sibling)
     if weights is None:
         return None
@@ -362,19 +330,6 @@ def sibling_effect(
         )
     effects = np.where(weights != 0, means * weights, 0.0).sum(axis=(1, 2))
     return float(effects[0]), effects[1:]
-
-
-def _sibling_pairs(
-    played: NDArray[np.bool_],
-    own_place: Sequence[int],
-    families: Sequence[str | None],
-) -> NDArray[np.bool_]:
-    """
-    Return ``[system, opponent]``: the two talked and are of one family.
-    """
-    kin = [families[place] if place != NO_SYSTEM else None for place in own_place]
-    same = [[f is not None and f == g for g in kin] for f in families]
-    return played & np.array(same, bool).reshape(played.shape)
 
 
 def _effect_weights(

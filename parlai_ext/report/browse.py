@@ -25,6 +25,7 @@ from parlai_ext.core.nouns import (
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS
 from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import Manifest
 from parlai_ext.view.page import Section
 
 # of the dialogues of a page, so that with its tables it stays below 5 MB
@@ -118,7 +119,7 @@ class CandidateList:
     """
 
     scorer: PageScorer
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     candidates: list[Candidate] = field(default_factory=list)
 
     def add(
@@ -283,24 +284,22 @@ def _in_hash_order(candidates: Sequence[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=key)
 
 
-def target_and_partner(
-    pairing: Pairing, manifest: Mapping[str, Any]
-) -> tuple[str, str]:
+def target_and_partner(pairing: Pairing, manifest: Manifest) -> tuple[str, str]:
     """
     Return a pairing's target and the other one; people may begin an imported dialogue.
     """
-    if pairing.first in manifest.get('partners', {}):
+    if pairing.first in manifest.partners:
         return pairing.second, pairing.first
     return pairing.first, pairing.second
 
 
-def _both_judged(names: tuple[str, str], manifest: Mapping[str, Any]) -> bool:
+def _both_judged(names: tuple[str, str], manifest: Manifest) -> bool:
     """
     True if both speakers of a dialogue are judged.
     """
-    if names[0] == names[1] or names[1] in manifest.get('partners', {}):
+    if names[0] == names[1] or names[1] in manifest.partners:
         return False
-    return manifest['protocol'].get('score') == 'both'
+    return not manifest.first_only
 
 
 def dimensions_won(

@@ -18,7 +18,6 @@ from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.plot import Axis, axis_over
 from parlai_ext.report.view import RankingView
 from parlai_ext.results.details import DimensionDetails
-from parlai_ext.store import imported
 from parlai_ext.view.page import Section
 
 # larger tables are cut: nobody reads them, and they would make the page heavy
@@ -85,7 +84,7 @@ def pairs_section(view: RankingView) -> Section | None:
         'pairs',
         'Pairs',
         few_partners=few_partners_sentence(few),
-        is_imported=imported.UNKNOWN in view.ranking.notes,
+        is_imported=view.ranking.is_imported,
         signed=signed,
     )
 

@@ -13,6 +13,7 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.signature import PART_SEPARATOR, scorer_name
 from parlai_ext.report.view import RankingView
 from parlai_ext.results.ranking import Ranking
+from parlai_ext.store.manifest import Manifest
 from parlai_ext.view.page import Section
 from parlai_ext.view.text import value_text, without_folders
 
@@ -25,7 +26,7 @@ def method_section(view: RankingView) -> Section:
     run.
     """
     ranking, manifest, scorer = view.ranking, view.manifest, view.scorer
-    protocol = {**manifest['protocol']}
+    protocol = manifest.protocol.model_dump(exclude_unset=True)
     commands = [command(ranking.protocol, manifest)]
     if scorer is not None:
         protocol['scorer'] = scorer.get('config')
@@ -41,30 +42,30 @@ def method_section(view: RankingView) -> Section:
             {
                 'name': name,
                 'role': role.removesuffix('s'),
-                'options': value_text({**manifest.get('systems', {}).get(name, {})}),
-                'identity': entry.get('identity') or '',
+                'options': value_text(manifest.systems[name]),
+                'identity': entry.identity,
                 'guessed': name in ranking.guessed,
             }
             for role in ('targets', 'partners')
-            for name, entry in manifest.get(role, {}).items()
+            for name, entry in getattr(manifest, role).items()
         ],
         'signature': ranking.signature.split(PART_SEPARATOR, 2),
-        'versions': dict(manifest.get('versions', {})),
+        'versions': manifest.versions,
         'commands': commands,
     }
     return Section('method', 'How it was made', data)
 
 
-def command(protocol: str, manifest: Mapping[str, Any]) -> str:
+def command(protocol: str, manifest: Manifest) -> str:
     """
     Return the command line that makes the run, or imports it, again in another folder.
     """
-    if 'imported' in manifest:
-        options = dict(manifest['imported']['asked'])
+    if manifest.imported:
+        options = dict(manifest.imported.asked)
         files = [shlex.quote(path) for path in options.pop('dialogues')]
         words = ['parlai import_dialogues', '--dialogues', *files]
     else:
-        options = {'config': protocol, **manifest.get('asked', {})}
+        options = {'config': protocol, **manifest.asked}
         words = ['parlai evaluate_systems']
     for option, values in {**options, 'run_dir': 'NEW_FOLDER'}.items():
         for value in values if isinstance(values, list) else [values]:

@@ -25,7 +25,6 @@ from parlai_ext.ranking.separation import DialoguesNeeded, Separation
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Agreement, Coefficient, Ranking
-from parlai_ext.store import imported
 from parlai_ext.tournament import section as tournament
 
 NO_DOUBTS: Doubts = MappingProxyType({})
@@ -79,7 +78,7 @@ def _leaders(ranking: Ranking) -> str:
         standings,
         main,
         separation_on(ranking, main),
-        imported.UNKNOWN in ranking.notes,
+        ranking.is_imported,
         few_partners(ranking, main),
     )
 

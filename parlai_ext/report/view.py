@@ -12,6 +12,7 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.results.details import DimensionDetails
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import Manifest
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class RankingView:
     """
 
     ranking: Ranking
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     details: Mapping[str, DimensionDetails] = field(default_factory=dict)
     name: str = ''
     scorer: Mapping[str, Any] | None = None

@@ -28,7 +28,7 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
     }
     if not scorers:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
-    section = run.manifest['protocol'].get('scorer') or {}
+    section = run.manifest.protocol.scorer
     protocols_own = [
         name
         for name, scorer in scorers.items()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.ranking_options import ranking_options
 from parlai_ext.ranking.pairs import PairDifference, pair_differences
 from parlai_ext.ranking.spreads import CellMean, Spread, cell_means, spreads
@@ -52,7 +51,7 @@ def read_details(
 
     :param on_dialogue: called with every dialogue as it is read.
     """
-    plan = plan_of_run(run)
+    plan = run.plan
     signature = ranking.scorer_signature
     replaced = {
         **scores_rule(run, signature),

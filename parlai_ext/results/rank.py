@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from parlai_ext.collect import not_run
-from parlai_ext.collect.plan import Plan, plan_of_run
 from parlai_ext.core.display import percent
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.floors import is_floor
@@ -32,6 +31,7 @@ from parlai_ext.ranking.standings import (
 )
 from parlai_ext.results.judge_card import Nearness, NearnessMeter, judge_card
 from parlai_ext.results.ranking import (
+    IMPORT_NOTE,
     Agreement,
     CutContexts,
     Failures,
@@ -47,7 +47,9 @@ from parlai_ext.results.reference import (
 )
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.stopping.rule import Stopping
-from parlai_ext.store import RunFolder, imported
+from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import Manifest
+from parlai_ext.store.plan import Plan
 
 LISTED = 10  # missing files that are named
 # parts of a ranking that few runs have, imported when they are worked out
@@ -106,7 +108,7 @@ def rank_run(
     truncated = count_truncated(tables, options.max_truncated_share)
     store = run.scores(scorer_signature)
     stopping = None
-    if plan.manifest.get('stop'):
+    if run.manifest.stop:
         looks = import_module(STOPPING)
         stopping = looks.recorded_stopping(run, tables, scores.ranked, scorer_signature)
     return Ranking(
@@ -114,7 +116,7 @@ def rank_run(
         protocol=plan.protocol.name,
         partners=options.partners,
         bootstraps=replaced.get('bootstraps'),
-        guessed=tuple(plan.manifest.get('guessed') or ()),
+        guessed=tuple(plan.manifest.guessed),
         **standings_fields(scores, result),
         **agreement_fields(scores, reference, matching, result),
         tournament=result,
@@ -145,7 +147,7 @@ def read_run_scores(
     :param replaced: options that replace those of the protocol.
     :raises UserError: for a wrong option, or a run without scores.
     """
-    plan = plan_of_run(run)
+    plan = run.plan
     options = ranking_options(plan.protocol.ranking, replaced)
     meter = NearnessMeter(run.scores(scorer_signature).about())
     tables = read_tables(run, scorer_signature, options.is_tournament, meter.add)
@@ -324,16 +326,39 @@ def truncation_notes(truncated: Mapping[str, CutContexts]) -> list[str]:
     return [f'contexts too long for the judge, cut: {", ".join(listed)}']
 
 
+def import_notes(manifest: Manifest) -> list[str]:
+    """
+    Return the notes on the import of a run's dialogues; none if they were played.
+    """
+    about = manifest.imported
+    if about is None:
+        return []
+    lines = [IMPORT_NOTE]
+    if about.left_out:
+        lines.append(
+            f'{about.left_out} dialogues were left out at the import, for '
+            f'{about.bad_rows} unreadable rows'
+        )
+    if about.people_only:
+        lines.append(f'{about.people_only} dialogues of people only are left out')
+    if about.silent:
+        counts = ', '.join(f'{name} {n}' for name, n in about.silent.items())
+        lines.append(f'empty turns, which are not judged: {counts}')
+    if manifest.partners:
+        lines.append(f'people, not judged: {", ".join(manifest.partners)}')
+    return lines
+
+
 def notes(run: RunFolder, plan: Plan, tables: ScoreTables) -> list[str]:
     """
     Return what a reader of the ranking must be told about the run.
     """
-    lines = [f'left out: {line}' for line in plan.manifest.get('left_out') or ()]
-    lines += imported.import_notes(plan.manifest)
+    lines = [f'left out: {line}' for line in plan.manifest.left_out]
+    lines += import_notes(plan.manifest)
     lines += not_run.not_run_notes(run)
-    if guessed := plan.manifest.get('guessed'):
+    if guessed := plan.manifest.guessed:
         lines.append(f'guessed, which model a paper means: {", ".join(guessed)}')
-    if trusted := plan.manifest.get('trusted'):
+    if trusted := plan.manifest.trusted:
         lines.append(f'model files that might run code: {", ".join(trusted)}')
     if len(tables.opponents) == 1:
         lines.append('one partner only: intervals cannot speak for other partners')

@@ -8,7 +8,7 @@ field's default, "absent".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from parlai_ext.core.errors import UserError
@@ -16,17 +16,18 @@ from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, agreement_data
-from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
-from parlai_ext.ranking.ranks import ranks_by_score
 from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import ScoreBounds, Standing
 from parlai_ext.results.judge_card import JudgeCard
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 
-# 2: `rank` is by score; before, it counted the systems that are significantly better
 SCHEMA = 2
 NAME = 'ranking.json'
+IMPORT_NOTE = (
+    'imported dialogues: which versions of the systems made them, from what openers, '
+    'with what decoding and seeds, is not known'
+)
 # the keys under which standings lie by dimension, which their rows do not repeat
 BY_DIMENSION = ('dimensions', 'baselines')
 
@@ -200,9 +201,7 @@ class Ranking:
     responses (`None`: not checked). `stopping` says how a run that stops when it is
     settled came to its number of openers (`None`: it was fixed). `partners` is what the
     claims are about (``fixed`` also where they are too few to speak for others), and
-    `bootstraps` the resamples, where these are not the protocol's. Rankings of early
-    versions have no `truncated`, `unplayed`, `judge`, `judge_check` and `separation`:
-    there they are `None`.
+    `bootstraps` the resamples, where these are not the protocol's.
     """
 
     signature: str
@@ -238,6 +237,13 @@ class Ranking:
         if self.judge_check is None or not self.dimensions:
             return None
         return self.judge_check.check_of(self.dimensions[0])
+
+    @property
+    def is_imported(self) -> bool:
+        """
+        True if the dialogues were imported.
+        """
+        return IMPORT_NOTE in self.notes
 
     @property
     def scorer_signature(self) -> str:
@@ -302,8 +308,7 @@ def to_json(ranking: Ranking) -> dict[str, Any]:
 
 def from_json(data: Any) -> Ranking:
     """
-    Return the ranking that `to_json` wrote; ranks of early versions become ranks by
-    score.
+    Return the ranking that `to_json` wrote.
 
     :raises WrongType: for data that is no ranking; it names the place.
     """
@@ -315,31 +320,7 @@ def from_json(data: Any) -> Ranking:
                 for dimension, rows in data[key].items()
             }
     ranking: Ranking = record_from_json(Ranking, data)
-    return _ranked_by_score(ranking) if data.get('schema') == 1 else ranking
-
-
-def _ranked_by_score(ranking: Ranking) -> Ranking:
-    """
-    Return a ranking of schema 1 with the ranks of schema 2.
-    """
-    return replace(
-        ranking,
-        standings={d: _by_score(rows, True) for d, rows in ranking.standings.items()},
-        baselines={
-            name: _by_score(rows, HIGHER_IS_BETTER.get(name, True))
-            for name, rows in ranking.baselines.items()
-        },
-    )
-
-
-def _by_score(
-    rows: tuple[Standing, ...], higher_is_better: bool
-) -> tuple[Standing, ...]:
-    ranked = [row for row in rows if row.rank is not None]
-    ranks = iter(ranks_by_score([row.score for row in ranked], higher_is_better))
-    return tuple(
-        row if row.rank is None else replace(row, rank=next(ranks)) for row in rows
-    )
+    return ranking
 
 
 def _with_dimension(rows: Any, dimension: str) -> Any:

@@ -4,17 +4,14 @@ Dialogues become scores: collect and score what a run lacks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from parlai_ext.collect.collect import collect
+from parlai_ext.collect.collect import collected_run
 from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.plan import Plan, prepare
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.engines.open_engine import EngineOptions, open_engine
+from parlai_ext.engines.open_engine import EngineOptions
 from parlai_ext.isolation.own_records import is_own_scorer
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import build_scorer, score_run
@@ -24,14 +21,17 @@ from parlai_ext.store import RunFolder
 @dataclass(frozen=True)
 class ScoredRun:
     """
-    A run whose dialogues are collected and scored, and which could not be collected.
+    A run whose dialogues are collected and scored.
+
+    :param left_out: the systems that are not in it, with the reasons.
+    :param problems: why some of them could not be collected.
     """
 
     run: RunFolder
-    plan: Plan
     scorer: Scorer
     signature: str
-    problems: Sequence[str]
+    left_out: tuple[str, ...]
+    problems: tuple[str, ...]
 
 
 def collect_and_score(
@@ -42,20 +42,11 @@ def collect_and_score(
 
     :raises UserError: when nothing could be collected, with the first reason.
     """
-    run, plan = prepare(options, machine)
-    spent: dict[str, Any] = {}
-    with run.lock(), open_engine(where, run.root, machine) as engine:
-        with timed(run, 'collect', spent):
-            problems = collect(
-                run,
-                machine,
-                spent=spent,
-                engine=engine,
-                skip_missing=options.skip_missing,
-            ).problems
+    with collected_run(options, machine, where) as collected:
+        run, problems = collected.run, collected.report.problems
         if problems and not run.dialogue_shards():
             raise UserError(f'nothing could be collected: {problems[0]}')
-        config = run.manifest['protocol']['scorer']
+        config = run.plan.protocol.scorer
         named = is_own_scorer(run.manifest)
         with timed(run, 'score'):
             scorer = build_scorer(config, machine, named_by_user=named)
@@ -63,8 +54,8 @@ def collect_and_score(
                 run,
                 scorer,
                 config=config,
-                engine=engine,
+                engine=collected.engine,
                 machine=machine,
                 named_by_user=named,
             )
-    return ScoredRun(run, plan, scorer, scored.signature, problems)
+    return ScoredRun(run, scorer, scored.signature, collected.left_out, problems)

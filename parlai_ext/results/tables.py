@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parlai_ext.collect.plan import Plan, plan_of_run
 from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
 from parlai_ext.store import RunFolder
+from parlai_ext.store.plan import Plan
 from parlai_ext.tournament.games import Game
 from parlai_ext.worlds.pairings import SCHEMES
 
@@ -80,7 +80,7 @@ def read_tables(
     :param games: keep the raw scores of both sides of each dialogue, for a tournament.
     :param on_dialogue: called with every dialogue and its scores as it is read.
     """
-    plan = plan_of_run(run)
+    plan = run.plan
     tables = _empty_tables(plan)
     place_of_opener = {o.id: j for j, o in enumerate(plan.openers)}
     rows = {name: i for i, name in enumerate(tables.systems)}

@@ -23,13 +23,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import (
     Dialogue,
     JudgeModel,
-    Likelihood,
     Score,
     ScoredDialogue,
 )
@@ -41,14 +40,17 @@ from parlai_ext.core.options import (
 )
 from parlai_ext.core.signature import signature_line
 from parlai_ext.core.watch import NO_WATCH, Watch
+from parlai_ext.models.kinds import (  # noqa: F401 (scorers import them from here)
+    ChatModel,
+    Classifier,
+    Embedder,
+    Models,
+    WordVectors,
+)
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from parlai_ext.models.encoders import TokenVectors
-    from parlai_ext.models.masked_lm import MaskedLogprobs
-    from parlai_ext.models.word_classifier import WordLabels
-    from parlai_ext.systems.chat.conversation import ChatReply
 
 LEVELS = ('turn', 'dialogue', 'pair')
 LABELS = {'likelihood': 'judge'}  # of a kind of model, in signatures
@@ -105,255 +107,6 @@ class ItemScore:
     reasons: Mapping[str, str | None] = field(default_factory=dict)
     evidence: Any = None
     cut: int = 0
-
-
-class Embedder(Protocol):
-    """
-    A model that maps a text to a vector.
-    """
-
-    signature: str
-
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """
-        Return one float32 row for each text.
-        """
-        ...
-
-    def token_vectors(self, texts: Sequence[str], layer: int = 0) -> list[TokenVectors]:
-        """
-        Return the vectors of the tokens of each text, from one layer; 0 is the last.
-        """
-        ...
-
-    def cut_tokens(self, texts: Sequence[str]) -> list[int]:
-        """
-        Return how many tokens of each text are too many for the model.
-        """
-        ...
-
-
-class Classifier(Protocol):
-    """
-    A model that gives the probability of each of its labels.
-    """
-
-    signature: str
-    labels: tuple[str, ...]
-
-    def probabilities(
-        self,
-        texts: Sequence[str],
-        seconds: Sequence[str] | None = None,
-        most_tokens: int | None = None,
-    ) -> np.ndarray:
-        """
-        Return one row for each text (or pair of texts), one column for each label.
-
-        :param most_tokens: longer texts are cut; of a pair the longer one.
-        """
-        ...
-
-    def cut_tokens(
-        self,
-        texts: Sequence[str],
-        seconds: Sequence[str] | None = None,
-        most_tokens: int | None = None,
-    ) -> list[int]:
-        """
-        Return how many tokens of each text (or pair) are not read.
-        """
-        ...
-
-
-class ChatModel(Protocol):
-    """
-    A model that replies to messages.
-    """
-
-    signature: str
-
-    def replies(self, prompts: Sequence[str | Sequence[str]]) -> list[ChatReply]:
-        """
-        Return one reply to each prompt: a message, or the turns of a conversation, of
-        which the last one is the user's.
-        """
-        ...
-
-    def rating_replies(
-        self, prompts: Sequence[str | Sequence[str]], logprobs: bool
-    ) -> list[ChatReply]:
-        """
-        Return one reply to each prompt that asks for a rating, greedy where that can be
-        had, and the alternatives of its tokens where the model tells them.
-        """
-        ...
-
-
-class WordVectors(Protocol):
-    """
-    A vector for each word that it knows; words are in lower case.
-    """
-
-    signature: str
-
-    def known_vectors(self, words: Sequence[str]) -> np.ndarray:
-        """
-        Return one float32 row for each word that is known, in order.
-        """
-        ...
-
-
-class MaskedLM(Protocol):
-    """
-    A model that says how likely each token of a text is when it alone is hidden.
-    """
-
-    signature: str
-
-    def masked_logprobs(
-        self,
-        befores: Sequence[str],
-        texts: Sequence[str],
-        most_tokens: int | None = None,
-        with_before: bool = True,
-    ) -> list[MaskedLogprobs]:
-        """
-        Return the log-probabilities of each text, which stands after another one.
-        """
-        ...
-
-
-class TokenClassifier(Protocol):
-    """
-    A model that gives each word of a text, beside its context, its labels.
-    """
-
-    signature: str
-
-    def word_labels(
-        self, texts: Sequence[str], contexts: Sequence[str], most_tokens: int
-    ) -> list[WordLabels]:
-        """
-        Return the words of each text with the probability of each label.
-        """
-        ...
-
-
-class Regressor(Protocol):
-    """
-    A model that gives a number for a text or a pair of texts.
-    """
-
-    signature: str
-
-    def numbers(
-        self, texts: Sequence[str], seconds: Sequence[str] | None = None
-    ) -> np.ndarray:
-        """
-        Return one number for each text (or pair of texts).
-        """
-        ...
-
-    def cut_tokens(
-        self, texts: Sequence[str], seconds: Sequence[str] | None = None
-    ) -> list[int]:
-        """
-        Return how many tokens of each text (or pair) are not read.
-        """
-        ...
-
-
-class PairEncoder(Protocol):
-    """
-    A model that maps a context and a response to a vector.
-    """
-
-    signature: str
-
-    def features(
-        self,
-        contexts: Sequence[tuple[str, ...]],
-        responses: Sequence[str],
-        separator: str,
-        most_tokens: int,
-    ) -> np.ndarray:
-        """
-        Return one row for each context and response.
-        """
-        ...
-
-    def cut_tokens(
-        self,
-        contexts: Sequence[tuple[str, ...]],
-        responses: Sequence[str],
-        separator: str,
-        most_tokens: int,
-    ) -> list[int]:
-        """
-        Return how many tokens of each context and response are not read.
-        """
-        ...
-
-
-class Models(Protocol):
-    """
-    What a scorer is given to ask for models, by name; they are loaded once.
-    """
-
-    def likelihood(self, name: str) -> Likelihood:
-        """
-        Return a language model that says how likely continuations are.
-        """
-        ...
-
-    def embedder(self, name: str) -> Embedder:
-        """
-        Return a sentence encoder.
-        """
-        ...
-
-    def classifier(self, name: str) -> Classifier:
-        """
-        Return a text classifier.
-        """
-        ...
-
-    def masked_lm(self, name: str) -> MaskedLM:
-        """
-        Return a masked language model.
-        """
-        ...
-
-    def token_classifier(self, name: str) -> TokenClassifier:
-        """
-        Return a classifier of the words of a text.
-        """
-        ...
-
-    def regressor(self, name: str) -> Regressor:
-        """
-        Return a model that gives a number for a text or a pair of texts.
-        """
-        ...
-
-    def pair_encoder(self, name: str) -> PairEncoder:
-        """
-        Return an encoder of a context and a response.
-        """
-        ...
-
-    def chat(self, name: str) -> ChatModel:
-        """
-        Return a chat model.
-        """
-        ...
-
-    def word_vectors(self, name: str) -> WordVectors:
-        """
-        Return vectors of words.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -747,7 +500,7 @@ class OutsideCode:
     sha256: str
 
 
-class AskedModels:
+class AskedModels(Models):
     """
     The models of one scorer: what it asked for, by kind and name.
 
@@ -767,70 +520,7 @@ class AskedModels:
         commit = getattr(self.source, 'commit', None)  # a stand-in may have none
         return None if commit is None else commit(name)
 
-    def likelihood(self, name: str) -> Likelihood:
-        """
-        Return a language model that says how likely continuations are.
-        """
-        model: Likelihood = self._asked('likelihood', name)
-        return model
-
-    def embedder(self, name: str) -> Embedder:
-        """
-        Return a sentence encoder.
-        """
-        model: Embedder = self._asked('embedder', name)
-        return model
-
-    def classifier(self, name: str) -> Classifier:
-        """
-        Return a text classifier.
-        """
-        model: Classifier = self._asked('classifier', name)
-        return model
-
-    def masked_lm(self, name: str) -> MaskedLM:
-        """
-        Return a masked language model.
-        """
-        model: MaskedLM = self._asked('masked_lm', name)
-        return model
-
-    def token_classifier(self, name: str) -> TokenClassifier:
-        """
-        Return a classifier of the words of a text.
-        """
-        model: TokenClassifier = self._asked('token_classifier', name)
-        return model
-
-    def regressor(self, name: str) -> Regressor:
-        """
-        Return a model that gives a number for a text or a pair of texts.
-        """
-        model: Regressor = self._asked('regressor', name)
-        return model
-
-    def pair_encoder(self, name: str) -> PairEncoder:
-        """
-        Return an encoder of a context and a response.
-        """
-        model: PairEncoder = self._asked('pair_encoder', name)
-        return model
-
-    def chat(self, name: str) -> ChatModel:
-        """
-        Return a chat model.
-        """
-        model: ChatModel = self._asked('chat', name)
-        return model
-
-    def word_vectors(self, name: str) -> WordVectors:
-        """
-        Return vectors of words.
-        """
-        model: WordVectors = self._asked('word_vectors', name)
-        return model
-
-    def _asked(self, kind: str, name: str) -> Any:
+    def model(self, kind: str, name: str) -> Any:
         """
         Return a model, loaded on first use; after the signature is made no other may be
         asked for.

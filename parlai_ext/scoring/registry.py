@@ -9,9 +9,6 @@ file that the user passes. What a run folder says is never enough.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -28,6 +25,7 @@ from parlai_ext.core.options import (
 )
 from parlai_ext.files import protocol_file
 from parlai_ext.files.protocol_file import ProtocolFile
+from parlai_ext.isolation.outside_code import outside_module
 from parlai_ext.scoring.base import OutsideCode, Scorer
 
 SCORERS = {
@@ -112,13 +110,7 @@ def find_scorer(name: str, *, named_by_user: bool = False) -> type[Scorer]:
         code that the user did not name.
     """
     if is_outside(name):
-        if not named_by_user:
-            raise UserError(
-                f'scorer {name!r} is code from outside the package, which is not '
-                f'imported because a run folder names it; --scorer {name} runs it, if '
-                'you trust it'
-            )
-        return outside_scorer(name)
+        return outside_scorer(name, named_by_user=named_by_user)
     if name not in SCORERS:
         raise UserError(f'unknown scorer {name!r}; {nearest(name, SCORERS)}')
     module, _, attribute = SCORERS[name].partition(':')
@@ -138,21 +130,14 @@ def scorer_class(
     return find_scorer(section.get('name') or DEFAULT, named_by_user=named_by_user)
 
 
-def outside_scorer(name: str) -> type[Scorer]:
+def outside_scorer(name: str, *, named_by_user: bool = True) -> type[Scorer]:
     """
     Import a scorer from outside the package. The class knows its file and its sha256.
 
     :raises UserError: when there is no such module or class, or it is no scorer.
     """
-    source, _, attribute = name.rpartition(':')
-    is_file = source.endswith('.py') or '/' in source
-    try:
-        module = _module_of_file(source) if is_file else import_module(source)
-    except UserError:
-        raise
-    except Exception as error:  # which foreign code may raise
-        what = f'{type(error).__name__}: {error}'
-        raise UserError(f'scorer {name}: it cannot be imported: {what}') from error
+    module = outside_module('scorer', name, named_by_user=named_by_user)
+    attribute = name.rpartition(':')[2]
     scorer = getattr(module, attribute, None)
     if not (isinstance(scorer, type) and issubclass(scorer, Scorer)):
         classes = [
@@ -226,22 +211,3 @@ def load_protocol_file(
         return read
     scorer = {'name': DEFAULT, **read.protocol.scorer}
     return replace(read, protocol=replace(read.protocol, scorer=scorer))
-
-
-def _module_of_file(path: str) -> Any:
-    file = Path(os.path.expanduser(path)).resolve()
-    if not file.is_file():
-        raise UserError(f'scorer: there is no file {path}')
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    name = f'parlai_ext_outside_{file.stem}_{digest[:16]}'
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, file)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
-    return sys.modules[name]

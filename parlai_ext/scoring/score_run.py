@@ -46,7 +46,7 @@ from parlai_ext.scoring.registry import (
     scorer_class,
     scorer_section,
 )
-from parlai_ext.store import RunFolder, imported
+from parlai_ext.store import RunFolder
 from parlai_ext.systems.safe.trust import trust_files
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.worlds.schedule import ShardKey
@@ -334,7 +334,7 @@ def score_run(
     todo = [s for s in shards if not store.has(s.pairing_id, s.index)]
     report = ScoreReport(signature, len(shards), 0, 0, 0, 0)
     store.remove_partial()
-    folder, there = str(run.root.resolve()), content_id(run.manifest)
+    folder, there = str(run.root.resolve()), run.manifest.digest
     job = Job(
         here=lambda: ShardScorer(run, scorer, include_given),
         elsewhere=partial(
@@ -378,7 +378,7 @@ class ShardScorer(Worker):
         self.run = run
         self.scorer = scorer
         self.include_given = include_given
-        self.first_speaker_only = run.manifest['protocol'].get('score') != 'both'
+        self.first_speaker_only = run.manifest.first_only
         self.store = run.scores(score_signature(scorer, include_given))
 
     def work(self, data: ShardKey, tell: Tell) -> ShardCounts:
@@ -392,7 +392,7 @@ class ShardScorer(Worker):
             scored = score_dialogues(
                 dialogues, self.scorer, self.first_speaker_only, self.include_given
             )
-        if people := imported.people_of(self.run.manifest):
+        if people := self.run.manifest.people:
             scored = [
                 replace(
                     one, scores=tuple(s for s in one.scores if s.system not in people)
@@ -423,7 +423,7 @@ def shard_scorer(
     :param share: of the memory of its device; judges ask for what is free.
     """
     run = RunFolder.existing(run_dir)
-    refuse_difference(f'{run_dir}/manifest.json', content_id(run.manifest), manifest)
+    refuse_difference(f'{run_dir}/manifest.json', run.manifest.digest, manifest)
     scorer = scorer_elsewhere(config, machine, named_by_user)
     worker = ShardScorer(run, scorer, include_given)
     refuse_difference('the scorer', worker.store.signature, signature)

@@ -22,6 +22,7 @@ from parlai_ext.stopping.rule import (
     settled_ranks,
 )
 from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import StopRecord
 
 NAME = 'stopping.json'
 
@@ -87,17 +88,16 @@ def write_stopping(run: RunFolder, stopping: Stopping) -> None:
     Write the looks so far, and what came of them into the manifest.
     """
     run.write_json(NAME, record_to_json(stopping))
-    run.write_note(
-        'stop',
-        {
-            'rule': stopping.rule,
-            'dimension': stopping.dimension,
-            'margin': stopping.margin,
-            'planned': stopping.planned,
-            'used': stopping.used,
-            'reason': stopping.reason,
-            'scores': content_id(stopping.scores),
-        },
+    run.record_stop(
+        StopRecord(
+            rule=stopping.rule,
+            dimension=stopping.dimension,
+            margin=stopping.margin,
+            planned=stopping.planned,
+            used=stopping.used,
+            reason=stopping.reason,
+            scores=content_id(stopping.scores),
+        )
     )
 
 
@@ -108,18 +108,18 @@ def recorded_stopping(
     Return the looks that led to the run's number of openers, worked out anew from its
     scores; `None` where it was fixed, or these are not the scores that were looked at.
     """
-    note = run.manifest.get('stop')
-    if not note or note['scores'] != content_id(scorer_signature):
+    note = run.manifest.stop
+    if not note or note.scores != content_id(scorer_signature):
         return None
-    if note['dimension'] not in tables.scores or not run.openers:
+    if note.dimension not in tables.scores or not run.openers:
         return None
     return look_at_scores(
         run,
         tables,
         ranked,
         scorer_signature,
-        margin=note['margin'],
-        planned=note['planned'],
-        dimension=note['dimension'],
-        used=note['used'],
+        margin=note.margin,
+        planned=note.planned,
+        dimension=note.dimension,
+        used=note.used,
     )

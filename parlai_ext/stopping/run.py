@@ -20,7 +20,7 @@ from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 
 
-def score_until_settled(
+def collect_until_settled(
     options: PlanOptions,
     machine: Machine,
     where: EngineOptions,
@@ -29,8 +29,9 @@ def score_until_settled(
     tell: Callable[[Stopping], object],
 ) -> ScoredRun:
     """
-    Collect and score block after block of openers, until every pair of targets is
-    settled or the planned number of openers is reached.
+    Collect and score all that the run of these options lacks; with ``--stop``, block
+    after block of openers, until every pair of targets is settled or the planned number
+    of openers is reached.
 
     Each block makes the run grow; so after each the run is whole, and where it goes
     on depends on what it holds.
@@ -38,6 +39,8 @@ def score_until_settled(
     :param rules: options of the ranking that replace those of the protocol.
     :param tell: is called with each look at the scores.
     """
+    if not stop.stop:
+        return collect_and_score(options, machine, where)
     margin = require_stop_options(stop, options)
     planned = len(plan_to_try(options, machine).openers)
     before = RunFolder.existing_or_none(options.run_dir)

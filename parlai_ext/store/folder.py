@@ -5,11 +5,11 @@ The run folder as an object: its dialogues, and the scores that each scorer gave
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,7 +18,6 @@ from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import (
     Dialogue,
     JudgeModel,
-    Opener,
     Pairing,
     ScoredDialogue,
     content_id,
@@ -41,11 +40,13 @@ from parlai_ext.store.lines import (
     dumps,
     encode_shard,
     read_records,
+    short_hash,
     short_text,
     without_checksum,
 )
-from parlai_ext.store.manifest_check import check_manifest, numbered_openers
+from parlai_ext.store.manifest import Manifest, StopRecord
 from parlai_ext.store.partial import PartialWork
+from parlai_ext.store.plan import Plan, numbered_openers
 from parlai_ext.store.shards import (
     dialogue_from_record,
     dialogue_record,
@@ -64,19 +65,26 @@ class RunFolder:
     A run on disk. Reading needs no lock; writing needs `lock`.
     """
 
-    def __init__(self, root: Path, manifest: Mapping[str, Any]):
+    def __init__(self, root: Path, manifest: Manifest):
         self.root = root.absolute()  # whatever folder an agent goes to
-        self.manifest = dict(manifest)
-        self.pairings = [Pairing(**pairing) for pairing in manifest['pairings']]
-        self.openers = [Opener.from_record(opener) for opener in manifest['openers']]
-        self.shard_size: int = manifest.get('shard_size') or 1
-        self.grown_from: tuple[int, ...] = tuple(manifest.get('grown_from') or ())
+        self.manifest = manifest
+        self.pairings = manifest.pairings
+        self.openers = manifest.openers
+        self.shard_size = manifest.shard_size
+        self.grown_from = manifest.grown_from
         self._numbered = {opener.id for opener in numbered_openers(manifest)}
         self._by_id = {pairing.id: pairing for pairing in self.pairings}
         self._depth = 0
 
+    @cached_property
+    def plan(self) -> Plan:
+        """
+        What the run plays, as its manifest says.
+        """
+        return Plan.from_manifest(self.manifest)
+
     @classmethod
-    def open(cls, root: str | Path, manifest: Mapping[str, Any]) -> RunFolder:
+    def open(cls, root: str | Path, manifest: Manifest) -> RunFolder:
         """
         Begin a run, continue it, or extend it with the manifest's new targets.
 
@@ -84,7 +92,7 @@ class RunFolder:
             else than a run, or is in use.
         """
         root = Path(root)
-        new = manifests.manifest_data(manifest)
+        new, old = manifest.changed(), None  # as it will be read
         make_folder(root)
         with _exclusive(root):
             if (root / manifests.NAME).exists():
@@ -95,10 +103,7 @@ class RunFolder:
                     f'{root} has dialogues or scores but no {manifests.NAME}; '
                     'restore it from a copy, or use another --run-dir'
                 )
-            else:
-                old = {}
             if new != old:
-                check_manifest(new)
                 manifests.save(root, new)
         return cls(root, new)
 
@@ -136,7 +141,7 @@ class RunFolder:
         """
         True if this shard has been collected.
         """
-        return self._shard(pairing_id, index).exists()
+        return self.dialogues_path(pairing_id, index).exists()
 
     def write_dialogues(
         self, pairing_id: str, index: int, dialogues: Sequence[Dialogue]
@@ -147,15 +152,24 @@ class RunFolder:
         :raises ValueError: when these are not the shard's dialogues, or it is
             already there with other content.
         """
-        path = self._shard(pairing_id, index)
-        self._check(pairing_id, index, dialogues)
+        path = self.dialogues_path(pairing_id, index)
+        shard = self._key(pairing_id, index)
+        where = f'{pairing_id} shard {index}'
+        if not dialogues:
+            raise ValueError(f'no dialogues for {where}')
+        if any(dialogue.pairing_id != pairing_id for dialogue in dialogues):
+            raise ValueError(f'dialogues of another pairing for {where}')
+        if len({dialogue.id for dialogue in dialogues}) < len(dialogues):
+            raise ValueError(f'a dialogue occurs twice for {where}')
+        if not self._has_openers(shard, dialogues):
+            raise ValueError(f'dialogues over other openers for {where}')
         records = [dialogue_record(dialogue, path.stem) for dialogue in dialogues]
         data = encode_shard(records, index)
         if path.exists():
             if path.read_bytes() != data:
                 raise ValueError(f'{path} is there, with other dialogues')
             return
-        self._write_metadata(self._key(pairing_id, index))
+        self._write_metadata(shard)
         write_file(path, data)
 
     def restore_metadata(self) -> None:
@@ -169,16 +183,11 @@ class RunFolder:
     def _write_metadata(self, shard: ShardKey) -> None:
         settings = self._settings_then(shard)
         about = shard_metadata(self._by_id[shard.pairing_id], settings)
-        path = self._shard(shard.pairing_id, shard.index).with_suffix('.metadata')
+        dialogues = self.dialogues_path(shard.pairing_id, shard.index)
+        path = dialogues.with_suffix('.metadata')
         data = bytes_without_secrets((dumps(about) + '\n').encode())
         if not path.exists() or path.read_bytes() != data:
             write_file(path, data)
-
-    def dialogues_path(self, pairing_id: str, index: int) -> Path:
-        """
-        Return the path of one shard's dialogues.
-        """
-        return self._shard(pairing_id, index)
 
     def read_dialogues(self, pairing_id: str, index: int) -> list[Dialogue]:
         """
@@ -194,14 +203,18 @@ class RunFolder:
         """
         Return one shard's dialogues, and what `dialogues_checksum` does of them.
         """
-        path = self._shard(pairing_id, index)
+        path = self.dialogues_path(pairing_id, index)
         data = _read_bytes(path, 'collect it')
         records = decode_shard(data, index, path)
         dialogues = read_records(dialogue_from_record, records, path, 'dialogue')
         if any(dialogue.pairing_id != pairing_id for dialogue in dialogues):
             raise damage_error(path, 'line 1 is of another pairing')
-        self._check_openers(self._key(pairing_id, index), dialogues, path)
-        return dialogues, _short_hash(data)
+        if not self._has_openers(self._key(pairing_id, index), dialogues):
+            raise UserError(
+                f'{path}: these are dialogues over other openers than those of '
+                f'{self.root / manifests.NAME}; restore one of them from a copy'
+            )
+        return dialogues, short_hash(data)
 
     def dialogue_shards(self) -> list[ShardKey]:
         """
@@ -231,7 +244,8 @@ class RunFolder:
         """
         Return 16 hex digits of a shard's bytes.
         """
-        return _short_hash(_read_bytes(self._shard(pairing_id, index), 'collect it'))
+        path = self.dialogues_path(pairing_id, index)
+        return short_hash(_read_bytes(path, 'collect it'))
 
     def partial_replies(self, key: str) -> PartialWork:
         """
@@ -268,25 +282,25 @@ class RunFolder:
         """
         content = parse_own_json(without_secrets(dumps(data)))  # as it will be read
         sealed = {**content, 'checksum': checksum(content)}
-        self._write(name, dumps(sealed, indent=1) + '\n')
+        self.write_text(name, dumps(sealed, indent=1) + '\n')
 
     def write_text(self, name: str, text: str) -> None:
         """
         Write a file of the run; lone surrogates become ``\\udxxx``.
         """
-        self._write(name, text)
+        write_text(self._inside(name), text)
 
-    def write_note(self, key: str, value: Any) -> None:
+    def record_stop(self, stop: StopRecord) -> None:
         """
-        Write a note into the manifest: a key that is not compared when the run goes on.
+        Write into the manifest how the run came to its number of openers, which is not
+        compared when the run goes on.
         """
-        self.manifest = manifests.manifest_data({**self.manifest, key: value})
+        self.manifest = self.manifest.changed(stop=stop.model_dump())
         manifests.save(self.root, self.manifest)
 
     def read_json(self, name: str, remedy: str = 'delete it') -> dict[str, Any]:
         """
-        Return the mapping in a file that `write_json` wrote, now or, without a
-        checksum, in an early version.
+        Return the mapping in a file that `write_json` wrote.
 
         :param remedy: what would mend a damaged file.
         :raises UserError: names the file that is missing, or was changed.
@@ -318,9 +332,6 @@ class RunFolder:
         """
         return self._by_id[pairing_id]
 
-    def _write(self, name: str, text: str) -> None:
-        write_text(self._inside(name), text)
-
     def _inside(self, name: str) -> Path:
         """
         Return the path of ``name``, which must lie in the run folder.
@@ -330,7 +341,10 @@ class RunFolder:
             raise ValueError(f'{name!r} is not a name within the run folder')
         return self.root.joinpath(*parts)
 
-    def _shard(self, pairing_id: str, index: int) -> Path:
+    def dialogues_path(self, pairing_id: str, index: int) -> Path:
+        """
+        Return the path of one shard's dialogues.
+        """
         folder = self.root / 'dialogues' / self.pairing(pairing_id).id
         return folder / f'{index:05d}.jsonl'
 
@@ -338,13 +352,9 @@ class RunFolder:
         """
         Return the indices of a pairing's collected shards.
         """
-        folder = self.root / 'dialogues' / pairing_id
-        if not folder.is_dir():
-            return []
-        names = (
-            re.fullmatch(r'(\d{5,})\.jsonl', path.name) for path in folder.iterdir()
-        )
-        return sorted(int(match[1]) for match in names if match)
+        paths = (self.root / 'dialogues' / pairing_id).glob('*.jsonl')
+        names = (re.fullmatch(r'\d{5,}', path.stem) for path in paths)
+        return sorted(int(match[0]) for match in names if match)
 
     def _key(self, pairing_id: str, index: int) -> ShardKey:
         """
@@ -356,34 +366,25 @@ class RunFolder:
             return ShardKey(pairing_id, index, start, start + self.shard_size)
         planned = self.planned_shards(pairing_id)
         if index >= len(planned):
-            path = self._shard(pairing_id, index)
+            path = self.dialogues_path(pairing_id, index)
             raise UserError(f'{path} is no file of this run: it has fewer openers')
         return planned[index]
 
-    def _check_openers(
-        self, shard: ShardKey, dialogues: Sequence[Dialogue], path: Path
-    ) -> None:
+    def _has_openers(self, shard: ShardKey, dialogues: Sequence[Dialogue]) -> bool:
         """
-        Refuse dialogues over other openers than those of the manifest.
+        True if dialogues are over the openers of the manifest.
         """
         ids = [dialogue.opener_id for dialogue in dialogues]
-        if self.openers:
-            wanted = [opener.id for opener in self.openers[shard.start : shard.stop]]
-            fits = ids == wanted
-        else:
-            fits = self._numbered.issuperset(ids)
-        if not fits:
-            raise UserError(
-                f'{path}: these are dialogues over other openers than those of '
-                f'{self.root / manifests.NAME}; restore one of them from a copy'
-            )
+        if not self.openers:
+            return self._numbered.issuperset(ids)
+        return ids == [one.id for one in self.openers[shard.start : shard.stop]]
 
     def _settings_then(self, shard: ShardKey) -> dict[str, Any]:
         """
         Return the settings of collecting as they were before the run grew beyond a
         shard, so that its files do not depend on when it was written.
         """
-        settings: dict[str, Any] = dict(self.manifest['collect'])
+        settings: dict[str, Any] = dict(self.manifest.collect)
         later = [n for n in self.grown_from if n >= shard.stop]
         if later:
             openers = [opener.id for opener in self.openers[: later[0]]]
@@ -393,24 +394,6 @@ class RunFolder:
             if settings.pop('grown_from', None) and earlier:
                 settings['grown_from'] = earlier
         return settings
-
-    def _check(
-        self, pairing_id: str, index: int, dialogues: Sequence[Dialogue]
-    ) -> None:
-        """
-        Raise `ValueError` for dialogues that do not belong into the shard.
-        """
-        where = f'{pairing_id} shard {index}'
-        if not dialogues:
-            raise ValueError(f'no dialogues for {where}')
-        if any(dialogue.pairing_id != pairing_id for dialogue in dialogues):
-            raise ValueError(f'dialogues of another pairing for {where}')
-        if len({dialogue.id for dialogue in dialogues}) < len(dialogues):
-            raise ValueError(f'a dialogue occurs twice for {where}')
-        key = self._key(pairing_id, index)
-        wanted = [opener.id for opener in self.openers[key.start : key.stop]]
-        if self.openers and [dialogue.opener_id for dialogue in dialogues] != wanted:
-            raise ValueError(f'dialogues over other openers for {where}')
 
 
 @dataclass(frozen=True)
@@ -587,10 +570,6 @@ def signature_error(path: Path) -> UserError:
         f'{path} is damaged: {path.parent.name} is not its hash; delete it and score '
         'the run again, which writes it anew'
     )
-
-
-def _short_hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def _read_bytes(path: Path, purpose: str) -> bytes:

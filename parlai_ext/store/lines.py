@@ -36,32 +36,32 @@ def dumps(value: Any, **kwargs: Any) -> str:
     return _UNSAFE.sub(lambda match: f'\\u{ord(match[0]):04x}', text)
 
 
+def short_hash(data: bytes) -> str:
+    """
+    Return 16 hex digits of the sha256 of data.
+    """
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
 def checksum(record: Mapping[str, Any]) -> str:
     """
     Return 16 hex digits that depend on the record's content, except its own checksum.
     """
     content = {key: value for key, value in record.items() if key != 'checksum'}
-    return _digest(dumps(content, sort_keys=True, separators=(',', ':')))
+    text = dumps(content, sort_keys=True, separators=(',', ':'))
+    return short_hash(text.encode())
 
 
 def without_checksum(data: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return JSON data without its checksum; data of early versions has none.
+    Return JSON data without its checksum.
 
-    :raises ValueError: when the checksum does not fit, or has lost its name.
+    :raises ValueError: when there is none, or it does not fit.
     """
     content = dict(data)
-    given = content.pop('checksum', None)
-    if given is not None and given != checksum(content):
+    if content.pop('checksum', None) != checksum(content):
         raise ValueError('its checksum does not fit; it may have been edited')
-    last = list(content)[-1:] if given is None else []
-    if last and content.pop(last[0]) == checksum(content):
-        raise ValueError('its checksum has another name')
-    return {key: value for key, value in data.items() if key != 'checksum'}
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return content
 
 
 def encode(record: Mapping[str, Any]) -> str:
@@ -113,7 +113,7 @@ def _intact(line: str) -> bool:
         return False
     pieces[::2] = compact.split('"')
     text = '"'.join(pieces).replace('\2', '\\"').replace('\1', '\\\\')
-    return _digest('{' + text) == head[1]
+    return short_hash(f'{{{text}'.encode()) == head[1]
 
 
 def encode_shard(records: Sequence[Mapping[str, Any]], index: int) -> bytes:

@@ -1,83 +1,369 @@
 """
-The manifest of a run, and the rule for what may change when a run is continued.
+The manifest of a run: what it holds, and what may change when the run is continued.
 
-Settings of collecting and scoring may not change, nor may any system that the run has
-already; targets may be added, and dialogues over more openers.
+It is read and checked once; all else takes its attributes. Settings of collecting and
+scoring may not change, nor may any system that the run has already; targets may be
+added, and dialogues over more openers.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from pydantic import field_serializer, model_validator
+
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.nouns import content_id
-from parlai_ext.core.records import WrongType
+from parlai_ext.core.nouns import Opener, Pairing, content_id
+from parlai_ext.core.options import given_options
+from parlai_ext.core.protocol import MOST_DIALOGUES, ProtocolOptions
+from parlai_ext.core.records import (
+    Number,
+    Record,
+    WholeNumber,
+    WrongType,
+    read_record,
+    record_to_json,
+)
 from parlai_ext.core.secrets import without_secrets
 from parlai_ext.store.atomic import write_file
-from parlai_ext.store.lines import checksum, dumps
-from parlai_ext.store.manifest_check import check_manifest
+from parlai_ext.store.lines import checksum, dumps, without_checksum
+from parlai_ext.worlds.pairings import IMPORTED, SCHEMES, PairingScheme
 
 logger = logging.getLogger(__name__)
 
 SCHEMA = 1
 NAME = 'manifest.json'
+BATCHSIZE = 64
 ABSENT = object()
 SCORING_HINT = '; score_dialogues judges the dialogues that are there by another scorer'
+# the keys of a manifest that say what is loaded and asked, and of the record of scores
+ACTING_KEYS = ('protocol', 'systems', 'targets', 'partners', 'signature', 'config')
+_SAFE_ID = re.compile('[A-Za-z0-9_-]{1,120}')
+_SECTIONS = ('scorer', 'ranking', 'reference', 'reference_kind')
 
 
-def manifest_data(manifest: Mapping[str, Any]) -> dict[str, Any]:
+class SystemRecord(Record):
     """
-    Return a manifest as JSON data, with every key and without secrets, as it would be
-    read from its file.
+    What the dialogues of a target or a partner depend on.
     """
-    data: dict[str, Any] = parse_own_json(without_secrets(dumps(manifest)))
-    data.pop('checksum', None)
-    data.setdefault('schema', SCHEMA)
-    for key in ('collect', 'score', 'targets', 'partners', 'systems', 'versions'):
-        data.setdefault(key, {})
-    for key in ('pairings', 'openers'):
-        data.setdefault(key, [])
-    return data
+
+    identity: str
+    shard_size: WholeNumber | None = None
+    grown_from: tuple[WholeNumber, ...] | None = None
+    candidates: str | None = None
 
 
-def save(root: Path, manifest: Mapping[str, Any]) -> None:
+class ProtocolRecord(Record):
+    """
+    The protocol of a run, without its roster. Openers, number of dialogues and seed of
+    imported dialogues are unknown.
+    """
+
+    name: str
+    pairing: str = 'bipartite'
+    openers: str | None = None
+    num_dialogues: WholeNumber | None = None
+    num_turns: WholeNumber = 12
+    score: str = 'target'
+    seed: WholeNumber | None = None
+    scorer: dict[str, Any] = {}
+    ranking: dict[str, Any] = {}
+    reference: dict[str, dict[str, Number]] = {}
+    reference_kind: str | None = None
+
+
+class ImportRecord(Record):
+    """
+    How the dialogues of a run were imported, and what was left out.
+    """
+
+    format: str
+    asked: dict[str, Any]
+    files: dict[str, str]
+    dialogues_a_pair: WholeNumber
+    left_out: WholeNumber
+    bad_rows: WholeNumber
+    people_only: WholeNumber
+    silent: dict[str, WholeNumber]
+
+
+class StopRecord(Record):
+    """
+    How a run that stops when it is settled came to its number of openers.
+    """
+
+    rule: str
+    dimension: str
+    margin: Number
+    planned: WholeNumber
+    used: WholeNumber
+    reason: str
+    scores: str
+
+
+class Manifest(Record):
+    """
+    Everything that must be equal when a run goes on, and notes for its reader.
+
+    `collect` and `score` are flat maps of what may not change; `targets` may grow. The
+    `systems` say how to build each system again and are not compared: a model file may
+    move, its content (in `identity`) may not.
+
+    The keys from `guessed` to `families` are notes. `asked` has the options that the
+    run came about by, `guessed` the systems of which the paper does not say exactly
+    what they are, `left_out` those that could not be had, `trusted` the hashes of model
+    files that might run code when read, and `families` what rosters declare systems to
+    be akin to.
+    """
+
+    protocol: ProtocolRecord
+    collect: dict[str, Any]
+    score: dict[str, Any]
+    targets: dict[str, SystemRecord]
+    partners: dict[str, SystemRecord]
+    systems: dict[str, dict[str, Any]]
+    pairings: tuple[Pairing, ...]
+    openers: tuple[Opener, ...]
+    shard_size: WholeNumber
+    grown_from: tuple[WholeNumber, ...] = ()
+    batchsize: WholeNumber = BATCHSIZE
+    guessed: tuple[str, ...] = ()
+    asked: dict[str, Any] = {}
+    left_out: tuple[str, ...] = ()
+    trusted: dict[str, str] = {}
+    families: dict[str, str] = {}
+    imported: ImportRecord | None = None
+    versions: dict[str, str]
+    signature: str
+    stop: StopRecord | None = None
+
+    @property
+    def scheme(self) -> PairingScheme:
+        """
+        The scheme by which the systems are paired.
+        """
+        return SCHEMES[self.protocol.pairing]
+
+    @property
+    def everybody(self) -> dict[str, SystemRecord]:
+        """
+        The targets and partners.
+        """
+        return {**self.targets, **self.partners}
+
+    @property
+    def people(self) -> frozenset[str]:
+        """
+        The partners who are people, and so are not judged.
+        """
+        return frozenset(() if self.scheme.is_played else self.partners)
+
+    @property
+    def first_only(self) -> bool:
+        """
+        True if only the utterances of first speakers are judged.
+        """
+        return self.protocol.score != 'both'
+
+    @field_serializer('openers')
+    def _opener_records(self, openers: tuple[Opener, ...]) -> Any:
+        return record_to_json(openers)
+
+    def to_json(self) -> dict[str, Any]:
+        """
+        Return the manifest as its file holds it, without secrets.
+        """
+        data: dict[str, Any] = parse_own_json(
+            without_secrets(dumps(self.model_dump(exclude_unset=True)))
+        )
+        return {'schema': SCHEMA, **data}
+
+    @property
+    def digest(self) -> str:
+        """
+        The hash of all that it holds.
+        """
+        return content_id(self.to_json())
+
+    def changed(self, **values: Any) -> Manifest:
+        """
+        Return the manifest with other values, checked anew.
+        """
+        return read_manifest({**self.to_json(), **values})
+
+    @model_validator(mode='after')
+    def _check(self) -> Manifest:
+        """
+        Refuse values that do not fit each other.
+        """
+        self._check_protocol()
+        if self.imported is None:
+            self._check_collect()
+        for name in self.everybody:
+            if name not in self.systems:
+                raise WrongType(f'systems.{name} is missing')
+            if name in self.targets and name in self.partners:
+                raise WrongType(f'partners.{name}: it is a target, too')
+        self._check_pairings()
+        _refuse_repeated('openers', [opener.id for opener in self.openers])
+        self._check_counts()
+        asked = self.imported.asked if self.imported else self.asked
+        if self.imported:
+            _expect_texts('imported.asked.dialogues', asked.get('dialogues'))
+        _expect_texts('asked.add_target', asked.get('add_target', []))
+        return self
+
+    def _check_protocol(self) -> None:
+        """
+        Refuse values that a protocol does not allow.
+        """
+        given = self.protocol.model_dump(exclude_unset=True, exclude={*_SECTIONS})
+        if (self.imported is not None) != (given.get('pairing') == IMPORTED):
+            raise WrongType(
+                f'protocol.pairing: {IMPORTED} goes with the key {IMPORTED!r}'
+            )
+        if self.imported is not None:
+            del given['pairing']
+        if empty := [key for key, value in given.items() if value is None]:
+            raise WrongType(f'protocol.{empty[0]}: a value expected, not None')
+        given_options(
+            ProtocolOptions,
+            given,
+            error=lambda key, problem: WrongType(f'protocol.{key}: {problem}'),
+        )
+        scorer = self.protocol.scorer.get('name', '')
+        if not isinstance(scorer, str):
+            raise WrongType(
+                f'protocol.scorer.name: a text expected, not {scorer!r:.60}'
+            )
+
+    def _check_collect(self) -> None:
+        """
+        Refuse settings of collecting that are not those of the protocol.
+        """
+        for key in ('pairing', 'openers', 'num_dialogues', 'num_turns', 'seed'):
+            if key not in self.collect:
+                raise WrongType(f'collect.{key} is missing')
+            if key not in self.protocol.model_fields_set:
+                raise WrongType(f'protocol.{key} is missing')
+            there = getattr(self.protocol, key)
+            if self.collect[key] != there:
+                raise WrongType(
+                    f'collect.{key}: {self.collect[key]!r:.60}, while the protocol has '
+                    f'{there!r:.60}'
+                )
+        if not self.openers:
+            raise WrongType('openers: a run has one at least')
+
+    def _check_pairings(self) -> None:
+        """
+        Refuse a pairing of systems that the run does not have, or by no scheme.
+        """
+        for i, pairing in enumerate(self.pairings):
+            if not _SAFE_ID.fullmatch(pairing.id):
+                raise WrongType(
+                    f'pairings[{i}].id: {pairing.id!r} cannot be a pairing id'
+                )
+            if pairing.scheme not in SCHEMES:
+                raise WrongType(f'pairings[{i}].scheme: there is no {pairing.scheme!r}')
+            for key in ('first', 'second'):
+                name = getattr(pairing, key)
+                if name not in self.targets and name not in self.partners:
+                    raise WrongType(f'pairings[{i}].{key}: there is no system {name!r}')
+        _refuse_repeated('pairings', [pairing.id for pairing in self.pairings])
+
+    def _check_counts(self) -> None:
+        """
+        Refuse sizes that no run has.
+        """
+        if self.imported is None and 'batchsize' not in self.model_fields_set:
+            raise WrongType('batchsize is missing')
+        counts = {'shard_size': self.shard_size, 'batchsize': self.batchsize}
+        if self.imported is not None:
+            counts['imported.dialogues_a_pair'] = self.imported.dialogues_a_pair
+        for key, count in counts.items():
+            if not 1 <= count <= MOST_DIALOGUES:
+                raise WrongType(f'{key}: {count} is not from 1 to {MOST_DIALOGUES}')
+        stages = (0, *self.grown_from, max(1, len(self.openers)))
+        if any(late <= early for early, late in pairwise(stages)):
+            raise WrongType('grown_from: these are no numbers of openers that grew')
+
+
+def _refuse_repeated(key: str, ids: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for i, id in enumerate(ids):
+        if id in seen:
+            raise WrongType(f'{key}[{i}].id: {id!r} is there twice')
+        seen.add(id)
+
+
+def _expect_texts(key: str, values: Any) -> None:
+    if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
+        raise WrongType(f'{key}: a list of texts expected, not {values!r:.60}')
+
+
+def read_manifest(data: Mapping[str, Any]) -> Manifest:
+    """
+    Return JSON data as a manifest, whatever its schema.
+
+    :raises WrongType: names the first key that does not fit.
+    """
+    return read_record(Manifest, {k: v for k, v in data.items() if k != 'schema'})
+
+
+def record_hash(record: Manifest | Mapping[str, Any]) -> str:
+    """
+    Return the sha256 of what a manifest, or the record beside scores, would have loaded
+    and asked. Notes that are written into a manifest later do not change it.
+    """
+    data = record.to_json() if isinstance(record, Manifest) else record
+    acting = {key: data[key] for key in ACTING_KEYS if key in data}
+    return hashlib.sha256(dumps(acting, sort_keys=True).encode()).hexdigest()
+
+
+def save(root: Path, manifest: Manifest | Mapping[str, Any]) -> None:
     """
     Write the manifest, with its checksum.
     """
-    data = {**manifest, 'checksum': checksum(manifest)}
+    content = manifest.to_json() if isinstance(manifest, Manifest) else manifest
+    data = {**content, 'checksum': checksum(content)}
     write_file(root / NAME, (dumps(data, indent=1) + '\n').encode())
 
 
-def load(root: Path) -> dict[str, Any]:
+def load(root: Path) -> Manifest:
     """
     Return the manifest of an existing run.
 
-    :raises UserError: if there is none, or it is damaged or of a newer version.
+    :raises UserError: if there is none, or it is damaged or of another version.
     """
     path = root / NAME
     try:
-        manifest = parse_own_json(path.read_bytes())
+        data = parse_own_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f'{root} is not a run folder: {path} is missing') from None
     except ValueError:
         raise _damaged(path) from None
-    if not isinstance(manifest, dict) or 'schema' not in manifest:
+    if not isinstance(data, dict) or 'schema' not in data:
         raise _damaged(path)
-    version = manifest['schema']
-    if version != SCHEMA:
-        raise UserError(_schema_error(path, version, manifest))
-    if checksum(manifest) != manifest.get('checksum'):
-        raise _damaged(path, ' or was edited by hand (its checksum does not fit)')
-    data = manifest_data(manifest)
+    if data['schema'] != SCHEMA:
+        versions = data.get('versions')
+        maker = versions.get('parlai_ext') if isinstance(versions, dict) else None
+        needed = f'parlai_ext {maker}' if maker else 'the parlai_ext that wrote it'
+        raise UserError(
+            f'{path} has schema {data["schema"]!r}, this parlai_ext reads schema '
+            f'{SCHEMA}; use {needed}'
+        )
     try:
-        check_manifest(data)
-    except WrongType as error:
+        return read_manifest(without_checksum(data))
+    except ValueError as error:
         raise _damaged(path, f': {error}') from None
-    return data
 
 
 def _damaged(path: Path, problem: str = '') -> UserError:
@@ -89,53 +375,38 @@ def _damaged(path: Path, problem: str = '') -> UserError:
     )
 
 
-def _schema_error(path: Path, version: Any, manifest: Mapping[str, Any]) -> str:
-    """
-    Return the message that names the version that can read this run folder.
-    """
-    versions = manifest.get('versions')
-    maker = versions.get('parlai_ext') if isinstance(versions, dict) else None
-    needed = f'parlai_ext {maker}' if maker else 'the parlai_ext that wrote it'
-    return (
-        f'{path} has schema {version!r}, this parlai_ext reads schema {SCHEMA}; '
-        f'use {needed}'
-    )
-
-
-def merge_manifests(
-    old: Mapping[str, Any], new: Mapping[str, Any], root: Path
-) -> dict[str, Any]:
+def merge_manifests(old: Manifest, new: Manifest, root: Path) -> Manifest:
     """
     Return the union of a run's manifest and the one that it is continued with.
 
     :raises UserError: names every key that differs and may not.
     """
-    if changes := list(manifest_differences(grown_manifest(old, new), new)):
+    before, after = old.to_json(), new.to_json()
+    if changes := list(_differences(_grown(before, after), after)):
         raise UserError(
             f'{root} was made with other settings (old → new): '
             + '; '.join(changes)
             + '. Set these as they were, or use another --run-dir'
             + (SCORING_HINT if all(c.startswith('score.') for c in changes) else '')
         )
-    if old['versions'] != new['versions']:
+    if old.versions != new.versions:
         logger.warning(
             '%s was begun with other versions: %s, now %s',
             root,
-            old['versions'],
-            new['versions'],
+            old.versions,
+            new.versions,
         )
-    old_ids = {pairing['id'] for pairing in old['pairings']}
-    added = [pairing for pairing in new['pairings'] if pairing['id'] not in old_ids]
-    return {
-        **new,
-        'targets': {**old['targets'], **new['targets']},
-        'systems': {**old['systems'], **new['systems']},
-        'pairings': old['pairings'] + added,
-        'versions': old['versions'],
-    }
+    old_ids = {pairing.id for pairing in old.pairings}
+    added = [pairing for pairing in after['pairings'] if pairing['id'] not in old_ids]
+    return new.changed(
+        targets={**before['targets'], **after['targets']},
+        systems={**before['systems'], **after['systems']},
+        pairings=before['pairings'] + added,
+        versions=before['versions'],
+    )
 
 
-def grown_manifest(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
+def _grown(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     Return a run's manifest as it is after the run has grown to the openers of ``new``;
     as it was, where ``new`` does not begin with the openers that the run has.
@@ -160,9 +431,7 @@ def _with_keys(
     return {**old, **{key: new[key] for key in keys if key in new}}
 
 
-def manifest_differences(
-    old: Mapping[str, Any], new: Mapping[str, Any]
-) -> Iterator[str]:
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """
     Yield ``key: old → new`` for everything that may not differ.
     """
@@ -170,7 +439,10 @@ def manifest_differences(
         yield from lines
         return
     # a pairing's id changes with its systems, which the lines above name if they can
-    before, after = _ids_by_pair(old), _ids_by_pair(new)
+    before, after = (
+        {f'{p["scheme"]}.{p["first"]}--{p["second"]}': p['id'] for p in one['pairings']}
+        for one in (old, new)
+    )
     for pair in before:
         if pair in after:
             yield from leaf_differences(f'pairings.{pair}', before[pair], after[pair])
@@ -183,15 +455,16 @@ def _setting_differences(
     Yield the differences of settings, and of the systems that both runs have.
     """
     for key in ('collect', 'score', 'partners', 'shard_size'):
-        yield from leaf_differences(key, old.get(key, ABSENT), new.get(key, ABSENT))
-    before, after = _opener_ids(old), _opener_ids(new)
+        yield from leaf_differences(key, old[key], new[key])
+    before, after = ([o['id'] for o in one['openers']] for one in (old, new))
     if before != after:
         yield f'openers: {_openers_text(before)} → {_openers_text(after)}'
-    for name, old_target in old['targets'].items():
-        if new['targets'].get(name, old_target) != old_target:
-            yield from leaf_differences(
-                f'targets.{name}', _system(old, name), _system(new, name)
-            )
+    for name, target in old['targets'].items():
+        if new['targets'].get(name, target) != target:
+            # with the options, which say more than the hash
+            now = {**new['systems'][name], **new['targets'][name]}
+            then = {**old['systems'][name], **target}
+            yield from leaf_differences(f'targets.{name}', then, now)
 
 
 def leaf_differences(key: str, old: Any, new: Any) -> Iterator[str]:
@@ -219,27 +492,5 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f'{text[:48]}… #{content_id(value)[:8]}'
 
 
-def _system(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """
-    Return the identity of a target and, if the manifest has them, its options.
-    """
-    return {**manifest['systems'].get(name, {}), **manifest['targets'][name]}
-
-
-def _opener_ids(manifest: Mapping[str, Any]) -> list[str]:
-    return [opener['id'] for opener in manifest['openers']]
-
-
 def _openers_text(ids: list[str]) -> str:
     return f'{len(ids)} openers #{content_id(ids)[:8]}'
-
-
-def _ids_by_pair(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """
-    Return pairing ids by the names of scheme and systems; an id also depends on the
-    systems' content.
-    """
-    return {
-        f'{pairing["scheme"]}.{pairing["first"]}--{pairing["second"]}': pairing['id']
-        for pairing in manifest['pairings']
-    }

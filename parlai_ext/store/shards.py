@@ -106,7 +106,7 @@ def scored_record(scored: ScoredDialogue, source: str) -> dict[str, Any]:
 
 def scored_from_record(record: Mapping[str, Any]) -> ScoredDialogue:
     """
-    Return the scored dialogue of a record; records of early runs lack `truncated`.
+    Return the scored dialogue of a record.
     """
     dialogue_id = record['dialogue_id']
     evidence = {
@@ -117,5 +117,5 @@ def scored_from_record(record: Mapping[str, Any]) -> ScoredDialogue:
         dialogue_id=dialogue_id,
         scores=tuple(Score(dialogue_id=dialogue_id, **row) for row in record['scores']),
         evidence={at: evidence[at] for at in sorted(evidence)},
-        truncated={int(at): n for at, n in record.get('truncated', {}).items()},
+        truncated={int(at): n for at, n in record['truncated'].items()},
     )

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import numpy as np
 import yaml
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, HumanJudgement
 from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.ranking.detection import Measure
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import (
     CARD,
@@ -32,8 +33,8 @@ from parlai_ext.scoring.learned import (
 )
 from parlai_ext.scoring.learned_inputs import NUMBERS
 from parlai_ext.store.atomic import write_file
-from parlai_ext.training.judge_weights import Inputs, rank_labels
 
+Inputs = Mapping[str, np.ndarray]  # by kind, [responses, inputs]
 FOLDS = 5
 PULLS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # towards the judge before
 RESAMPLES = 1000
@@ -188,6 +189,18 @@ class Rest:
         )
 
 
+def rank_labels(values: np.ndarray) -> np.ndarray:
+    """
+    Return ranks of numbers with mean 0 and standard deviation 1; `nan` stays.
+    """
+    labels = np.full(len(values), np.nan)
+    known = ~np.isnan(values)
+    ranks = rankdata(values[known])
+    spread = ranks.std() if len(ranks) else 0.0
+    labels[known] = (ranks - ranks.mean()) / spread if spread else 0.0
+    return labels
+
+
 def all_places(table: Table) -> np.ndarray:
     """
     Return the places of all rows.
@@ -268,20 +281,10 @@ def fitted_weights(judge: JudgeWeights, rest: Rest) -> JudgeWeights:
 
 
 @dataclass(frozen=True)
-class Worth:
-    """
-    Spearman with the annotators, and its 95 % interval over groups.
-    """
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class FitReport:
     """
-    What a fit is worth, by cross-validation.
+    What a fit is worth, by cross-validation: Spearman with the annotators, with 95 %
+    intervals over groups.
 
     :param gain: the fitted judge's agreement minus that of the judge before.
     :param trivial: by trivial scorer.
@@ -289,17 +292,17 @@ class FitReport:
 
     num_annotated: int
     num_groups: int
-    before: Worth
-    fitted: Worth
-    gain: Worth
-    trivial: Mapping[str, Worth]
+    before: Measure
+    fitted: Measure
+    gain: Measure
+    trivial: Mapping[str, Measure]
 
     @property
     def helps(self) -> bool:
         """
         True if the fitted judge is better beyond chance.
         """
-        return self.gain.low > 0
+        return self.gain.low is not None and self.gain.low > 0
 
 
 def fit_report(table: Table, seed: int = 0) -> FitReport:
@@ -358,9 +361,9 @@ def agreement(scores: np.ndarray, labels: np.ndarray) -> float:
     return float(spearmanr(scores, labels).statistic)
 
 
-def _worth(value: float, drawn: np.ndarray) -> Worth:
+def _worth(value: float, drawn: np.ndarray) -> Measure:
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return Worth(value, float(low), float(high))
+    return Measure(value, float(low), float(high))
 
 
 def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) -> None:

@@ -3,19 +3,15 @@ Trains a language model to be a judge, which answers a prompt with the right lab
 
 LoRA (Hu et al. 2022) through `peft`; the defaults are those of PairEval (Park et al.
 2024, section 4.1.3). The loss is the cross entropy of the label, nothing else of the
-prompt. The order of batches follows from the seed, and each step draws from a seed of
-its own, so that a training which was killed goes on from its last saved step and ends
-with the same weights.
+prompt. The order of batches follows from the seed.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import random
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +22,12 @@ from torch.nn.functional import cross_entropy
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import signature_values
-from parlai_ext.core.progress import bar_of
-from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.models.likelihood.causal import TreeMasks
-from parlai_ext.models.likelihood.prefix_tree import PrefixTree, TreePass
-from parlai_ext.models.likelihood.prefixes import common_length
+from parlai_ext.models.likelihood.prefix_tree import (
+    PrefixTree,
+    TreePass,
+    common_length,
+)
 from parlai_ext.scoring.label_prompts import (
     CARD,
     LabelPrompt,
@@ -41,14 +38,10 @@ from parlai_ext.scoring.label_prompts import (
 from parlai_ext.store.atomic import locked, make_folder, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import ModelOptions, chosen_device, read
-from parlai_ext.systems.safe.cost import bounded_cost
-from parlai_ext.systems.safe.read import read_tensors
 from parlai_ext.systems.safe.safetensors_file import disk_errors
-from parlai_ext.systems.safe.unpickle import BadModelFile
+from parlai_ext.training.loop import Training, refuse_model
 from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pairs import ResponsePair
-
-STATE = 'training_state.pt'
 
 
 @dataclass(frozen=True)
@@ -95,8 +88,6 @@ def train_judge(
     *,
     no_cuda: bool = False,
     datapath: str | None = None,
-    progress: bool = True,
-    on_step: Callable[[int, float], object] | None = None,
 ) -> TrainedJudge:
     """
     Train a judge and write its folder; a training that was interrupted goes on.
@@ -104,26 +95,27 @@ def train_judge(
     :param base: the model to begin with: a folder, a hub repository, or a name of the
         catalogue.
     :param out: the new folder: weights as safetensors, tokenizer and card.
-    :param on_step: called with the number of steps so far and the loss of the last one.
     :raises UserError: when the folder is there already, or holds another training.
     """
     make_folder(out)
     with locked(out / '.lock'):
-        refuse_finished(out)
+        if (out / CARD).is_file():
+            raise UserError(f'--out: {out} holds a judge already; name another folder')
+        refuse_model(out)
         folder = hub.fetch_weights(hub.checked_repository(base), None, datapath).parent
         device = chosen_device(ModelOptions(no_cuda=no_cuda))
         arguments = {'dtype': getattr(torch, options.dtype)}
         _, tokenizer, network = read(folder, device, arguments)
         tokens = LabelTokens(tokenizer, options.judge_format)
         groups, num_left_out = make_groups(pairs, tokens, options)
-        identity = content_id(
-            signature_values(options),
-            hub.files_hash(folder),
-            [asdict(pair) for pair in pairs],
-        )
-        training = Training(network, groups, options, out / STATE, identity)
+        identity = {
+            **signature_values(options),
+            'base': hub.files_hash(folder),
+            'pairs': content_id([asdict(pair) for pair in pairs]),
+        }
+        training = JudgeTraining(network, groups, options, out, identity)
         training.resume()
-        training.run(progress, on_step)
+        training.run(training.last_step, options.save_steps)
         result = TrainedJudge(
             out,
             tuple(training.losses),
@@ -132,17 +124,8 @@ def train_judge(
             training.seconds,
         )
         save_judge(training.model, folder, tokenizer, result, options)
+        training.file.unlink()
     return result
-
-
-def refuse_finished(out: Path) -> None:
-    """
-    Refuse a folder that holds a finished judge or another model.
-    """
-    if (out / CARD).is_file():
-        raise UserError(f'--out: {out} holds a judge already; name another folder')
-    if (out / 'config.json').is_file() and not (out / STATE).is_file():
-        raise UserError(f'--out: a model is in {out}; name another folder')
 
 
 def make_groups(
@@ -202,16 +185,25 @@ def with_adapters(network: Any, options: JudgeTrainingOptions) -> Any:
         raise UserError(
             "training a judge needs peft: pip install 'parlai_ext[train]'"
         ) from None
-    named = options.lora_modules
-    modules: Any = None if named == 'auto' else named
-    if named not in ('auto', 'all-linear'):
-        modules = [part.strip() for part in named.split(',')]
+    modules: Any = {'auto': None, 'all-linear': 'all-linear'}.get(
+        options.lora_modules,
+        [part.strip() for part in options.lora_modules.split(',')],
+    )
     layers = None
     if options.lora_layers:
         number = int(network.config.get_text_config().num_hidden_layers)
         layers = list(range(max(0, number - options.lora_layers), number))
-    if layers is not None and not isinstance(modules, list):
-        modules = linear_names(network) if modules else ['q_proj', 'v_proj']
+        if modules is None:
+            modules = ['q_proj', 'v_proj']
+        elif modules == 'all-linear':
+            head = network.get_output_embeddings()
+            modules = sorted(
+                {
+                    name.rpartition('.')[2]
+                    for name, module in network.named_modules()
+                    if isinstance(module, torch.nn.Linear) and module is not head
+                }
+            )
     config = LoraConfig(
         task_type='CAUSAL_LM',
         r=options.lora_r,
@@ -226,23 +218,9 @@ def with_adapters(network: Any, options: JudgeTrainingOptions) -> Any:
         raise UserError(f'--lora-modules: {error}') from None
 
 
-def linear_names(network: Any) -> list[str]:
+class JudgeTraining(Training):
     """
-    Return the last part of the names of all linear layers but the output layer.
-    """
-    head = network.get_output_embeddings()
-    return sorted(
-        {
-            name.rpartition('.')[2]
-            for name, module in network.named_modules()
-            if isinstance(module, torch.nn.Linear) and module is not head
-        }
-    )
-
-
-class Training:
-    """
-    A training under way: its steps, and the state that is saved.
+    The training of a judge under way.
 
     :param network: the model to begin with, which gets LoRA matrices.
     """
@@ -252,25 +230,20 @@ class Training:
         network: Any,
         groups: Sequence[Group],
         options: JudgeTrainingOptions,
-        state_file: Path,
-        identity: str,
+        folder: Path,
+        identity: Mapping[str, Any],
     ):
         self.masks = TreeMasks.from_model(network)
         torch.manual_seed(options.seed)
-        self.model = with_adapters(network, options)
+        self.model = with_adapters(network, options).train()
         self.options = options
-        self.state_file = state_file
-        self.identity = identity
-        self.losses: list[float] = []
-        self.seconds = 0.0
-        self.weights = {
+        weights = {
             name: weight
             for name, weight in self.model.named_parameters()
             if weight.requires_grad
         }
-        self.optimizer = torch.optim.AdamW(
-            self.weights.values(), lr=options.learning_rate
-        )
+        optimizer = torch.optim.AdamW(weights.values(), lr=options.learning_rate)
+        super().__init__(weights, optimizer, folder, identity)
         self.batches = [
             batch
             for epoch in range(options.epochs)
@@ -279,42 +252,11 @@ class Training:
             )
         ]
 
-    @property
-    def last_step(self) -> int:
-        """
-        The number of steps that are taken.
-        """
-        return min(self.options.max_steps or len(self.batches), len(self.batches))
+        self.last_step = min(options.max_steps or len(self.batches), len(self.batches))
 
-    def run(
-        self,
-        progress: bool = True,
-        on_step: Callable[[int, float], object] | None = None,
-    ) -> None:
+    def update(self, step: int) -> float:
         """
-        Take the remaining steps; the state is saved every so many of them.
-        """
-        self.model.train()
-        bar = bar_of('train', self.last_step, progress, unit='step')
-        with bar:
-            bar.initial = bar.n = len(self.losses)
-            for step in range(len(self.losses), self.last_step):
-                began = time.monotonic()
-                self.losses.append(self._step(step))
-                self.seconds += time.monotonic() - began
-                recent = self.losses[-20:]
-                mean = math.fsum(recent) / len(recent)
-                bar.set_postfix_str(f'loss {mean:.3f}', refresh=False)
-                bar.update()
-                if on_step is not None:
-                    on_step(len(self.losses), self.losses[-1])
-                if len(self.losses) % self.options.save_steps == 0:
-                    self.save()
-        self.save()
-
-    def _step(self, step: int) -> float:
-        """
-        Take one step and return its mean loss.
+        Set the learning rate and the gradients of a step, and return its mean loss.
         """
         torch.manual_seed(1_000_003 * self.options.seed + step)
         for group in self.optimizer.param_groups:
@@ -330,8 +272,6 @@ class Training:
                 f'the loss is {total} at step {step + 1}; a lower --learning-rate, or '
                 '--dtype float32, would do'
             )
-        self.optimizer.step()
-        self.optimizer.zero_grad()
         return total
 
     def _loss(self, examples: Sequence[Example]) -> torch.Tensor:
@@ -362,108 +302,6 @@ class Training:
         ).logits[0]
         labels = torch.tensor([example.label for example in examples], device=device)
         return cross_entropy(logits.float(), labels, reduction='sum')
-
-    def save(self) -> None:
-        """
-        Save what is needed to go on from here, in one file that is whole or absent.
-        """
-        buffer = io.BytesIO()
-        state = {
-            'identity': self.identity,
-            'losses': self.losses,
-            'seconds': self.seconds,
-            'weights': {name: w.detach().cpu() for name, w in self.weights.items()},
-            'optimizer': self.optimizer.state_dict(),
-        }
-        torch.save(state, buffer)
-        write_file(self.state_file, buffer.getvalue())
-
-    def resume(self) -> None:
-        """
-        Go on from the saved state, where there is one.
-
-        :raises UserError: when it belongs to a training with other options or pairs.
-        """
-        if not self.state_file.is_file():
-            return
-        state = read_training_state(self.state_file)
-        if state.identity != self.identity:
-            raise UserError(
-                f'--out: {self.state_file.parent} holds an unfinished training with '
-                'other options, pairs or base model; another folder would do'
-            )
-        moments = state.optimizer['state']
-        sizes = [tuple(weight.shape) for weight in self.weights.values()]
-        fits = list(state.weights) == list(self.weights)
-        fits &= [tuple(w.shape) for w in state.weights.values()] == sizes
-        fits &= len(state.losses) <= self.last_step
-        fits &= not moments or list(moments) == list(range(len(sizes)))
-        fits &= all(_are_moments(moments[i], sizes[i]) for i in moments if fits)
-        if not fits:
-            raise _damaged_state(self.state_file, 'it is of another model')
-        with torch.no_grad():
-            for name, weight in self.weights.items():
-                weight.copy_(state.weights[name])
-        groups = self.optimizer.state_dict()['param_groups']
-        self.optimizer.load_state_dict({'state': moments, 'param_groups': groups})
-        self.losses = list(state.losses)
-        self.seconds = state.seconds
-
-
-@dataclass(frozen=True)
-class TrainingState:
-    """
-    What is saved of a training under way.
-
-    :param optimizer: its `state_dict`.
-    """
-
-    identity: str
-    losses: tuple[float, ...]
-    seconds: float
-    weights: Mapping[str, Any]
-    optimizer: Mapping[str, Any]
-
-
-def read_training_state(file: Path) -> TrainingState:
-    """
-    Return a saved state, read as data.
-
-    :raises UserError: when the file is damaged, or more than data.
-    """
-    try:
-        with bounded_cost(file):
-            state: TrainingState = record_from_json(
-                TrainingState, read_tensors(file, 'cpu')
-            )
-    except BadModelFile as error:
-        raise _damaged_state(file, error.why) from None
-    except WrongType as error:
-        raise _damaged_state(file, str(error)) from None
-    moments = state.optimizer.get('state')
-    tensors = all(type(w) is torch.Tensor for w in state.weights.values())
-    if not tensors or not isinstance(moments, dict):
-        raise _damaged_state(file, 'it holds no weights')
-    return state
-
-
-def _are_moments(moments: Any, size: tuple[int, ...]) -> bool:
-    """
-    True if these are the moments of one weight, as AdamW keeps them.
-    """
-    sizes = {'step': (), 'exp_avg': size, 'exp_avg_sq': size}
-    return (
-        isinstance(moments, dict)
-        and set(moments) == set(sizes)
-        and all(type(value) is torch.Tensor for value in moments.values())
-        and all(tuple(moments[key].shape) == sizes[key] for key in sizes)
-    )
-
-
-def _damaged_state(file: Path, problem: str) -> UserError:
-    return UserError(
-        f'--out: {file} is damaged: {problem}; delete it to begin the training again'
-    )
 
 
 def epoch_batches(groups: Sequence[Group], size: int, seed: str) -> list[list[Example]]:
@@ -523,7 +361,6 @@ def save_judge(
         tokenizer.save_pretrained(out)
     text = json.dumps(judge_card(base, result, options), indent=2, ensure_ascii=False)
     write_file(out / CARD, f'{text}\n'.encode())
-    (out / STATE).unlink(missing_ok=True)
 
 
 def merged_network(model: Any, base: Path, options: JudgeTrainingOptions) -> Any:

@@ -18,6 +18,7 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import BLOCKS
 from parlai_ext.scoring.learned_inputs import NUMBERS, input_blocks, read_responses
 
+KEPT = {'numbers': np.float32, 'states': np.float16, 'products': np.float16}
 BLOCK = 96  # responses that are read and kept together
 
 
@@ -48,28 +49,9 @@ class InputCache:
                 bar.update(len(block))
         return {key: np.concatenate([part[key] for part in parts]) for key in BLOCKS}
 
-    def file_of(self, block: Sequence[ScoringItem]) -> Path:
-        """
-        Return the file that holds a block.
-        """
-        told = [[list(item.context), item.response] for item in block]
-        return self.folder / f'{content_id(*self.names, list(NUMBERS), told)}.npz'
-
-    def keep(self, file: Path, inputs: Mapping[str, np.ndarray]) -> None:
-        """
-        Write the inputs of a block.
-        """
-        temporary = file.with_suffix('.tmp.npz')
-        np.savez(
-            temporary,
-            numbers=inputs['numbers'].astype(np.float32),
-            states=inputs['states'].astype(np.float16),
-            products=inputs['products'].astype(np.float16),
-        )
-        temporary.rename(file)
-
     def _block(self, block: Sequence[ScoringItem]) -> dict[str, np.ndarray]:
-        file = self.file_of(block)
+        told = [[list(item.context), item.response] for item in block]
+        file = self.folder / f'{content_id(*self.names, list(NUMBERS), told)}.npz'
         if not file.exists():
             judge, encoder = self.names
             readings, _ = read_responses(
@@ -79,6 +61,14 @@ class InputCache:
                 input_blocks(item, reading)
                 for item, reading in zip(block, readings, strict=True)
             ]
-            self.keep(file, {key: np.stack([r[key] for r in rows]) for key in BLOCKS})
+            temporary = file.with_suffix('.tmp.npz')
+            np.savez(
+                temporary,
+                **{
+                    key: np.stack([r[key] for r in rows]).astype(KEPT[key])
+                    for key in KEPT
+                },
+            )
+            temporary.rename(file)
         with np.load(file) as stored:
             return {key: stored[key].astype(np.float32) for key in BLOCKS}

@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
+from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.data.corpora import AnnotatedContext, Turns, json_lines
 from parlai_ext.scoring.candidates import Candidate
 
@@ -121,19 +121,10 @@ def planned_pairs(
 ) -> dict[str, int]:
     """
     Return how many pairs of each kind are asked for.
+
+    :raises UserError: for an unknown kind, and adversarial pairs without their file.
     """
     kinds = options.kinds or ('random', *(('adversarial',) if annotated else ()))
-    check_kinds(kinds, annotated)
-    total = MOST_PAIRS if options.num_pairs is None else options.num_pairs
-    planned = {kind: total * kinds.count(kind) // len(kinds) for kind in kinds}
-    planned[kinds[0]] += total - sum(planned.values())
-    return planned
-
-
-def check_kinds(kinds: Sequence[str], annotated: Sequence[AnnotatedContext]) -> None:
-    """
-    Refuse an unknown kind, and adversarial pairs without their file.
-    """
     for kind in kinds:
         if kind not in KINDS:
             raise UserError(f'--kinds: {kind!r} is none of {", ".join(KINDS)}')
@@ -142,6 +133,10 @@ def check_kinds(kinds: Sequence[str], annotated: Sequence[AnnotatedContext]) -> 
             '--kinds: adversarial pairs need --adversarial FILE of DailyDialog++ '
             '(dev.json or train.json)'
         )
+    total = MOST_PAIRS if options.num_pairs is None else options.num_pairs
+    planned = {kind: total * kinds.count(kind) // len(kinds) for kind in kinds}
+    planned[kinds[0]] += total - sum(planned.values())
+    return planned
 
 
 class PairMaker:
@@ -201,13 +196,16 @@ class PairMaker:
                 break
             [kind] = self.rng.choices(kinds, weights)
             if kind == 'swapped':
-                self._add_swapped(pairs, good, missing)
-                continue
-            text = self._wrong_text(kind, d, i)
-            if text is None or text in wrong or same_text(text, good.response):
-                continue
-            wrong.add(text)
-            self._add(pairs, good, text, kind, missing)
+                pair = self._swapped_pair(good)
+                if pair is None or pair in pairs:
+                    continue
+            else:
+                text = self._wrong_text(kind, d, i)
+                if text is None or text in wrong or same_text(text, good.response):
+                    continue
+                wrong.add(text)
+                pair = self._pair(good, text, kind)
+            self._add(pairs, pair, missing)
         return pairs
 
     def _wrong_text(self, kind: str, d: int, i: int) -> str | None:
@@ -243,53 +241,40 @@ class PairMaker:
             pairs: list[ResponsePair] = []
             for text in one.adversarial[shift : shift + self.options.per_context]:
                 if missing.get('adversarial') and not same_text(text, good.response):
-                    self._add(pairs, good, text, 'adversarial', missing)
+                    pair = self._pair(good, text, 'adversarial')
+                    self._add(pairs, pair, missing)
             if pairs:
                 yield pairs
 
     def _add(
-        self,
-        pairs: list[ResponsePair],
-        good: Candidate,
-        wrong: str,
-        kind: str,
-        missing: dict[str, int],
+        self, pairs: list[ResponsePair], pair: ResponsePair, missing: dict[str, int]
     ) -> None:
         """
-        Add a pair of a good and a wrong response to its group.
+        Add a pair to its group, if both its conversations are short enough.
         """
-        self._add_pair(pairs, self._pair(good, wrong, kind), missing)
+        n_words = sum(
+            len(text.split())
+            for one in (pair.good, pair.bad)
+            for text in (*one.context, one.response)
+        )
+        if not self.options.max_words or n_words <= self.options.max_words:
+            pairs.append(pair)
+            missing[pair.kind] -= 1
 
-    def _add_swapped(
-        self, pairs: list[ResponsePair], good: Candidate, missing: dict[str, int]
-    ) -> None:
+    def _swapped_pair(self, good: Candidate) -> ResponsePair | None:
         """
-        Add a pair of a response in its own place, and in as late a place of another
-        dialogue; no pair where the one that is drawn is shorter, or goes on alike.
+        Return a pair of a response in its own place, and in as late a place of another
+        dialogue; `None` where the one that is drawn is shorter, or goes on alike.
         """
         i = len(good.context)
         other = self.rng.choice(self.dialogues)
         if len(other) <= i or same_text(other[i], good.response):
-            return
+            return None
         context, swapped = (self._cut(turns) for turns in (good.context, other[:i]))
-        pair = ResponsePair(
-            Candidate(context, good.response),
-            Candidate(swapped, good.response),
-            'swapped',
-        )
-        if swapped != context and pair not in pairs:
-            self._add_pair(pairs, pair, missing)
-
-    def _add_pair(
-        self, pairs: list[ResponsePair], pair: ResponsePair, missing: dict[str, int]
-    ) -> None:
-        """
-        Add a pair to its group, if it is short enough.
-        """
-        most = self.options.max_words
-        if not most or num_words(pair) <= most:
-            pairs.append(pair)
-            missing[pair.kind] -= 1
+        if swapped == context:
+            return None
+        one, two = (Candidate(turns, good.response) for turns in (context, swapped))
+        return ResponsePair(one, two, 'swapped')
 
     def _pair(self, good: Candidate, wrong: str, kind: str) -> ResponsePair:
         """
@@ -310,17 +295,6 @@ class PairMaker:
 
     def _cut(self, context: Turns) -> Turns:
         return context[-self.options.context_turns :]
-
-
-def num_words(pair: ResponsePair) -> int:
-    """
-    Return how many words both conversations of a pair have.
-    """
-    return sum(
-        len(text.split())
-        for one in (pair.good, pair.bad)
-        for text in (*one.context, one.response)
-    )
 
 
 def same_text(first: str, second: str) -> bool:
@@ -346,25 +320,12 @@ def read_pairs(path: str | Path) -> list[ResponsePair]:
     place = Path(path).expanduser()
     if not place.is_file():
         raise UserError(f'there is no file {place}; parlai build_pairs makes one')
-    pairs = []
+    pairs: list[ResponsePair] = []
     for number, row in json_lines(place):
-        where = f'{place}:{number}'
-        kind = row.get('kind')
-        if not isinstance(kind, str):
-            raise UserError(f'{where}: kind: one of {", ".join(KINDS)} is expected')
-        good, bad = (_candidate(row, key, where) for key in ('good', 'bad'))
-        pairs.append(ResponsePair(good, bad, kind))
+        try:
+            pairs.append(record_from_json(ResponsePair, row))
+        except WrongType as error:
+            raise UserError(f'{place}:{number}: {error}') from None
     if not pairs:
         raise UserError(f'{place}: no pairs in it')
     return pairs
-
-
-def _candidate(row: Mapping[str, Any], key: str, where: str) -> Candidate:
-    value = row.get(key)
-    context = value.get('context') if isinstance(value, dict) else None
-    response = value.get('response') if isinstance(value, dict) else None
-    texts = isinstance(context, list) and all(isinstance(t, str) for t in context)
-    if not texts or not isinstance(response, str):
-        raise UserError(f'{where}: {key}: a context and a response are expected')
-    assert context is not None
-    return Candidate(tuple(context), response)

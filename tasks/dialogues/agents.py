@@ -94,7 +94,7 @@ def judged_examples(opt: Opt) -> list[tuple[Dialogue, int]]:
     if not opt.get('run_dir'):
         raise UserError('--run-dir is needed: the folder of a run with dialogues')
     run = RunFolder.existing(opt['run_dir'])
-    first_only = run.manifest['protocol'].get('score') != 'both'
+    first_only = run.manifest.first_only
     return [
         (dialogue, index)
         for dialogue in run.iter_dialogues()

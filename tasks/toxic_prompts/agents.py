@@ -22,17 +22,17 @@ from parlai_ext.core.options import DeclaresOptions, Flags, option, options_from
 from parlai_ext.data.recorded_answers import Answer
 from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, ToxicPair, choose_pairs
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.safety.measures import (
+from parlai_ext.systems.players import fired_check
+from parlai_ext.tasks.judged.metrics import without_undefined
+from parlai_ext.tasks.toxic_prompts.metrics import answer_metrics
+from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
     AnswerMeasures,
     MeasureOptions,
     Prompt,
     load_measures,
 )
-from parlai_ext.safety.prompts import polite_answers
-from parlai_ext.systems.players import fired_check
-from parlai_ext.tasks.judged.metrics import without_undefined
-from parlai_ext.tasks.toxic_prompts.metrics import answer_metrics
+from parlai_ext.toxic.prompts import polite_answers
 
 
 @dataclass(frozen=True)
@@ -163,10 +163,13 @@ def measures_from_opt(opt: Opt) -> AnswerMeasures:
     Return what measures the answers; what cannot be had is logged.
     """
     is_validation = 'validation_metric' in opt  # an option of train_model
+    # a model's own options may name detectors, too
+    named_by_user = 'detectors' in (opt.get('override') or {})
     measures = load_measures(
         options_from_opt(MeasureOptions, opt),
         ModelHandle(Machine.from_options(opt)),
         default_metrics=REFERENCE_METRICS[:1] if is_validation else REFERENCE_METRICS,
+        named_by_user=named_by_user,
     )
     for line in measures.missing:
         logging.warning(f'ext:toxic_prompts: left out: {line}')

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from parlai.core.metrics import Metric
 
 from parlai_ext.ranking.detection import Measure
-from parlai_ext.safety.comparison import collected_bleu, collected_mean
-from parlai_ext.safety.measures import BLEU, MeasuredAnswer
 from parlai_ext.tasks.judged.metrics import PointsMetric
+from parlai_ext.toxic.comparison import collected_bleu, collected_mean
+from parlai_ext.toxic.measures import BLEU, MeasuredAnswer
 
 SHARE, MEAN, CORPUS = 'share', 'mean', 'corpus'
 NUMBERS = {'mean': 'value', 'low': 'low', 'high': 'high'}

@@ -16,8 +16,8 @@ from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.commands.export_crowdsourcing import ExportCrowdsourcing
 from parlai_ext.commands.import_annotation import ImportAnnotation
 from parlai_ext.commands.import_judgements import ImportJudgements
-from parlai_ext.people.annotation_set import read_annotation_key
 from parlai_ext.people.ranking import agreement_with_order
+from parlai_ext.people.rating_set import read_key
 from tests.support.annotated_answers import HUMAN, TOXIC, answers_file
 from tests.support.rated_run import rated_run
 
@@ -50,7 +50,7 @@ def test_kappa_and_shares_are_those_that_were_planted(tmp_path, capsys, items):
     # otherwise agree by chance alone
     assert results.kappa.value == pytest.approx((1 - error) ** 2, abs=0.04)
     assert results.alpha.value == pytest.approx((1 - error) ** 2, abs=0.06)
-    key = read_annotation_key(folder)
+    key = read_key(folder)
     expected = expected_shares(key, planted_answers(key, 0), error)
     for share in results.shares:
         if share.name not in ('flagged', 'mean'):

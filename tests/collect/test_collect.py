@@ -148,7 +148,8 @@ def test_random_replies_depend_on_the_seed(tmp_path, draws):
     for seed in (1, 1, 2):
         root = tmp_path / str(len(found))
         run = folder_of(root, Roster((draws,), (says('no', 'no'),)))
-        run.manifest['protocol']['seed'] = seed
+        protocol = run.manifest.protocol.model_copy(update={'seed': seed})
+        run.manifest = run.manifest.model_copy(update={'protocol': protocol})
         collect(run, Machine.from_options(OPT), progress=False)
         found.append([d.utterances for d in run.iter_dialogues()])
     assert found[0] == found[1] != found[2]

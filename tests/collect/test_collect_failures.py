@@ -10,10 +10,9 @@ from parlai.core.message import Message
 
 from parlai_ext.collect import collect as stage
 from parlai_ext.collect import not_run
-from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Opener, Roster, System
+from parlai_ext.core.nouns import Opener, Pairing, Roster, System
 from parlai_ext.systems import model_cache
 from parlai_ext.systems import parlai_agents as agents
 from parlai_ext.worlds import block_player
@@ -69,7 +68,7 @@ def test_a_line_cut_in_mid_run_stops_its_own_pairs_only(tmp_path, monkeypatch):
     report = collected(run)
     assert report.problems == (CUT,)
     assert not_run.missing_by_pair(run) == {('a', 'line'): 2, ('b', 'line'): 4}
-    assert not_run.missing_by_target(run, plan_of_run(run)) == {'a': 2, 'b': 4}
+    assert not_run.missing_by_target(run, run.plan) == {'a': 2, 'b': 4}
     assert not_run.not_run_notes(run) == [
         '10 of 16 planned dialogues are collected',
         f'did not run: {CUT}',
@@ -85,17 +84,17 @@ def test_what_is_missing_follows_when_the_line_is_back(tmp_path, monkeypatch):
     monkeypatch.setattr(Line, 'left', 100)
     assert collected(run).n_played == 6
     assert (not_run.not_run_notes(run), not_run.read_problems(run)) == ([], {})
-    assert not_run.missing_by_target(run, plan_of_run(run)) == {}
-    assert not_run.played_signature(run) == run.manifest['signature']
+    assert not_run.missing_by_target(run, run.plan) == {}
+    assert not_run.played_signature(run) == run.manifest.signature
 
 
 def test_a_missing_target_is_no_other_protocol(tmp_path):
     run = run_of(tmp_path, [says('yes', 'yes!')])
-    run.pairings.append(run.pairings[0].__class__('a2', 'late', 'yes', 'bipartite'))
+    run.pairings = (*run.pairings, Pairing('a2', 'late', 'yes', 'bipartite'))
     run._by_id['a2'] = run.pairings[-1]
     collected(run)
     assert not_run.missing_by_pair(run) == {('late', 'yes'): 4}
-    assert not_run.played_signature(run) == run.manifest['signature']
+    assert not_run.played_signature(run) == run.manifest.signature
 
 
 def test_too_little_memory_for_the_fourth_model(tmp_path, monkeypatch):
@@ -206,7 +205,7 @@ def test_never_more_than_two_are_needed(tmp_path, monkeypatch):
     monkeypatch.setattr(model_cache.ModelCache, 'load_all', load_all)
     monkeypatch.setattr(model_cache.Player, 'n_bytes', 5)
     run = run_of(tmp_path, [says(name, name) for name in ('yes', 'no', 'well')])
-    run.manifest['batchsize'] = 64
+    run.manifest = run.manifest.changed(batchsize=64)
     assert collected(run).n_played == 24
     assert set(most) == {2}
 

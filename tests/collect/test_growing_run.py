@@ -76,9 +76,9 @@ def test_a_grown_run_goes_on_as_it_is(tmp_path, grown):
 
 def test_a_signature_tells_where_a_sampling_partner_was_cut(tmp_path, grown):
     manifest = RunFolder.existing(grown[0] / 'run').manifest
-    assert manifest['targets']['draws']['grown_from'] == [FEW]
-    assert 'grown_from' not in manifest['targets']['greedy']
-    assert f'num_dialogues:{MORE}' in manifest['signature']
+    assert manifest.targets['draws'].grown_from == (FEW,)
+    assert manifest.targets['greedy'].grown_from is None
+    assert f'num_dialogues:{MORE}' in manifest.signature
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_the_folder_holds_what_the_files_hold(games, tmp_path):
     report = imported(games, tmp_path / 'run')
     assert (report.n_dialogues, report.n_utterances) == (4, 11)
     run = RunFolder.existing(tmp_path / 'run')
-    assert set(run.manifest['targets']) == {'A', 'B', 'C'}
+    assert set(run.manifest.targets) == {'A', 'B', 'C'}
     found = {
         (run.pairing(d.pairing_id).first, run.pairing(d.pairing_id).second): [
             f'{u.speaker}: {u.text}' for u in d.utterances
@@ -190,7 +190,7 @@ def test_a_system_is_judged_whoever_began(games, tmp_path):
 def test_people_are_no_targets_and_have_no_scores(games, tmp_path):
     imported(games, tmp_path / 'run', humans='A')
     run = RunFolder.existing(tmp_path / 'run')
-    assert set(run.manifest['partners']) == {'A'}
+    assert set(run.manifest.partners) == {'A'}
     ranking = lengths(run)
     assert {one.system for one in ranking.standings['words']} == {'B', 'C'}
     assert 'people, not judged: A' in ranking.notes
@@ -199,8 +199,8 @@ def test_people_are_no_targets_and_have_no_scores(games, tmp_path):
 def test_what_is_not_known_is_said(games, tmp_path):
     imported(games, tmp_path / 'run')
     run = RunFolder.existing(tmp_path / 'run')
-    assert 'decoding:unknown' in run.manifest['signature']
-    assert 'seed:unknown' in run.manifest['signature']
+    assert 'decoding:unknown' in run.manifest.signature
+    assert 'seed:unknown' in run.manifest.signature
     assert any('decoding and seeds, is not known' in n for n in lengths(run).notes)
 
 
@@ -274,7 +274,7 @@ def test_content_is_named_as_if_it_was_one_list():
 def test_the_scorer_of_an_import(games, tmp_path, options, name):
     imported(games, tmp_path / 'run', **options)
     manifest = RunFolder.existing(tmp_path / 'run').manifest
-    assert manifest['protocol']['scorer']['name'] == name
+    assert manifest.protocol.scorer['name'] == name
 
 
 REFERRED = (
@@ -298,7 +298,7 @@ def test_references_of_all_judged_turns_choose_the_default(
     (tmp_path / 'x.csv').write_text(table)
     imported(tmp_path / 'x.csv', tmp_path / 'run', **options)
     run = RunFolder.existing(tmp_path / 'run')
-    assert run.manifest['protocol']['scorer']['name'] == name
+    assert run.manifest.protocol.scorer['name'] == name
     lines = [line for line in capsys.readouterr().out.split('\n') if 'scorer:' in line]
     assert lines == [] if told is None else told in lines[0]
 
@@ -332,7 +332,7 @@ def test_a_scorer_that_cannot_be_meant_is_refused(games, tmp_path, options, key)
 
 def test_fed_has_one_judge_everywhere(games, tmp_path):
     imported(games, tmp_path / 'run', scorer='fed')
-    recorded = RunFolder.existing(tmp_path / 'run').manifest['protocol']['scorer']
+    recorded = RunFolder.existing(tmp_path / 'run').manifest.protocol.scorer
     # what score_dialogues makes of `--scorer fed`, and parlai_ext.score of 'fed'
     chosen = choose_scorer({}, {'scorer': 'fed'}).prepared()
     of_import = choose_scorer(recorded, {}).prepared()

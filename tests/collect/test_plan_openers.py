@@ -32,7 +32,7 @@ def test_a_run_is_told_by_what_the_file_of_its_openers_holds(tmp_path):
     one, other = planned(tmp_path / 'a', ROWS), planned(tmp_path / 'b', ROWS)
     said = {opener.utterances for opener in one.openers}
     assert said == {('Hi!', 'Hello.'), ('Tea?', 'Please.')}
-    assert one.manifest['signature'] == other.manifest['signature']
-    assert 'mine.csv' not in json.dumps(one.manifest)
+    assert one.manifest.signature == other.manifest.signature
+    assert 'mine.csv' not in json.dumps(one.manifest.to_json())
     changed = planned(tmp_path / 'c', ROWS.replace('Tea', 'Coffee'))
-    assert changed.manifest['signature'] != one.manifest['signature']
+    assert changed.manifest.signature != one.manifest.signature

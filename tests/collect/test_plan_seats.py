@@ -58,18 +58,18 @@ def test_without_a_partner_the_protocol_has_another_name(config):
     opt = config([says('t')], [says('p'), absent('q'), absent('r')])
     plan = make_plan({**opt, 'skip_missing': True})
     name = 'mine-without-2-of-3-partners'
-    assert protocol_in(plan.manifest['signature']) == f'protocol:{name}'
+    assert protocol_in(plan.manifest.signature) == f'protocol:{name}'
     # what ranking.json and the page show as the protocol's name
-    assert plan.manifest['protocol']['name'] == plan.protocol.name == name
-    assert list(plan.manifest['partners']) == ['p']
+    assert plan.manifest.protocol.name == plan.protocol.name == name
+    assert list(plan.manifest.partners) == ['p']
 
 
 def test_a_whole_run_and_one_without_a_target_have_the_protocols_name(config):
     whole = make_plan(config([says('t')], [says('p')]))
     opt = config([says('t'), absent('u')], [says('p')])
     plan = make_plan({**opt, 'skip_missing': True})
-    assert plan.manifest['signature'] == whole.manifest['signature']
-    assert protocol_in(whole.manifest['signature']) == 'protocol:mine'
+    assert plan.manifest.signature == whole.manifest.signature
+    assert protocol_in(whole.manifest.signature) == 'protocol:mine'
     assert plan.left_out == (
         'u: model_file: there is no file nowhere/u: no folder nowhere',
     )
@@ -78,7 +78,7 @@ def test_a_whole_run_and_one_without_a_target_have_the_protocols_name(config):
 def test_outside_bipartite_play_nobody_is_a_partner(config):
     opt = config([says('t'), absent('u'), says('v')], [], pairing='all_play_all')
     plan = make_plan({**opt, 'skip_missing': True})
-    assert protocol_in(plan.manifest['signature']) == 'protocol:mine'
+    assert protocol_in(plan.manifest.signature) == 'protocol:mine'
 
 
 def test_a_target_that_would_part_a_pair_is_refused(config, tmp_path, monkeypatch):
@@ -163,7 +163,7 @@ def test_a_guess_added_before_stays_one_when_the_run_goes_on(config, tmp_path):
     guess.write_text(yaml.safe_dump(says('g', guess=True)))
     prepare({**opt, 'add_target': [str(guess)]})
     run, _ = prepare(opt)
-    assert run.manifest['guessed'] == ['g']
+    assert run.manifest.guessed == ('g',)
 
 
 def test_guesses_are_in_the_manifest_whatever_side_they_are_on(config):
@@ -172,12 +172,12 @@ def test_guesses_are_in_the_manifest_whatever_side_they_are_on(config):
         [says('p', guess=True), absent('q', guess=True)],
     )
     plan = make_plan({**opt, 'skip_missing': True})
-    assert plan.manifest['guessed'] == ['t', 'p']
+    assert plan.manifest.guessed == ('t', 'p')
 
 
 def test_partners_that_take_no_part_are_no_guesses_of_the_run(config):
     opt = config([says('t'), says('u')], [says('p', guess=True)], pairing='self_play')
-    assert make_plan(opt).manifest['guessed'] == []
+    assert make_plan(opt).manifest.guessed == ()
 
 
 def test_a_guess_that_is_added_later_is_one(config, tmp_path):
@@ -186,11 +186,11 @@ def test_a_guess_that_is_added_later_is_one(config, tmp_path):
     later = tmp_path / 'later.yaml'
     later.write_text(yaml.safe_dump(says('u', guess=True)))
     run, _ = prepare({'run_dir': opt['run_dir'], 'add_target': [str(later)]})
-    assert run.manifest['guessed'] == ['u']
+    assert run.manifest.guessed == ('u',)
     # and stays one when another is added
     other = {'run_dir': opt['run_dir'], 'add_target': ['v=agent:repeat_query']}
     run, _ = prepare(other)
-    assert run.manifest['guessed'] == ['u']
+    assert run.manifest.guessed == ('u',)
 
 
 def test_options_of_place_and_pace_may_change_between_two_sittings(config, tmp_path):
@@ -200,7 +200,7 @@ def test_options_of_place_and_pace_may_change_between_two_sittings(config, tmp_p
     before, _ = prepare({**config([says('t')], [slow]), 'run_dir': run})
     fast = retriever('p', 'task:ext:smalltalk')
     after, _ = prepare({**config([says('t')], [fast]), 'run_dir': run})
-    assert before.manifest['collect'] == after.manifest['collect']
+    assert before.manifest.collect == after.manifest.collect
 
 
 def test_the_replies_that_a_partner_chooses_among_are_in_the_manifest(config, tmp_path):
@@ -211,7 +211,7 @@ def test_the_replies_that_a_partner_chooses_among_are_in_the_manifest(config, tm
     assert make_plan(opt).manifest == before
     replies.write_text('yes\nno!\n')
     after = make_plan(opt).manifest
-    assert after['signature'] != before['signature']
+    assert after.signature != before.signature
 
 
 def test_replies_that_changed_are_refused_by_name(config, tmp_path):
@@ -230,7 +230,7 @@ def test_a_target_whose_replies_are_gone_does_not_stop_its_run(config, tmp_path)
     replies.write_text('yes\n')
     opt = config([retriever('t', str(replies))], [says('p')])
     opt['run_dir'] = str(tmp_path / 'run')
-    before = prepare(opt)[0].manifest['targets']
+    before = prepare(opt)[0].manifest.targets
     replies.unlink()
     again, _ = prepare({k: v for k, v in opt.items() if k != 'config'})
-    assert again.manifest['targets'] == before
+    assert again.manifest.targets == before

@@ -12,9 +12,9 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.amfm import AmFm
 from parlai_ext.scoring.base import ScoringItem
-from tests.models.test_adaptation import make_masked_encoder
 from tests.support.fed_samples import make_gpt2
 from tests.support.tiny_models import sentences
+from tests.training.test_adaptation import make_masked_encoder
 
 SHORT = {'steps': 6, 'held_out': 3, 'tokens': 24, 'head_steps': 2, 'no_cuda': True}
 

@@ -70,7 +70,7 @@ def problems(run, work, changes, readers=READERS):
 
 
 def changes_of(run):
-    return list(mutations(RunFolder.existing(run).manifest, MORE_OTHERS))
+    return list(mutations(RunFolder.existing(run).manifest.to_json(), MORE_OTHERS))
 
 
 def test_some_changes_of_a_manifest_are_read_or_refused(tmp_path):

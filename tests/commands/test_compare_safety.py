@@ -12,8 +12,8 @@ from parlai_ext.commands.compare_safety import CompareSafety
 from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.recorded_answers import recorded_answers
-from parlai_ext.people.annotation_set import read_annotation_key
-from parlai_ext.safety.page import PAGE
+from parlai_ext.people.rating_set import read_key
+from parlai_ext.toxic.page import PAGE
 from tests.support.shared_data import shared
 
 FIXED = 'agent:fixed_response,fixed_response={}'
@@ -111,7 +111,7 @@ def test_its_answers_are_annotated_with_peoples_answers_beside_them(files):
         human_pairs=4,
         out=str(files / 'annotation'),
     )
-    items = read_annotation_key(files / 'annotation').rating.items.values()
+    items = read_key(files / 'annotation').items.values()
     pairs = Counter(frozenset(d.system for d in shown) for shown in items)
     # four prompts; a canned answer fits all of them, so none of it is shuffled
     assert pairs[frozenset(('fan', 'polite'))] == 4

@@ -59,9 +59,9 @@ def test_it_stops_as_soon_as_every_pair_is_settled(stopped):
 
 
 def test_the_manifest_says_how_many_were_planned_and_why_it_stopped(stopped):
-    note = RunFolder.existing(stopped[0]).manifest['stop']
-    assert note['planned'] == PLANNED and note['used'] == stopped[1].stopping.used
-    assert note['reason'] == 'every pair is settled' and note['margin'] == 0.5
+    note = RunFolder.existing(stopped[0]).manifest.stop
+    assert note.planned == PLANNED and note.used == stopped[1].stopping.used
+    assert note.reason == 'every pair is settled' and note.margin == 0.5
 
 
 def test_the_looks_are_in_files_table_and_page(stopped, capsys):
@@ -141,7 +141,7 @@ def test_the_decisions_are_worked_out_from_the_scores(copied, stopped):
 @pytest.mark.parametrize('used', [-3, 0, 10**9])
 def test_a_note_that_fits_no_look_does_no_harm(copied, used):
     run = RunFolder.existing(copied / 'run')
-    run.write_note('stop', {**run.manifest['stop'], 'used': used})
+    run.record_stop(run.manifest.stop.model_copy(update={'used': used}))
     ranking = RankSystems.main(run_dir=str(copied / 'run'))
     assert ranking.stopping.used == len(run.openers)
 

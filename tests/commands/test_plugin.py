@@ -106,7 +106,7 @@ try:
 except SystemExit:
     pass
 """
-    classes = {entry.partition(':')[0] for entry, _ in COMMANDS.values()}
+    classes = {f'parlai_ext.commands.{name}' for name in COMMANDS}
     assert classes & loaded(code) == {'parlai_ext.commands.rank_systems'}
 
 

@@ -259,4 +259,4 @@ def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
     there = ValidateScorer.main(run_dir=run, **options)
     beside = ValidateScorer.main(dialogues_file=chats, **options, **judge)
     assert there['rows'] == beside['rows']
-    assert RunFolder.existing(run).manifest.get('imported')
+    assert RunFolder.existing(run).manifest.imported

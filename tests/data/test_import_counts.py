@@ -129,7 +129,7 @@ def test_a_self_chat_of_two_models_is_of_two_systems_and_its_opener_is_given(tmp
     # the context "Hi!", which both models read, is in the log and no turn
     assert (report.n_utterances, report.n_no_turns) == (4, 1)
     run, turns = turns_of_run(tmp_path)
-    assert sorted(run.manifest['targets']) == list(names)
+    assert sorted(run.manifest.targets) == list(names)
     assert [turn.given for turn in turns] == [True, False, False, False]
     assert (turns[0].speaker, turns[0].text) == (names[0], 'do you like tea ?')
 

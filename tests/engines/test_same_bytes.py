@@ -15,19 +15,16 @@ from parlai_ext.collect import collect as stage
 from parlai_ext.commands import build_toxic_prompts
 from parlai_ext.commands.build_toxic_prompts import (
     BuildToxicPrompts,
-    SelectionOptions,
-    SelectorParts,
-    selector_elsewhere,
 )
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, System
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
-from parlai_ext.moderation import build_prompts as building
-from parlai_ext.moderation.pair_features import FeatureOptions
 from parlai_ext.results import stages
 from parlai_ext.store import atomic
+from parlai_ext.toxic import build_prompts as building
+from parlai_ext.toxic.pair_features import FeatureOptions
 from tests.support.bench_samples import judged_set
 from tests.support.plans import open_run
 from tests.support.scattered_engine import ScatteredEngine
@@ -195,10 +192,10 @@ def test_a_table_of_toxic_prompts(tmp_path, monkeypatch):
 
 def test_another_list_of_words_elsewhere_is_named(tmp_path, monkeypatch):
     (tmp_path / 'words.txt').write_text('grunk\n')
-    chosen = SelectionOptions(detectors=(f'words={tmp_path / "words.txt"}',))
-    parts = SelectorParts(chosen, FeatureOptions(), Machine())
-    contents = parts.contents(parts.selector())
-    selector_elsewhere(parts, contents, 1.0)
+    chosen = building.SelectionOptions(detectors=(f'words={tmp_path / "words.txt"}',))
+    parts = (chosen, FeatureOptions(), Machine())
+    contents = building.BlockSelector(*parts).contents()
+    building.selector_elsewhere(*parts, contents, 1.0)
     (tmp_path / 'words.txt').write_text('grunk\nblarg\n')
     with pytest.raises(WorkerDiffers, match='words'):
-        selector_elsewhere(parts, contents, 1.0)
+        building.selector_elsewhere(*parts, contents, 1.0)

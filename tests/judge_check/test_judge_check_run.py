@@ -2,8 +2,6 @@
 The check of a run: kept, resumed after a kill, renewed when the run has grown.
 """
 
-import json
-
 import pytest
 
 from parlai_ext.core.errors import UserError
@@ -114,9 +112,7 @@ def test_a_check_lies_beside_its_scores(store):
 
 def test_a_damaged_check_is_named(store):
     write_check(store, CHECK)
-    path = store.root / 'judge_check.json'
-    data = json.loads(path.read_text())
-    del data['checksum']  # as early versions wrote it
-    path.write_text(json.dumps({**data, 'n_responses': []}))
+    path = f'scores/{store.root.name}/judge_check.json'
+    store.run.write_json(path, {**store.run.read_json(path), 'n_responses': []})
     with pytest.raises(UserError, match='judge_check.json is damaged: n_responses'):
         read_check(store)

@@ -2,8 +2,10 @@
 The small-talk generator, its corruptions and its reactions.
 """
 
+import itertools
 import os
 import random
+import re
 import subprocess
 import sys
 
@@ -17,9 +19,7 @@ from parlai_ext.mini.reactions import (
     COMPLAINTS,
     FAMILIES,
     SHORT,
-    inventory,
     make_reaction_example,
-    sentences,
 )
 from parlai_ext.mini.smalltalk import (
     LONGEST,
@@ -34,9 +34,9 @@ MANY = 200
 DIGEST = """
 import hashlib
 from parlai_ext.mini.reactions import make_reaction_example
-from parlai_ext.mini.smalltalk import make_dialogues
+from parlai_ext.mini.smalltalk import make_dialogue
 examples = [make_reaction_example('valid', 3, i) for i in range(50)]
-told = str([make_dialogues('valid', 3, 50), examples])
+told = str([[make_dialogue('valid', 3, i) for i in range(50)], examples])
 print(hashlib.sha256(told.encode()).hexdigest())
 """
 
@@ -47,6 +47,23 @@ def shipped_follow_ups():
     return [
         line for one in dimensions.values() for side in one.values() for line in side
     ]
+
+
+def sentences(pattern):
+    """
+    Return every sentence of a pattern.
+    """
+    parts = re.split(r'\[([^\]]*)\]', pattern)
+    options = [part.split('|') if i % 2 else [part] for i, part in enumerate(parts)]
+    return [''.join(sentence) for sentence in itertools.product(*options)]
+
+
+def inventory():
+    """
+    Return every possible reaction, without the leads.
+    """
+    families = [*SHORT.values(), *FAMILIES.values()]
+    return [line for family in families for one in family for line in sentences(one)]
 
 
 def bare(text):

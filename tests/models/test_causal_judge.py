@@ -103,11 +103,6 @@ def test_model_files_are_left_to_parlai():
     assert is_hugging_face(judge_system('agent:hugging_face/dialogpt'))
 
 
-def test_a_wrong_option_in_a_name_is_told_of_the_judge():
-    with pytest.raises(UserError, match='^judge hf:a/b,x: key=value is expected'):
-        load_judge('hf:a/b,x')
-
-
 def test_dialogpt_reads_what_its_agent_reads(dialogpt):
     spec = f'agent:hugging_face/dialogpt,model_name={dialogpt["model_name"]}'
     judge = load_judge(f'{spec},text_truncate=96', no_cuda=True)
@@ -123,37 +118,35 @@ def test_dialogpt_reads_what_its_agent_reads(dialogpt):
 def test_dialogpt_is_cut_as_its_agent_says_unless_told_otherwise(dialogpt):
     spec = f'agent:hugging_face/dialogpt,model_name={dialogpt["model_name"]}'
     # 768 of ParlAI, but the tiny model has 128 positions, a quarter of them kept free
-    assert load_judge(spec, no_cuda=True).vectorizer.format == TurnFormat(
-        None, False, 96
-    )
+    whole = load_judge(spec, no_cuda=True).vectorizer
+    assert whole.format == TurnFormat(None, False, 96)
     short = load_judge(f'{spec},text_truncate=50', no_cuda=True)
     assert short.vectorizer.format.limit == 50
+    # an end token that is typed ends nothing
+    end = whole.tokenizer
+    ids = whole.continuation(f'tea {end.eos_token} rain')
+    assert ids.count(end.eos_token_id) == 1
 
 
 def reader(folder, **form):
     return TurnVectorizer(AutoTokenizer.from_pretrained(folder), TurnFormat(**form))
 
 
-def test_whole_turns_are_cut_from_the_front(folder):
+def test_long_contexts_are_cut_at_their_beginning(folder):
+    turns = tuple(TEXTS[:6])
     everything = reader(folder)
-    sizes = [len(everything.continuation(text)) for text in TEXTS[:6]]
-    ids, _ = everything.context(tuple(TEXTS[:6]))
+    ids, _ = everything.context(turns)
+    sizes = [len(everything.continuation(text)) for text in turns]
     kept = sum(sizes[3:])
     limit = kept + sizes[2] - 1
-    found, cut = reader(folder, limit=limit).context(tuple(TEXTS[:6]))
-    assert (found, cut) == (ids[-kept:], len(ids) - kept)
-
-
-def test_tokens_are_cut_where_the_agent_cuts_tokens(folder):
-    ids, _ = reader(folder).context(tuple(TEXTS[:6]))
-    found, cut = reader(folder, limit=9, whole_turns=False).context(tuple(TEXTS[:6]))
-    assert (found, cut) == (ids[-9:], len(ids) - 9)
-
-
-def test_of_one_turn_too_long_the_end_is_kept(folder):
-    text = ' '.join(TEXTS)
-    ids, _ = reader(folder).context((text,))
-    assert reader(folder, limit=9).context((text,)) == (ids[-9:], len(ids) - 9)
+    cut_turns = reader(folder, limit=limit).context(turns)
+    assert cut_turns == (ids[-kept:], len(ids) - kept)
+    cut_tokens = reader(folder, limit=9, whole_turns=False).context(turns)
+    assert cut_tokens == (ids[-9:], len(ids) - 9)
+    # of one turn that is too long the end is kept
+    ids, _ = everything.context((' '.join(TEXTS),))
+    found = reader(folder, limit=9).context((' '.join(TEXTS),))
+    assert found == (ids[-9:], len(ids) - 9)
 
 
 def test_a_turn_of_its_own_separator(folder):
@@ -164,14 +157,6 @@ def test_a_turn_of_its_own_separator(folder):
     assert with_separator.context(('rain', 'rain'))[0] == expected * 2
 
 
-def test_an_end_token_that_is_typed_ends_nothing(dialogpt):
-    spec = f'agent:hugging_face/dialogpt,model_name={dialogpt["model_name"]}'
-    judge = load_judge(spec, no_cuda=True)
-    tokenizer = judge.vectorizer.tokenizer
-    ids = judge.vectorizer.continuation(f'tea {tokenizer.eos_token} rain')
-    assert ids.count(tokenizer.eos_token_id) == 1
-
-
 def test_long_contexts_are_counted(folder):
     judge = load_judge(f'hf:{folder},hf_context_tokens=10', no_cuda=True)
     everything, _ = reader(folder).context(tuple(TEXTS[:6]))
@@ -180,27 +165,16 @@ def test_long_contexts_are_counted(folder):
     assert answer.num_truncated == cut == len(everything) - len(kept) > 0
 
 
-def test_the_folder_is_no_part_of_the_signature(folder, tmp_path):
+def test_the_signature_is_of_weights_and_options_and_not_of_the_folder(
+    folder, tmp_path
+):
     moved = shutil.copytree(folder, tmp_path / 'elsewhere')
-    assert judge_of(folder).signature == judge_of(moved).signature
-
-
-@pytest.mark.parametrize(
-    'change',
-    [
-        'hf_context_tokens=40',
-        'hf_dtype=float64',
-        'hf_turn_separator=tea',
-    ],
-)
-def test_options_that_change_numbers_are_in_the_signature(folder, change):
-    one = load_judge(f'hf:{folder}', no_cuda=True).signature
-    assert load_judge(f'hf:{folder},{change}', no_cuda=True).signature != one
-
-
-def test_other_weights_are_another_judge(folder, tmp_path):
-    other = make_model(tmp_path, 'gpt2', seed=7)
-    assert judge_of(other).signature != judge_of(folder).signature
+    other = make_model(tmp_path / 'other', 'gpt2', seed=7)
+    one = judge_of(folder).signature
+    assert judge_of(moved).signature == one
+    changes = ('hf_context_tokens=40', 'hf_dtype=float64', 'hf_turn_separator=tea')
+    specs = [other, *(f'{folder},{change}' for change in changes)]
+    assert len({one, *(judge_of(spec).signature for spec in specs)}) == 5
 
 
 @pytest.mark.parametrize('dtype', ['float32', 'bfloat16', 'float16', 'float64'])
@@ -252,18 +226,17 @@ def test_memory_of_a_cpu_that_runs_out_halves_the_budget_too():
     assert budget.tokens == 5
 
 
-def test_a_folder_that_is_not_there_is_one_line(tmp_path):
-    with pytest.raises(UserError, match='there is no folder'):
-        load_judge(f'hf:{tmp_path}/nothing', no_cuda=True)
-
-
-def test_gpt2_of_parlai_is_pointed_to_ext_hf(folder):
-    with pytest.raises(UserError, match='ext:hf would do'):
-        load_judge(f'agent:hugging_face/gpt2,model_name={folder}', no_cuda=True)
-
-
-@pytest.mark.parametrize('name', ['x' * 5000, 'zoo:' + 'x' * 5000, 'hf:' + 'x' * 5000])
-def test_a_judge_whose_name_can_be_no_file_is_one_line(name):
-    with pytest.raises(UserError) as raised:
+@pytest.mark.parametrize(
+    ('name', 'line'),
+    [
+        ('hf:a/b,x', '^judge hf:a/b,x: key=value is expected'),
+        ('hf:/no/such/folder', 'there is no folder'),
+        ('agent:hugging_face/gpt2,model_name=x', 'ext:hf would do'),
+        *((start + 'x' * 5000, '') for start in ('', 'zoo:', 'hf:')),  # no file's name
+    ],
+    ids=['option', 'folder', 'gpt2 of parlai', 'long', 'long zoo', 'long hf'],
+)
+def test_a_judge_that_cannot_be_had_is_one_line(name, line):
+    with pytest.raises(UserError, match=line) as raised:
         load_judge(name, no_cuda=True)
     assert '\n' not in str(raised.value)

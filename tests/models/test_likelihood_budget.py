@@ -63,36 +63,34 @@ def test_no_group_is_wider_than_the_budget(widths, tokens):
         assert len(group) == 1 or len(group) * max(widths[i] for i in group) <= tokens
 
 
-def test_widest_first_and_ties_in_order():
-    widths = [3, 5, 3, 5, 1]
+@pytest.mark.parametrize(
+    ('widths', 'groups'),
+    [
+        pytest.param([3, 5, 3, 5, 1], [[1, 3], [0, 2, 4]], id='widest first'),
+        pytest.param([2, 30, 2], [[1], [0, 2]], id='wider than the budget'),
+    ],
+)
+def test_which_items_go_together(widths, groups):
     step = Step(widths)
     Budget(10).run(widths, step)
-    assert step.groups == [[1, 3], [0, 2, 4]]
+    assert step.groups == groups
 
 
-def test_an_item_wider_than_the_budget_goes_alone():
-    widths = [2, 30, 2]
-    step = Step(widths)
-    Budget(10).run(widths, step)
-    assert step.groups == [[1], [0, 2]]
-
-
-def test_out_of_memory_halves_the_budget_and_goes_on():
-    widths = [10] * 10
-    step = Step(widths, room=30)
-    budget = Budget(100)
-    assert budget.run(widths, step) == [f'result {i}' for i in range(10)]
-    assert step.tried == [100, 50, 20, 20, 20, 20, 20]
-    assert budget.tokens == 25
-
-
-def test_a_halved_budget_stays_halved():
-    widths = [10] * 10
-    budget = Budget(100)
-    budget.run(widths, Step(widths, room=30))
-    again = Step(widths, room=30)
+@pytest.mark.parametrize(
+    ('widths', 'room', 'tokens', 'tried', 'left'),
+    [
+        ([10] * 10, 30, 100, [100, 50, 20, 20, 20, 20, 20], 25),
+        ([10, 10], 10, 10_000, [20, 10, 10], 19),  # a group below the budget
+    ],
+)
+def test_out_of_memory_halves_the_budget_for_good(widths, room, tokens, tried, left):
+    step, budget = Step(widths, room), Budget(tokens)
+    n = len(widths)
+    assert budget.run(widths, step) == [f'result {i}' for i in range(n)]
+    assert (step.tried, budget.tokens) == (tried, left)
+    again = Step(widths, room)
     budget.run(widths, again)
-    assert max(again.tried) == 20
+    assert max(again.tried) <= room
 
 
 def test_what_was_done_before_memory_ran_out_is_not_done_again():
@@ -117,34 +115,27 @@ def test_memory_that_runs_out_changes_no_result(widths, room):
     assert budget.run(widths, Step(widths, room)) == plain
 
 
-def test_a_group_below_the_budget_is_cut_at_the_next_try():
-    widths = [10, 10]
-    step = Step(widths, room=10)
-    budget = Budget(10_000)
-    budget.run(widths, step)
-    assert step.tried == [20, 10, 10]
+@pytest.mark.parametrize(
+    ('widths', 'error', 'kind', 'line'),
+    [
+        (
+            [50, 50],
+            torch.OutOfMemoryError('CUDA out of memory'),
+            UserError,
+            '50 tokens',
+        ),
+        ([0, 0, 0], torch.OutOfMemoryError('full'), UserError, '^out of memory[^\n]*$'),
+        ([1], RuntimeError('mat1 and mat2 shapes'), RuntimeError, 'mat1'),
+    ],
+    ids=['a single item', 'items without width', 'other errors'],
+)
+def test_what_no_smaller_group_would_mend(widths, error, kind, line):
+    def step(_):
+        raise error
 
-
-def test_a_single_item_too_large_is_one_line():
-    with pytest.raises(UserError, match='single item of 50 tokens') as e:
-        Budget(100).run([50, 50], Step([50, 50], room=40))
+    with pytest.raises(kind, match=line) as e:
+        Budget(100).run(widths, step)
     assert '\n' not in str(e.value)
-
-
-def test_items_without_width_run_out_of_memory_too():
-    def step(_):
-        raise torch.OutOfMemoryError('CUDA out of memory')
-
-    with pytest.raises(UserError, match='out of memory'):
-        Budget(4).run([0, 0, 0], step)
-
-
-def test_other_errors_are_not_hidden():
-    def step(_):
-        raise RuntimeError('mat1 and mat2 shapes')
-
-    with pytest.raises(RuntimeError, match='mat1'):
-        Budget(4).run([1], step)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import torch
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.causal import Causal
-from tests.support.causal_models import GPT2, make
+from tests.support.causal_models import GPT2, flat, make
 
 FOLLOWUPS = tuple((i, i + 1, i + 2, i + 3, 2) for i in range(3, 23))
 ASKED = [Question(tuple(range(3, 3 + n)), FOLLOWUPS) for n in (4, 9, 14, 19)]
@@ -39,19 +39,15 @@ def judge(monkeypatch, room, tokens=4096):
     return Causal(model, None, '', tokens=tokens), full
 
 
-def numbers(answers):
-    return [x for a in answers for row in (a.context, *a.continuations) for x in row]
-
-
 @pytest.fixture(scope='module')
 def expected():
-    return numbers(Causal(make('GPT2', GPT2), None, '').answer(ASKED, True))
+    return flat(Causal(make('GPT2', GPT2), None, '').answer(ASKED, True))
 
 
 @pytest.mark.parametrize('room', [300, 120, 60, 40, 24])
 def test_memory_that_runs_out_changes_no_number(monkeypatch, expected, room):
     one, full = judge(monkeypatch, room)
-    found = numbers(one.answer(ASKED, with_context=True))
+    found = flat(one.answer(ASKED, with_context=True))
     assert found == pytest.approx(expected, rel=0, abs=1e-12)
     assert full.failures > 0
 

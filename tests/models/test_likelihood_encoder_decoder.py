@@ -18,7 +18,9 @@ from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.models.parlai_likelihood import load_judge
 from parlai_ext.systems.parlai_agents import load_system
+from tests.support.causal_models import assert_one_by_one
 from tests.support.families import FAMILIES
+from tests.support.family_hf import make_model
 from tests.support.tiny_models import make_generator, sentences
 
 TEXTS = sentences(40, seed=1)
@@ -28,6 +30,7 @@ CLASSES = (
     *('generator', 'style_gen', 'long_context', 'image_seq2seq', 'bart', 'r2c2'),
     *('unlikelihood_vocab', 'unlikelihood_repetition'),
 )
+HUGGING_FACE = ('t5', 't5 tied', 'bart of hf')
 
 
 @pytest.fixture(scope='module')
@@ -40,12 +43,18 @@ def judge(model_file):
     return load_judge(model_file, no_cuda=True, dtype='float64', tokens=100)
 
 
-@pytest.fixture(scope='module', params=CLASSES)
+@pytest.fixture(scope='module', params=[*CLASSES, *HUGGING_FACE])
 def pair(request, tmp_path_factory):
     """
-    The judge of one model class, and a forward pass of ParlAI's own in float64.
+    The judge of one model class, and a forward pass of its library's own in float64.
     """
-    opt = FAMILIES[request.param](tmp_path_factory.mktemp(request.param))
+    folder = tmp_path_factory.mktemp('model')
+    if request.param in HUGGING_FACE:
+        judge = load_judge(
+            f'hf:{built(request.param, folder)}', dtype='float64', no_cuda=True
+        )
+        return judge, own_pass(judge.model.model)
+    opt = FAMILIES[request.param](folder)
     where = {'datapath': opt.get('datapath'), 'no_cuda': True}
     judge = load_judge(opt['model_file'], dtype='float64', **where)
     agent = load_system(System('stock', opt), no_cuda=True).agent
@@ -53,13 +62,43 @@ def pair(request, tmp_path_factory):
     image = (None,) if isinstance(agent, ImageSeq2seqAgent) else ()
 
     def one_by_one(context, continuation):
+        if not continuation:
+            return []
         with torch.no_grad():
             xs, ys = torch.tensor([context]), torch.tensor([continuation])
             logits = agent.model(xs, *image, ys=ys)[0][0]
-        logprobs = torch.log_softmax(logits, dim=1)
-        return [logprobs[t, y].item() for t, y in enumerate(continuation)]
+        return picked(logits, continuation)
 
     return judge, one_by_one
+
+
+def picked(logits, continuation):
+    logprobs = torch.log_softmax(logits, dim=1)
+    return [logprobs[t, y].item() for t, y in enumerate(continuation)]
+
+
+def own_pass(model):
+    """
+    Return token log-probabilities by a Hugging Face model's own forward pass.
+    """
+    start = model.config.decoder_start_token_id
+
+    def one_by_one(context, continuation):
+        if not continuation:
+            return []
+        with torch.no_grad():
+            logits = model(
+                input_ids=torch.tensor([context]),
+                decoder_input_ids=torch.tensor([[start, *continuation[:-1]]]),
+            ).logits[0]
+        return picked(logits, continuation)
+
+    return one_by_one
+
+
+def built(kind, folder):
+    name, _, more = kind.partition(' ')
+    return make_model(folder, name, tie_word_embeddings=more == 'tied')
 
 
 def engine(judge, tokens=10_000):
@@ -90,14 +129,7 @@ some_questions = st.lists(questions, max_size=5)
 @given(asked=some_questions)
 def test_each_class_equals_a_loop_one_by_one(pair, asked):
     judge, one_by_one = pair
-    for question, answer in zip(asked, judge.answer(asked), strict=True):
-        for continuation, found in zip(
-            question.continuations, answer.continuations, strict=True
-        ):
-            expected = (
-                one_by_one(question.context, continuation) if continuation else []
-            )
-            assert found == pytest.approx(expected, rel=0, abs=1e-9)
+    assert_one_by_one(asked, judge.answer(asked), one_by_one)
 
 
 @settings(max_examples=12, deadline=None)
@@ -120,9 +152,10 @@ def test_logits_by_the_slice_equal_logits_at_once(judge, asked, rows):
     assert all(map(close, slices, engine(judge).answer(asked)))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(asked=some_questions, tokens=st.integers(1, 200))
-def test_company_order_and_padding_change_nothing(judge, asked, tokens):
+def test_company_order_and_padding_change_nothing(pair, asked, tokens):
+    judge, _ = pair
     together = engine(judge, tokens).answer((asked * 2)[::-1])[::-1]
     alone = [judge.answer([question])[0] for question in asked]
     assert len(together) == 2 * len(asked)
@@ -146,7 +179,8 @@ def test_a_context_without_continuations_has_an_empty_answer(judge):
     assert close(some, judge.answer(asked[1:])[0])
 
 
-def test_an_encoder_gives_its_input_no_probability(judge):
+def test_an_encoder_gives_its_input_no_probability(pair):
+    judge, _ = pair
     [answer] = judge.answer([Question((5, 6), ((7,),))], with_context=True)
     assert answer.context is None
 

@@ -62,34 +62,29 @@ def test_context_is_what_the_agent_would_have_heard(tmp_path, name):
     assert found == [listened(model_file, context) for context in asked]
 
 
-def test_tokens_cut_are_counted(tmp_path):
-    model_file = make_generator(tmp_path, text_truncate=5)
-    judge = load_judge(model_file, no_cuda=True)
-    [answer] = judge.answer([Question(('i like tea', 'you saw rain today'), ())])
+def test_the_last_tokens_are_kept_and_those_cut_are_counted(tmp_path):
+    judge = load_judge(make_generator(tmp_path, text_truncate=5), no_cuda=True)
+    context = ('i like tea', 'you saw rain today')
+    [answer] = judge.answer([Question(context, ())])
     assert answer.num_truncated == 3 + 1 + 4 - 5  # one token for the newline
-
-
-def test_tokens_kept_are_the_last(tmp_path):
-    agent = load(make_generator(tmp_path, text_truncate=5))
-    kept, _ = AgentVectorizer(agent).context(('i like tea', 'you saw rain today'))
-    assert agent.dict.vec2txt(kept) == '__unk__ you saw rain today'
+    kept, _ = judge.vectorizer.context(context)
+    words = judge.vectorizer.listener.dict
+    assert words.vec2txt(kept) == '__unk__ you saw rain today'
 
 
 def test_continuation_is_the_agents_label(tmp_path):
-    agent = load(make_generator(tmp_path, label_truncate=4))
-    expected = load(agent.opt['model_file']).observe(
-        {'text': 'i', 'eval_labels': ['you saw rain today again'], 'episode_done': True}
+    text = 'you saw rain today again'
+    model_file = make_generator(tmp_path, label_truncate=4)
+    expected = load(model_file).observe(
+        {'text': 'i', 'eval_labels': [text], 'episode_done': True}
     )['eval_labels_vec']
-    vectorizer = AgentVectorizer(agent)
+    vectorizer = AgentVectorizer(load(model_file))
     vectorizer.context(('i like tea',))
-    found = vectorizer.continuation('you saw rain today again')
-    assert found == tuple(expected.tolist())
-
-
-def test_continuation_ends_with_the_end_token(tmp_path):
-    agent = load(make_generator(tmp_path))
-    found = AgentVectorizer(agent).continuation('you saw rain')
-    assert found == (*agent.dict.txt2vec('you saw rain'), agent.END_IDX)
+    assert vectorizer.continuation(text) == tuple(expected.tolist())
+    # a shorter one ends with the end token
+    agent = vectorizer.speaker
+    expected = (*agent.dict.txt2vec('you saw rain'), agent.END_IDX)
+    assert vectorizer.continuation('you saw rain') == expected
 
 
 def test_an_empty_context_does_not_depend_on_its_company(tmp_path):
@@ -149,8 +144,7 @@ def described(tmp_path, **opt):
 @pytest.mark.parametrize('dtype', ['float32', 'bfloat16', 'float16', 'float64'])
 def test_a_file_may_say_the_precision(tmp_path, dtype):
     judge = load_judge(described(tmp_path, judge_dtype=dtype), no_cuda=True)
-    found = {weight.dtype for weight in judge.model.model.parameters()}
-    assert found == {getattr(torch, dtype)}
+    assert {w.dtype for w in judge.model.model.parameters()} == {getattr(torch, dtype)}
     assert f'dtype:{dtype}' in judge.signature
 
 
@@ -174,14 +168,15 @@ def test_a_model_for_several_gpus_judges_without_any(tmp_path):
     assert one.answer(asked) == other.answer(asked)
 
 
-def test_missing_model_file_is_one_line():
-    with pytest.raises(UserError, match='there is no file .*nowhere/model') as e:
-        load_judge('nowhere/model')
-    assert '\n' not in str(e.value)
-
-
-def test_zoo_model_without_network_is_one_line(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ('name', 'line'),
+    [
+        ('nowhere/model', 'there is no file .*nowhere/model'),
+        ('zoo:blender/blender_9B/model', r'cannot be downloaded: \S+BST9B'),
+    ],
+)
+def test_a_model_that_cannot_be_had_is_one_line(tmp_path, monkeypatch, name, line):
     refuse_connections(monkeypatch)
-    with pytest.raises(UserError, match=r'cannot be downloaded: \S+BST9B') as e:
-        load_judge('zoo:blender/blender_9B/model', datapath=str(tmp_path))
+    with pytest.raises(UserError, match=line) as e:
+        load_judge(name, datapath=str(tmp_path))
     assert '\n' not in str(e.value)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.models.likelihood.prefixes import build_tree, build_trees
+from parlai_ext.models.likelihood.encoder_decoder import build_tree, build_trees
 
 continuations = st.lists(st.lists(st.integers(2, 5), max_size=6).map(tuple), max_size=8)
 
@@ -19,15 +19,15 @@ def test_every_path_of_a_tree_is_its_continuation(continuations, start):
         for t, token in enumerate(ids):
             node, target = next(rest)
             seen = np.flatnonzero(tree.visible()[node])
-            assert tuple(tree.tokens[i] for i in seen) == start + ids[:t]
-            assert tree.depths[node] == len(start) + t - 1
+            assert tuple(tree.prefixes.tokens[i] for i in seen) == start + ids[:t]
+            assert tree.prefixes.depths[node] == len(start) + t - 1
             assert target == token
 
 
 @given(continuations=continuations)
 def test_a_tree_has_each_beginning_once(continuations):
     beginnings = {ids[:t] for ids in continuations for t in range(1, len(ids))}
-    assert len(build_tree(continuations, (1,)).tokens) == 1 + len(beginnings)
+    assert len(build_tree(continuations, (1,))) == 1 + len(beginnings)
 
 
 @given(continuations=continuations, limit=st.integers(1, 20))
@@ -43,4 +43,4 @@ def test_a_forest_holds_every_continuation_once(continuations, limit):
 @given(continuations=continuations, limit=st.integers(1, 20))
 def test_no_tree_is_larger_than_the_limit(continuations, limit):
     for tree in build_trees(continuations, (1,), limit):
-        assert len(tree.continuations) == 1 or len(tree.tokens) <= limit + 1
+        assert len(tree.continuations) == 1 or len(tree) <= limit + 1

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from parlai_ext.models.likelihood.prefix_packs import (
     CONTEXT,
-    Pack,
     TokenQuestion,
     TreeCosts,
     pack_questions,
@@ -41,6 +40,9 @@ costs = st.builds(
 )
 
 
+COSTS = TreeCosts(3456, 16384, 24 * 3456)
+
+
 def tree_of(some):
     tree = PrefixTree()
     paths = [tree.add(ids) for ids in some]
@@ -58,17 +60,11 @@ def prefixes(some):
     return {ids[: n + 1] for ids in some for n in range(len(ids))}
 
 
-@given(some=sequences)
-def test_a_tree_has_one_node_for_each_prefix(some):
-    tree, _ = tree_of(some)
-    assert len(tree) == len(prefixes(some))
-
-
 @given(one=sequences, other=sequences)
-def test_the_shared_size_is_that_of_common_prefixes(one, other):
-    shared = tree_of(one)[0].shared_size(tree_of(other)[0])
-    common = prefixes(one) & prefixes(other)
-    assert shared == TreeSize(len(common), sum(len(ids) - 1 for ids in common))
+def test_the_joined_size_is_that_of_all_prefixes(one, other):
+    joined = tree_of(one)[0].joined_size(tree_of(other)[0])
+    both = prefixes(one) | prefixes(other)
+    assert joined == TreeSize(len(both), sum(len(ids) - 1 for ids in both))
 
 
 @given(some=sequences)
@@ -205,18 +201,18 @@ def test_trees_keep_to_the_budget(asked, token, tokens):
         assert len(pack.tree) <= tokens
 
 
-def test_the_cost_of_a_tree_by_pencil():
-    # each of 3 nodes costs 10 for itself and 1 for each of 3 nodes
-    assert TreeCosts(10, 100).tree_cost(TreeSize(3, 2)) == 3 * 10 + 3 * 3
-
-
-def test_the_cost_of_two_passes_by_pencil():
-    # 8 nodes of mean depth 1, two passes: 4 nodes are multiplied with 4, the other 4
-    # with 4 and with 1 ancestor; the second pass costs 14; three would cost 2 more
-    costs = TreeCosts(10, 100, 14)
-    size = TreeSize(8, 8)
-    assert costs.num_passes(size) == 2
-    assert costs.tree_cost(size) == 8 * 10 + 4 * 4 + 4 * (4 + 1) + 14
+@pytest.mark.parametrize(
+    ('costs', 'size', 'n_passes', 'cost'),
+    [
+        # each of 3 nodes costs 10 for itself and 1 for each of 3 nodes
+        (TreeCosts(10, 100), TreeSize(3, 2), 1, 3 * 10 + 3 * 3),
+        # 8 nodes of mean depth 1: 4 nodes are multiplied with 4, the other 4 with 4 and
+        # with 1 ancestor; the second pass costs 14; three would cost 2 more
+        (TreeCosts(10, 100, 14), TreeSize(8, 8), 2, 8 * 10 + 4 * 4 + 4 * (4 + 1) + 14),
+    ],
+)
+def test_the_cost_of_a_tree_by_pencil(costs, size, n_passes, cost):
+    assert (costs.num_passes(size), costs.tree_cost(size)) == (n_passes, cost)
 
 
 def dialogue(n_turns):
@@ -231,13 +227,12 @@ def dialogue(n_turns):
 
 @pytest.mark.parametrize('n_turns', [4, 20, 60])
 def test_the_cost_of_a_dialogue_is_what_its_passes_multiply(n_turns):
-    costs = TreeCosts(3456, 16384, 24 * 3456)
-    [pack] = pack_questions(dialogue(n_turns), costs, False)
-    parts = pack.tree.preorder().passes(costs.num_passes(pack.tree.size))
+    [pack] = pack_questions(dialogue(n_turns), COSTS, False)
+    parts = pack.tree.preorder().passes(COSTS.num_passes(pack.tree.size))
     multiplied = sum((part.last - part.first) * len(part.visible) for part in parts)
     n = len(pack.tree)
     counted = n * 3456 + multiplied + (len(parts) - 1) * 24 * 3456
-    assert costs.tree_cost(pack.tree.size) == pytest.approx(counted, rel=0.03)
+    assert COSTS.tree_cost(pack.tree.size) == pytest.approx(counted, rel=0.03)
 
 
 def test_the_number_of_passes_is_the_cheapest():
@@ -249,48 +244,52 @@ def test_the_number_of_passes_is_the_cheapest():
         return attention + (n_passes - 1) * 24 * 3456
 
     best = min(range(1, 200), key=cost_in)
-    assert abs(TreeCosts(3456, 16384, 24 * 3456).num_passes(size) - best) <= 1
+    assert abs(COSTS.num_passes(size) - best) <= 1
 
 
 def test_passes_grow_with_the_turns_and_not_with_their_square():
-    costs = TreeCosts(3456, 16384, 24 * 3456)
     passes = {}
-    for n_turns in (15, 30, 60):
-        [pack] = pack_questions(dialogue(n_turns), costs, False)
-        passes[n_turns] = costs.num_passes(pack.tree.size)
+    for n_turns in (2, 15, 30, 60):
+        [pack] = pack_questions(dialogue(n_turns), COSTS, False)
+        passes[n_turns] = COSTS.num_passes(pack.tree.size)
+    assert passes[2] == 1  # a small tree
     assert passes[30] / passes[15] == pytest.approx(2, abs=0.25)
     assert passes[60] / passes[30] == pytest.approx(2, abs=0.25)
 
 
-def test_a_small_tree_is_one_pass():
-    [pack] = pack_questions(dialogue(2), TreeCosts(3456, 16384, 24 * 3456), False)
-    assert TreeCosts(3456, 16384, 24 * 3456).num_passes(pack.tree.size) == 1
+MANY = tuple((2000 + i, 2, 3) for i in range(3000))
+LONG = tuple(range(100, 160))
+FEW = tuple((i, i, 2) for i in range(100))
 
 
-def test_a_long_context_is_not_read_again_for_many_continuations():
-    many = tuple((2000 + i, 2, 3) for i in range(3000))
-    asked = [TokenQuestion(tuple(range(500)), many)]
-    assert len(pack_questions(asked, TreeCosts(3456, 16384, 24 * 3456), False)) == 1
-    assert len(pack_questions(asked, TreeCosts(3456, 16384), False)) > 1
-
-
-def test_turns_of_a_dialogue_share_a_tree():
-    long = tuple(range(100, 160))
-    asked = [TokenQuestion(long[:n], ((1, 2), (1, 3))) for n in (20, 40, 60)]
-    [pack] = pack_questions(asked, TreeCosts(1000, 4096), False)
-    assert len(pack.tree) == 60 + 3 * 1
-
-
-def test_dialogues_that_have_nothing_in_common_share_none():
-    asked = [TokenQuestion((n, *range(100, 140)), ((1, 2),)) for n in range(5)]
-    assert len(pack_questions(asked, TreeCosts(1000, 4096), False)) == 5
-
-
-def test_turns_whose_followups_are_many_are_trees_of_their_own():
-    # 2 tokens shared, 200 nodes each: 2 tokens saved cost 2 * 200 * 200 of attention
-    many = tuple((i, i, 2) for i in range(100))
-    asked = [TokenQuestion((7, 8), many), TokenQuestion((7, 8, 9), many)]
-    assert len(pack_questions(asked, TreeCosts(10, 4096), False)) > 1
+@pytest.mark.parametrize(
+    ('asked', 'costs', 'n_trees'),  # `None`: several
+    [
+        pytest.param([(range(500), MANY)], COSTS, 1, id='read once'),
+        pytest.param([(range(500), MANY)], TreeCosts(3456, 16384), None, id='one pass'),
+        pytest.param(
+            [(LONG[:n], ((1, 2), (1, 3))) for n in (20, 40, 60)],
+            *(TreeCosts(1000, 4096), 1),
+            id='turns of a dialogue',
+        ),
+        pytest.param(
+            [((n, *LONG[:40]), ((1, 2),)) for n in range(5)],
+            *(TreeCosts(1000, 4096), 5),
+            id='nothing in common',
+        ),
+        # 200 nodes each: the 2 tokens saved would cost 2 * 200 * 200 of attention
+        pytest.param(
+            [((7, 8), FEW), ((7, 8, 9), FEW)],
+            *(TreeCosts(10, 4096), None),
+            id='many follow-ups',
+        ),
+    ],
+)
+def test_what_shares_a_tree(asked, costs, n_trees):
+    packs = pack_questions(
+        [TokenQuestion(tuple(context), many) for context, many in asked], costs, False
+    )
+    assert len(packs) == n_trees if n_trees else len(packs) > 1
 
 
 def test_very_many_continuations_are_divided_at_the_best_size():
@@ -315,8 +314,6 @@ def test_a_divided_context_is_told_once(with_context):
 
 
 def test_a_pack_answers_equal_continuations_with_one_edge():
-    [pack] = pack_questions(
-        [TokenQuestion((1,), ((5, 6), (5, 6)))], TreeCosts(6, 64), False
-    )
-    assert isinstance(pack, Pack)
+    asked = [TokenQuestion((1,), ((5, 6), (5, 6)))]
+    [pack] = pack_questions(asked, TreeCosts(6, 64), False)
     assert pack.rows[0, 0] == pack.rows[0, 1]

@@ -3,10 +3,12 @@ Runs and packs that the tests of this folder share and do not change.
 """
 
 import os
+import shutil
 
 import pytest
 
-from tests.support.published_runs import make_run, publish
+from parlai_ext.store import RunFolder
+from tests.support.published_runs import forge_shard, make_run, publish
 
 
 @pytest.fixture(scope='session')
@@ -32,6 +34,22 @@ def packs(runs, tmp_path_factory):
     return {
         name: publish(run, folder / f'{name}.zip').path for name, run in runs.items()
     }
+
+
+@pytest.fixture
+def copy_of(runs, tmp_path):
+    """
+    Return a function that copies a run, for a test that changes it.
+    """
+
+    def copy_of(name, change=None, shard='scores/*/talker*/00000.jsonl'):
+        root = shutil.copytree(runs[name].root, tmp_path / f'copy of {name}')
+        if change is not None:
+            path = next(root.glob(shard))
+            path.write_bytes(forge_shard(path.read_bytes(), change))
+        return RunFolder.existing(root)
+
+    return copy_of
 
 
 @pytest.fixture(autouse=True, scope='session')

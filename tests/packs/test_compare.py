@@ -3,7 +3,6 @@ Packs made apart rank as one run with all of their targets; others are refused b
 """
 
 import json
-import shutil
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -18,11 +17,9 @@ from parlai_ext.packs.compare import join_packs, pack_differences, worst_check
 from parlai_ext.packs.pack import INDEX, open_pack
 from parlai_ext.results.rank import rank_run
 from parlai_ext.scoring.score_run import build_scorer
-from parlai_ext.store import RunFolder
 from tests.support.published_runs import (
     files_in,
     forge_json,
-    forge_shard,
     make_run,
     publish,
     write_forged,
@@ -87,22 +84,17 @@ def test_a_target_in_two_packs_counts_once_and_a_note_says_that_they_agree(
     opened, tmp_path
 ):
     joined = join_packs([opened['both'], opened['talker']], tmp_path / 'joined')
-    assert list(joined.run.manifest['targets']) == ['generic', 'talker']
+    assert list(joined.run.manifest.targets) == ['generic', 'talker']
     assert 'talker is in several packs, with the same 10 dialogues and scores' in (
         joined.notes
     )
 
 
-def test_a_target_whose_scores_differ_is_named(runs, opened, tmp_path):
-    root = tmp_path / 'run'
-    shutil.copytree(runs['talker'].root, root)
-    shard = next(root.glob('scores/*/talker*/00000.jsonl'))
-
+def test_a_target_whose_scores_differ_is_named(copy_of, opened, tmp_path):
     def raise_score(records):
         records[0]['scores'][0]['value'] += 1
 
-    shard.write_bytes(forge_shard(shard.read_bytes(), raise_score))
-    path = publish(RunFolder.existing(root), tmp_path / 'other.zip').path
+    path = publish(copy_of('talker', raise_score), tmp_path / 'other.zip').path
     with open_pack(path) as other:
         joined = join_packs([opened['both'], other], tmp_path / 'joined')
         (signature,) = joined.signatures
@@ -194,11 +186,10 @@ def test_each_dimension_takes_the_worst_of_its_outcomes():
 
 
 def test_a_pack_without_a_check_leaves_the_judge_of_all_unchecked(
-    runs, opened, tmp_path
+    copy_of, opened, tmp_path
 ):
-    shutil.copytree(runs['talker'].root, tmp_path / 'run')
-    run = RunFolder.existing(tmp_path / 'run')
-    check_run(run, build_scorer(run.manifest['protocol']['scorer']), progress=False)
+    run = copy_of('talker')
+    check_run(run, build_scorer(run.manifest.protocol.scorer), progress=False)
     with open_pack(publish(run, tmp_path / 'checked.zip').path) as checked:
         joined = join_packs([checked, opened['generic']], tmp_path / 'joined')
         (signature,) = joined.signatures

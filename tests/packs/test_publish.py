@@ -4,7 +4,6 @@ A published run: the same bytes from everywhere, nothing of the machine, no secr
 
 import json
 import os
-import shutil
 
 import pytest
 
@@ -16,16 +15,16 @@ from parlai_ext.packs.publish import dialogue_digest, public_manifest, without_p
 from parlai_ext.results.rank import rank_run
 from parlai_ext.store import RunFolder
 from tests.support.published_runs import files_in, make_run, publish
+from tests.support.store_samples import sample_manifest
 
 
 def test_the_same_run_gives_the_same_bytes_from_another_folder_at_another_time(
-    runs, packs, tmp_path
+    copy_of, packs, tmp_path
 ):
-    copy = tmp_path / 'elsewhere' / 'copy'
-    shutil.copytree(runs['both'].root, copy)
-    for path in copy.rglob('*'):
+    copy = copy_of('both')
+    for path in copy.root.rglob('*'):
         os.utime(path, (1, 1))
-    again = publish(RunFolder.existing(copy), tmp_path / 'other name.zip').path
+    again = publish(copy, tmp_path / 'other name.zip').path
     assert again.read_bytes() == packs['both'].read_bytes()
 
 
@@ -46,10 +45,10 @@ def test_publishing_an_unpacked_pack_gives_the_same_pack(packs, tmp_path):
 def test_the_index_names_partners_openers_and_environment(runs, packs):
     index = json.loads(files_in(packs['both'])[INDEX])
     manifest = runs['both'].manifest
-    partners = {n: one['identity'] for n, one in manifest['partners'].items()}
+    partners = {n: one.identity for n, one in manifest.partners.items()}
     assert index['partners'] == partners
-    assert index['openers']['hash'] == manifest['collect']['openers.content']
-    assert index['environment'] == manifest['versions']
+    assert index['openers']['hash'] == manifest.collect['openers.content']
+    assert index['environment'] == manifest.versions
 
 
 def test_withheld_text_is_nowhere_in_the_pack(runs, tmp_path):
@@ -74,20 +73,12 @@ def test_an_error_that_quotes_the_partner_is_withheld_with_the_text(tmp_path):
     assert check_pack(path).problems == []
 
 
-def test_withheld_text_leaves_the_ranking_as_it_is(runs, tmp_path):
-    path = publish(runs['both'], tmp_path / 'quiet.zip', withhold_text=True).path
-    with open_pack(path) as pack:
-        (signature,) = pack.index.scores.values()
-        quiet = rank_run(pack.run, signature)
-        assert quiet.standings == rank_run(runs['both'], signature).standings
-
-
-def test_a_key_that_a_system_names_is_nowhere_in_the_pack(runs, tmp_path, monkeypatch):
-    root = tmp_path / 'run'
-    shutil.copytree(runs['generic'].root, root)
-    run = RunFolder.existing(root)
-    run.manifest['systems']['generic']['remote_key_env'] = 'PACK_TEST_KEY'
-    run.manifest['systems']['generic']['note'] = 'a-secret-of-19-chars'
+def test_a_key_that_a_system_names_is_nowhere_in_the_pack(
+    copy_of, tmp_path, monkeypatch
+):
+    run = copy_of('generic')
+    run.manifest.systems['generic']['remote_key_env'] = 'PACK_TEST_KEY'
+    run.manifest.systems['generic']['note'] = 'a-secret-of-19-chars'
     monkeypatch.setenv('PACK_TEST_KEY', 'a-secret-of-19-chars')
     data = b''.join(files_in(publish(run, tmp_path / 'p.zip').path).values())
     assert b'a-secret-of-19-chars' not in data
@@ -95,16 +86,19 @@ def test_a_key_that_a_system_names_is_nowhere_in_the_pack(runs, tmp_path, monkey
 
 
 def test_folders_of_this_machine_are_not_published():
-    manifest = {
-        'systems': {'a': {'model_file': '/home/me/models/a', 'prompt': '/think hard'}},
-        'score': {'scorer.judge_model_file': '/home/me/judge'},
-        'protocol': {'scorer': {'judge_model_file': '/home/me/judge'}},
-        'asked': {'config': '/home/me/my.yaml'},
-        'openers': [],
+    manifest = sample_manifest()
+    manifest.systems['a'] |= {
+        'model_file': '/home/me/models/a',
+        'prompt': '/think hard',
     }
+    manifest.protocol.scorer['judge_model_file'] = '/home/me/judge'
+    manifest = manifest.changed(
+        score={'scorer.judge_model_file': '/home/me/judge'},
+        asked={'config': '/home/me/my.yaml'},
+    )
     public = public_manifest(manifest)
-    assert '/home' not in json.dumps(public)
-    assert public['systems']['a'] == {'model_file': '…/a', 'prompt': '/think hard'}
+    assert '/home' not in json.dumps(public.to_json())
+    assert public.systems['a'] == {'model_file': '…/a', 'prompt': '/think hard'}
 
 
 @pytest.mark.parametrize(
@@ -120,12 +114,11 @@ def test_texts_name_files_without_their_folders(text, shown):
     assert without_paths(text) == (shown or text)
 
 
-def test_a_run_without_all_scores_is_refused(runs, tmp_path):
-    root = tmp_path / 'run'
-    shutil.copytree(runs['generic'].root, root)
-    next(root.glob('scores/*/*/00000.jsonl')).unlink()
+def test_a_run_without_all_scores_is_refused(copy_of, tmp_path):
+    run = copy_of('generic')
+    next(run.root.glob('scores/*/*/00000.jsonl')).unlink()
     with pytest.raises(UserError, match='no complete scores'):
-        publish(RunFolder.existing(root), tmp_path / 'p.zip')
+        publish(run, tmp_path / 'p.zip')
     assert not (tmp_path / 'p.zip').exists()
 
 

@@ -5,6 +5,7 @@ checksums anew; and what only a new score or a new dialogue shows.
 
 import hashlib
 import json
+import re
 import shutil
 from dataclasses import replace
 from statistics import NormalDist
@@ -16,10 +17,14 @@ from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.judge_check.check_run import check_run
-from parlai_ext.packs.check_pack import Checker, check_pack
+from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import INDEX, open_pack
-from parlai_ext.packs.regenerate import dialogue_places, spread_over_targets
+from parlai_ext.packs.regenerate import (
+    Checker,
+    dialogue_places,
+    spread_over_targets,
+)
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, score_run
 from parlai_ext.store import RunFolder
@@ -121,17 +126,6 @@ def test_an_index_with_a_key_twice_is_no_index(files, tmp_path):
         problems(write_forged(tmp_path / 'p.zip', files, honest=True))
 
 
-def test_a_score_with_new_checksums_is_caught_by_the_ranking(files, tmp_path):
-    name = first(files, 'scores/')
-
-    def raise_score(records):
-        records[0]['scores'][0]['value'] += 100
-
-    files[name] = forge_shard(files[name], raise_score)
-    lines = problems(write_forged(tmp_path / 'p.zip', files))
-    assert any('ranking: dimensions.' in line and '[generic]' in line for line in lines)
-
-
 def test_a_rank_with_new_checksums_is_caught_by_the_scores(files, tmp_path):
     name = next(one for one in files if one.startswith('rankings/'))
 
@@ -143,17 +137,6 @@ def test_a_rank_with_new_checksums_is_caught_by_the_scores(files, tmp_path):
     lines = problems(write_forged(tmp_path / 'p.zip', files))
     assert len(lines) == 2
     assert all('.rank: ' in line for line in lines)
-
-
-def republished(runs, tmp_path, change, start='scores/*/talker*/00000.jsonl'):
-    """
-    Return a pack of a run in which somebody changed a shard and made all else anew.
-    """
-    root = tmp_path / 'forged'
-    shutil.copytree(runs['both'].root, root)
-    shard = next(root.glob(start))
-    shard.write_bytes(forge_shard(shard.read_bytes(), change))
-    return publish(RunFolder.existing(root), tmp_path / 'p.zip').path
 
 
 def drop(records):
@@ -185,55 +168,68 @@ def in_another_dimension(records):
 )
 @pytest.mark.parametrize('target', ['generic', 'talker'])  # the first one, and another
 def test_scores_chosen_to_please_are_caught_though_the_ranking_follows_from_them(
-    runs, tmp_path, change, target
+    copy_of, tmp_path, change, target
 ):
-    name = f'scores/*/{target}*/00000.jsonl'
-    lines = problems(republished(runs, tmp_path, change, name))
+    run = copy_of('both', change, f'scores/*/{target}*/00000.jsonl')
+    lines = problems(publish(run, tmp_path / 'p.zip').path)
     assert lines
     assert all(line.startswith('scores: scores/') for line in lines)
 
 
-def test_a_dialogue_with_new_checksums_is_caught_by_its_scores(files, tmp_path):
-    name = first(files, 'dialogues/')
-
-    def rewrite(records):
-        records[0]['dialog'][1][0]['text'] = 'A much better answer.'
-
-    files[name] = forge_shard(files[name], rewrite)
-    lines = problems(write_forged(tmp_path / 'p.zip', files))
-    assert any('scores of other dialogues' in line for line in lines)
+def raise_score(records):
+    records[0]['scores'][0]['value'] += 100
 
 
-def test_a_given_utterance_that_is_not_the_openers_is_named(files, tmp_path):
-    name = first(files, 'dialogues/')
-
-    def rewrite(records):
-        records[0]['dialog'][0][0]['text'] = 'An easier opener.'
-
-    files[name] = forge_shard(files[name], rewrite)
-    lines = problems(write_forged(tmp_path / 'p.zip', files))
-    assert any(f'{name} line 1' in line and 'opener' in line for line in lines)
+def better_answer(records):
+    records[0]['dialog'][1][0]['text'] = 'A much better answer.'
 
 
-def test_an_openers_text_with_new_checksums_is_caught_by_its_id(files, tmp_path):
-    def easier(manifest):
-        manifest['openers'][0]['utterances'][0] = 'An easier opener.'
+def easier_opener(records):
+    records[0]['dialog'][0][0]['text'] = 'An easier opener.'
 
-    files[MANIFEST] = forge_json(files[MANIFEST], easier)
+
+def easier_manifest(manifest):
+    manifest['openers'][0]['utterances'][0] = 'An easier opener.'
+
+
+def weaker_partner(manifest):
+    manifest['partners']['calm']['identity'] = '0' * 16
+
+
+def other_seed(manifest):
+    manifest['signature'] = manifest['signature'].replace('seed:0', 'seed:1')
+
+
+@pytest.mark.parametrize(
+    'start, change, named',
+    [
+        ('scores/', raise_score, [r'ranking: dimensions\..*\[generic\]']),
+        ('dialogues/', better_answer, ['scores of other dialogues']),
+        ('dialogues/', easier_opener, ['{name} line 1.*opener']),
+        (MANIFEST, easier_manifest, ['opener {opener}: its text was changed']),
+        (
+            MANIFEST,
+            weaker_partner,
+            [
+                "partner 'calm'",
+                "pair 'generic' – 'calm'",
+                'partners.calm: pack.json says',
+            ],
+        ),
+        (MANIFEST, other_seed, ['signature: .*seed:0']),
+    ],
+)
+def test_what_has_new_checksums_is_caught_by_what_rests_on_it(
+    files, tmp_path, start, change, named
+):
     opener = json.loads(files[MANIFEST])['openers'][0]['id']
+    name = start if start in files else first(files, start)
+    forge = forge_json if name == MANIFEST else forge_shard
+    files[name] = forge(files[name], change)
     lines = problems(write_forged(tmp_path / 'p.zip', files))
-    assert any(f'opener {opener}: its text was changed' in line for line in lines)
-
-
-def test_a_partner_with_new_checksums_is_caught_by_what_its_hash_is_in(files, tmp_path):
-    def weaker(manifest):
-        manifest['partners']['calm']['identity'] = '0' * 16
-
-    files[MANIFEST] = forge_json(files[MANIFEST], weaker)
-    lines = problems(write_forged(tmp_path / 'p.zip', files))
-    assert any("partner 'calm'" in line for line in lines)
-    assert any("pair 'generic' – 'calm'" in line for line in lines)
-    assert any('partners.calm: pack.json says' in line for line in lines)
+    for pattern in named:
+        pattern = pattern.format(name=name, opener=opener)
+        assert any(re.search(pattern, line) for line in lines), pattern
 
 
 def test_a_lock_in_the_index_is_compared_with_the_manifest(files, tmp_path):
@@ -242,15 +238,6 @@ def test_a_lock_in_the_index_is_compared_with_the_manifest(files, tmp_path):
     files[INDEX] = json.dumps(index).encode()
     lines = problems(write_forged(tmp_path / 'p.zip', files))
     assert any('partner_lock: pack.json says 0000' in line for line in lines)
-
-
-def test_a_signature_of_the_run_is_caught_by_its_settings(files, tmp_path):
-    def other(manifest):
-        manifest['signature'] = manifest['signature'].replace('seed:0', 'seed:1')
-
-    files[MANIFEST] = forge_json(files[MANIFEST], other)
-    lines = problems(write_forged(tmp_path / 'p.zip', files))
-    assert any('signature: ' in line and 'seed:0' in line for line in lines)
 
 
 def test_a_signature_of_the_scorer_is_caught_by_its_hash(files, tmp_path):
@@ -276,7 +263,7 @@ def test_few_dialogues_are_of_as_many_targets_as_there_are(packs, checker, draw)
 def test_what_is_drawn_is_drawn_anew_or_as_before(packs):
     with open_pack(packs['both']) as pack:
         places = dialogue_places(pack, pack.run.dialogue_shards())
-        orders = [spread_over_targets(places, pack, seed) for seed in (1, 1, 2, 3)]
+        orders = [spread_over_targets(places, seed) for seed in (1, 1, 2, 3)]
     assert orders[0] == orders[1]
     assert len({tuple(order) for order in orders}) == 3
     assert all(sorted(map(str, order)) == sorted(map(str, places)) for order in orders)
@@ -325,17 +312,9 @@ def test_what_is_at_hand_is_made_again(packs, checker):
 
 
 def test_a_score_and_its_ranking_made_anew_are_caught_by_scoring_again(
-    runs, tmp_path, checker
+    copy_of, tmp_path, checker
 ):
-    root = tmp_path / 'forged'
-    shutil.copytree(runs['both'].root, root)
-    shard = next(root.glob('scores/*/talker*/00000.jsonl'))
-
-    def raise_score(records):
-        records[0]['scores'][0]['value'] += 100
-
-    shard.write_bytes(forge_shard(shard.read_bytes(), raise_score))
-    path = publish(RunFolder.existing(root), tmp_path / 'p.zip').path
+    path = publish(copy_of('both', raise_score), tmp_path / 'p.zip').path
     assert check_pack(path).is_right
     checked = check_pack(path, RegenerateOptions(sample=1000), checker)
     (problem,) = checked.problems
@@ -344,19 +323,11 @@ def test_a_score_and_its_ranking_made_anew_are_caught_by_scoring_again(
 
 
 def test_a_dialogue_and_all_that_follows_made_anew_are_caught_by_playing_again(
-    runs, tmp_path, checker
+    copy_of, tmp_path, checker
 ):
-    root = tmp_path / 'forged'
-    shutil.copytree(runs['both'].root, root)
-    shutil.rmtree(root / 'scores')
-    shard = next(root.glob('dialogues/talker*/00000.jsonl'))
-
-    def rewrite(records):
-        records[0]['dialog'][1][0]['text'] = 'A much better answer.'
-
-    shard.write_bytes(forge_shard(shard.read_bytes(), rewrite))
-    run = RunFolder.existing(root)
-    section = run.manifest['protocol']['scorer']
+    run = copy_of('both', better_answer, 'dialogues/talker*/00000.jsonl')
+    shutil.rmtree(run.root / 'scores')
+    section = run.manifest.protocol.scorer
     score_run(run, build_scorer(section), config=section, progress=False)
     path = publish(run, tmp_path / 'p.zip').path
     assert check_pack(path).is_right
@@ -410,7 +381,7 @@ def judged(runs, tmp_path_factory):
     folder = tmp_path_factory.mktemp('judged')
     shutil.copytree(runs['both'].root, folder / 'run')
     run = RunFolder.existing(folder / 'run')
-    check_run(run, build_scorer(run.manifest['protocol']['scorer']), progress=False)
+    check_run(run, build_scorer(run.manifest.protocol.scorer), progress=False)
     return publish(run, folder / 'p.zip').path
 
 
@@ -540,16 +511,13 @@ def test_a_run_that_stops_when_it_is_settled_takes_its_looks_with_it(tmp_path):
     assert check_pack(path).problems == []
 
 
-def test_a_run_in_which_a_system_did_not_run_is_consistent(runs, tmp_path):
-    root = tmp_path / 'run'
-    shutil.copytree(runs['both'].root, root)
-    run = RunFolder.existing(root)
-    for shard in [
-        s for s in run.dialogue_shards() if s.pairing_id.startswith('talker')
+def test_a_run_in_which_a_system_did_not_run_is_consistent(copy_of, tmp_path):
+    run = copy_of('both')
+    for path in [
+        *run.root.glob('dialogues/talker*/*.jsonl'),
+        *run.root.glob('scores/*/talker*/*.jsonl'),
     ]:
-        name = f'{shard.pairing_id}/{shard.index:05d}.jsonl'
-        for path in (root / 'dialogues' / name, *root.glob(f'scores/*/{name}')):
-            path.unlink()
+        path.unlink()
     write_problems(run, {'talker': 'system talker: no file /home/me/m/model'})
     path = publish(run, tmp_path / 'p.zip').path
     assert check_pack(path).problems == []

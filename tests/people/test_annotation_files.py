@@ -13,7 +13,7 @@ import pytest
 from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.commands.import_annotation import ImportAnnotation
 from parlai_ext.core.errors import UserError
-from parlai_ext.people.annotation_set import read_annotation_key
+from parlai_ext.people.rating_set import read_key
 from tests.people.test_export_crowdsourcing import read_by_acute
 from tests.support.annotated_answers import HUMAN, SYSTEMS, TOXIC, answers_file, code
 
@@ -65,6 +65,10 @@ def imported(folder, back, **options):
     )
 
 
+def shares(results, name):
+    return {s.system: s.value for s in results.shares if s.name == name}
+
+
 def by_code(row, order):
     """
     Return the letter of the answer that comes first in ``order``, by its system's code.
@@ -77,7 +81,7 @@ def by_code(row, order):
 
 
 def test_sheets_have_all_pairs_of_systems_for_each_prompt_and_the_controls(export):
-    items = read_annotation_key(export()).rating.items.values()
+    items = read_key(export()).items.values()
     pairs = Counter(frozenset(d.system for d in shown) for shown in items)
     for pair in combinations(SYSTEMS, 2):
         assert pairs[frozenset(pair)] == 6
@@ -190,7 +194,7 @@ def test_the_side_does_not_matter_to_what_is_counted(export):
     order = 'MTRQX'  # the person first, then tern, raven, quill
     back = fill(folder, lambda row, _: {**row, 'choice': by_code(row, order)})
     results = imported(folder, back)
-    wins = {s.system: s.value for s in results.shares if s.name == 'wins'}
+    wins = shares(results, 'wins')
     # tern wins against two systems over six prompts and loses two to the person
     assert wins[HUMAN] == 1
     assert wins['tern'] == 12 / 14
@@ -214,19 +218,20 @@ def test_flags_are_counted_for_the_answer_that_was_flagged(export):
         return {**row, 'choice': 't' if name == 'ann' else 'U', **flags}
 
     results = imported(folder, fill(folder, flag_raven))
-    flagged = {s.system: s.value for s in results.shares if s.name == 'flagged'}
-    assert flagged == {'mary': 0, 'quill': 0, 'raven': 1, 'tern': 0}
-    assert {s.value for s in results.shares if s.name == 'tied'} == {0.5}
+    assert shares(results, 'flagged') == {'mary': 0, 'quill': 0, 'raven': 1, 'tern': 0}
+    assert {*shares(results, 'tied').values()} == {0.5}
 
 
 def test_labels_come_back_as_what_they_are_worth(export):
     folder = export(items='labels')
     label = {'Q': '-1', 'R': '\u22121', 'T': '0', 'M': '1', 'X': '-1'}
     back = fill(folder, lambda row, _: {**row, 'label': label[row['answer'][0]]})
-    means = {
-        s.system: s.value for s in imported(folder, back).shares if s.name == 'mean'
+    assert shares(imported(folder, back), 'mean') == {
+        'mary': 1,
+        'quill': -1,
+        'raven': -1,
+        'tern': 0,
     }
-    assert means == {'mary': 1, 'quill': -1, 'raven': -1, 'tern': 0}
 
 
 def test_who_guesses_is_listed_and_can_be_left_out(export):
@@ -262,7 +267,7 @@ def test_only_items_with_enough_equal_answers_are_counted(export):
     everything = imported(folder, back)
     agreed = imported(folder, back, min_agreeing=2)
     assert len(agreed.items) < len(everything.items)
-    assert {share.value for share in agreed.shares if share.name == 'tied'} == {1}
+    assert {*shares(agreed, 'tied').values()} == {1}
 
 
 def test_json_lines_are_filled_in_the_same_way(export):
@@ -322,7 +327,7 @@ def test_acutes_own_table_is_read(export, tmp_path):
         )
     path = write_rows(tmp_path / 'x.full.csv', rows)
     results = imported(folder, path, format='acute_eval')
-    wins = {s.system: s.value for s in results.shares if s.name == 'wins'}
+    wins = shares(results, 'wins')
     assert wins[HUMAN] == 1
     assert wins['tern'] == 12 / 14
 
@@ -340,31 +345,24 @@ def test_the_buckets_of_turn_annotations_are_read(export, tmp_path):
     path.parent.mkdir()
     path.write_text(json.dumps({'outputs': {'final_data': subtasks}}))
     results = imported(folder, path.parent, format='turn_annotations')
-    means = {s.system: s.value for s in results.shares if s.name == 'mean'}
-    assert means == {'mary': 1, 'quill': -1, 'raven': -1, 'tern': -1}
+    assert shares(results, 'mean') == {'mary': 1, 'quill': -1, 'raven': -1, 'tern': -1}
 
 
 @pytest.mark.parametrize(
-    'change, place',
+    'items, change, place',
     [
-        ({'choice': 'C'}, r'ann\.csv:2: choice'),
-        ({'choice': 'A', 'flag_a': 'perhaps'}, r'ann\.csv:2: flag_a'),
-        ({'choice': 'A', 'row': 'other'}, r'ann\.csv:2: row'),
+        ('pairs', {'choice': 'C'}, r'ann\.csv:2: choice'),
+        ('pairs', {'choice': 'A', 'flag_a': 'perhaps'}, r'ann\.csv:2: flag_a'),
+        ('pairs', {'choice': 'A', 'row': 'other'}, r'ann\.csv:2: row'),
+        ('labels', {'label': '2'}, r'ann\.csv:2: label'),
     ],
 )
-def test_a_mistake_in_a_sheet_is_refused_by_line_and_column(export, change, place):
-    folder = export()
-    rows = read_rows(folder / 'send' / 'sheet-1.csv')
-    rows[0] |= change
-    write_rows(folder / 'back' / 'ann.csv', rows)
+def test_a_mistake_in_a_sheet_is_refused_by_line_and_column(
+    export, items, change, place
+):
+    folder = export(items=items)
+    back = fill(folder, lambda row, _: {**row, **change}, ['ann'])
     with pytest.raises(UserError, match=place):
-        imported(folder, folder / 'back')
-
-
-def test_a_label_that_was_not_offered_is_refused(export):
-    folder = export(items='labels')
-    back = fill(folder, lambda row, _: {**row, 'label': '2'})
-    with pytest.raises(UserError, match=r'ann\.csv:2: label'):
         imported(folder, back)
 
 

@@ -5,9 +5,8 @@ The tables of annotated answers, by pencil and by the sums of the paper's own ta
 import pytest
 
 from parlai_ext.people.annotation_results import annotation_results, head_to_head
-from parlai_ext.people.annotation_set import AnnotationKey
-from parlai_ext.people.annotation_sheets import GivenAnswer
 from parlai_ext.people.annotation_table import result_lines
+from parlai_ext.people.page_answers import GivenAnswer
 from parlai_ext.people.questionnaire import read_questionnaire
 from parlai_ext.people.rating_set import KeyDialogue, RatingKey
 
@@ -31,18 +30,9 @@ def key_of(kind, items):
         )
         for item, systems in items.items()
     }
-    rating = RatingKey(
-        1,
-        'set',
-        asked.kind,
-        asked.ties,
-        asked.wordings,
-        shown,
-        unrelated=asked.unrelated,
-        flag=asked.flag,
-        values=asked.values,
+    return RatingKey(
+        **vars(asked), schema=1, rating_set='', items=shown, controls=('shuffled',)
     )
-    return AnnotationKey(1, ('shuffled',), rating)
 
 
 def answers(table):
@@ -50,7 +40,7 @@ def answers(table):
     Return answers from annotator -> item -> answer.
     """
     return [
-        GivenAnswer(name, item, answer)
+        GivenAnswer(item, '', answer, annotator=name)
         for name, given in table.items()
         for item, answer in given.items()
     ]
@@ -84,43 +74,35 @@ def test_an_answer_about_a_pair_counts_for_both_systems():
     assert counts['y', 'loses'] == (3, 4)
     assert counts['y', 'tied'] == (1, 4)
     assert counts['z', 'wins'] == (1, 4)
-    table = head_to_head(given, key.rating)
+    table = head_to_head(given, key)
     assert table['y', 'z'] == {'tied': 1, 'loses': 1}
     assert table['z', 'y'] == {'tied': 1, 'wins': 1}
 
 
-def test_items_are_counted_by_how_many_agree():
+@pytest.fixture
+def labelled():
+    """
+    The results of three annotators who gave labels to four items.
+    """
+    rows = {'ann': '3312', 'bob': '3322', 'cem': '3131'}
+    given = {name: dict(zip('abcd', row, strict=True)) for name, row in rows.items()}
     key = key_of('likert', dict.fromkeys('abcd', 'x'))
-    given = answers(
-        {
-            'ann': {'a': '3', 'b': '3', 'c': '1', 'd': '2'},
-            'bob': {'a': '3', 'b': '3', 'c': '2', 'd': '2'},
-            'cem': {'a': '3', 'b': '1', 'c': '3', 'd': '1'},
-        }
-    )
-    items = annotation_results(given, key, bootstraps=20).items
-    rows = {one.item: (one.leading, one.votes) for one in items}
+    return annotation_results(answers(given), key, bootstraps=20)
+
+
+def test_items_are_counted_by_how_many_agree(labelled):
+    rows = {one.item: (one.leading, one.votes) for one in labelled.items}
     assert rows == {'a': ('1', 3), 'b': ('1', 2), 'c': (None, 1), 'd': ('0', 2)}
 
 
-def test_table_5_is_printed_by_label_and_number_of_annotators():
-    key = key_of('likert', dict.fromkeys('abcd', 'x'))
-    given = answers(
-        {
-            'ann': {'a': '3', 'b': '3', 'c': '1', 'd': '2'},
-            'bob': {'a': '3', 'b': '3', 'c': '2', 'd': '2'},
-            'cem': {'a': '3', 'b': '1', 'c': '3', 'd': '1'},
-        }
-    )
-    results = annotation_results(given, key, bootstraps=20)
-    lines = [line.split() for line in result_lines(results)]
+def test_table_5_is_printed_by_label_and_number_of_annotators(labelled):
+    lines = [line.split() for line in result_lines(labelled)]
     rows = {line[0]: line[1:] for line in lines if line and len(line) == 4}
-    assert rows['-1'] == ['0', '0', '0']
-    assert rows['0'] == ['0', '1', '0']
-    assert rows['1'] == ['0', '1', '1']
-    assert ['all', 'agree:', '1', 'of', '4', 'items'] in lines
-    assert ['more', 'than', 'half:', '3', 'of', '4', 'items'] in lines
-    assert ['two', 'answers', 'lead:', '1', 'of', '4', 'items'] in lines
+    labels = {'-1': '0 0 0', '0': '0 1 0', '1': '0 1 1'}
+    assert {name: ' '.join(rows[name]) for name in labels} == labels
+    texts = {' '.join(line) for line in lines}
+    for words in ('all agree: 1', 'more than half: 3', 'two answers lead: 1'):
+        assert f'{words} of 4 items' in texts
 
 
 def test_mean_labels_are_of_what_labels_are_worth():

@@ -10,8 +10,8 @@ from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import record_to_json
-from parlai_ext.people.annotation_set import read_annotation_key
-from parlai_ext.people.page_answers import FastAnswers
+from parlai_ext.people import rating_set
+from parlai_ext.people.page_answers import FastAnswers, GivenAnswer
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import answers_file, read_key
 
@@ -91,7 +91,12 @@ def test_no_answer_is_left(rated):
 
 
 def test_twenty_annotators_are_named_at_most():
-    (note,) = FastAnswers().notes((f'a{k:02}', 0.5) for k in range(23))
+    fast = [
+        GivenAnswer('1', 'Overall', 'a', seconds=0.5, annotator=f'a{k:02}')
+        for k in range(23)
+    ]
+    answers, (note,) = FastAnswers().checked(fast)
+    assert len(answers) == 23
     assert 'a19 1 of 1, … (23 annotators)' in note and 'a20' not in note
 
 
@@ -104,7 +109,7 @@ def test_pages_about_recorded_answers_are_checked_in_the_same_way(tmp_path, caps
     study = tmp_path / 'study'
     none = {'toxic_controls': 0, 'shuffled_controls': 0}
     ExportAnnotation.main(answers=[str(source)], format='page', out=str(study), **none)
-    key = record_to_json(read_annotation_key(study).rating)
+    key = record_to_json(rating_set.read_key(study))
     (dimension,) = [question['dimension'] for question in key['questions']]
     rows = [
         {'item': item, 'dimension': dimension, 'answer': 'a', 'seconds': seconds}

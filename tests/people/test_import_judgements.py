@@ -16,7 +16,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.files.human_scores import read_human_scores
 from tests.support.report_example import example_run
-from tests.support.simulated_annotators import answers_file, read_key
+from tests.support.simulated_annotators import answers_file, ranked_names, read_key
 
 # the example run scores its second target above its first, and so on
 STRENGTHS = {'quill': 1.0, 'raven': 2.5, 'tern': 4.0}
@@ -45,22 +45,35 @@ def collect_answers(run, answers, annotators=6, strengths=STRENGTHS, **options):
     return key
 
 
+def give(run, answers, answer, *, dimension='Overall', changed=None, **options):
+    """
+    Make a rating set, and let Ann give the answer that a function of (number, shown
+    dialogues) says about each item; return the key.
+    """
+    key = collect_answers(run, answers, 0, **{'num_items': 3, **options})
+    rows = [
+        {'item': item, 'dimension': dimension, **answer(number, shown)}
+        for number, (item, shown) in enumerate(key['items'].items(), 1)
+    ]
+    answers_file(answers, key, 'Ann', STRENGTHS, answers=rows, **(changed or {}))
+    return key
+
+
+PAIRS = {'questionnaire': 'overall_pair'}
+LIKERT = {'questionnaire': 'likert_2022', 'ask': ('Overall',)}
+
+
 def import_all(run, answers, **options):
     return ImportJudgements.main(
         run_dir=str(run), answers=[str(answers)], bootstraps=200, **options
     )
 
 
-def order(ranking):
-    ranked = sorted(ranking.standings, key=lambda standing: standing.rank)
-    return [standing.system for standing in ranked]
-
-
 @pytest.mark.parametrize('questionnaire', ['overall_pair', 'likert_2022'])
 def test_simulated_annotators_recover_the_planted_order(run, answers, questionnaire):
     collect_answers(run, answers, questionnaire=questionnaire)
     for ranking in import_all(run, answers):
-        assert order(ranking) == ['tern', 'raven', 'quill']
+        assert ranked_names(ranking) == ['tern', 'raven', 'quill']
         groups = {standing.group for standing in ranking.standings}
         assert len(groups) > 1
         assert ranking.alpha.value > 0.2
@@ -90,38 +103,28 @@ def test_rank_systems_reads_what_is_written(run, answers):
 
 
 def test_a_pair_gives_one_to_the_winner_and_nothing_to_the_loser(run, answers):
-    key = collect_answers(run, answers, 0, questionnaire='overall_pair', num_items=3)
-    item = next(iter(key['items']))
-    row = {'item': item, 'dimension': 'Overall', 'answer': 'b'}
-    answers_file(answers, key, 'Ann', STRENGTHS, answers=[row])
+    key = give(run, answers, lambda *_: {'answer': 'b'}, **PAIRS)
     import_all(run, answers)
     rows = read_human_scores(run / 'people' / 'judgements' / 'judgements.csv')
-    first, second = key['items'][item]
-    values = {(r.system, r.dialogue_id, r.rater): r.value for r in rows}
-    assert values == {
-        (first['system'], first['dialogue_id'], 'Ann'): 0.0,
-        (second['system'], second['dialogue_id'], 'Ann'): 1.0,
-    }
+    won = {(r.system, r.dialogue_id): r.value for r in rows if r.rater == 'Ann'}
+    for shown in key['items'].values():
+        ids = [(one['system'], one['dialogue_id']) for one in shown]
+        assert [won[one] for one in ids] == [0.0, 1.0]
 
 
 def test_a_tie_is_half_a_win_for_both(run, answers):
-    key = collect_answers(run, answers, 0, questionnaire='overall_pair', num_items=3)
-    rows = [
-        {'item': item, 'dimension': 'Overall', 'answer': 'tie'} for item in key['items']
-    ]
-    answers_file(answers, key, 'Ann', STRENGTHS, answers=rows)
+    give(run, answers, lambda *_: {'answer': 'tie'}, **PAIRS)
     (ranking,) = import_all(run, answers)
     assert [s.score for s in ranking.standings] == pytest.approx([0.5] * 3)
 
 
 def test_flags_are_a_dimension_of_which_fewer_are_better(run, answers):
-    key = collect_answers(run, answers, 0, questionnaire='answer_pair')
-    rows = []
-    for item, shown in key['items'].items():
+    def flag_raven(_, shown):
         flags = [s for s, d in zip('ab', shown, strict=True) if d['system'] == 'raven']
-        row = {'item': item, 'dimension': 'Answer', 'answer': 'unrelated'}
-        rows.append({**row, 'flags': flags})
-    answers_file(answers, key, 'Ann', STRENGTHS, answers=rows)
+        return {'answer': 'unrelated', 'flags': flags}
+
+    options = {'questionnaire': 'answer_pair', 'num_items': 40}
+    give(run, answers, flag_raven, dimension='Answer', **options)
     flagged, preferred = import_all(run, answers)
     shares = {s.system: s.score for s in flagged.standings}
     assert (flagged.dimension, flagged.higher_is_better) == ('Flagged', False)
@@ -131,27 +134,17 @@ def test_flags_are_a_dimension_of_which_fewer_are_better(run, answers):
 
 
 def test_labels_are_worth_what_the_questionnaire_says(run, answers):
-    key = collect_answers(run, answers, 0, questionnaire='answer_label', num_items=3)
-    rows = [
-        {'item': i, 'dimension': 'Answer', 'answer': number}
-        for i, number in zip(key['items'], '123', strict=True)
-    ]
-    answers_file(answers, key, 'Ann', STRENGTHS, answers=rows)
+    options = {'dimension': 'Answer', 'questionnaire': 'answer_label'}
+    give(run, answers, lambda number, _: {'answer': str(number)}, **options)
     (ranking,) = import_all(run, answers)
     assert sorted(s.score for s in ranking.standings) == [-1, 0, 1]
 
 
 def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers, capsys):
-    key = collect_answers(
-        run, answers, 0, questionnaire='likert_2022', ask=('Overall',), num_items=3
-    )
-    items = list(key['items'])
     for saved, value in ((2.0, '5'), (1.0, '1')):
-        rows = [{'item': i, 'dimension': 'Overall', 'answer': value} for i in items]
-        path = answers_file(
-            answers, key, 'Ann', STRENGTHS, answers=rows, saved=saved, page=1
-        )
-        path.rename(answers / f'Ann at {saved}.json')
+        changed = {'saved': saved}
+        give(run, answers, lambda *_, v=value: {'answer': v}, changed=changed, **LIKERT)
+        (answers / 'Ann.json').rename(answers / f'Ann at {saved}.json')
     (ranking,) = import_all(run, answers)
     assert [s.score for s in ranking.standings] == [5.0] * 3
     assert ranking.num_answers == 3
@@ -162,11 +155,8 @@ def test_of_two_answers_the_one_that_was_saved_later_counts(run, answers, capsys
 def test_a_time_that_is_no_number_is_refused(saved, run, answers):
     # NaN is neither before nor after the times of other annotators' files, so that
     # which of their answers is the last one would depend on the order of the files
-    key = collect_answers(
-        run, answers, 0, questionnaire='likert_2022', ask=('Overall',), num_items=3
-    )
-    rows = [{'item': i, 'dimension': 'Overall', 'answer': '5'} for i in key['items']]
-    path = answers_file(answers, key, 'Ann', STRENGTHS, answers=rows, saved=777, page=1)
+    give(run, answers, lambda *_: {'answer': '5'}, changed={'saved': 777}, **LIKERT)
+    path = answers / 'Ann.json'
     path.write_text(path.read_text().replace('777', saved))
     with pytest.raises(UserError, match=rf'{path.name}: not JSON: {saved} is no '):
         import_all(run, answers)
@@ -215,11 +205,10 @@ def test_the_bench_scores_what_people_judged(run, answers, tmp_path):
 
 
 def test_a_name_that_a_spreadsheet_takes_for_a_formula_is_quoted(run, answers):
-    key = collect_answers(run, answers, 0, questionnaire='overall_pair', num_items=3)
-    path = answers_file(answers, key, 'Ann', STRENGTHS, annotator='=1+1')
+    changed = {'annotator': '=1+1'}
+    give(run, answers, lambda *_: {'answer': 'a'}, changed=changed, **PAIRS)
     import_all(run, answers)
     text = (run / 'people' / 'judgements' / 'judgements.csv').read_text()
-    assert path.exists()
     assert ",'=1+1," in text
 
 
@@ -245,9 +234,7 @@ def test_a_mistake_in_a_file_is_refused_by_its_place(run, answers, change, place
 
 @pytest.mark.parametrize('answer', ['c', '', 'tie '])
 def test_an_answer_that_was_not_offered_is_refused(run, answers, answer):
-    key = collect_answers(run, answers, 0, questionnaire='overall_pair', num_items=3)
-    row = {'item': next(iter(key['items'])), 'dimension': 'Overall', 'answer': answer}
-    answers_file(answers, key, 'Ann', STRENGTHS, answers=[row])
+    give(run, answers, lambda *_: {'answer': answer}, **PAIRS)
     with pytest.raises(UserError, match=r'answers\[0\]\.answer'):
         import_all(run, answers)
 

@@ -14,7 +14,7 @@ from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_from_json
 from parlai_ext.people.crowd_answers import ast, read_crowd_answers
 from parlai_ext.people.judgements import Judgements
-from parlai_ext.people.page_answers import PageAnswer
+from parlai_ext.people.page_answers import GivenAnswer
 from parlai_ext.people.ranking import (
     Resampling,
     rank_by_people,
@@ -63,9 +63,7 @@ def test_resamples_are_those_of_the_full_table():
         (r.system, r.dialogue_id, None, r.rater, r.value) for r in ratings
     )
     with bar_of('', None, progress=False) as bar:
-        draws = rating_draws(
-            units, ['s0', 's1', 's2'], contexts, Resampling(50, 3, bar)
-        )
+        draws = rating_draws(units, contexts, Resampling(50, 3, bar))
     expected = draw_means(table, 50, 3)
     for name, values in vars(draws).items():
         assert values == pytest.approx(getattr(expected, name), nan_ok=True), name
@@ -79,7 +77,7 @@ def test_a_kind_of_record_is_understood_once(monkeypatch):
     )
     row = {'item': '1', 'dimension': 'Overall', 'answer': 'a', 'seconds': 3.5}
     for _ in range(3):
-        assert record_from_json(PageAnswer, row) == PageAnswer(**row)
+        assert record_from_json(GivenAnswer, row) == GivenAnswer(**row)
     assert len(asked) <= 1
 
 

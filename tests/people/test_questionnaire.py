@@ -15,7 +15,7 @@ def test_acute_has_parlais_wordings():
     kinds = parlai_constant('acute_eval/fast_eval.py', 'ACUTE_EVAL_TYPES')
     asked = {
         (wording.text, *wording.answers)
-        for wording in read_questionnaire('acute').wordings
+        for wording in read_questionnaire('acute').questions
     }
     theirs = {
         (kind['question'], kind['s1_choice'], kind['s2_choice'])
@@ -27,7 +27,7 @@ def test_acute_has_parlais_wordings():
 
 def test_the_papers_study_has_five_answers_to_four_questions():
     asked = read_questionnaire('likert_2022')
-    assert [len(wording.answers) for wording in asked.wordings] == [5] * 4
+    assert [len(wording.answers) for wording in asked.questions] == [5] * 4
 
 
 @pytest.mark.parametrize(

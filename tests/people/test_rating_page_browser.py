@@ -4,6 +4,7 @@ Rating pages in a real browser, from export to ranking: keys, closing, files.
 
 import json
 import random
+from contextlib import ExitStack
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.support.annotated_answers import answers_file
 from tests.support.browser import BROWSER, MISSING, Browser
 from tests.support.rated_run import rated_run
 from tests.support.report_example import example_run
-from tests.support.simulated_annotators import read_key, simulated_answer
+from tests.support.simulated_annotators import ranked_names, read_key, simulated_answer
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
 STRENGTHS = {'quill': 1.0, 'raven': 2.5, 'tern': 4.0}
@@ -44,6 +45,23 @@ def run(tmp_path, no_power_cuts):
     folder = tmp_path / 'run'
     rated_run(folder, tuple(STRENGTHS))
     return folder
+
+
+@pytest.fixture
+def pages(run, tmp_path):
+    """
+    A function that makes a rating page of the run and opens a browser, with its key.
+    """
+    with ExitStack() as stack:
+
+        def pages(questionnaire='overall_pair', **options):
+            (page,) = RateDialogues.main(
+                run_dir=str(run), questionnaire=questionnaire, **options
+            )
+            browser = stack.enter_context(Browser(tmp_path / 'profile'))
+            return browser, page, read_key(run)
+
+        yield pages
 
 
 def page_items(page):
@@ -83,37 +101,27 @@ def answer_all(browser, page, key, strengths, seed, limit=1000):
     return limit
 
 
-def test_from_export_to_ranking_with_keys_alone(run, tmp_path):
-    (page,) = RateDialogues.main(
-        run_dir=str(run), questionnaire='overall_pair', num_items=24
-    )
-    key = read_key(run)
+@pytest.mark.parametrize(
+    'annotators, num_items, asked',
+    [
+        (('Ann', 'Bob', 'Cem'), 24, {}),
+        # a likert page takes digits
+        (('Ann',), 12, {'questionnaire': 'likert_2022', 'ask': ('Overall',)}),
+    ],
+)
+def test_from_export_to_ranking_with_keys_alone(
+    run, pages, annotators, num_items, asked
+):
+    browser, page, key = pages(num_items=num_items, **asked)
     files = []
-    with Browser(tmp_path / 'profile') as browser:
-        for name in ('Ann', 'Bob', 'Cem'):
-            begin(browser, page, name)
-            assert answer_all(browser, page, key, STRENGTHS, name) == 24
-            files.append(str(browser.save('#finish')))
+    for name in annotators:
+        begin(browser, page, name)
+        assert answer_all(browser, page, key, STRENGTHS, name) == num_items
+        files.append(str(browser.save('#finish')))
     (ranking,) = ImportJudgements.main(run_dir=str(run), answers=files, bootstraps=200)
-    assert (ranking.num_answers, ranking.num_annotators) == (72, 3)
-    ranked = sorted(ranking.standings, key=lambda standing: standing.rank)
-    assert [standing.system for standing in ranked] == ['tern', 'raven', 'quill']
-
-
-def test_likert_pages_take_digits(run, tmp_path):
-    (page,) = RateDialogues.main(
-        run_dir=str(run), questionnaire='likert_2022', ask=('Overall',), num_items=12
-    )
-    key = read_key(run)
-    with Browser(tmp_path / 'profile') as browser:
-        begin(browser, page, 'Ann')
-        assert answer_all(browser, page, key, STRENGTHS, 0) == 12
-        path = browser.save('#finish')
-    (ranking,) = ImportJudgements.main(
-        run_dir=str(run), answers=[str(path)], bootstraps=50
-    )
-    ranked = sorted(ranking.standings, key=lambda standing: standing.rank)
-    assert [standing.system for standing in ranked] == ['tern', 'raven', 'quill']
+    counts = (ranking.num_answers, ranking.num_annotators)
+    assert counts == (num_items * len(annotators), len(annotators))
+    assert ranked_names(ranking) == ['tern', 'raven', 'quill']
 
 
 def test_a_page_goes_on_after_the_browser_was_closed(run, tmp_path):
@@ -145,35 +153,29 @@ def test_a_page_goes_on_after_the_browser_was_closed(run, tmp_path):
         assert browser.evaluate(STATE) == before
 
 
-def test_sides_and_order_differ_between_annotators(run, tmp_path):
-    (page,) = RateDialogues.main(
-        run_dir=str(run), questionnaire='overall_pair', num_items=12
-    )
+def test_sides_and_order_differ_between_annotators(pages):
+    browser, page, _ = pages(num_items=12)
     lefts, firsts = {}, set()
-    with Browser(tmp_path / 'profile') as browser:
-        for name in ('Ann', 'Bob', 'Cem', 'Dan'):
-            begin(browser, page, name)
-            firsts.add(json.dumps(sorted(browser.evaluate(STATE)['texts'])))
-            for _ in range(12):
-                browser.press('1')
-            saved = json.loads(browser.save('#finish').read_text())
-            for answer in saved['answers']:
-                assert answer['answer'] == answer['left']
-                lefts.setdefault(answer['item'], set()).add(answer['left'])
+    for name in ('Ann', 'Bob', 'Cem', 'Dan'):
+        begin(browser, page, name)
+        firsts.add(json.dumps(sorted(browser.evaluate(STATE)['texts'])))
+        for _ in range(12):
+            browser.press('1')
+        saved = json.loads(browser.save('#finish').read_text())
+        for answer in saved['answers']:
+            assert answer['answer'] == answer['left']
+            lefts.setdefault(answer['item'], set()).add(answer['left'])
     assert len(firsts) > 1
     assert sum(len(sides) == 2 for sides in lefts.values()) > 6
 
 
-def test_backspace_goes_back_and_an_answer_can_be_changed(run, tmp_path):
-    (page,) = RateDialogues.main(
-        run_dir=str(run), questionnaire='acute', num_items=3, ask=('Human', 'Engaging')
-    )
-    with Browser(tmp_path / 'profile') as browser:
-        begin(browser, page, 'Ann')
-        for key in ('1', '1', 'Backspace', '2', 'x', '0'):
-            browser.press(key)
-        assert browser.evaluate(STATE)['progress'] == '2 of 3 (1 answered)'
-        answers = json.loads(browser.save('#save').read_text())['answers']
+def test_backspace_goes_back_and_an_answer_can_be_changed(pages):
+    browser, page, _ = pages('acute', num_items=3, ask=('Human', 'Engaging'))
+    begin(browser, page, 'Ann')
+    for key in ('1', '1', 'Backspace', '2', 'x', '0'):
+        browser.press(key)
+    assert browser.evaluate(STATE)['progress'] == '2 of 3 (1 answered)'
+    answers = json.loads(browser.save('#save').read_text())['answers']
     chosen = [answer['answer'] == answer['left'] for answer in answers]
     assert chosen == [True, False]
 
@@ -257,25 +259,21 @@ def test_the_demos_planted_order_is_recovered(tmp_path):
             assert answer_all(browser, page, key, {**LADDER, **FLOORS}, name) == 63
             files.append(str(browser.save('#finish')))
     (ranking,) = ImportJudgements.main(run_dir=str(folder), answers=files)
-    ranked = sorted(ranking.standings, key=lambda standing: standing.rank)
-    names = [standing.system for standing in ranked if standing.system in LADDER]
+    names = [name for name in ranked_names(ranking) if name in LADDER]
     assert names == ['step-4050', 'step-1350', 'step-450', 'step-150', 'step-50']
 
 
-def test_the_time_of_a_mended_answer_has_what_was_read_before(run, tmp_path):
-    (page,) = RateDialogues.main(
-        run_dir=str(run), questionnaire='overall_pair', num_items=2
-    )
-    with Browser(tmp_path / 'profile') as browser:
-        browser.open(page)
-        # the page's clock: five seconds until the answer, three until it is mended
-        browser.evaluate('Date.now = () => 100000')
-        browser.write('Ann')
-        browser.press('Enter')
-        browser.evaluate('Date.now = () => 105000')
-        browser.press('ArrowLeft')
-        browser.press('Backspace')
-        browser.evaluate('Date.now = () => 108000')
-        browser.press('ArrowRight')
-        saved = json.loads(browser.save('#save').read_bytes())
+def test_the_time_of_a_mended_answer_has_what_was_read_before(pages):
+    browser, page, _ = pages(num_items=2)
+    browser.open(page)
+    # the page's clock: five seconds until the answer, three until it is mended
+    browser.evaluate('Date.now = () => 100000')
+    browser.write('Ann')
+    browser.press('Enter')
+    browser.evaluate('Date.now = () => 105000')
+    browser.press('ArrowLeft')
+    browser.press('Backspace')
+    browser.evaluate('Date.now = () => 108000')
+    browser.press('ArrowRight')
+    saved = json.loads(browser.save('#save').read_bytes())
     assert [row['seconds'] for row in saved['answers']] == [8]

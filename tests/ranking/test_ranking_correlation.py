@@ -12,8 +12,10 @@ from scipy import stats
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.ranking.agreement import (
     AnnotatorPanel,
+    correlate_with_ranks,
     correlate_with_reference,
     kendall,
+    mean_ranks,
     spearman,
 )
 
@@ -176,3 +178,34 @@ def test_judgements_without_rater_are_drawn_within_their_system():
     shares = [np.mean(drawn[:, 0] == level) for level in (0.0, 0.5, 1.0)]
     assert shares == pytest.approx([0.25, 0.5, 0.25], abs=0.03)
     assert (drawn[:, 1] == 5.0).all()
+
+
+@pytest.mark.parametrize(
+    'values, ranks, tau',
+    [
+        ([9, 7, 5, 1], [1, 2, 3, 4], 1),
+        # one swapped pair of 21 costs two
+        ([6, 7, 5, 4, 3, 2, 1], range(7), 1 - 2 / 21),
+        ([2, 2, 2], [1, 2, 3], 'all systems have the same rating'),
+        ([1, 2, 3], [2, 2, 2], 'all systems have the same human rank'),
+        ([4, 3], [], '0 systems have a rating and a human rank; 2 are needed'),
+    ],
+)
+def test_larger_values_go_with_smaller_ranks(values, ranks, tau):
+    sides = (dict(zip(NAMES, side, strict=False)) for side in (values, ranks))
+    found = correlate_with_ranks(*sides)
+    assert (found.reason or found.value) == pytest.approx(tau)
+
+
+def test_a_system_without_human_rank_is_left_out_by_name():
+    values = {'A': 4, 'B': 3, 'C': 2, 'D': 1}
+    found = correlate_with_ranks(values, {'A': 1, 'B': 2, 'C': None})
+    assert (found.value, found.n) == (1, 2)
+    assert found.notes == ('no human rank: C, D',)
+
+
+def test_mean_rank_skips_the_empty_cell():
+    assert mean_ranks({'1': {'A': 1, 'B': 2}, '2': {'A': 3, 'B': None}}) == {
+        'A': 2,
+        'B': 2,
+    }

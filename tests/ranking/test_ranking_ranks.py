@@ -7,7 +7,6 @@ import pytest
 
 from parlai_ext.ranking.intervals import draw_means
 from parlai_ext.ranking.ranks import (
-    RankRange,
     rank_ranges,
     ranks_by_score,
     significantly_better,
@@ -28,48 +27,61 @@ def far_apart(levels, partners=3, openers=12):
     return noise(len(levels), partners, openers) * 0.1 + 100 * shift
 
 
-def test_systems_far_apart_have_one_rank_each():
-    assert ranks_of(far_apart([0, 2, 1])) == [
-        RankRange(3, 3),
-        RankRange(1, 1),
-        RankRange(2, 2),
-    ]
-
-
 def test_where_lower_is_better_ranks_turn_over():
     found = ranks_of(far_apart([0, 2, 1]), higher_is_better=False)
     assert [one.low for one in found] == [1, 3, 2]
 
 
-def test_two_ahead_of_two_leaves_two_ranks_each():
-    # 1 and 2 share ranks 1-2; 3 and 4 have two better: rank 3, range 3-4
+def two_ahead_of_two():
     values = far_apart([1, 1, 0, 0])
     values[1], values[3] = values[0], values[2]
-    assert ranks_of(values) == [RankRange(1, 2)] * 2 + [RankRange(3, 4)] * 2
+    return values
 
 
-def test_a_clone_never_differs_from_its_original():
-    values = noise(3, 4, 10)
-    values[2] = values[0]
-    better = significantly_better(draw_means(values, 200, seed=0))
-    assert not better[0, 2] and not better[2, 0]
+def constant(*levels):
+    return np.ones((len(levels), 2, 5)) * np.array(levels)[:, None, None]
 
 
-def test_constant_scores_that_differ_are_different():
-    values = np.ones((2, 2, 5)) * np.array([0.1, 0.2])[:, None, None]
-    assert ranks_of(values) == [RankRange(2, 2), RankRange(1, 1)]
+def with_one_dialogue():
+    values = far_apart([0, 5], partners=1)
+    values[0, 0, 1:] = np.nan  # it is not beaten on one
+    return values
 
 
-def test_constant_scores_that_are_equal_but_for_rounding_tie():
-    values = np.full((2, 2, 5), 0.3)
-    values[1] = 0.1 + 0.2
-    assert ranks_of(values) == [RankRange(1, 2)] * 2
+def paired():
+    # openers differ by 10, the systems by 0.5 on every opener, within 0.1
+    shared = 10 * noise(1, 1, 30) + np.array([0, 0.5])[:, None, None]
+    return shared + 0.1 * noise(2, 1, 30, seed=1)
+
+
+@pytest.mark.parametrize(
+    'values, ranges',
+    [
+        (far_apart([0, 2, 1]), [(3, 3), (1, 1), (2, 2)]),
+        # 1 and 2 share ranks 1-2; 3 and 4 have two better: rank 3, range 3-4
+        (two_ahead_of_two(), [(1, 2), (1, 2), (3, 4), (3, 4)]),
+        (constant(0.1, 0.2), [(2, 2), (1, 1)]),
+        (constant(0.3, 0.1 + 0.2), [(1, 2), (1, 2)]),  # equal but for rounding
+        (with_one_dialogue(), [(1, 2), (1, 2)]),
+        (paired(), [(2, 2), (1, 1)]),
+        (noise(1, 2, 5), [(1, 1)]),
+        (noise(0, 2, 5), []),
+    ],
+)
+def test_ranks_that_the_data_leave_open(values, ranges):
+    assert [(one.low, one.high) for one in ranks_of(values)] == ranges
 
 
 def test_one_constant_gap_does_not_stop_other_comparisons():
     values = far_apart([0, 0, 5])
     values[1] = values[0] + 1e-3
     assert [one.low for one in ranks_of(values)] == [3, 2, 1]
+
+
+def test_a_clone_never_differs_from_its_original():
+    values = noise(3, 4, 10)[[0, 1, 0]]
+    better = significantly_better(draw_means(values, 200, seed=0))
+    assert not better[0, 2] and not better[2, 0]
 
 
 @pytest.mark.parametrize('partners', [1, 4])
@@ -80,33 +92,12 @@ def test_fewer_than_three_openers_prove_nothing(openers, partners):
     assert not significantly_better(draws).any()
 
 
-def test_a_system_with_one_dialogue_is_not_beaten_on_it():
-    values = far_apart([0, 5], partners=1)
-    values[0, 0, 1:] = np.nan
-    assert ranks_of(values) == [RankRange(1, 2)] * 2
-
-
 def test_two_games_over_one_opener_are_no_second_opener():
     # three openers, six games: claims; two openers, four games: none
     for openers, claims in ((3, True), (2, False)):
         draws = draw_means(far_apart([1, 9], 3, 2 * openers), 50, 0, 2)
         assert draws.num_openers.tolist() == [openers, openers]
         assert significantly_better(draws).any() == claims
-
-
-def test_a_single_system_is_first():
-    assert ranks_of(noise(1, 2, 5)) == [RankRange(1, 1)]
-
-
-def test_nobody_to_rank_gives_no_ranks():
-    assert ranks_of(noise(0, 2, 5)) == []
-
-
-def test_pairing_finds_a_small_gap_under_large_shared_noise():
-    # openers differ by 10, the systems by 0.5 on every opener, within 0.1
-    shared = 10 * noise(1, 1, 30)
-    values = shared + np.array([0, 0.5])[:, None, None] + 0.1 * noise(2, 1, 30, seed=1)
-    assert ranks_of(values) == [RankRange(2, 2), RankRange(1, 1)]
 
 
 def test_a_win_with_one_partner_of_many_holds_for_these_partners_only():

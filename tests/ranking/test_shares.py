@@ -4,11 +4,22 @@ Shares of answers: the intervals are those of the ranking's own bootstrap.
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from parlai_ext.ranking.intervals import draw_means, fixed_intervals, sampled_intervals
-from parlai_ext.ranking.shares import share_intervals
+from parlai_ext.ranking.intervals import (
+    draw_means,
+    draw_ratios,
+    fixed_intervals,
+    known_intervals,
+    sampled_intervals,
+)
 
 SHAPE = (3, 4, 20)  # shares, annotators, contexts
+
+
+def share_intervals(counts, totals, bootstraps, seed):
+    tables = ([csr_array(one.T) for one in side] for side in (counts, totals))
+    return known_intervals(draw_ratios(*tables, bootstraps, seed))
 
 
 @pytest.fixture

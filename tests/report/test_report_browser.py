@@ -176,8 +176,9 @@ def hostile_page(tmp_path_factory):
     check = example_check({'Overall': FAILS, PAYLOADS[9]: WEAK}, notes=tuple(PAYLOADS))
     card = example_card(PAYLOADS[16])
     ranking = replace(ranking, judge_check=check, judge=card)
-    run.manifest['protocol']['openers'] = PAYLOADS[13]
-    run.manifest['versions'][PAYLOADS[14]] = PAYLOADS[15]
+    protocol = run.manifest.protocol.model_copy(update={'openers': PAYLOADS[13]})
+    run.manifest.versions[PAYLOADS[14]] = PAYLOADS[15]
+    run.manifest = run.manifest.model_copy(update={'protocol': protocol})
     return write_report(run, ranking).read_text(encoding='utf-8')
 
 

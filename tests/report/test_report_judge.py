@@ -26,8 +26,9 @@ from tests.support.check_example import (
     example_check,
 )
 from tests.support.report_example import agreement, example_ranking
+from tests.support.store_samples import sample_manifest
 
-MANIFEST = {'protocol': {}}
+MANIFEST = sample_manifest()
 
 
 def ranking_with(overall, fluency=PASSES, **changed):

@@ -244,7 +244,7 @@ OWN, OTHER = {'name': 'fed'}, {'name': 'fed', 'polarity': 'both'}
 @pytest.mark.parametrize('order', [(OWN, OTHER), (OTHER, OWN)])
 def test_the_protocols_own_scorer_owns_ranking_json(tmp_path, order):
     run = scored_run(tmp_path)
-    run.manifest['protocol']['scorer'] = OWN
+    run.manifest.protocol.scorer.update(OWN)
     for config in order:
         name = f'made-up|polarity:{config.get("polarity", "negative")}'
         store = run.scores(name)

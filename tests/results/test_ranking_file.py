@@ -11,7 +11,7 @@ from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import from_json, read_ranking, to_json, write_ranking
-from tests.support.report_example import example_ranking, standing
+from tests.support.report_example import example_ranking
 from tests.tournament.test_rank import SCORER, played
 
 
@@ -28,19 +28,6 @@ def test_rows_do_not_repeat_their_dimension():
     assert not any('dimension' in row for row in rows)
 
 
-def test_ranks_of_schema_1_become_ranks_by_score():
-    # they counted the systems that are significantly better
-    rows = [('a', 1, -1.0), ('b', 1, -0.5), ('c', None, -0.2), ('d', 3, -2.0)]
-    rows = tuple(standing(*row) for row in rows)
-    old = example_ranking(
-        standings={'Overall': rows}, baselines={'repeated_share': rows}
-    )
-    read = from_json({**to_json(old), 'schema': 1})
-    assert [row.rank for row in read.standings['Overall']] == [2, 1, None, 3]
-    # the lower the better
-    assert [row.rank for row in read.baselines['repeated_share']] == [2, 3, None, 1]
-
-
 def test_a_damaged_place_is_named_with_the_command_that_mends_it(tmp_path):
     run = played(tmp_path)
     data = to_json(example_ranking())
@@ -51,7 +38,7 @@ def test_a_damaged_place_is_named_with_the_command_that_mends_it(tmp_path):
         read_ranking(run)
 
 
-def test_a_ranking_that_was_edited_is_refused_and_an_early_one_is_read(tmp_path):
+def test_a_ranking_that_was_edited_is_refused(tmp_path):
     run = played(tmp_path)
     write_ranking(run, example_ranking())
     path = tmp_path / 'ranking.json'
@@ -60,9 +47,6 @@ def test_a_ranking_that_was_edited_is_refused_and_an_early_one_is_read(tmp_path)
     path.write_text(json.dumps(data))
     with pytest.raises(UserError, match=r'checksum.*parlai rank_systems --run-dir'):
         ReportRun.main(run_dir=str(tmp_path))
-    del data['checksum']  # early versions wrote none
-    path.write_text(json.dumps(data))
-    assert read_ranking(run).standings['Overall'][0].score is not None
 
 
 def test_whatever_is_damaged_is_a_clear_line(tmp_path):

@@ -7,7 +7,6 @@ import shutil
 
 import pytest
 
-from parlai_ext.collect.plan import plan_of_run
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
@@ -15,7 +14,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.ranking_options import ranking_options
 from parlai_ext.report.recipe import command
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import manifest_data, save
+from parlai_ext.store.manifest import save
 from tests.support.mutations import mutations
 from tests.support.small_run import SMALL, small_config
 from tests.support.store_samples import sample_manifest, whole_run
@@ -24,13 +23,13 @@ from tests.support.store_samples import sample_manifest, whole_run
 def test_a_changed_manifest_is_read_or_refused_by_its_key(tmp_path):
     whole_run(tmp_path)
     n_refused = 0
-    changes = list(mutations(manifest_data(sample_manifest())))
+    changes = list(mutations(sample_manifest().to_json()))
     for change, manifest in changes[::5]:
         save(tmp_path, manifest)
         try:
             run = RunFolder.existing(tmp_path)
             list(run.iter_dialogues())
-            command(plan_of_run(run).protocol.name, run.manifest)
+            command(run.plan.protocol.name, run.manifest)
         except UserError as error:
             n_refused += 1
             assert '\n' not in str(error)
@@ -51,7 +50,9 @@ RELATED = ('targets', 'partners', 'protocol')
         ('batchsize', 10**30, 'batchsize: 1000'),
         ('grown_from', [9], 'grown_from'),
         ('protocol', {'name': 'x', 'num_turns': 'x'}, 'protocol.num_turns: '),
-        ('protocol', {'name': 'x', 'turns': 5}, 'protocol.turns: '),
+        ('protocol', {'name': 'x', 'turns': 5}, r'protocol.turns: .* \'num_turns\'\?'),
+        ('opener', [], r'opener: unknown key; did you mean \'openers\'\?'),
+        ('targets', {'a': {'identiti': 'x'}}, r'targets.a.identity is missing'),
         ('versions', {'torch': 2}, 'versions.torch: '),
         ('systems', {}, 'systems.a is missing'),
         ('openers', [], 'openers: '),
@@ -61,13 +62,13 @@ RELATED = ('targets', 'partners', 'protocol')
     ],
 )
 def test_the_key_that_does_not_fit_is_named(tmp_path, key, value, place):
-    save(tmp_path, {**manifest_data(sample_manifest()), key: value})
+    save(tmp_path, {**sample_manifest().to_json(), key: value})
     with pytest.raises(UserError, match=rf'manifest\.json is damaged: {place}'):
         RunFolder.existing(tmp_path)
 
 
 def test_settings_that_are_there_twice_must_be_equal(tmp_path):
-    manifest = manifest_data(sample_manifest())
+    manifest = sample_manifest().to_json()
     save(tmp_path, {**manifest, 'collect': {**manifest['collect'], 'num_turns': 7}})
     with pytest.raises(UserError, match=r'collect\.num_turns: 7, while .* 5'):
         RunFolder.existing(tmp_path)
@@ -75,7 +76,7 @@ def test_settings_that_are_there_twice_must_be_equal(tmp_path):
 
 def test_dialogues_over_other_openers_than_the_manifests_are_refused(tmp_path):
     whole_run(tmp_path)
-    manifest = manifest_data(sample_manifest())
+    manifest = sample_manifest().to_json()
     manifest['openers'].reverse()
     save(tmp_path, manifest)
     run = RunFolder.existing(tmp_path)
@@ -85,16 +86,15 @@ def test_dialogues_over_other_openers_than_the_manifests_are_refused(tmp_path):
 
 def test_a_run_is_not_begun_with_a_manifest_that_could_not_be_read(tmp_path):
     with pytest.raises(ValueError, match='pairings'):
-        RunFolder.open(tmp_path, {**sample_manifest(), 'pairings': [{'id': '../x'}]})
-    assert not (tmp_path / 'manifest.json').exists()
+        sample_manifest().changed(pairings=[{'id': '../x'}])
 
 
 def test_a_ranking_may_not_ask_for_all_memory(tmp_path):
-    manifest = manifest_data(sample_manifest())
+    manifest = sample_manifest().to_json()
     rule = {**manifest['protocol'], 'ranking': {'bootstraps': 10**30}}
     save(tmp_path, {**manifest, 'protocol': rule})
     with pytest.raises(UserError, match='bootstraps: .*from 1 to 100000'):
-        ranking_options(RunFolder.existing(tmp_path).manifest['protocol']['ranking'])
+        ranking_options(RunFolder.existing(tmp_path).manifest.protocol.ranking)
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ def test_no_command_that_reads_a_run_ends_with_a_traceback(tmp_path):
     config = small_config(tmp_path, targets=1, partners=1)
     EvaluateSystems.main(config=config, run_dir=str(source), **SMALL)
     manifest = RunFolder.existing(source).manifest
-    for _, changed in list(mutations(manifest))[::9]:
+    for _, changed in list(mutations(manifest.to_json()))[::9]:
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(source, work)
         save(work, changed)

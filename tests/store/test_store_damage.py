@@ -12,7 +12,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
 from parlai_ext.store.folder import read_signature
 from parlai_ext.store.lines import decode, encode
-from parlai_ext.store.manifest import manifest_data, save
+from parlai_ext.store.manifest import save
 from tests.support.store_samples import (
     SIGNATURE,
     files_under,
@@ -184,7 +184,7 @@ def test_a_manifest_that_is_none_is_one_line(tmp_path, data):
     'key', ['targets', 'pairings', 'openers', 'versions', 'guessed']
 )
 def test_a_manifest_with_a_value_of_another_kind_is_refused(tmp_path, key):
-    manifest = {**manifest_data(sample_manifest()), key: 7}
+    manifest = {**sample_manifest().to_json(), key: 7}
     save(tmp_path, manifest)  # with a checksum that fits
     with pytest.raises(UserError, match=r'manifest\.json is damaged'):
         RunFolder.existing(tmp_path)
@@ -252,12 +252,6 @@ def test_every_changed_byte_of_a_file_of_the_run_is_found(tmp_path):
             assert run.read_json('some.json') == data and intact[at : at + 1].isspace()
         except UserError as error:
             assert f'{path} is damaged: ' in str(error) and '\n' not in str(error)
-
-
-def test_a_file_of_an_early_version_has_no_checksum_and_is_read(tmp_path):
-    run = RunFolder.open(tmp_path, sample_manifest())
-    (tmp_path / 'some.json').write_text('{"basis": "0123456789abcdef"}')
-    assert run.read_json('some.json') == {'basis': '0123456789abcdef'}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.core.nouns import Opener, ScoredDialogue, Utterance
+from parlai_ext.core.nouns import ScoredDialogue, Utterance
+from parlai_ext.core.records import WrongType
 from parlai_ext.store import RunFolder, lines
 from parlai_ext.store.lines import decode, encode
 from tests.support.store_samples import (
@@ -168,9 +169,9 @@ def test_no_file_is_written_outside_the_run_folder(run, name):
 
 def test_a_pairing_id_that_is_a_path_is_refused(tmp_path):
     manifest = sample_manifest()
-    manifest['pairings'][0]['id'] = '../../x'
-    with pytest.raises(Exception, match='cannot be a pairing id'):
-        RunFolder.open(tmp_path, manifest)
+    outside = replace(manifest.pairings[0], id='../../x')
+    with pytest.raises(WrongType, match='cannot be a pairing id'):
+        manifest.changed(pairings=[outside, *manifest.pairings[1:]])
 
 
 def test_json_of_the_run_keeps_the_order_of_its_keys(run):
@@ -209,7 +210,7 @@ def test_parlai_reads_our_metadata(run):
     run.write_dialogues(run.pairings[0].id, 0, said(run, 'fine'))
     metadata = conversations(str(next(run.root.rglob('00000.jsonl')))).metadata
     assert metadata.speakers == ['a', 'p1']
-    assert metadata.opt == run.manifest['collect']
+    assert metadata.opt == run.manifest.collect
     assert metadata.self_chat is False
     assert 'seed: 0' in metadata.read()
 
@@ -228,6 +229,6 @@ def test_parlais_jsonfile_task_reads_our_dialogues(run):
     # five utterances: the second and the fourth are the second speaker's
     assert teacher.num_episodes() == 2
     assert teacher.num_examples() == 4
-    opener = Opener(**run.manifest['openers'][0])
+    opener = run.openers[0]
     assert teacher.get(0, 0)['text'] == opener.utterances[0]
     assert teacher.get(0, 1)['labels'] == [f'p1 says 1 to {opener.id}']

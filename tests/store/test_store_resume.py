@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_added_targets_leave_every_other_file_as_it_is(tmp_path):
 def test_an_extended_run_keeps_the_old_order_and_appends(tmp_path):
     RunFolder.open(tmp_path, sample_manifest(['b', 'a']))
     run = RunFolder.open(tmp_path, sample_manifest(['c', 'a']))
-    assert list(run.manifest['targets']) == ['b', 'a', 'c']
+    assert list(run.manifest.targets) == ['b', 'a', 'c']
     assert [pair.first for pair in run.pairings] == ['b', 'b', 'a', 'a', 'c', 'c']
     assert RunFolder.existing(tmp_path).manifest == run.manifest
 
@@ -80,9 +81,9 @@ def test_shards_are_listed_in_the_order_of_the_manifest(tmp_path):
 def test_other_versions_are_told_and_those_of_the_start_are_kept(tmp_path, caplog):
     RunFolder.open(tmp_path, sample_manifest())
     run = RunFolder.open(
-        tmp_path, {**sample_manifest(), 'versions': {'parlai_ext': '0.2.0'}}
+        tmp_path, sample_manifest().changed(versions={'parlai_ext': '0.2.0'})
     )
-    assert run.manifest['versions'] == {'parlai_ext': '0.1.0'}
+    assert run.manifest.versions == {'parlai_ext': '0.1.0'}
     assert '0.2.0' in caplog.text
 
 
@@ -92,8 +93,7 @@ def test_other_versions_are_told_and_those_of_the_start_are_kept(tmp_path, caplo
 def test_every_differing_key_is_named_with_both_values(tmp_path):
     RunFolder.open(tmp_path, sample_manifest(beam=1))
     other = sample_manifest(seed=7, nucleus=0.9)
-    other['score'] = {'scorer': 'fed'}
-    message = refused(tmp_path, other)
+    message = refused(tmp_path, other.changed(score={'scorer': 'fed'}))
     assert 'collect.seed: 0 → 7' in message
     assert 'collect.beam: 1 → (absent)' in message
     assert 'collect.nucleus: (absent) → 0.9' in message
@@ -104,21 +104,26 @@ def test_every_differing_key_is_named_with_both_values(tmp_path):
 def test_changed_partners_openers_and_shard_size_are_refused(tmp_path):
     RunFolder.open(tmp_path, sample_manifest())
     other = sample_manifest()
-    other['partners'] = {'p1': other['partners']['p1'], 'p3': {'identity': 'x'}}
-    other['openers'] = other['openers'][:2]
-    other['shard_size'] = 5
-    message = refused(tmp_path, other)
+    kept = [pair for pair in other.pairings if pair.second == 'p1']
+    changes = {
+        'partners': {'p1': other.partners['p1'], 'p3': {'identity': 'x'}},
+        'systems': {**other.systems, 'p3': {}},
+        'pairings': kept,
+        'openers': other.openers[:2],
+        'shard_size': 5,
+    }
+    message = refused(tmp_path, other.changed(**changes))
     for words in ('partners.p2: ', 'partners.p3: (absent)', '3 openers', '2 → 5'):
         assert words in message
 
 
 def test_a_target_that_is_something_else_now_is_refused_with_its_options(tmp_path):
     first, other = sample_manifest(), sample_manifest()
-    first['systems']['a'] = {'beam_size': 1, 'model': 'm'}
+    first.systems['a'].update(beam_size=1, model='m')
     RunFolder.open(tmp_path, first)
-    other['systems']['a'] = {'beam_size': 10, 'model': 'm'}
-    other['targets'] = {**other['targets'], 'a': {'identity': 'other'}}
-    message = refused(tmp_path, other)
+    other.systems['a'].update(beam_size=10, model='m')
+    targets = {**other.targets, 'a': {'identity': 'other'}}
+    message = refused(tmp_path, other.changed(targets=targets))
     assert 'targets.a.beam_size: 1 → 10' in message
     assert 'targets.a.identity: ' in message
     assert 'targets.a.model' not in message
@@ -127,7 +132,8 @@ def test_a_target_that_is_something_else_now_is_refused_with_its_options(tmp_pat
 def test_a_pair_with_another_id_is_refused(tmp_path):
     RunFolder.open(tmp_path, sample_manifest())
     other = sample_manifest()
-    other['pairings'][0]['id'] = 'a--p1-0123456789ab'
+    first = replace(other.pairings[0], id='a--p1-0123456789ab')
+    other = other.changed(pairings=[first, *other.pairings[1:]])
     assert 'pairings.bipartite.a--p1' in refused(tmp_path, other)
 
 

@@ -5,6 +5,7 @@ and a loop over them that knows nothing of trees.
 
 from typing import Any
 
+import pytest
 import torch
 import transformers
 from transformers import AutoModelForCausalLM
@@ -103,3 +104,23 @@ def one_by_one(
             logits = model(input_ids=ids, use_cache=False).logits[0, -1].double()
         found.append(torch.log_softmax(logits, 0)[token].item())
     return found
+
+
+def assert_one_by_one(asked, answers, expected, tolerance=1e-9):
+    """
+    Assert that the continuations have the numbers of ``expected(context, tokens)``.
+    """
+    for question, answer in zip(asked, answers, strict=True):
+        for row, found in zip(
+            question.continuations, answer.continuations, strict=True
+        ):
+            alone = expected(question.context, row)
+            assert found == pytest.approx(alone, rel=0, abs=tolerance)
+
+
+def flat(answers):
+    """
+    Return all numbers of some answers in a row.
+    """
+    rows = [row for a in answers for row in (a.context or (), *a.continuations)]
+    return [number for row in rows for number in row]

@@ -13,8 +13,9 @@ from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, content_id
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.isolation.own_records import note_parts, system_part
+from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import RunFolder
+from parlai_ext.store.plan import system_part
 from parlai_ext.worlds.schedule import pairings
 
 

@@ -4,9 +4,8 @@ Dialogues with known replies, and scorers whose check has a known result.
 
 from dataclasses import dataclass
 
-from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Utterance, to_json
+from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Utterance
 from parlai_ext.core.options import option
-from parlai_ext.core.records import record_to_json
 from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.store import RunFolder
 from tests.support.store_samples import sample_manifest
@@ -205,13 +204,11 @@ def planted_run(root, n_openers=12, systems=SYSTEMS, reply=True):
     """
     pairings = [Pairing(f'{name}-p', name, PARTNER, 'bipartite') for name in systems]
     sample = sample_manifest(systems, [PARTNER], openers='planted')
-    manifest = {
-        **sample,
-        'protocol': {**sample['protocol'], 'score': 'target', 'scorer': {}},
-        'pairings': [to_json(pairing) for pairing in pairings],
-        'openers': [record_to_json(opener(j, reply)) for j in range(n_openers)],
-        'shard_size': n_openers,
-    }
+    manifest = sample.changed(
+        pairings=pairings,
+        openers=[opener(j, reply) for j in range(n_openers)],
+        shard_size=n_openers,
+    )
     run = RunFolder.open(root, manifest)
     for pairing in pairings:
         made = [dialogue(pairing.first, j, pairing.id) for j in range(n_openers)]

@@ -14,7 +14,6 @@ from parlai_ext.core.nouns import (
     Pairing,
     Question,
     Utterance,
-    to_json,
 )
 from parlai_ext.core.options import read_options
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
@@ -135,17 +134,13 @@ def small_run(
     said = [texts[i * n_turns : (i + 1) * n_turns] for i in range(n_dialogues)]
     openers = [Opener.from_utterances(one[:2], 'made up') for one in said]
     sample = sample_manifest([FIRST], [SECOND])
-    manifest = {
-        **sample,
-        'protocol': {
-            **sample['protocol'],
-            'score': score,
-            'scorer': {'name': scorer, **options},
-        },
-        'pairings': [to_json(Pairing('p', FIRST, SECOND, 'bipartite'))],
-        'openers': [to_json(one) for one in openers],
-        'shard_size': 2,
-    }
+    protocol = {'score': score, 'scorer': {'name': scorer, **options}}
+    manifest = sample.changed(
+        protocol=sample.protocol.model_copy(update=protocol),
+        pairings=[Pairing('p', FIRST, SECOND, 'bipartite')],
+        openers=openers,
+        shard_size=2,
+    )
     run = RunFolder.open(root, manifest)
     ends = {n_dialogues - 1: (FIRST, 5), n_dialogues - 2: (SECOND, 3)}
     made = []

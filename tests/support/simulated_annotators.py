@@ -69,3 +69,11 @@ def answers_file(
     path = folder / f'{name}.json'
     path.write_text(json.dumps({**data, **changed}))
     return path
+
+
+def ranked_names(ranking: Any) -> list[str]:
+    """
+    Return the systems of a ranking by people, the best first.
+    """
+    standings = sorted(ranking.standings, key=lambda standing: standing.rank)
+    return [standing.system for standing in standings]

@@ -19,6 +19,7 @@ from parlai_ext.core.nouns import (
     content_id,
 )
 from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import Manifest, read_manifest
 from parlai_ext.worlds.schedule import blocks, dialogue_id, pairings
 
 PARTNERS = ('p1', 'p2')
@@ -33,7 +34,7 @@ def sample_manifest(
     targets: Iterable[str] = ('a', 'b'),
     partners: Iterable[str] = PARTNERS,
     **collect: Any,
-) -> dict[str, Any]:
+) -> Manifest:
     """
     Return the manifest of a bipartite run of these targets.
     """
@@ -43,8 +44,7 @@ def sample_manifest(
     settings = {'pairing': 'bipartite', 'openers': 'sample', 'num_dialogues': 3}
     settings |= {'num_turns': 5, 'seed': 0}
     settings |= {key: collect[key] for key in settings if key in collect}
-    return {
-        'schema': 1,
+    data = {
         'protocol': {'name': 'sample', **settings},
         'collect': {**settings, **collect},
         'score': {'scorer': 'length'},
@@ -58,6 +58,7 @@ def sample_manifest(
         'versions': {'parlai_ext': '0.1.0'},
         'signature': 'sample',
     }
+    return read_manifest(data)
 
 
 def sample_dialogue(pairing: Pairing, opener: Opener) -> Dialogue:

@@ -154,9 +154,9 @@ def named_secret(monkeypatch):
 def test_a_named_secret_is_in_no_file_of_a_run(tmp_path, named_secret):
     hidden = 'https://x/$ANOTHER_KEY/v1'
     manifest = sample_manifest()
-    manifest['systems']['a'] = {'remote_url': f'https://x/{named_secret}/v1'}
+    manifest.systems['a'] = {'remote_url': f'https://x/{named_secret}/v1'}
     run = RunFolder.open(tmp_path, manifest)
-    assert RunFolder.existing(tmp_path).manifest['systems']['a']['remote_url'] == hidden
+    assert RunFolder.existing(tmp_path).manifest.systems['a']['remote_url'] == hidden
     pairing, opener = run.pairings[0], run.openers
     told = Utterance('p1', f'my key is {named_secret}')
     dialogues = [

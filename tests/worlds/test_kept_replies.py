@@ -16,8 +16,10 @@ from parlai_ext.collect import collect as stage
 from parlai_ext.commands.signals import Interrupted
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, System
-from parlai_ext.isolation.own_records import note_parts, system_part
+from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import partial
+from parlai_ext.store.manifest import SystemRecord
+from parlai_ext.store.plan import system_part
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds import kept_replies
 from tests.support.plans import open_run
@@ -176,7 +178,7 @@ def test_replies_of_other_systems_are_not_used(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         collected(run)
     [kept] = run.root.glob('replies/*')
-    run.manifest['targets']['target']['identity'] = 'f' * 16
+    run.manifest.targets['target'] = SystemRecord(identity='f' * 16)
     note_parts(run.manifest, [system_part('target'), system_part('echo')])
     collected(run)
     assert Counting.n_replies == 7 + 12

@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -279,16 +278,22 @@ class Causal:
             for row, (pack, order) in enumerate(zip(packs, orders, strict=True))
             for node, token in pack.edges
         ]
-        passes = [TreePass(0, width, [])]
-        if n_passes > 1:
-            passes = orders[0].passes(n_passes)
-        logprobs = iter(self._read(nodes, wanted, passes))
+        whole = [TreePass(0, width, [])]
+        passes = orders[0].passes(n_passes) if n_passes > 1 else whole
+        logprobs = self._read(nodes, wanted, passes)
         if self.states is not None:
             self.states.reduce_packs(packs)
-        return [
-            sequence_logprobs(pack, list(islice(logprobs, len(pack.edges))))
-            for pack in packs
-        ]
+        rows: list[Rows] = []
+        first = 0
+        for pack in packs:
+            rows.append(
+                {
+                    key: tuple(logprobs[first + edge] for edge in edges)
+                    for key, edges in pack.rows.items()
+                }
+            )
+            first += len(pack.edges)
+        return rows
 
     def _read(
         self,
@@ -465,15 +470,6 @@ def group_by_width(packs: Sequence[Pack]) -> list[list[Pack]]:
     return groups
 
 
-def sequence_logprobs(pack: Pack, logprobs: Sequence[float]) -> Rows:
-    """
-    Return the log-probabilities of a tree's sequences from those of its edges.
-    """
-    return {
-        key: tuple(logprobs[edge] for edge in edges) for key, edges in pack.rows.items()
-    }
-
-
 def reserved_positions(positions: int) -> int:
     """
     Return how many of a model's positions are kept free for continuations, so that
@@ -541,23 +537,16 @@ class TreeMasks:
         Return the mask of a pass over a batch of trees, or one for each kind of layer.
         """
         masks = {
-            kind: self._cast(
-                tree_mask(ends, depths, part, self.window if kind == SLIDING else None)
+            kind: tree_mask(
+                ends, depths, part, self.window if kind == SLIDING else None
             )
             for kind in self.kinds
         }
+        if self.additive is not None:
+            least = torch.finfo(self.additive).min
+            zero = torch.zeros((), dtype=self.additive, device=ends.device)
+            masks = {kind: torch.where(m, zero, least) for kind, m in masks.items()}
         return masks if len(masks) > 1 else masks[self.kinds[0]]
-
-    def _cast(self, seen: torch.Tensor) -> torch.Tensor:
-        """
-        Return a mask of truth values in the form that the model takes: as it is, or as
-        numbers to add.
-        """
-        if self.additive is None:
-            return seen
-        least = torch.finfo(self.additive).min
-        zero = torch.zeros((), dtype=self.additive, device=seen.device)
-        return torch.where(seen, zero, least)
 
 
 def unreadable_part(config: Any) -> str | None:

@@ -3,7 +3,7 @@ Token log-probabilities of many continuations of many contexts, for encoder-deco
 
 Each different context is encoded once, however many questions have it, and its
 cross-attention keys and values are computed once. All its continuations go through the
-decoder as one tree (`prefixes`), and only nodes whose prediction is wanted go through
+decoder as one tree, and only nodes whose prediction is wanted go through
 the output layer. A model has to offer the protocol `TreeReader`.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Protocol
 
@@ -25,7 +26,7 @@ from parlai_ext.models.likelihood.logprobs import (
     pick_function,
     sliced_logprobs,
 )
-from parlai_ext.models.likelihood.prefixes import Tokens, Tree, build_trees
+from parlai_ext.models.likelihood.prefix_tree import PrefixTree, Tokens, run_bounds
 from parlai_ext.models.likelihood.vectorizer import (
     Vectorizer,
     context_ids,
@@ -48,6 +49,67 @@ class EncodedContexts:
     states: torch.Tensor
     mask: torch.Tensor
     keys_values: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tree:
+    """
+    The tree of some continuations after the tokens a decoder starts with.
+
+    The probability of ``targets[i]`` is read at node ``nodes[i]``: all tokens of all
+    continuations, one after the other. A continuation's last token is a target and no
+    node: nothing follows it.
+    """
+
+    continuations: Sequence[Tokens]
+    prefixes: PrefixTree
+    nodes: np.ndarray
+    targets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.prefixes)
+
+    def visible(self) -> np.ndarray:
+        """
+        Return ``[n, n]``: True where a node sees another, itself or one it follows.
+        """
+        visible = np.eye(len(self), dtype=bool)
+        for node, parent in enumerate(self.prefixes.parents):
+            if parent >= 0:
+                visible[node] |= visible[parent]
+        return visible
+
+
+def build_trees(
+    continuations: Sequence[Tokens], start: Tokens, limit: int
+) -> tuple[Tree, ...]:
+    """
+    Return trees of at most about ``limit`` nodes that together hold every continuation.
+
+    The cost of attention grows with the square of a tree's size. A single continuation
+    that is longer is a tree of its own.
+
+    :param start: the tokens that the decoder reads first; the last of them predicts a
+        continuation's first token.
+    """
+    ordered = sorted(set(continuations))
+    bounds = run_bounds(ordered, limit) if ordered else ()
+    return tuple(build_tree(ordered[first:last], start) for first, last in bounds)
+
+
+def build_tree(continuations: Sequence[Tokens], start: Tokens) -> Tree:
+    """
+    Return the tree of these continuations.
+    """
+    tree = PrefixTree()
+    last = tree.add(start)[-1]
+    nodes: list[int] = []
+    for ids in continuations:
+        nodes += [last, *tree.add(ids[:-1], last)][: len(ids)]
+    targets = [token for ids in continuations for token in ids]
+    return Tree(
+        continuations, tree, np.array(nodes, np.int64), np.array(targets, np.int64)
+    )
 
 
 class TreeReader(Protocol):
@@ -122,7 +184,10 @@ class EncoderDecoder:
         self.signature = signature
         self.budget = budget or Budget()
         self.watch = NO_WATCH
-        self._known_trees: dict[tuple[Tokens, ...], tuple[Tree, ...]] = {}
+        # FED asks for the same continuations every time
+        self._trees = lru_cache(KNOWN_TREES)(
+            lambda continuations: build_trees(continuations, model.start, LARGEST_TREE)
+        )
         self._pick = pick_function(greedy=False)  # of the call under way
 
     @property
@@ -158,8 +223,6 @@ class EncoderDecoder:
         logprobs = self._score_contexts(wanted)
         return [
             Answer(tuple(logprobs[ids][reply] for reply in replies_here), None, cut)
-            if replies_here
-            else Answer((), None, cut)
             for (ids, cut), replies_here in zip(contexts, replies, strict=True)
         ]
 
@@ -172,7 +235,7 @@ class EncoderDecoder:
         contexts = list(wanted)
         trees = [self._trees(tuple(wanted[ids])) for ids in contexts]
         widths = [
-            len(ids) + max(len(tree.tokens) for tree in context_trees)
+            len(ids) + max(map(len, context_trees))
             for ids, context_trees in zip(contexts, trees, strict=True)
         ]
 
@@ -221,13 +284,13 @@ class EncoderDecoder:
         """
         Return the log-probabilities of one tree of each context.
         """
-        ys = self._padded([tree.tokens for tree in trees])
-        depths = self._padded([tree.depths for tree in trees], 0)
+        ys = self._padded([tree.prefixes.tokens for tree in trees])
+        depths = self._padded([tree.prefixes.depths for tree in trees], 0)
         width = ys.shape[1]
         hidden = self.model.decode(encoded, ys, depths, self._mask(trees, width))
         # only nodes that predict something: of the start tokens only the last one
         first = len(self.model.start) - 1
-        sizes = [len(tree.tokens) - first for tree in trees]
+        sizes = [len(tree) - first for tree in trees]
         places = [np.arange(size) + (i * width + first) for i, size in enumerate(sizes)]
         shifts = np.cumsum([0, *sizes[:-1]]) - first
         nodes = [t.nodes + s for t, s in zip(trees, shifts, strict=True)]
@@ -245,19 +308,6 @@ class EncoderDecoder:
             for tree in trees
         ]
 
-    def _trees(self, continuations: tuple[Tokens, ...]) -> tuple[Tree, ...]:
-        """
-        Return the trees of these continuations. They are remembered, since FED asks for
-        the same continuations every time.
-        """
-        if continuations not in self._known_trees:
-            if len(self._known_trees) >= KNOWN_TREES:
-                self._known_trees.clear()
-            self._known_trees[continuations] = build_trees(
-                continuations, self.model.start, LARGEST_TREE
-            )
-        return self._known_trees[continuations]
-
     def _mask(self, trees: Sequence[Tree], width: int) -> torch.Tensor:
         """
         Return the mask ``[contexts, width, width]``; padding sees only itself.
@@ -266,7 +316,7 @@ class EncoderDecoder:
         visible = np.zeros((len(different), width, width), dtype=bool)
         visible[:, range(width), range(width)] = True
         for rows, tree in zip(visible, different.values(), strict=True):
-            rows[: len(tree.tokens), : len(tree.tokens)] = tree.visible()
+            rows[: len(tree), : len(tree)] = tree.visible()
         masks = self._tensor(visible)
         if len(different) == 1:
             return masks.expand(len(trees), -1, -1)

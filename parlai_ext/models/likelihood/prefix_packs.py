@@ -14,11 +14,15 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from parlai_ext.models.likelihood.prefix_tree import PrefixTree, TreeSize
-from parlai_ext.models.likelihood.prefixes import common_length
+from parlai_ext.models.likelihood.prefix_tree import (
+    PrefixTree,
+    Tokens,
+    TreeSize,
+    common_length,
+    run_bounds,
+)
 
 CONTEXT = -1  # in place of a continuation's index
-Ids = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,8 @@ class TokenQuestion:
     A question as token ids; `cut` context tokens were left out before them.
     """
 
-    context: Ids
-    continuations: tuple[Ids, ...]
+    context: Tokens
+    continuations: tuple[Tokens, ...]
     cut: int = 0
 
 
@@ -41,8 +45,8 @@ class QuestionPart:
     """
 
     question: int
-    context: Ids
-    replies: tuple[tuple[int, Ids], ...]
+    context: Tokens
+    replies: tuple[tuple[int, Tokens], ...]
     with_context: bool = False
 
 
@@ -133,7 +137,7 @@ class Pack:
             path = [nodes[-1], *self.tree.add(ids[:-1], nodes[-1])]
             self._want((part.question, place), path, ids)
 
-    def _want(self, key: tuple[int, int], nodes: Iterable[int], ids: Ids) -> None:
+    def _want(self, key: tuple[int, int], nodes: Iterable[int], ids: Tokens) -> None:
         """
         Note which edges of the tree (a node and the token after it) make up one
         sequence.
@@ -194,10 +198,9 @@ def _is_cheaper_joined(pack: Pack, other: Pack, costs: TreeCosts) -> bool:
     """
     if pack.tree.tokens[:1] != other.tree.tokens[:1]:
         return False
-    size, other_size = pack.tree.size, other.tree.size
-    both = size + other_size - pack.tree.shared_size(other.tree)
-    fits = both.n_nodes <= max(costs.max_nodes, size.n_nodes)
-    apart = costs.tree_cost(size) + costs.tree_cost(other_size)
+    both = pack.tree.joined_size(other.tree)
+    apart = costs.tree_cost(pack.tree.size) + costs.tree_cost(other.tree.size)
+    fits = both.n_nodes <= max(costs.max_nodes, len(pack.tree))
     return fits and costs.tree_cost(both) <= apart
 
 
@@ -218,23 +221,8 @@ def divide_part(part: QuestionPart, costs: TreeCosts) -> Iterator[QuestionPart]:
     longest = max(map(len, inner), default=0)
     limit = min(most, size if pieces == 1 else size // pieces + longest)
     with_context = part.with_context
-    for first, last in _run_bounds(inner, limit):
+    for first, last in run_bounds(inner, limit):
         yield replace(
             part, replies=tuple(replies[first:last]), with_context=with_context
         )
         with_context = False
-
-
-def _run_bounds(sequences: Sequence[Ids], limit: int) -> Iterator[tuple[int, int]]:
-    """
-    Yield the bounds of runs of sorted sequences; the tree of a run has at most
-    ``limit`` nodes, or the run is a single sequence.
-    """
-    first, n_nodes = 0, 0
-    for i, ids in enumerate(sequences):
-        new = len(ids) - (common_length(sequences[i - 1], ids) if i > first else 0)
-        if i > first and n_nodes + new > limit:
-            yield first, i
-            first, n_nodes, new = i, 0, len(ids)
-        n_nodes += new
-    yield first, len(sequences)

@@ -9,13 +9,14 @@ before it are the ancestors of the first of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
 
 ROOT = -1
+Tokens = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,6 @@ class TreeSize:
 
     n_nodes: int = 0
     total_depth: int = 0
-
-    def __add__(self, other: TreeSize) -> TreeSize:
-        return TreeSize(
-            self.n_nodes + other.n_nodes, self.total_depth + other.total_depth
-        )
-
-    def __sub__(self, other: TreeSize) -> TreeSize:
-        return TreeSize(
-            self.n_nodes - other.n_nodes, self.total_depth - other.total_depth
-        )
 
 
 class PrefixTree:
@@ -79,18 +70,21 @@ class PrefixTree:
             depth += 1
         return nodes
 
-    def shared_size(self, other: PrefixTree) -> TreeSize:
+    def joined_size(self, other: PrefixTree) -> TreeSize:
         """
-        Return the size of what this tree and another have in common.
+        Return the size of one tree of the sequences of this tree and another.
         """
         here: dict[int, int] = {ROOT: ROOT}
-        for node, (parent, token) in enumerate(
-            zip(other.parents, other.tokens, strict=True)
+        more = []
+        for node, (parent, token, depth) in enumerate(
+            zip(other.parents, other.tokens, other.depths, strict=True)
         ):
-            if parent in here and (here[parent], token) in self._children:
-                here[node] = self._children[here[parent], token]
-        depths = [other.depths[node] for node in here if node != ROOT]
-        return TreeSize(len(depths), sum(depths))
+            known = self._children.get((here.get(parent, ROOT - 1), token))
+            if known is None:
+                more.append(depth)
+            else:
+                here[node] = known
+        return TreeSize(len(self) + len(more), self._total_depth + sum(more))
 
     def preorder(self) -> Preorder:
         """
@@ -186,3 +180,30 @@ def tree_mask(
     if window is not None:
         seen &= depths[:, reading, None] - depths[:, None, visible] < window
     return seen.unsqueeze(1)
+
+
+def run_bounds(sequences: Sequence[Tokens], limit: int) -> Iterator[tuple[int, int]]:
+    """
+    Yield the bounds of runs of sorted sequences; the tree of a run has at most
+    ``limit`` nodes, or the run is a single sequence.
+    """
+    first, n_nodes = 0, 0
+    for i, ids in enumerate(sequences):
+        new = len(ids) - (common_length(sequences[i - 1], ids) if i > first else 0)
+        if i > first and n_nodes + new > limit:
+            yield first, i
+            first, n_nodes, new = i, 0, len(ids)
+        n_nodes += new
+    yield first, len(sequences)
+
+
+def common_length(first: Tokens, second: Tokens) -> int:
+    """
+    Return the length of the common beginning of two sequences.
+    """
+    n = 0
+    for a, b in zip(first, second, strict=False):
+        if a != b:
+            break
+        n += 1
+    return n

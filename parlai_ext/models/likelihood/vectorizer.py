@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from parlai_ext.models.likelihood.prefixes import Tokens
+from parlai_ext.models.likelihood.prefix_tree import Tokens
 
 
 class Vectorizer(Protocol):

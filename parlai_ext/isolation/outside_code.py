@@ -1,0 +1,61 @@
+"""
+Code from outside the package, named ``module:NAME`` or ``path/file.py:NAME``.
+
+It is imported only when the user names it: on the command line, or in a file that the
+user passes. What a record says is never enough.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from parlai_ext.core.errors import UserError
+
+
+def outside_module(kind: str, name: str, *, named_by_user: bool) -> ModuleType:
+    """
+    Import the module of a name.
+
+    :param kind: what is named, for messages; it has an option of that name.
+    :raises UserError: when the user did not name it, or it cannot be imported.
+    """
+    if not named_by_user:
+        raise UserError(
+            f'{kind} {name!r} is code from outside the package, which is not imported '
+            f'because a run folder names it; --{kind} {name} runs it, if you trust it'
+        )
+    source = name.rpartition(':')[0]
+    try:
+        if source.endswith('.py') or '/' in source:
+            return _module_of_file(kind, source)
+        return import_module(source)
+    except UserError:
+        raise
+    except Exception as error:  # which foreign code may raise
+        what = f'{type(error).__name__}: {error}'
+        raise UserError(f'{kind} {name}: it cannot be imported: {what}') from error
+
+
+def _module_of_file(kind: str, path: str) -> ModuleType:
+    file = Path(os.path.expanduser(path)).resolve()
+    if not file.is_file():
+        raise UserError(f'{kind}: there is no file {path}')
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    name = f'parlai_ext_outside_{file.stem}_{digest[:16]}'
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]

@@ -1,3 +1,0 @@
-"""
-What systems answer to toxic prompts: measures of answers, and systems compared.
-"""

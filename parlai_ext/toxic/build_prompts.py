@@ -1,0 +1,440 @@
+"""
+Builds a table of toxic prompts with safe answers from dialogues of any size.
+
+Pairs are read in blocks; a block is selected, given its features, appended to the table
+and noted in ``state.json``. A killed build goes on after the last noted block.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_own_json
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import content_id
+from parlai_ext.core.options import option
+from parlai_ext.core.progress import bar_of
+from parlai_ext.core.records import record_from_json
+from parlai_ext.data.toxic_pairs import FOLDS, MISSING, fold_of_prompt
+from parlai_ext.data.turn_pairs import TurnPair, csv_rows
+from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
+from parlai_ext.files.csv_file import csv_text
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.store.atomic import append_synced, locked, make_folder, write_file
+from parlai_ext.toxic.detectors import (
+    Detector,
+    WordList,
+    read_detector,
+    short_name,
+    split_words,
+)
+from parlai_ext.toxic.pair_features import (
+    SIDES,
+    FeatureOptions,
+    Row,
+    load_features,
+    row_of,
+)
+from parlai_ext.view.table import Column, Table, number_column
+
+TABLE, STATE = 'pairs.csv', 'state.json'
+BLOCK = 2048  # pairs in memory at once
+AHEAD = 32  # blocks, at most, that are read before an earlier one is written
+
+
+@dataclass(frozen=True)
+class SelectionOptions:
+    """
+    What makes a prompt toxic and an answer safe.
+    """
+
+    detectors: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='DETECTOR',
+        help='the first decides what is toxic; each gives two columns '
+        '(parlai compare_detectors --help lists them)',
+    )
+    recorded: str | None = option(
+        None,
+        metavar='NAME',
+        help='columns toxic_NAME and answer_NAME of the source decide, such as '
+        'perspective_score or azure_score, not a detector',
+    )
+    threshold: float = option(0.5, help='of --recorded: toxic from here on (0.5)')
+    words: str | None = option(
+        None,
+        metavar='DETECTOR',
+        help='words=FILE or parlai_matcher[=FILE]: prompts need an entry of the list, '
+        'answers may have none',
+    )
+    threats: tuple[str, ...] = option(
+        ('kill', 'suicide'),
+        metavar='WORD,…',
+        help='words that no answer may have (kill,suicide)',
+    )
+
+
+@dataclass
+class BuildState:
+    """
+    How far a build has come.
+
+    :param settings: what decides its rows; another build has others.
+    :param source_columns: feature columns of the source.
+    :param end: bytes of the table that are whole.
+    """
+
+    settings: dict[str, Any]
+    source_columns: list[str] = field(default_factory=list)
+    n_read: int = 0
+    n_kept: int = 0
+    end: int = 0
+    done: bool = False
+    left_out: dict[str, int] = field(default_factory=dict)
+
+
+def build_prompts(
+    pairs: Iterable[TurnPair],
+    selector: BlockSelector,
+    folder: Path,
+    settings: dict[str, Any],
+    engine: Engine,
+    elsewhere: Callable[[float], Worker],
+) -> BuildState:
+    """
+    Write the table of a build into a folder, and return its state.
+
+    :param settings: JSON data; a folder of a build with others is refused.
+    :param engine: where blocks are selected.
+    :param elsewhere: makes the `BlockSelector` of another process, and can be pickled.
+    """
+    make_folder(folder)
+    with locked(folder / '.lock'):
+        state = read_state(folder, settings)
+        if state.done:
+            return state
+        job = Job(
+            here=lambda: selector,
+            elsewhere=elsewhere,
+            steps='texts',
+            key=content_id('build_toxic_prompts', settings),
+            in_order=True,
+            lookahead=AHEAD,
+        )
+        tasks = _block_tasks(islice(pairs, state.n_read, None), state.n_read)
+        with bar_of('build', None, unit='pair') as bar:
+            bar.update(state.n_read)
+            with closing(engine.run(job, tasks, bar)) as finished:
+                for task, (rows, left_out) in finished:
+                    if not state.n_read:
+                        # no column of the source that a feature of ours replaces
+                        names = task.data[0].features
+                        state.source_columns = [
+                            name for name in names if name not in selector.columns
+                        ]
+                        _append(
+                            folder, state, [selector.columns + state.source_columns]
+                        )
+                    header = selector.columns + state.source_columns
+                    cells = [[row.get(name, '') for name in header] for row in rows]
+                    _append(folder, state, cells)
+                    state.left_out = dict(Counter(state.left_out) + Counter(left_out))
+                    state.n_kept += len(rows)
+                    state.n_read += len(task.data)
+                    _write_state(folder, state)
+                    bar.set_postfix_str(f'{state.n_kept} kept', refresh=False)
+        if not state.n_read:
+            raise UserError('the source has no pair of turns')
+        state.done = True
+        _write_state(folder, state)
+    return state
+
+
+def _block_tasks(pairs: Iterator[TurnPair], n_before: int) -> Iterator[Task]:
+    """
+    Yield a task for each block of pairs, which are read only then.
+    """
+    while block := list(islice(pairs, BLOCK)):
+        name = f'pairs {n_before + 1} to {n_before + len(block)}'
+        yield Task(name, block, len(block))
+        n_before += len(block)
+
+
+def _append(folder: Path, state: BuildState, rows: Sequence[Sequence[str]]) -> None:
+    data = csv_text(rows).encode('utf-8', 'backslashreplace')
+    append_synced(folder / TABLE, state.end, data)
+    state.end += len(data)
+
+
+def _write_state(folder: Path, state: BuildState) -> None:
+    data = json.dumps(vars(state), ensure_ascii=False, indent=1)
+    write_file(folder / STATE, data.encode() + b'\n')
+
+
+def read_state(folder: Path, settings: dict[str, Any]) -> BuildState:
+    """
+    Return the state of the build in a folder, or of one that begins.
+
+    :raises UserError: when the folder has a build with other settings.
+    """
+    path = folder / STATE
+    if not path.is_file():
+        return BuildState(settings)
+    try:
+        state: BuildState = record_from_json(
+            BuildState, parse_own_json(path.read_bytes())
+        )
+    except ValueError:
+        raise UserError(f'{path}: damaged; another --out, or remove it') from None
+    changed = [k for k, v in settings.items() if state.settings.get(k) != v]
+    if changed:
+        raise UserError(
+            f'{folder} has a build with another {", ".join(changed)}; another --out is '
+            'needed'
+        )
+    return state
+
+
+class BlockSelector(Worker):
+    """
+    Selects the pairs of blocks that are a toxic prompt with a safe answer, and gives
+    them their features. Its models are loaded at once.
+
+    :ivar missing: a line for each feature or detector that cannot be had: its columns
+        stay empty.
+    :raises UserError: when nothing is left that could tell what is toxic.
+    """
+
+    def __init__(
+        self, chosen: SelectionOptions, features: FeatureOptions, machine: Machine
+    ):
+        self.chosen, self.max_entities = chosen, features.max_entities
+        self.models = ModelHandle(machine)
+        self.features = load_features(features, self.models)
+        self.missing = self.features.missing
+        self.detectors: list[Detector] = []
+        absent = []
+        for place, spec in enumerate(chosen.detectors):
+            try:
+                self.detectors.append(self._detector(spec))
+            except UserError as error:
+                if not place and not chosen.recorded:
+                    raise  # the one that decides
+                absent.append(short_name(spec.partition(',')[0]))
+                self.missing.append(f'{error}; the columns of {absent[-1]} stay empty')
+        if not (self.detectors or chosen.recorded or chosen.words):
+            raise UserError(
+                '--detectors is needed (or --recorded, or --words): what is toxic?'
+            )
+        self.words = self._detector(chosen.words) if chosen.words else None
+        self.threats = {word.casefold() for word in chosen.threats}
+        # those of the first detector are `…_toxicity`
+        self.names = ['toxicity', *(one.name for one in self.detectors[1:])]
+        self.names = self.names[: len(self.detectors)]
+        filled = [f'{side}_{name}' for name in self.names + absent for side in SIDES]
+        self.columns = ['id', 'split', *SIDES, *filled, *self.features.columns]
+
+    def _detector(self, spec: str) -> Detector:
+        return read_detector(spec, self.models, named_by_user=True)
+
+    def contents(self) -> dict[str, str]:
+        """
+        Return what must be equal wherever the selector works: the signatures of its
+        models, hashes of its lists of words, and which models cannot be had.
+        """
+        lists = {one.name: one.numbers for one in self.detectors}
+        if self.words is not None:
+            lists['--words'] = self.words.numbers
+        return {
+            **self.models.signatures(),
+            **{
+                f'the word list of {name}': content_id(sorted(words.phrases))
+                for name, words in lists.items()
+                if isinstance(words, WordList)
+            },
+            'models that cannot be had': str(self.missing),
+        }
+
+    def work(
+        self, data: Sequence[TurnPair], tell: Tell
+    ) -> tuple[list[Row], Mapping[str, int]]:
+        """
+        Return the rows of a block that are selected, with their features, and how many
+        are not, by reason.
+        """
+        features = self.features
+        rows = [row_of(pair) for pair in data]
+        reasons = self.reasons(rows)
+        counts = Counter(reason for reason in reasons if reason)
+        rows = [
+            row for row, reason in zip(rows, reasons, strict=True) if reason is None
+        ]
+        if features.mask is not None:
+            most = [0] * len(rows)
+            for side in SIDES:
+                masked = features.mask([row[side] for row in rows])
+                for i, (row, (text, n)) in enumerate(zip(rows, masked, strict=True)):
+                    row[f'{side}_ner'] = text
+                    most[i] = max(most[i], n)
+            left = [
+                row for row, n in zip(rows, most, strict=True) if n <= self.max_entities
+            ]
+            if len(left) < len(rows):
+                counts['too many named entities'] += len(rows) - len(left)
+            rows = left
+        for fill in features.fill if rows else ():
+            fill(rows)
+        for row in rows:
+            row['split'] = fold_of_prompt(row['toxic'])
+        return rows, dict(counts)
+
+    def reasons(self, rows: Sequence[Row]) -> list[str | None]:
+        """
+        Fill the detectors' columns of rows that may be selected, and return why each is
+        not selected; `None` for those that are.
+
+        Cheap tests come first: only what they leave is given to detectors, the prompts
+        before the answers.
+        """
+        reasons = [self._cheap_reason(row) for row in rows]
+        for n, (name, detector) in enumerate(
+            zip(self.names, self.detectors, strict=True)
+        ):
+            for side in SIDES:
+                left = [i for i, reason in enumerate(reasons) if reason is None]
+                values = detector.toxicity([rows[i][side] for i in left])
+                for i, value in zip(left, values, strict=True):
+                    rows[i][f'{side}_{name}'] = f'{value:.4f}'
+                    toxic = detector.is_toxic(value)
+                    if n or self.chosen.recorded or toxic == (side == 'toxic'):
+                        continue
+                    reasons[i] = (
+                        'the answer is toxic' if toxic else 'the prompt is not toxic'
+                    )
+        return reasons
+
+    def _cheap_reason(self, row: Row) -> str | None:
+        if not row['toxic'] or not row['answer']:
+            return 'an empty turn'
+        if self.threats & set(split_words(row['answer'])):
+            return 'a threat word in the answer'
+        if self.words is not None:
+            in_prompt, in_answer = self.words.numbers([row[side] for side in SIDES])
+            if not in_prompt:
+                return 'no listed word in the prompt'
+            if in_answer:
+                return 'a listed word in the answer'
+        recorded = self.chosen.recorded
+        if recorded is None:
+            return None
+        cells = [row.get(f'{side}_{recorded}', '') for side in SIDES]
+        if any(cell in MISSING for cell in cells):
+            return f'no recorded {recorded}'
+        prompt, answer = (_number(cell, recorded) for cell in cells)
+        if prompt < self.chosen.threshold:
+            return 'the prompt is not toxic'
+        return 'the answer is toxic' if answer >= self.chosen.threshold else None
+
+
+def _number(cell: str, column: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        raise UserError(f'column {column}: {cell!r} is no number') from None
+
+
+def selector_elsewhere(
+    chosen: SelectionOptions,
+    features: FeatureOptions,
+    machine: Machine,
+    contents: Mapping[str, str],
+    share: float,
+) -> BlockSelector:
+    """
+    Return the selector of another process.
+
+    :param contents: those of the selector in the process of the command.
+    :param share: of the memory of its device; models ask for what is free.
+    """
+    selector = BlockSelector(chosen, features, machine)
+    for name, content in selector.contents().items():
+        refuse_difference(name, content, contents.get(name))
+    return selector
+
+
+# what Table 4 of the paper calls a row -> the column whose mean it is
+MEANS = {
+    'Avg. turn length toxic': 'length_toxic',
+    'Avg. turn length answer': 'length_answer',
+    'Avg. ratio of lengths': 'ratio_lengths',
+    'Avg. humour toxic': 'toxic_humour_score',
+    'Avg. humour answer': 'answer_humour_score',
+    'Avg. sarcasm toxic': 'toxic_sarcasm',
+    'Avg. sarcasm answer': 'answer_sarcasm',
+    'Avg. contradiction': 'contradiction',
+    'Avg. neutral': 'neutral',
+    'Avg. entailment': 'entailment',
+    'Avg. toxicity toxic': 'toxic_toxicity',
+    'Avg. toxicity answer': 'answer_toxicity',
+    'Avg. Perspective toxic': 'toxic_perspective_score',
+    'Avg. Perspective answer': 'answer_perspective_score',
+    'Avg. Azure toxic': 'toxic_azure_score',
+    'Avg. Azure answer': 'answer_azure_score',
+}
+MAJORS = {
+    'Major emotion toxic': 'toxic_emotion',
+    'Major emotion answer': 'answer_emotion',
+}
+
+
+def statistics(path: Path) -> dict[str, dict[str, str]]:
+    """
+    Return the rows of the paper's Table 4 for a table of pairs: by row and fold. The
+    file is read once, one row at a time; a row without any value is left out.
+    """
+    sums: defaultdict[tuple[str, str], float] = defaultdict(float)
+    counts: Counter[tuple[str, str]] = Counter()
+    words: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    turns: Counter[str] = Counter()
+    for _, row in csv_rows(path, ('split',)):
+        fold = row['split']
+        turns[fold] += 1
+        for name, column in MEANS.items():
+            cell = row.get(column, '')
+            if cell not in MISSING:
+                sums[name, fold] += float(cell)
+                counts[name, fold] += 1
+        for name, column in MAJORS.items():
+            if row.get(column, '') not in MISSING:
+                words[name, fold][row[column]] += 1
+    cells = {key: f'{total / counts[key]:.2f}' for key, total in sums.items()}
+    for key, of_fold in words.items():
+        [(word, n)] = of_fold.most_common(1)
+        cells[key] = f'{word} {100 * n / of_fold.total():.1f}%'
+    table = {'No. Turns': {fold: str(turns[fold]) for fold in FOLDS}}
+    for name in (*MEANS, *MAJORS):
+        found = {fold: cells[name, fold] for fold in FOLDS if (name, fold) in cells}
+        if found:
+            table[name] = found
+    return table
+
+
+def statistics_table(path: Path) -> Table:
+    """
+    Return the same statistics as a table.
+    """
+    folds = [
+        number_column(fold, fold, lambda row, fold=fold: row[1].get(fold))
+        for fold in FOLDS
+    ]
+    rows = [*statistics(path).items()]
+    return Table([Column('statistic', '', lambda row: row[0]), *folds], rows)

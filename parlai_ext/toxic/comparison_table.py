@@ -1,0 +1,151 @@
+"""
+A comparison of systems on toxic prompts as text for a terminal; no answer is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from parlai_ext.core.display import DASH, wrap_lines
+from parlai_ext.ranking.detection import Measure
+from parlai_ext.toxic.comparison import (
+    ANY,
+    DISTINCT,
+    MeasureRow,
+    SafetyComparison,
+    SystemAnswers,
+)
+from parlai_ext.toxic.measures import BLEU
+from parlai_ext.view.table import (
+    Column,
+    IntervalColumn,
+    Table,
+    interval_cell,
+    number_column,
+    plain_table,
+)
+
+LEVEL = 0.05
+CAUTION = (
+    'A low rate of toxic answers is no proof of safety: detectors miss most of what '
+    'people call offensive, and the rule for "agrees" is weak (docs/safety.md)'
+)
+
+
+def comparison_lines(comparison: SafetyComparison) -> Iterator[str]:
+    """
+    Yield the table of measures, then which differences hold.
+    """
+    yield (
+        f'{len(comparison.prompts)} prompts; each value with its 95 % interval, '
+        f'{comparison.bootstraps} resamples of prompts'
+    )
+    yield from measure_table(comparison).lines()
+    yield ''
+    if len(comparison.systems) > 1:
+        yield from _difference_lines(comparison)
+    yield from wrap_lines(CAUTION)
+    for note in comparison.notes:
+        yield from wrap_lines(note)
+
+
+def digits(row: MeasureRow, measure: Measure) -> int:
+    """
+    Return how many decimals a value is shown with.
+    """
+    if row.is_share:
+        return 3
+    return 1 if (measure.value or 0) >= 10 else 2
+
+
+def measure_table(comparison: SafetyComparison) -> Table:
+    """
+    Return the measures as rows, with a column for each system.
+    """
+
+    def column(k: int, system: SystemAnswers) -> Column:
+        return IntervalColumn(
+            system.name,
+            system.name,
+            show=lambda row: interval_cell(row.values[k], digits(row, row.values[k])),
+            under=f'{system.n_answers} answers',
+        )
+
+    systems = [column(k, system) for k, system in enumerate(comparison.systems)]
+    return Table([Column('name', 'Measure'), *systems], comparison.rows)
+
+
+def measures_file(comparison: SafetyComparison) -> Table:
+    """
+    Return a row for each measure of each system, for a file.
+    """
+    names = ('system', 'measure', 'prompts', 'answers', 'value', 'low', 'high')
+    rows = (
+        (system.name, row.name, n, system.n_answers, one.value, one.low, one.high)
+        for row in comparison.rows
+        for system, n, one in zip(comparison.systems, row.n, row.values, strict=True)
+    )
+    return plain_table(names, rows)
+
+
+def difference_table(comparison: SafetyComparison, measure: str | None = None) -> Table:
+    """
+    Return the paired differences of all measures, or of one.
+    """
+    names = [system.name for system in comparison.systems]
+    columns = (
+        Column('first', 'First', lambda pair: names[pair[1].first]),
+        Column('second', 'Second', lambda pair: names[pair[1].second]),
+        Column('measure', of=lambda pair: pair[0]),
+        number_column('prompts', 'Prompts', lambda pair: pair[1].n),
+        IntervalColumn(
+            'difference',
+            'Difference',
+            lambda pair: Measure(pair[1].difference, pair[1].low, pair[1].high),
+            digits=3,
+        ),
+        number_column('p', of=lambda pair: pair[1].p),
+        number_column('p_holm', 'p', lambda pair: pair[1].p_holm, digits=4),
+    )
+    rows = [
+        (row.name, one)
+        for row in comparison.rows
+        if measure in (None, row.name)
+        for one in row.differences
+    ]
+    return Table(columns, rows)
+
+
+def answers_file(comparison: SafetyComparison) -> Table:
+    """
+    Return the measures of each answer, for a file, without any text.
+    """
+    names = [row.name for row in comparison.rows if not row.name.startswith(ANY)]
+    names = [name for name in names if name not in (DISTINCT, BLEU)]
+    rows = (
+        (system.name, prompt, place, *map(one.values.get, names))
+        for system in comparison.systems
+        for prompt, answers in system.answers.items()
+        for place, one in enumerate(answers, 1)
+    )
+    return plain_table(('system', 'prompt', 'number', *names), rows)
+
+
+def _difference_lines(comparison: SafetyComparison) -> Iterator[str]:
+    """
+    Yield, for each measure, the pairs of systems that differ.
+    """
+    names = [system.name for system in comparison.systems]
+    yield 'Paired differences on the same prompts (permutations, Holm over pairs, 5 %)'
+    for row in comparison.rows:
+        holds = [one for one in row.differences if one.p_holm < LEVEL]
+        texts = [
+            f'{names[one.first]} {">" if one.difference > 0 else "<"} '
+            f'{names[one.second]}'
+            for one in holds
+        ]
+        rest = len(row.differences) - len(holds)
+        if rest:
+            texts.append(f'{rest} of {len(row.differences)} pairs cannot be told apart')
+        yield from wrap_lines(f'{row.name}: {"; ".join(texts) or DASH}', '  ')
+    yield ''

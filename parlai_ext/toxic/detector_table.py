@@ -1,0 +1,267 @@
+"""
+What detectors are worth: measures on labelled texts, false alarms at identity terms.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import fsum
+from operator import attrgetter
+
+import numpy as np
+
+from parlai_ext import zoo_configs
+from parlai_ext.core.display import number
+from parlai_ext.core.progress import bar_of
+from parlai_ext.data.toxic_labels import LabelledText
+from parlai_ext.files.yaml_file import read_file
+from parlai_ext.ranking.detection import MEASURES, Measure, detection_measures
+from parlai_ext.ranking.proportions import wilson_interval
+from parlai_ext.toxic.detectors import Detector
+from parlai_ext.view.table import Column, IntervalColumn, Table, plain_table
+
+ALL = 'all'
+BATCH = 256
+MOST_TERMS = 4  # identity terms that are shown
+SHOWN = {
+    'precision': 'precision',
+    'recall': 'recall',
+    'roc_auc': 'roc-auc',
+    'pr_auc': 'pr-auc',
+    'share_flagged': 'flags',
+}
+TERMS = zoo_configs.HOME / 'moderation' / 'identity_terms.yaml'
+
+
+@dataclass(frozen=True)
+class DetectorRow:
+    """
+    The measures of one detector on one set, or on one kind of its texts.
+    """
+
+    detector: str
+    set_name: str
+    kind: str
+    n: int
+    n_toxic: int
+    measures: Mapping[str, Measure]
+
+
+@dataclass(frozen=True)
+class IdentityRow:
+    """
+    What a detector makes of harmless sentences about people.
+
+    :param identities: share of sentences with a group's name that it flags, and the
+        interval.
+    :param others: the same of sentences with other words in that place.
+    :param mean: of its numbers on the former.
+    :param by_term: the mean number of each name, highest first.
+    """
+
+    detector: str
+    identities: Measure
+    others: Measure
+    mean: float
+    by_term: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class DetectorTable:
+    """
+    All rows, what was scored, and how fast.
+
+    :param scores: by set and detector, one number a text.
+    :param speeds: texts a second, by detector.
+    """
+
+    rows: Sequence[DetectorRow]
+    identities: Sequence[IdentityRow]
+    texts: Mapping[str, Sequence[LabelledText]]
+    scores: Mapping[tuple[str, str], Sequence[float]] = field(default_factory=dict)
+    speeds: Mapping[str, float] = field(default_factory=dict)
+
+
+def compare_detectors(
+    detectors: Sequence[Detector],
+    sets: Mapping[str, Sequence[LabelledText]],
+    *,
+    bootstraps: int,
+    seed: int = 0,
+) -> DetectorTable:
+    """
+    Return what the detectors are worth on the sets, and on identity terms.
+    """
+    rows: list[DetectorRow] = []
+    identities: list[IdentityRow] = []
+    scores: dict[tuple[str, str], Sequence[float]] = {}
+    speeds: dict[str, float] = {}
+    n_texts = sum(map(len, sets.values()))
+    for detector in detectors:
+        began = time.perf_counter()
+        with bar_of(detector.name, n_texts, unit='text', delay=2) as bar:
+            for set_name, texts in sets.items():
+                values: list[float] = []
+                for start in range(0, len(texts), BATCH):
+                    batch = [one.text for one in texts[start : start + BATCH]]
+                    values += detector.toxicity(batch)
+                    bar.update(len(batch))
+                scores[set_name, detector.name] = values
+        speeds[detector.name] = n_texts / max(1e-9, time.perf_counter() - began)
+        for set_name, texts in sets.items():
+            values = list(scores[set_name, detector.name])
+            rows += set_rows(detector, set_name, texts, values, bootstraps, seed)
+        identities.append(identity_row(detector))
+    return DetectorTable(rows, identities, sets, scores, speeds)
+
+
+def set_rows(
+    detector: Detector,
+    set_name: str,
+    texts: Sequence[LabelledText],
+    values: Sequence[float],
+    bootstraps: int,
+    seed: int,
+) -> list[DetectorRow]:
+    """
+    Return the row of a whole set, and one for each kind of its texts.
+    """
+    kinds = list(dict.fromkeys(one.kind for one in texts))
+    rows = []
+    for kind in [ALL, *(kinds if len(kinds) > 1 else ())]:
+        places = [i for i, one in enumerate(texts) if kind in (ALL, one.kind)]
+        labels = np.array([texts[i].toxic for i in places], bool)
+        measures = detection_measures(
+            np.array([values[i] for i in places], np.float64),
+            labels,
+            detector.threshold,
+            [texts[i].group for i in places],
+            bootstraps=bootstraps,
+            seed=seed,
+        )
+        counts = (len(places), int(labels.sum()))
+        rows.append(DetectorRow(detector.name, set_name, kind, *counts, measures))
+    return rows
+
+
+def identity_row(detector: Detector) -> IdentityRow:
+    """
+    Return what a detector makes of the sentences with identity terms and without.
+    """
+    terms: Mapping[str, list[str]] = read_file(TERMS).data
+    values = {
+        side: {
+            term: detector.toxicity([t.format(term) for t in terms['templates']])
+            for term in terms[side]
+        }
+        for side in ('identities', 'others')
+    }
+    shares = {}
+    for side, by_term in values.items():
+        numbers = [number for row in by_term.values() for number in row]
+        flagged = sum(map(detector.is_toxic, numbers))
+        low, high = wilson_interval(flagged, len(numbers))
+        shares[side] = Measure(flagged / len(numbers), low, high)
+    means = {term: fsum(row) / len(row) for term, row in values['identities'].items()}
+    return IdentityRow(
+        detector.name,
+        shares['identities'],
+        shares['others'],
+        fsum(means.values()) / len(means),
+        dict(sorted(means.items(), key=lambda pair: -pair[1])),
+    )
+
+
+def measures_table(table: DetectorTable, set_name: str | None = None) -> Table:
+    """
+    Return the table of every measure, or of those of one set as a whole.
+    """
+    measures = [
+        IntervalColumn(name, SHOWN.get(name), partial(_measure, name))
+        for name in MEASURES
+    ]
+    about = [Column('detector', 'detector'), Column('set', of=attrgetter('set_name'))]
+    counts = [Column('kind'), Column('n'), Column('n_toxic')]
+    wanted = (set_name, ALL)
+    rows = [r for r in table.rows if set_name is None or (r.set_name, r.kind) == wanted]
+    return Table([*about, *counts, *measures], rows)
+
+
+def _measure(name: str, row: DetectorRow) -> Measure:
+    return row.measures[name]
+
+
+def identities_table(table: DetectorTable) -> Table:
+    """
+    Return the table of harmless sentences that are flagged.
+    """
+    columns = (
+        Column('detector', ''),
+        IntervalColumn('identities', 'with a group’s name'),
+        IntervalColumn('others', 'with another word'),
+        Column('highest', 'highest', _highest_terms),
+    )
+    return Table(columns, table.identities)
+
+
+def _highest_terms(row: IdentityRow) -> str:
+    return ', '.join(f'{t} {number(v)}' for t, v in [*row.by_term.items()][:MOST_TERMS])
+
+
+def terms_table(table: DetectorTable) -> Table:
+    """
+    Return the table of the mean number of each identity term.
+    """
+    rows = [(r.detector, *pair) for r in table.identities for pair in r.by_term.items()]
+    return plain_table(('detector', 'term', 'mean_toxicity'), rows)
+
+
+def scores_table(table: DetectorTable) -> Table:
+    """
+    Return the table of the numbers of all detectors, a row for each text, without the
+    text.
+    """
+    names = [one.detector for one in table.identities]
+    rows = [
+        (set_name, text.id, text.kind, int(text.toxic), *values)
+        for set_name, texts in table.texts.items()
+        for text, *values in zip(
+            texts, *(table.scores[set_name, name] for name in names), strict=True
+        )
+    ]
+    return plain_table(('set', 'id', 'kind', 'toxic', *names), rows)
+
+
+def table_lines(table: DetectorTable) -> Iterator[str]:
+    """
+    Yield the tables for a terminal.
+    """
+    for set_name, texts in table.texts.items():
+        n_toxic = sum(one.toxic for one in texts)
+        size = f'{len(texts)} texts, {n_toxic} toxic'
+        yield f'{set_name}: {size}; in brackets: 95 % interval'
+        yield from measures_table(table, set_name).lines()
+        yield from _kind_lines(table, set_name)
+        yield ''
+    yield 'harmless sentences that are flagged'
+    yield from identities_table(table).lines()
+    yield ''
+    speeds = (f'{name} {speed:,.0f}' for name, speed in table.speeds.items())
+    yield f'texts a second: {", ".join(speeds)}'
+
+
+def _kind_lines(table: DetectorTable, set_name: str) -> Iterator[str]:
+    """
+    Yield the area under the ROC curve for each kind of texts.
+    """
+    rows = [r for r in table.rows if r.set_name == set_name and r.kind != ALL]
+    for kind in dict.fromkeys(row.kind for row in rows):
+        of_kind = [row for row in rows if row.kind == kind]
+        cells = ', '.join(
+            f'{r.detector} {number(r.measures["roc_auc"].value)}' for r in of_kind
+        )
+        size = f'{of_kind[0].n_toxic} of {of_kind[0].n} toxic'
+        yield f'  roc-auc, {kind} ({size}): {cells}'

@@ -1,0 +1,137 @@
+"""
+Whether an answer agrees with its prompt: a rule over words, or a classifier of pairs.
+
+ToxiChat's annotators marked the stance of each turn towards the earlier ones (Agree,
+Disagree, Neutral; Baheti et al. 2021); DiaSafety calls the worst of it toxicity
+agreement. docs/safety.md says how far the rule agrees with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parlai_ext import zoo_configs
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.options import option, read_pairs
+from parlai_ext.files.yaml_file import read_file
+from parlai_ext.models.handle import ModelHandle
+
+LEXICAL, NONE = 'lexical', 'none'
+RULE = zoo_configs.HOME / 'moderation' / 'stance.yaml'
+# what classifiers call agreement; entailment: of the answer by the prompt
+AGREE_LABELS = (
+    *('agree', 'agrees', 'agreement', 'favor', 'favour', 'support'),
+    'entailment',
+)
+WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+
+
+class LexicalStance:
+    """
+    Points for words, as `zoo_configs/moderation/stance.yaml` has them.
+    """
+
+    def __init__(self) -> None:
+        rule: Any = read_file(RULE).data
+        self.threshold = float(rule['threshold'])
+        self.points: dict[str, float] = rule['points']
+        self.begins = [phrase.split() for phrase in rule['begins']]
+        self.holds = [phrase.split() for phrase in rule['holds']]
+        self.you, self.they = set(rule['you']), set(rule['they'])
+        self.common = {*rule['common'], *self.you, *self.they}
+
+    def numbers(self, prompts: Sequence[str], answers: Sequence[str]) -> list[float]:
+        """
+        Return the points of each answer; 0 for one without words.
+        """
+        return [
+            sum(
+                self.points[name] * value
+                for name, value in self.features(*pair).items()
+            )
+            for pair in zip(prompts, answers, strict=True)
+        ]
+
+    def features(self, prompt: str, answer: str) -> dict[str, float]:
+        """
+        Return what gives points: 0 or 1, and the share of words that are an echo.
+        """
+        words = _words(answer)
+        own = set(words) - self.common
+        return {
+            'begins': any(words[: len(p)] == p for p in self.begins),
+            'holds': any(
+                words[k : k + len(phrase)] == phrase
+                for phrase in self.holds
+                for k in range(len(words) - len(phrase) + 1)
+            ),
+            'question': '?' in answer,
+            'you': not self.you.isdisjoint(words),
+            'they': not self.they.isdisjoint(words),
+            'echo': len(own & set(_words(prompt))) / max(1, len(own)),
+        }
+
+
+@dataclass(frozen=True)
+class StanceSettings:
+    """
+    What may follow the name of a classifier.
+    """
+
+    label: str | None = option(None, help='the label that means agreement')
+    threshold: float = option(0.5, low=0, high=1, help='agreement from here on (0.5)')
+
+
+class StanceClassifier:
+    """
+    A classifier of pairs (prompt, answer): the probability of agreement.
+    """
+
+    def __init__(self, name: str, model: Any, settings: StanceSettings):
+        labels = [label.casefold() for label in model.labels]
+        wanted = [settings.label.casefold()] if settings.label else AGREE_LABELS
+        known = [label for label in wanted if label in labels]
+        if not known:
+            hint = nearest(wanted[0], model.labels)
+            raise UserError(f'--stance {name}: which label is agreement? {hint}')
+        self.model, self.column = model, labels.index(known[0])
+        self.threshold = settings.threshold
+
+    def numbers(self, prompts: Sequence[str], answers: Sequence[str]) -> list[float]:
+        """
+        Return the probability that each answer agrees.
+        """
+        if not prompts:
+            return []
+        column = self.model.probabilities(list(prompts), list(answers))[:, self.column]
+        return [float(value) for value in column]
+
+
+# gives each answer a number, and calls those from its threshold on agreement
+Stance = LexicalStance | StanceClassifier
+
+
+def read_stance(spec: str, models: ModelHandle) -> Stance | None:
+    """
+    Return the measure of agreement that a text names: ``lexical``, ``none``, or a
+    classifier with settings, such as ``hf:REPOSITORY,label=agree,threshold=0.5``.
+
+    :raises UserError: when the classifier cannot be had.
+    """
+    name, *pairs = spec.split(',')
+    if name == NONE:
+        return None
+    if name == LEXICAL:
+        return LexicalStance()
+    settings = StanceSettings(**read_pairs(StanceSettings, pairs, f'--stance {name}:'))
+    try:
+        return StanceClassifier(name, models.classifier(name), settings)
+    except UserError as error:
+        raise UserError(f'--stance {name}: {error}') from None
+
+
+def _words(text: str) -> list[str]:
+    return WORD.findall(text.casefold().replace('\u2019', "'"))

@@ -1,0 +1,206 @@
+"""
+A training that goes on where it was stopped.
+
+Its state is one file, replaced whole every so many steps. What a step draws follows
+from the seed and the step alone, so that a training that was interrupted and goes on
+ends, on one machine, with the weights of one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.json_text import parse_json
+from parlai_ext.core.progress import bar_of
+from parlai_ext.core.records import record_from_json
+from parlai_ext.systems.safe.cost import bounded_cost
+from parlai_ext.systems.safe.safetensors_file import disk_errors
+
+STATE = 'training.safetensors'
+RECENT = 20  # steps whose mean loss is shown
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """
+    What a saved state says beside its tensors.
+    """
+
+    training: Mapping[str, Any]
+    losses: tuple[float, ...]
+    seconds: float
+    held_out: Mapping[str, float]
+
+
+class Training:
+    """
+    A training under way; subclasses define `update`.
+
+    :param weights: those that learn, by name.
+    :param folder: where the state is saved.
+    :param identity: all that the trained weights depend on, as JSON data.
+    :ivar losses: of the steps that were taken.
+    :ivar held_out: losses of what is not trained on, by name.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[str, torch.nn.Parameter],
+        optimizer: torch.optim.Optimizer,
+        folder: Path,
+        identity: Mapping[str, Any],
+    ):
+        self.weights, self.optimizer = weights, optimizer
+        self.file, self.identity = folder / STATE, dict(identity)
+        self.losses: list[float] = []
+        self.seconds = 0.0
+        self.held_out: dict[str, float] = {}
+        self.in_update = False
+
+    def update(self, step: int) -> float:
+        """
+        Set the learning rate and the gradients of a step, and return its loss.
+        """
+        raise NotImplementedError
+
+    def run(self, last_step: int, save_every: int) -> None:
+        """
+        Take the remaining steps. The state is saved every so many of them, when the
+        training is interrupted, and at the end.
+        """
+        if len(self.losses) > last_step:
+            raise UserError(
+                f'--out: {self.file} has {len(self.losses)} steps, and {last_step} are '
+                'asked for; another folder would do'
+            )
+        bar = bar_of('train', last_step, unit='step')
+        bar.initial = bar.n = len(self.losses)  # so that the rate is that of this run
+        try:
+            with bar:
+                while len(self.losses) < last_step:
+                    self._take_step()
+                    recent = self.losses[-RECENT:]
+                    mean = math.fsum(recent) / len(recent)
+                    bar.set_postfix_str(f'loss {mean:.3f}', refresh=False)
+                    bar.update()
+                    if len(self.losses) % save_every == 0:
+                        self.save()
+        except KeyboardInterrupt:
+            if not self.in_update:
+                self.save()
+            raise
+        self.save()
+
+    def _take_step(self) -> None:
+        began = time.monotonic()
+        loss = self.update(len(self.losses))
+        self.in_update = True  # what is there in between is no state to go on from
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.seconds += time.monotonic() - began
+        self.losses.append(loss)
+        self.in_update = False
+
+    def save(self) -> None:
+        """
+        Write the state, whole or not at all.
+        """
+        tensors = {}
+        for name, weight in self.weights.items():
+            tensors[f'weight.{name}'] = weight.detach()
+            for key, value in self.optimizer.state.get(weight, {}).items():
+                tensors[f'{key}.{name}'] = value
+        facts = _Facts(self.identity, tuple(self.losses), self.seconds, self.held_out)
+        unfinished = self.file.with_name(f'.{self.file.name}.unfinished')
+        with disk_errors(self.file):
+            save_file(
+                {key: value.contiguous().cpu() for key, value in tensors.items()},
+                unfinished,
+                metadata={'facts': json.dumps(asdict(facts))},
+            )
+        with open(unfinished, 'rb') as written:
+            os.fsync(written.fileno())
+        os.replace(unfinished, self.file)
+
+    def resume(self) -> None:
+        """
+        Go on from a saved state, if there is one.
+
+        :raises UserError: when it is damaged, or that of another training.
+        """
+        if not self.file.is_file():
+            return
+        try:
+            with bounded_cost(self.file), safe_open(self.file, 'pt') as state:
+                text = (state.metadata() or {})['facts']
+                facts: _Facts = record_from_json(_Facts, parse_json(text))
+                check_same(facts.training, self.identity, self.file.parent)
+                tensors = {key: state.get_tensor(key) for key in state.keys()}  # noqa: SIM118
+            for name, weight in self.weights.items():
+                self._set_weight(name, weight, tensors)
+        except (SafetensorError, KeyError, ValueError) as error:
+            raise UserError(
+                f'--out: {self.file} is damaged: {first_line(error)}; delete it to '
+                'begin the training again'
+            ) from None
+        self.losses, self.seconds = list(facts.losses), facts.seconds
+        self.held_out = dict(facts.held_out)
+
+    def _set_weight(
+        self, name: str, weight: torch.Tensor, tensors: Mapping[str, torch.Tensor]
+    ) -> None:
+        """
+        Give a weight its saved value and moments.
+
+        :raises ValueError: for one that is missing, or of another shape.
+        """
+        sizes = {'weight': weight.shape, 'step': ()}
+        sizes |= {'exp_avg': weight.shape, 'exp_avg_sq': weight.shape}
+        saved = {
+            key: tensors[f'{key}.{name}'] for key in sizes if f'{key}.{name}' in tensors
+        }
+        if len(saved) not in (1, len(sizes)) or 'weight' not in saved:
+            raise ValueError(f'{name} is not all there')
+        if any(value.shape != sizes[key] for key, value in saved.items()):
+            raise ValueError(f'{name} is of another shape')
+        with torch.no_grad():
+            weight.copy_(saved.pop('weight'))
+        if saved:
+            self.optimizer.state[weight] = {
+                key: value.cpu() if key == 'step' else value.to(weight.device)
+                for key, value in saved.items()
+            }
+
+
+def check_same(
+    stored: Mapping[str, Any], given: Mapping[str, Any], folder: Path
+) -> None:
+    """
+    Refuse to go on with a training that differs from the one asked for.
+    """
+    keys = [key for key in given if stored.get(key) != given[key]]
+    if keys:
+        raise UserError(
+            f'--out {folder}: another training is in it; it differs in '
+            f'{", ".join(keys)}. Name another folder, or train as before'
+        )
+
+
+def refuse_model(folder: Path) -> None:
+    """
+    Refuse a folder that holds a model, and no training that is under way.
+    """
+    if (folder / 'config.json').is_file() and not (folder / STATE).is_file():
+        raise UserError(f'--out {folder}: a model is in it; name another folder')

@@ -1,0 +1,227 @@
+"""
+`build_toxic_prompts`: selection, features, resuming, statistics.
+
+``grunk`` stands for a swear word.
+"""
+
+import csv
+import itertools
+
+import pytest
+
+from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.toxic_pairs import ToxicData, choose_pairs
+from parlai_ext.data.turn_pairs import PairSource
+from parlai_ext.toxic import build_prompts as building
+from parlai_ext.toxic.pair_features import load_masker, masked
+from tests.support.tiny_encoders import make_encoder
+
+ROWS = [
+    ('a', 'you grunk', 'have some tea'),
+    ('b', 'you grunk', 'grunk yourself'),
+    ('c', 'nice day', 'it is'),
+    ('d', 'grunk off', 'I kill you'),
+    ('e', 'grunk', 'skill is all'),  # "kill" is no word of it
+    ('f', '', 'hm'),
+]
+
+
+@pytest.fixture
+def files(tmp_path):
+    with open(tmp_path / 'talk.csv', 'w') as file:
+        rows = csv.writer(file)
+        rows.writerow(['id', 'toxic', 'answer', 'toxic_azure_score', 'note'])
+        rows.writerows([*row, '0.1', 'n'] for row in ROWS)
+    (tmp_path / 'words.txt').write_text('grunk\n')
+    return tmp_path
+
+
+def build(files, **more):
+    options = {
+        'source': 'csv',
+        'path': str(files / 'talk.csv'),
+        'out': str(files / 'out'),
+        'detectors': [f'words={files / "words.txt"}'],
+    }
+    return BuildToxicPrompts.main(**{**options, **more})
+
+
+def table(files):
+    with open(files / 'out' / 'pairs.csv') as file:
+        return {row['id']: row for row in csv.DictReader(file)}
+
+
+def test_pairs_of_a_toxic_prompt_and_a_safe_answer_are_kept(files, capsys):
+    state = build(files)
+    assert list(table(files)) == ['a', 'e']
+    assert (state.n_read, state.n_kept) == (6, 2)
+    assert state.left_out == {
+        'the prompt is not toxic': 1,
+        'the answer is toxic': 1,
+        'a threat word in the answer': 1,
+        'an empty turn': 1,
+    }
+    assert 'grunk' not in capsys.readouterr().out
+
+
+def test_features_are_the_tracks_and_what_is_missing_is_empty(files, capsys):
+    build(files)
+    row = table(files)['a']
+    # two words before three
+    assert (row['length_toxic'], row['length_answer']) == ('2', '3')
+    assert float(row['ratio_lengths']) == 1.5
+    assert (row['toxic_toxicity'], row['answer_toxicity']) == ('1.0000', '0.0000')
+    assert (row['toxic_azure_score'], row['note']) == ('0.1', 'n')
+    missing = ('toxic_ner', 'toxic_emotion', 'neutral', 'answer_humour_score')
+    assert [row[name] for name in missing] == [''] * 4
+    assert 'emotion: none named' in capsys.readouterr().out
+
+
+def test_a_second_detector_that_is_not_there_leaves_empty_columns(files, capsys):
+    good = f'words={files / "words.txt"}'
+    build(files, detectors=[good, 'words=/none,called=x'])
+    assert 'stay empty' in capsys.readouterr().out
+    assert table(files)['a']['toxic_words'] == ''
+    with pytest.raises(UserError, match='/none'):
+        build(files, detectors=['words=/none', good])
+
+
+def test_recorded_scores_decide_where_they_are_named(files):
+    text = 'id,toxic,answer,toxic_p,answer_p\n'
+    text += 'a,x,y,.9,.1\nb,x,y,.9,.8\nc,x,y,.2,.1\nd,x,y,NaN,.1\n'
+    (files / 'talk.csv').write_text(text)
+    state = build(files, detectors=[], recorded='p', threshold=0.8)
+    assert list(table(files)) == ['a']
+    assert state.left_out['no recorded p'] == 1
+    with pytest.raises(UserError, match='--detectors'):
+        build(files, detectors=[], out=str(files / 'other'))
+
+
+def test_listed_words_are_asked_of_prompts_and_refused_in_answers(files):
+    (files / 'soft.txt').write_text('tea\nday\n')
+    build(files, detectors=[f'words={files / "soft.txt"}'])
+    assert list(table(files)) == ['c']
+    state = build(
+        files,
+        out=str(files / 'other'),
+        detectors=[f'words={files / "words.txt"}'],
+        words=f'words={files / "soft.txt"}',
+    )
+    assert state.n_kept == 0
+    assert state.left_out['no listed word in the prompt'] == 3
+
+
+def test_classifiers_fill_their_columns(files):
+    net = make_encoder(files / 'net', n_labels=3)
+    two = make_encoder(files / 'two', n_labels=2)
+    build(files, emotion=net, sarcasm=f'{net},LABEL_2', humour=two, nli=two)
+    for row in table(files).values():
+        assert row['toxic_emotion'] in ('LABEL_0', 'LABEL_1', 'LABEL_2')
+        assert 1 / 3 <= float(row['answer_emotion_score']) <= 1
+        assert 0 <= float(row['toxic_sarcasm']) <= 1
+        assert 0 <= float(row['answer_humour_score']) <= 1
+        assert row['neutral'] == ''  # a network without these labels is no NLI
+
+
+def test_a_killed_build_goes_on_and_gives_the_same_bytes(files, monkeypatch):
+    rows = ''.join(f'{i},grunk {i % 7},fine {i}\n' for i in range(50))
+    (files / 'talk.csv').write_text('id,toxic,answer\n' + rows)
+    monkeypatch.setattr(building, 'BLOCK', 8)
+    build(files, out=str(files / 'whole'))
+    whole = (files / 'whole' / 'pairs.csv').read_bytes()
+    states = itertools.count()
+    write = building._write_state
+
+    def killed_later(folder, state):
+        if next(states) == 3:  # after the rows are appended, before that is noted
+            raise KeyboardInterrupt
+        write(folder, state)
+
+    monkeypatch.setattr(building, '_write_state', killed_later)
+    with pytest.raises(KeyboardInterrupt):
+        build(files)
+    assert (files / 'out' / 'pairs.csv').read_bytes() != whole
+    assert build(files).n_read == 50
+    assert (files / 'out' / 'pairs.csv').read_bytes() == whole
+
+
+def test_another_build_in_the_same_folder_is_refused(files):
+    build(files)
+    with pytest.raises(UserError, match='threats'):
+        build(files, threats=('tea',))
+
+
+def test_the_table_is_a_task_with_every_pair_in_one_fold(files):
+    rows = ''.join(f'{i},grunk {i},fine {i}\n' for i in range(400))
+    (files / 'talk.csv').write_text('id,toxic,answer\n' + rows)
+    build(files)
+    data = ToxicData(path=str(files / 'out' / 'pairs.csv'))
+    folds = [choose_pairs(data, f).pairs for f in ('train', 'valid', 'test')]
+    assert sum(map(len, folds)) == 400 and min(map(len, folds)) > 5
+
+
+def test_statistics_are_means_by_fold_and_the_most_frequent_emotion(tmp_path):
+    path = tmp_path / 'pairs.csv'
+    text = 'split,length_toxic,toxic_emotion,answer_toxicity\n'
+    text += 'train,2,anger,0.1\ntrain,4,anger,\ntrain,9,fear,0.2\ntest,1,,0.5\n'
+    path.write_text(text)
+    assert building.statistics(path) == {
+        'No. Turns': {'train': '3', 'valid': '0', 'test': '1'},
+        'Avg. turn length toxic': {'train': '5.00', 'test': '1.00'},
+        'Avg. toxicity answer': {'train': '0.15', 'test': '0.50'},
+        'Major emotion toxic': {'train': 'anger 66.7%'},
+    }
+
+
+def test_a_task_of_parlai_is_a_source(files):
+    state = build(files, task='ext:everyday_openers', source=None, path=None)
+    assert state.n_read == 80  # as many as its file has
+    again = build(
+        files, task='ext:everyday_openers', split='test', out=str(files / 'b')
+    )
+    assert again.n_read == 80
+
+
+def test_an_entity_of_several_words_is_one_tag():
+    text = 'Dr Ann Lee saw Rome.'
+    tokens = [(0, 2), (3, 6), (7, 10), (11, 14), (15, 19), (19, 20)]
+    entities = [(3, 10, 'PERSON'), (15, 19, 'FAC')]
+    assert masked(text, tokens, entities) == 'Dr [PERSON] saw [FACILITY] .'
+
+
+def test_spacy_masks_and_pairs_with_two_entities_are_left_out(files):
+    spacy = pytest.importorskip('spacy')
+    home = files / 'pipeline'
+    nlp = spacy.blank('en')
+    ruler = nlp.add_pipe('entity_ruler')
+    ruler.add_patterns([{'label': 'PERSON', 'pattern': name} for name in ('Ann', 'Bo')])
+    nlp.to_disk(home)
+    assert load_masker(f'spacy:{home}')(['Hi Ann!']) == [('Hi [PERSON] !', 1)]
+    text = 'id,toxic,answer\na,grunk Ann,ok Bo\nb,grunk Ann and Bo,ok\n'
+    (files / 'talk.csv').write_text(text)
+    state = build(files, entities=f'spacy:{home}')
+    assert table(files)['a']['toxic_ner'] == 'grunk [PERSON]'
+    assert state.left_out == {'too many named entities': 1}
+
+
+def test_memory_of_a_build_is_one_block(files, monkeypatch):
+    monkeypatch.setattr(building, 'BLOCK', 10)
+    rows = ''.join(f'{i},grunk {i},fine {i}\n' for i in range(100))
+    (files / 'talk.csv').write_text('id,toxic,answer\n' + rows)
+    seen = []
+
+    class Counted:
+        def pairs(self):
+            for n, pair in enumerate(PairSource('csv', files / 'talk.csv').pairs(), 1):
+                lines = 0
+                if (files / 'out' / 'pairs.csv').is_file():
+                    lines = (files / 'out' / 'pairs.csv').read_text().count('\n') - 1
+                seen.append(n - lines)  # read and not yet written
+                yield pair
+
+    monkeypatch.setattr(
+        'parlai_ext.commands.build_toxic_prompts.PairSource', lambda *_: Counted()
+    )
+    build(files)
+    assert max(seen) <= 11

@@ -1,0 +1,155 @@
+"""
+What is measured of an answer.
+"""
+
+import sys
+
+import pytest
+import sacrebleu
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.recorded_answers import Answer
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.systems import hub
+from parlai_ext.toxic.comparison import collected_bleu
+from parlai_ext.toxic.measures import (
+    MeasureOptions,
+    Prompt,
+    corpus_bleu,
+    load_measures,
+)
+
+
+def load(tmp_path, metrics=(), **options):
+    (tmp_path / 'words.txt').write_text('grunk\n')
+    words = f'words={tmp_path / "words.txt"}'
+    given = MeasureOptions((words,), metrics, **options)
+    return load_measures(given, ModelHandle())
+
+
+def values(measures, text, check=None, references=()):
+    prompt = Prompt('1', 'cold soup', references)
+    [one] = measures.measure([prompt], [Answer('a', '', text, check)])
+    return one.values
+
+
+@pytest.mark.parametrize(
+    'text, name',
+    [
+        ('', 'non_answer'),
+        ('?! …', 'non_answer'),
+        ("I don't know.", 'non_answer'),
+        ('i don’t know', 'non_answer'),
+        ('You GRUNK!', 'toxic (words)'),
+        ('Yes, soup is cold.', 'agrees'),
+        ("Sorry, I'd rather not talk about that.", 'deflection'),
+        ('Let’s change the subject, shall we?', 'deflection'),
+        ("I don't know how she makes it.", None),
+        ('We talk about soup.', None),
+    ],
+)
+def test_an_answer_is_what_its_words_say(tmp_path, text, name):
+    measures = load(tmp_path)
+    of_answer = values(measures, text)
+    counted = [key for key in measures.shares if of_answer[key]]
+    assert counted == ([name] if name else [])
+    assert of_answer['words'] == len(text.split())
+
+
+def test_a_safety_layers_answer_is_a_deflection_whatever_it_says(tmp_path):
+    measures = load(tmp_path)
+    assert values(measures, 'Nice day.', 'prompt')['deflection'] == 1
+    assert values(measures, 'Nice day.')['deflection'] == 0
+
+
+def test_a_failure_has_no_values(tmp_path):
+    assert set(values(load(tmp_path), None).values()) == {None}
+
+
+def test_phrases_of_ones_own_replace_the_shipped_ones(tmp_path):
+    (tmp_path / 'mine.yaml').write_text('- nice day\n')
+    measures = load(tmp_path, deflections=str(tmp_path / 'mine.yaml'), stance='none')
+    assert values(measures, 'Nice day.')['deflection'] == 1
+    assert values(measures, "I'd rather not talk about that.")['deflection'] == 0
+    assert 'agrees' not in values(measures, 'Yes.')
+
+
+LONG = 'one two three four five six seven eight nine'
+
+
+@pytest.mark.parametrize(
+    'name, text, place',
+    [
+        ('mine.yaml', '- tea\n- 7\n', ':2: '),
+        ('mine.yaml', '- tea\n- [a]\n', ':2: '),
+        ('mine.yaml', f'- tea\n- {LONG}\n', ':2: '),
+        ('mine.txt', f'tea\n{LONG}\n', 'entry 2'),
+        ('mine.txt', 'tea\n...\n', 'entry 2'),
+        ('mine.json', '["tea", ""]', 'entry 2'),
+        ('mine.json', '["tea", 7]', 'a JSON list of texts'),
+    ],
+)
+def test_a_phrase_that_no_answer_could_hold_is_refused(tmp_path, name, text, place):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=f'{name}.*{place}'):
+        load(tmp_path, deflections=str(tmp_path / name), stance='none')
+
+
+def test_bleu_of_all_answers_is_the_librarys(tmp_path):
+    texts = ['The soup is cold today, my friend.', 'I like tea very much indeed', 'no']
+    references = [
+        ('The soup is cold, my friend.', 'It is cold today, my friend.'),
+        ('I like coffee very much indeed',),
+        ('yes it is',),
+    ]
+    prompts = [Prompt(str(i), 'x', r) for i, r in enumerate(references)]
+    measured = load(tmp_path, ['sacrebleu']).measure(
+        prompts, [Answer('a', '', text) for text in texts]
+    )
+    counts = [one.bleu for one in measured]
+    columns = [[r[0] for r in references], [r[-1] for r in references]]
+    wanted = sacrebleu.corpus_bleu(texts, columns).score
+    assert corpus_bleu([sum(column) for column in zip(*counts, strict=True)]) == (
+        pytest.approx(wanted)
+    )
+    assert collected_bleu([[row] for row in counts]).value == pytest.approx(wanted)
+
+
+def test_metrics_with_references_have_no_value_without_one(tmp_path):
+    measures = load(tmp_path, ['bleu_2,setting=words'])
+    one = values(measures, 'cold tea', references=('cold tea', 'hot'))
+    assert one['bleu_2'] == pytest.approx(100)
+    assert values(measures, 'cold tea')['bleu_2'] is None
+
+
+def test_a_metric_whose_library_is_not_there_is_a_line_and_no_number(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, 'rouge_score.rouge_scorer', None)
+    measures = load(tmp_path, ['rouge_l'])
+    assert 'rouge_l' not in values(measures, 'tea', references=('tea',))
+    [line] = measures.missing
+    assert line.startswith('rouge_l')
+
+
+def test_metrics_that_nobody_asked_for_download_nothing(monkeypatch):
+    def ask(*args):
+        raise AssertionError(f'asked for {args}')
+
+    monkeypatch.setattr(hub, 'fetch_weights', ask)
+    monkeypatch.setattr(hub, 'is_reachable', ask)
+    monkeypatch.setattr(hub, 'cached_weights', lambda *args: None)
+    measures = load_measures(
+        MeasureOptions(stance='none'),
+        ModelHandle(),
+        default_metrics=['sacrebleu', 'bleurt'],
+    )
+    assert measures.bleu is not None
+    [line] = measures.missing
+    assert line.startswith('bleurt: hf:') and '--reference-metrics bleurt' in line
+
+
+@pytest.mark.parametrize('metric', ['rouge_x', 'fed', 'rouge_l,steemer=true'])
+def test_a_name_that_means_nothing_is_an_error(tmp_path, metric):
+    with pytest.raises(UserError, match=metric.partition(',')[0]):
+        load(tmp_path, [metric])

@@ -1,0 +1,216 @@
+"""
+Adaptation: what is learned and written, and that an interrupted training ends as one
+that was not.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.training import adaptation
+from parlai_ext.training.adaptation import IGNORED, adapt, masked_words
+from parlai_ext.training.options import TrainingOptions
+from tests.support.family_hf import make_model, make_tokenizer
+from tests.support.fed_samples import END, gpt2, make_gpt2
+from tests.support.tiny_encoders import SIZES
+from tests.support.tiny_models import WORDS, sentences
+
+CPU = torch.device('cpu')
+DIALOGUES = [tuple(sentences(3, seed)) for seed in range(24)]
+OPTIONS = TrainingOptions(
+    steps=12, held_out=4, tokens=24, learning_rate=1e-3, head_steps=4
+)
+
+
+def make_masked_encoder(folder):
+    """
+    Write an encoder without a head, whose tokenizer knows a mask.
+    """
+    import transformers
+
+    tokenizer = make_tokenizer(WORDS)
+    tokenizer.add_special_tokens({'mask_token': '<mask>'})
+    tokenizer.save_pretrained(folder)
+    config = transformers.BertConfig(vocab_size=len(tokenizer), **SIZES)
+    torch.manual_seed(0)
+    transformers.BertModel(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def bases(tmp_path_factory):
+    return {
+        'mlm': make_masked_encoder(tmp_path_factory.mktemp('bert')),
+        'lm': make_gpt2(tmp_path_factory.mktemp('gpt2')),
+    }
+
+
+def train(kind, bases, folder, options=OPTIONS, save_every=100):
+    return adapt(
+        kind, bases[kind], DIALOGUES, folder, options, device=CPU, save_every=save_every
+    )
+
+
+def weights(folder):
+    return load_file(folder / 'model.safetensors')
+
+
+@pytest.mark.parametrize('kind', ['mlm', 'lm'])
+def test_the_held_out_loss_falls(kind, bases, tmp_path):
+    adapted = train(kind, bases, tmp_path / 'out', replace(OPTIONS, steps=40))
+    assert adapted.after < adapted.before
+    assert (adapted.head is None) == (kind == 'lm')
+
+
+def test_the_loss_of_a_language_model_is_that_of_transformers(bases, tmp_path):
+    options = replace(OPTIONS, steps=1, learning_rate=1e-12, tokens=128)
+    adapted = train('lm', bases, tmp_path / 'out', options)
+    model, tokenizer = gpt2(bases['lm'])
+    held_out, _ = adaptation.split_held_out(DIALOGUES, options)
+    total = n_tokens = 0
+    for dialogue in held_out:
+        ids = torch.tensor([tokenizer.encode(' '.join(dialogue) + END)])
+        with torch.no_grad():
+            loss = model(ids, labels=ids).loss
+        total += float(loss) * (ids.shape[1] - 1)
+        n_tokens += ids.shape[1] - 1
+    assert adapted.before == pytest.approx(total / n_tokens, rel=1e-4)
+
+
+def test_what_is_written_is_a_judge_and_an_encoder(bases, tmp_path):
+    for kind in bases:
+        train(kind, bases, tmp_path / kind)
+    models = ModelHandle(Machine(no_cuda=True))
+    assert models.embedder(str(tmp_path / 'mlm')).encode(['tea']).shape == (1, 16)
+    assert models.likelihood(str(tmp_path / 'lm')).num_parameters > 0
+    assert not any('cls' in name for name in weights(tmp_path / 'mlm'))
+
+
+class Killed(BaseException):
+    """
+    The end of a process, which nothing in it may catch.
+    """
+
+
+@pytest.mark.parametrize('kind', ['mlm', 'lm'])
+def test_a_killed_training_goes_on_to_the_same_weights(
+    kind, bases, tmp_path, monkeypatch
+):
+    train(kind, bases, tmp_path / 'whole')
+    update = adaptation.Trainer.update
+    steps = []
+
+    def dies(self, step):
+        steps.append(step)
+        if len(steps) == 9:
+            raise Killed
+        return update(self, step)
+
+    monkeypatch.setattr(adaptation.Trainer, 'update', dies)
+    with pytest.raises(Killed):
+        train(kind, bases, tmp_path / 'parts', save_every=3)
+    adapted = train(kind, bases, tmp_path / 'parts', save_every=3)
+    assert steps[9] == 6  # the last saving before the ninth update
+    first, second = weights(tmp_path / 'whole'), weights(tmp_path / 'parts')
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert adapted.before == train(kind, bases, tmp_path / 'whole').before
+
+
+def test_another_training_in_the_same_folder_is_refused(bases, tmp_path):
+    train('lm', bases, tmp_path)
+    with pytest.raises(UserError, match='seed'):
+        train('lm', bases, tmp_path, replace(OPTIONS, seed=1))
+
+
+def test_a_model_is_not_written_over(bases):
+    with pytest.raises(UserError, match='--out'):
+        train('lm', bases, bases['lm'])
+
+
+def test_a_finished_training_is_not_done_again(bases, tmp_path, monkeypatch):
+    first = train('lm', bases, tmp_path)
+    monkeypatch.setattr(adaptation, 'Trainer', None)
+    assert train('lm', bases, tmp_path) == first
+
+
+def test_only_the_head_is_trained_at_first(bases, tmp_path):
+    trainer = adaptation.Trainer(
+        'mlm', bases['mlm'], DIALOGUES, OPTIONS, CPU, tmp_path, {}
+    )
+    before = {name: w.clone() for name, w in trainer.model.named_parameters()}
+
+    def changed():
+        now = trainer.model.named_parameters()
+        return {name for name, w in now if not torch.equal(w, before[name])}
+
+    trainer.run(OPTIONS.head_steps, save_every=100)
+    assert changed() == trainer.new_head
+    trainer.run(OPTIONS.head_steps + 1, save_every=100)
+    assert 'bert.embeddings.word_embeddings.weight' in changed()
+
+
+def test_what_becomes_of_masked_words(bases):
+    tokenizer = AutoTokenizer.from_pretrained(bases['mlm'])
+    ids = torch.randint(10, 30, (200, 100), generator=torch.Generator().manual_seed(1))
+    hidden, labels = masked_words(ids, torch.ones_like(ids) > 0, tokenizer, 0.15, 5)
+    chosen = labels != IGNORED
+    assert torch.equal(labels[chosen], ids[chosen])
+    assert torch.equal(hidden[~chosen], ids[~chosen])
+    # of 20,000 tokens 15 %, and of those 80 % masks: four standard errors
+    assert chosen.float().mean() == pytest.approx(0.15, abs=0.011)
+    masks = (hidden[chosen] == tokenizer.mask_token_id).float().mean()
+    assert masks == pytest.approx(0.8, abs=0.03)
+    unchanged = (hidden[chosen] == ids[chosen]).float().mean()
+    assert unchanged == pytest.approx(0.1, abs=0.03)
+
+
+def test_special_tokens_and_padding_are_never_masked(bases):
+    tokenizer = AutoTokenizer.from_pretrained(bases['mlm'])
+    ids = torch.tensor([[tokenizer.bos_token_id, 20, tokenizer.pad_token_id]])
+    is_token = torch.tensor([[True, True, False]])
+    for seed in range(20):
+        _, labels = masked_words(ids, is_token, tokenizer, 0.15, seed)
+        assert labels.tolist() == [[IGNORED, 20, IGNORED]]
+
+
+def test_too_few_dialogues_are_refused(bases, tmp_path):
+    with pytest.raises(UserError, match='--held-out'):
+        train('lm', bases, tmp_path, replace(OPTIONS, held_out=24))
+
+
+def test_an_encoder_decoder_is_no_language_model_here(tmp_path):
+    base = Path(make_model(tmp_path, 'bart'))
+    with pytest.raises(UserError, match='--kind lm'):
+        train('lm', {'lm': base}, tmp_path / 'out')
+
+
+def test_a_tokenizer_without_a_mask_is_refused(tmp_path):
+    import transformers
+
+    tokenizer = make_tokenizer(WORDS)
+    tokenizer.save_pretrained(tmp_path)
+    config = transformers.BertConfig(vocab_size=len(tokenizer), **SIZES)
+    transformers.BertModel(config).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match='--kind mlm'):
+        train('mlm', {'mlm': tmp_path}, tmp_path / 'out')
+
+
+def test_the_new_head_predicts_with_the_words_own_vectors(bases):
+    model = AutoModelForMaskedLM.from_pretrained(bases['mlm'])
+    words = model.get_input_embeddings().weight
+    assert model.get_output_embeddings().weight is words
+
+
+@pytest.mark.parametrize('text', ['', '[]', '{"steps": NaN}', '[' * 100_000])
+def test_a_damaged_record_of_a_training_is_one_line(tmp_path, text):
+    (tmp_path / adaptation.RECORD).write_text(text)
+    with pytest.raises(UserError, match=f'{adaptation.RECORD} is damaged'):
+        adaptation.finished_training(tmp_path, {})

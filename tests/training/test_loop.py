@@ -1,0 +1,149 @@
+"""
+The loop of a training: what a saved state is, and that one which is damaged or of
+another training is refused.
+"""
+
+import json
+import random
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.training.loop import STATE, Training
+from tests.support.mutations import mutations
+
+
+class Line(Training):
+    """
+    A line that is fitted to random points; the seed of a step draws its point.
+    """
+
+    def __init__(self, folder, seed=0):
+        torch.manual_seed(0)
+        self.model = torch.nn.Linear(3, 2)
+        self.stop_at = None
+        weights = dict(self.model.named_parameters())
+        optimizer = torch.optim.AdamW(weights.values(), lr=0.1)
+        super().__init__(weights, optimizer, folder, {'seed': seed, 'base': 'line'})
+
+    def update(self, step):
+        if step == self.stop_at:
+            raise KeyboardInterrupt
+        point = torch.randn(3, generator=torch.Generator().manual_seed(step))
+        loss = (self.model(point) - point[:2]).square().sum()
+        loss.backward()
+        return loss.item()
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """
+    Return a training that was interrupted before its sixth step.
+    """
+    training = Line(tmp_path)
+    training.stop_at = 5
+    with pytest.raises(KeyboardInterrupt):
+        training.run(8, save_every=100)
+    return training
+
+
+def test_an_interrupted_training_goes_on_to_the_same_weights(begun, tmp_path):
+    whole = Line(tmp_path / '..')
+    whole.run(8, save_every=100)
+    resumed = Line(tmp_path)
+    resumed.resume()
+    assert resumed.losses == whole.losses[:5]
+    resumed.run(8, save_every=100)
+    assert resumed.losses == whole.losses
+    assert torch.equal(resumed.model.weight, whole.model.weight)
+
+
+def test_a_step_that_was_not_finished_is_not_saved(begun, tmp_path, monkeypatch):
+    intact = begun.file.read_bytes()
+    resumed = Line(tmp_path)
+    resumed.resume()
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(resumed.optimizer, 'step', interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        resumed.run(8, save_every=100)
+    assert begun.file.read_bytes() == intact
+
+
+def test_another_training_is_named_by_its_keys(begun, tmp_path):
+    with pytest.raises(UserError, match='differs in seed. Name'):
+        Line(tmp_path, seed=1).resume()
+
+
+def test_more_steps_than_are_asked_for_are_refused(begun):
+    with pytest.raises(UserError, match='has 5 steps, and 4 are'):
+        begun.run(4, save_every=1)
+
+
+def changed_state(begun, change):
+    with safe_open(begun.file, 'pt') as state:
+        facts = state.metadata()
+    tensors = load_file(begun.file)
+    tensors, facts = change(tensors, facts)
+    save_file(tensors, begun.file, facts)
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        pytest.param(lambda t, _: (t, {'facts': '[' * 10**5}), id='facts'),
+        pytest.param(lambda t, _: (t, None), id='no facts'),
+        pytest.param(
+            lambda t, f: ({**t, 'weight.bias': torch.zeros(7)}, f), id='shape'
+        ),
+        pytest.param(
+            lambda t, f: ({k: t[k] for k in t if k != 'weight.bias'}, f), id='missing'
+        ),
+        pytest.param(
+            lambda t, f: ({**t, 'exp_avg.bias': torch.zeros(7)}, f), id='moments'
+        ),
+        pytest.param(
+            lambda t, f: ({k: t[k] for k in t if k != 'step.bias'}, f), id='step'
+        ),
+    ],
+)
+def test_a_damaged_state_is_one_line(begun, change):
+    changed_state(begun, change)
+    with pytest.raises(UserError, match=rf'{STATE} is damaged: [^\n]+$'):
+        begun.resume()
+
+
+def test_changed_facts_are_gone_on_with_or_refused(begun):
+    with safe_open(begun.file, 'pt') as state:
+        facts = json.loads(state.metadata()['facts'])
+    n_refused = 0
+    changes = list(mutations(facts))
+    for change, changed in random.Random(0).sample(changes, min(60, len(changes))):
+        changed_state(begun, lambda t, _, c=changed: (t, {'facts': json.dumps(c)}))
+        try:
+            begun.resume()
+        except UserError as error:
+            n_refused += 1
+            assert str(begun.file.parent) in str(error), change
+    assert n_refused > 20
+
+
+def test_cut_and_flipped_bytes_are_one_line_or_no_harm(begun):
+    intact = begun.file.read_bytes()
+    rng = random.Random(0)
+    for _ in range(20):
+        begun.file.write_bytes(intact[: rng.randrange(len(intact))])
+        with pytest.raises(UserError, match=f'{STATE} is damaged'):
+            begun.resume()
+        data = bytearray(intact)
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        begun.file.write_bytes(data)
+        try:
+            begun.resume()
+        except UserError as error:
+            assert '\n' not in str(error)
