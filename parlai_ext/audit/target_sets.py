@@ -233,11 +233,11 @@ def _add_swings(audited: Audited, result: SetMeans, part: PartResult) -> None:
             f'{audited.score(pair.margin)}.'
         )
     for one in every_swing:
-        for quantity, places, members in (
+        for quantity, places, own in (
             ('places gained', one.gain, one.gain_set),
             ('places lost', one.loss, one.loss_set),
         ):
-            case = ' + '.join(audited.names(members)) if places else 'any set'
+            case = ' + '.join(audited.names(own)) if places else 'any set'
             part.add(case, audited.systems[one.system], quantity, places)
     for pair in pairs:
         members = ' + '.join(audited.names(pair.worst_set))

@@ -367,8 +367,10 @@ def _williams(one: QualityPoints, items: CommonItems) -> dict[str, Any]:
     if one.unit != 'item':
         return {'williams_reason': NOT_INDEPENDENT.format(one.unit)}
     rows = np.array([items.human, *items.columns])
-    r = [float(pearson(rows[[i]], rows[[j]])[0]) for i, j in combinations(range(3), 2)]
-    t, p = williams_test(*r, len(items.human))
+    first, second, between = (
+        float(pearson(rows[[i]], rows[[j]])[0]) for i, j in combinations(range(3), 2)
+    )
+    t, p = williams_test(first, second, between, len(items.human))
     return {'williams_t': t, 'williams_p': p}
 
 
@@ -396,8 +398,10 @@ def _overall_differences(
         [p] = swap_tests(joined[:, None], permutations, seed)
         n = sum(max(len(one.human) for one in items) for items in sets)
         n_groups = sum(max(one.n_groups for one in items) for items in sets)
-        about = (n, n_groups, float(joined.sum()), p, p)
-        rows.append(PairDifference(*pair, ALL_SETS, quality, *about))
+        value = float(joined.sum())
+        rows.append(
+            PairDifference(*pair, ALL_SETS, quality, n, n_groups, value, p, p_holm=p)
+        )
     adjusted = holm([row.p for row in rows])
     return [
         replace(row, p_holm=p, williams_reason='the sets have other items')

@@ -113,8 +113,13 @@ def score_sets(
     with bar_of('bench', total, progress, unit='item') as bar:
         for variant in plan.variants:
             work = _ScorerWork(
-                *(variant, shared.get(variant.label), folder / SCORES),
-                *(seed, machine, bar, engine),
+                variant,
+                shared.get(variant.label),
+                folder / SCORES,
+                seed,
+                machine,
+                bar,
+                engine,
             )
             results.append(work.result(plan, sets))
     return results

@@ -53,7 +53,8 @@ def check_on(ranking: Ranking, dimension: str) -> DimensionCheck | None:
     """
     Return the check behind the ranking on a dimension; `None` where none was made.
     """
-    return ranking.judge_check and ranking.judge_check.check_of(dimension)
+    check = ranking.judge_check
+    return None if check is None else check.check_of(dimension)
 
 
 def outcome_on(ranking: Ranking, dimension: str) -> str:

@@ -189,7 +189,7 @@ def variance_range(n_openers: int) -> tuple[float, float]:
     normal differences; the numbers of openers change by about as much.
     """
     freedom = n_openers - 1
-    low, high = freedom / stats.chi2.isf([0.1, 0.9], freedom)
+    low, high = (freedom / stats.chi2.isf(tail, freedom) for tail in (0.1, 0.9))
     return float(low), float(high)
 
 
