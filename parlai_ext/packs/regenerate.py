@@ -348,11 +348,11 @@ class Regeneration:
             (scored,) = score_dialogues([dialogue], scorer, first_only, given_judged)
             shard = place.shard
             stored = pack.run.scores(signature).read(shard.pairing_id, shard.index)
-            both = map(_by_place, (stored[place.number], scored))
+            says, gives = map(_by_place, (stored[place.number], scored))
             problems += [
                 f'dialogue {dialogue.id}, {where}: the pack says {a}, scored again it '
                 f'is {b}'
-                for where, a, b in json_differences(*both, '', options.tolerance)
+                for where, a, b in json_differences(says, gives, '', options.tolerance)
             ]
             n_utterances = len({s.utterance_index for s in scored.scores})
             again.scored[place.pairing.first] += n_utterances
