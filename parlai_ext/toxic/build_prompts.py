@@ -437,9 +437,10 @@ def statistics_table(path: Path) -> Table:
     """
     Return the same statistics as a table.
     """
-    folds = [
-        number_column(fold, fold, lambda row, fold=fold: row[1].get(fold))
-        for fold in FOLDS
-    ]
+
+    def fold_column(fold: str) -> Column:
+        return number_column(fold, fold, lambda row: row[1].get(fold))
+
+    folds = map(fold_column, FOLDS)
     rows = [*statistics(path).items()]
     return Table([Column('statistic', '', lambda row: row[0]), *folds], rows)
