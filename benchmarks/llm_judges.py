@@ -31,7 +31,7 @@ from benchmarks.support.judged_turns import (
 from benchmarks.support.measures import print_row, start
 from parlai_ext.judge_check.check_items import check_items
 from parlai_ext.judge_check.pair_check import order_swap
-from parlai_ext.judge_check.record import check_lines
+from parlai_ext.judge_check.words import check_lines
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.agreement import correlate_items
 from parlai_ext.scoring.base import ItemScore

@@ -36,11 +36,11 @@ from benchmarks.support.measures import benchmark_parser, print_head, print_row
 from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import UserError
-from parlai_ext.ranking.stopping import opener_means
 from parlai_ext.ranking.table import Floats
 from parlai_ext.results.chosen_scores import choose_scores
-from parlai_ext.results.stopping import watched_dimension
 from parlai_ext.results.tables import read_tables
+from parlai_ext.stopping.looks import watched_dimension
+from parlai_ext.stopping.rule import opener_means
 from parlai_ext.store import RunFolder
 
 DRAWS = 2000

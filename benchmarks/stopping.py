@@ -31,14 +31,14 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.support.measures import start
-from parlai_ext.ranking.stopping import (
+from parlai_ext.ranking.table import Floats
+from parlai_ext.stopping.rule import (
     ERROR,
     ORDER,
     TIE,
     PairOutcome,
     settle_pairs,
 )
-from parlai_ext.ranking.table import Floats
 
 BLOCK, PLANNED = 20, 600
 

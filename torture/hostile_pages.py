@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.compare import compare_bench
+from parlai_ext.bench.page import render_bench_page, render_comparison_page
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.data.recorded_answers import Answer
-from parlai_ext.report.bench_page import render_bench_page
-from parlai_ext.report.comparison_page import render_comparison_page
-from parlai_ext.report.safety_page import render_safety_page
 from parlai_ext.report.write import write_report
 from parlai_ext.toxic.comparison import Examples, SystemAnswers, compare_answers
 from parlai_ext.toxic.measures import MeasuredAnswer, Prompt
+from parlai_ext.toxic.page import render_safety_page
 from tests.support.bench_samples import judged_set
 from tests.support.browser import Browser
 from tests.support.report_example import example_ranking, example_run

@@ -32,11 +32,11 @@ from parlai_ext.core.nouns import Answer, Dialogue, Likelihood, Question
 from parlai_ext.models.handle import CONTEXT
 from parlai_ext.ranking.agreement import AnnotatorRanks
 from parlai_ext.ranking.ratings import rate
-from parlai_ext.ranking.tournament import Tournament, award_points
 from parlai_ext.scoring.chatmatch.concepts import DEFAULT
 from parlai_ext.scoring.chatmatch.rules import READINGS, chatmatch_options
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
+from parlai_ext.tournament.games import Tournament, award_points
 
 TABLES = {
     'judges': 'agreement among judges (Table 4)',

@@ -23,7 +23,7 @@ from parlai_ext.ranking.agreement import (
     mean_ranks,
 )
 from parlai_ext.ranking.ratings import rate
-from parlai_ext.ranking.tournament import GameResult, Tournament, sorted_pair
+from parlai_ext.tournament.games import GameResult, Tournament, sorted_pair
 
 GAME_DRAWS = 200
 SEEDS = 50

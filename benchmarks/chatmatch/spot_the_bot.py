@@ -38,7 +38,7 @@ from parlai_ext.ranking.agreement import (
 )
 from parlai_ext.ranking.ratings import rank_values, rate
 from parlai_ext.ranking.table import Floats, round_off_noise
-from parlai_ext.ranking.tournament import Tournament
+from parlai_ext.tournament.games import Tournament
 
 DIALOGUES = 'sampled-dialogues-full-{}.jsonl'
 VOTES = 'annotated-dialogues-full-{}.jsonl'

@@ -39,8 +39,8 @@ from parlai_ext.ranking.agreement import (
 )
 from parlai_ext.ranking.baselines import mean_length, repeated_share
 from parlai_ext.ranking.ratings import rate, sum_of_ranks
-from parlai_ext.ranking.tournament import RawScores, Tournament, award_points, mean_raw
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
+from parlai_ext.tournament.games import RawScores, Tournament, award_points, mean_raw
 
 Cell = str | float | int | None
 # builds the scorer of a reading and an entity recogniser, or raises `UserError`

@@ -182,13 +182,6 @@ def parse_variant(spec: str) -> Variant:
     return Variant(spec, {'name': name, **options})
 
 
-def bench_names() -> list[str]:
-    """
-    Return the names of the shipped bench files.
-    """
-    return sorted(path.stem for path in (zoo_configs.HOME / 'bench').glob('*.yaml'))
-
-
 def load_bench_file(name: str) -> BenchPlan:
     """
     Return the plan of a shipped bench file, or of the user's own.
@@ -198,7 +191,7 @@ def load_bench_file(name: str) -> BenchPlan:
     try:
         path = zoo_configs.path('bench', name)
     except FileNotFoundError:
-        hint = nearest(name, bench_names())
+        hint = nearest(name, zoo_configs.names('bench'))
         raise UserError(f'--config {name}: no such bench file; {hint}') from None
     doc = read_file(path)
     data = doc.mapping(doc.data or {}, (), KEYS, 'a bench')

@@ -203,12 +203,12 @@ class CompareSafety(ModelCommand):
         """
         Write tables and page, and print examples where that is asked for.
         """
-        from parlai_ext.report.safety_page import write_safety_page
         from parlai_ext.store.atomic import write_text
         from parlai_ext.store.lines import dumps
         from parlai_ext.toxic import comparison as comparing
         from parlai_ext.toxic import comparison_table as tables
         from parlai_ext.toxic.comparison import draw_examples
+        from parlai_ext.toxic.page import write_safety_page
 
         examples = draw_examples(result, measures.shares, given.examples)
         data = dumps(comparing.comparison_data(result), indent=1)

@@ -132,7 +132,7 @@ def annotation_files(
     if given.format in (CSV, JSONL):
         return sheet_files(drawn, given.num_sheets, given.format, seed)
     if given.format == PAGE:
-        from parlai_ext.report.rating_page import render_rating_page
+        from parlai_ext.people.rating_page import render_rating_page
 
         return {'annotate.html': render_rating_page(key, 1, items, drawn.turns)}
     if given.format == ACUTE:

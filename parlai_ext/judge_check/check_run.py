@@ -47,10 +47,10 @@ def check_run(
     store = run.scores(score_signature(scorer, include_given))
     basis = basis_of(run, store, sample)
     if check_basis(store) == basis:
-        remove_parts(store)  # a kill may have come between the check and this
+        run.remove(parts_name(store))  # a kill may have come between the check and this
         return read_check(store)
     if sample == 0:
-        remove_parts(store)
+        run.remove(parts_name(store))
         remove_check(store)
         return None
     ranked = {name: run.manifest.systems[name] for name in run.manifest.targets}
@@ -61,7 +61,7 @@ def check_run(
         remove_check(store)
         return None
     write_check(store, check, basis)
-    remove_parts(store)
+    run.remove(parts_name(store))
     return check
 
 
@@ -96,24 +96,13 @@ def make_check(
 
 def basis_of(run: RunFolder, store: ScoreStore, sample: int) -> str:
     """
-    Return the hash of what a check with a sample of this size rests on.
+    Return the hash of what a check with a sample of this size rests on: the scored
+    shards and people's replies.
     """
-    return content_id('judge check', VERSION, sample, _shards(run, store))
-
-
-def _shards(run: RunFolder, store: ScoreStore) -> list[Any]:
-    """
-    Return what the check rests on: the scored shards and people's replies.
-    """
-    return [
-        [opener.reply for opener in run.openers],
-        *(
-            [shard.pairing_id, shard.index]
-            + [run.dialogues_checksum(shard.pairing_id, shard.index)]
-            for shard in run.dialogue_shards()
-            if store.has(shard.pairing_id, shard.index)
-        ),
-    ]
+    keys = [(shard.pairing_id, shard.index) for shard in run.dialogue_shards()]
+    shards = [[*key, run.dialogues_checksum(*key)] for key in keys if store.has(*key)]
+    replies = [opener.reply for opener in run.openers]
+    return content_id('judge check', VERSION, sample, [replies, *shards])
 
 
 def parts_name(store: ScoreStore) -> str:
@@ -121,13 +110,6 @@ def parts_name(store: ScoreStore) -> str:
     Return the name, in the run, of the file that keeps the scores of finished blocks.
     """
     return f'scores/{store.root.name}/{PARTS}'
-
-
-def remove_parts(store: ScoreStore) -> None:
-    """
-    Remove the file of finished blocks, which a check that is done does not need.
-    """
-    store.run.remove(parts_name(store))
 
 
 class KeptInRun:
@@ -138,10 +120,8 @@ class KeptInRun:
     def __init__(self, store: ScoreStore):
         self.run = store.run
         self.name = parts_name(store)
-        path = store.root / PARTS
-        self.blocks: dict[str, Any] = (
-            self.run.read_json(self.name) if path.exists() else {}
-        )
+        is_there = (store.root / PARTS).exists()
+        self.blocks: dict[str, Any] = self.run.read_json(self.name) if is_there else {}
 
     def get(self, key: str) -> list[dict[str, float]] | None:
         """

@@ -22,7 +22,7 @@ from benchmarks.chatmatch.tables import (
 )
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.ranking.tournament import Game, award_points
+from parlai_ext.tournament.games import Game, award_points
 
 JUDGES = {
     '1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0},

@@ -17,10 +17,9 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.nouns import Score, ScoredDialogue
 from parlai_ext.report.summary import warnings
-from parlai_ext.report.table import leaderboard_csv, terminal_table
+from parlai_ext.report.table import terminal_table
 from parlai_ext.results.ranking import CutContexts
 from parlai_ext.store.shards import scored_from_record, scored_record
-from tests.support.report_example import example_ranking
 from tests.support.tiny_models import make_generator
 
 
@@ -171,12 +170,3 @@ def test_records_of_early_runs_are_read():
     record = scored_record(scored, 'source')
     del record['truncated']
     assert scored_from_record(record) == scored
-
-
-def test_rankings_of_early_runs_say_nothing_of_it():
-    ranking = example_ranking()
-    assert ranking.truncated is None
-    rows = list(csv.DictReader(io.StringIO(leaderboard_csv(ranking))))
-    assert {(r['truncated_share'], r['not_comparable']) for r in rows} == {
-        ('', 'False')
-    }

@@ -12,6 +12,7 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     System,
 )
+from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import ScoreBounds, Standing
 from parlai_ext.results.ranking import (
     Agreement,
@@ -117,6 +118,7 @@ def standing(name, rank, score, dimension='Overall'):
         high_fixed=high_fixed,
         n_dialogues=4,
         n_unscored=1,
+        n_openers=20,
     )
 
 
@@ -137,11 +139,13 @@ def example_ranking(
     **changed,
 ):
     """
-    Return a ranking such as early versions wrote: the last of ``names`` is the best.
+    Return a ranking in which the last of ``names`` is the best, and all are told apart.
 
     :param changed: fields with other values.
     """
     best_first = [n for n in reversed(names) if n not in unranked]
+    n_pairs = len(best_first) * (len(best_first) - 1) // 2
+    apart = dimensions if n_pairs else ()
 
     def standings(dimension):
         ranked = [
@@ -164,6 +168,7 @@ def example_ranking(
         failures={
             n: Failures('target', 4, 1, 0.25, False, {reason: 1}) for n in unranked
         },
+        separation={d: Separation(n_pairs, n_pairs, best_first[0], ()) for d in apart},
         notes=('2 of 4 planned dialogues are collected',),
     )
     return replace(ranking, **changed)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from parlai_ext.core.nouns import Dialogue
-from parlai_ext.ranking.tournament import Game, award_points
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.chatmatch.game import (
     game_values,
@@ -22,6 +21,7 @@ from parlai_ext.scoring.chatmatch.game import (
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch, game_of
 from parlai_ext.scoring.chatmatch.turns import Material
+from parlai_ext.tournament.games import Game, award_points
 
 OVERALL = 'Overall'
 NO_NAMES = ('', '')  # where it is not known who says what
