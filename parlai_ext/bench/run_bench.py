@@ -23,8 +23,7 @@ from parlai_ext.bench.bench_files import (
     set_points,
     write_bench,
 )
-from parlai_ext.bench.drawn_items import drawn_set
-from parlai_ext.bench.plan import MEAN_RANK, BenchPlan, Variant
+from parlai_ext.bench.plan import MEAN_RANK, BenchPlan, Variant, drawn_set
 from parlai_ext.bench.score_sets import ScorerResult, SetScores, score_sets
 from parlai_ext.core.machine import Machine
 from parlai_ext.data.judged.judged_set import JudgedSet

@@ -17,8 +17,7 @@ from math import fsum
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bench.drawn_items import drawn_set
-from parlai_ext.bench.plan import BenchPlan, Variant
+from parlai_ext.bench.plan import BenchPlan, Variant, drawn_set
 from parlai_ext.bench.stored_scores import StoredScore, StoredScores, item_id
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.machine import Machine

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.watch import Kept
 from parlai_ext.judge_check.check import VERSION, check_judge, gather, is_prompted
 from parlai_ext.judge_check.options import SAMPLE
-from parlai_ext.judge_check.own_family import own_family
 from parlai_ext.judge_check.record import (
     JudgeCheck,
     check_basis,
@@ -20,11 +19,14 @@ from parlai_ext.judge_check.record import (
     remove_check,
     write_check,
 )
+from parlai_ext.models.handle import model_system
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import score_signature
 from parlai_ext.store import RunFolder, ScoreStore
+from parlai_ext.systems.model_origin import model_origin
 
 PARTS = 'judge_check_parts.json'
+ASKED = ('likelihood', 'chat')  # the kinds of models that are prompted
 
 
 def check_run(
@@ -135,3 +137,28 @@ class KeptInRun:
         """
         self.blocks[key] = values
         self.run.write_json(self.name, self.blocks)
+
+
+def own_family(
+    scorer: Scorer, systems: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
+    """
+    Return the systems that are of the family of a model inside the scorer, each with
+    what the two have in common: such judges tend to like what their own kind writes
+    (Panickssery et al. 2024, "LLM Evaluators Recognize and Favor Their Own
+    Generations").
+
+    :param systems: the options of the ranked systems, by name.
+    """
+    judges = [
+        model_origin(model_system(kind, name), scorer.datapath)
+        for kind, name in scorer.models.loaded
+        if kind in ASKED
+    ]
+    likenesses = {}
+    for name, opt in sorted(systems.items()):
+        origin = model_origin(System(name, opt), scorer.datapath)
+        common = [likeness for j in judges if (likeness := j.likeness(origin))]
+        if common:
+            likenesses[name] = common[0]
+    return likenesses

@@ -12,9 +12,15 @@ from scipy import stats
 
 from parlai_ext.bench.bench_files import read_bench, read_points
 from parlai_ext.bench.bench_table import bench_lines
-from parlai_ext.bench.drawn_items import drawn_set
 from parlai_ext.bench.page import render_bench_page
-from parlai_ext.bench.plan import TRIVIAL, BenchPlan, SetChoice, Variant, bench_plan
+from parlai_ext.bench.plan import (
+    TRIVIAL,
+    BenchPlan,
+    SetChoice,
+    Variant,
+    bench_plan,
+    drawn_set,
+)
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.core.errors import UserError

@@ -163,10 +163,3 @@ def test_what_was_cut_comes_back_from_a_record():
     scored = ScoredDialogue('d', (Score('d', 2, 's', 'x', 1.0),), {}, {2: 7})
     record = json.loads(json.dumps(scored_record(scored, 'source')))
     assert scored_from_record(record) == scored
-
-
-def test_records_of_early_runs_are_read():
-    scored = ScoredDialogue('d', (Score('d', 2, 's', 'x', 1.0),))
-    record = scored_record(scored, 'source')
-    del record['truncated']
-    assert scored_from_record(record) == scored
