@@ -26,7 +26,7 @@ setup(
     package_dir={f'parlai_ext.{folder}': folder for folder in BESIDE},
     package_data={
         'parlai_ext': ['py.typed'],
-        'parlai_ext.report': ['templates/*'],
+        'parlai_ext.view': ['templates/*', 'templates/sections/*'],
         'parlai_ext.mini': ['zoo/**/*'],
         'parlai_ext.tasks': ['*/README.md'],
         'parlai_ext.zoo_configs': [

@@ -13,6 +13,7 @@ docs/amfm.md has the numbers.
 
 from __future__ import annotations
 
+import argparse
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,8 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.support.judged_turns import JudgedTurn, all_turns, sampled
-from benchmarks.support.measures import benchmark_parser
-from parlai_ext.commands.command import one_line_errors
+from benchmarks.support.measures import print_head, print_row, start
 from parlai_ext.core.options import read_pairs
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.agreement import BOOTSTRAPS, WEIGHTED, group_weights
@@ -30,30 +30,21 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.relevance import context_cosines
 
 
-def main() -> None:
+def main(opt: argparse.Namespace) -> None:
     """
-    Run the benchmark.
+    Print the table.
     """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--data', default='../shared/data', help='folder of the sets')
-    parser.add_argument('--sets', nargs='+', default=['usr_topical'])
-    parser.add_argument('--per-system', type=int, default=12, help='turns for FM')
-    parser.add_argument('--before', nargs='*', default=[], metavar='KEY=VALUE')
-    parser.add_argument('--after', nargs='+', required=True, metavar='KEY=VALUE')
-    opt = parser.parse_args()
     models = ModelHandle()
     scorers = [
         AmFm.from_section(read_pairs(AmFmOptions, pairs, '--after'), models)
         for pairs in (opt.before, opt.after)
     ]
-    print(
-        '| set | n | score | before | after | after − before | sense before | after |'
-    )
-    print('|---|---|---|---|---|---|---|---|')
+    heads = ('set', 'n', 'score', 'before', 'after', 'after − before')
+    print_head(*heads, 'sense before', 'after')
     for name in opt.sets:
         turns = all_turns(Path(opt.data), name)
         for row in table_rows(name, turns, scorers, opt.per_system):
-            print(f'| {" | ".join(row)} |', flush=True)
+            print_row(*row)
 
 
 def table_rows(
@@ -129,5 +120,13 @@ def agreement(
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(
+        main,
+        __doc__,
+        required=['after'],
+        data='../shared/data',
+        sets=['usr_topical'],
+        per_system=12,
+        before=[],
+        after=[],
+    )

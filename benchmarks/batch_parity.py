@@ -73,13 +73,6 @@ def tiny_systems(folder: Path) -> dict[str, Mapping[str, object]]:
     return systems
 
 
-def given_systems(files: Sequence[str]) -> dict[str, Mapping[str, object]]:
-    """
-    Return the options of the models asked for, decoded as their `.opt` says.
-    """
-    return {path: {'model_file': path} for path in files}
-
-
 def main() -> None:
     """
     Print one line for each model and precision.
@@ -91,7 +84,9 @@ def main() -> None:
     torch.set_num_threads(1)
     openers = sample_openers(load_openers('ext:smalltalk'), opt.num_dialogues, 0)
     with tempfile.TemporaryDirectory() as folder:
-        systems = given_systems(opt.model_files) or tiny_systems(Path(folder))
+        # models are decoded as their `.opt` says
+        given = {path: {'model_file': path} for path in opt.model_files}
+        systems = given or tiny_systems(Path(folder))
         print(
             f'{"model":40} {"precision":9} {"utterances":>10} {"differ":>6} {"rate":>8}'
         )

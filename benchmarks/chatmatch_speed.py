@@ -10,17 +10,18 @@ need not be there, since those parts are left out on both sides.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import json
 import os
-import platform
 import random
 import runpy
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from types import ModuleType
@@ -30,8 +31,7 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 from nltk.tokenize import NLTKWordTokenizer
 
-from benchmarks.support.measures import benchmark_parser
-from parlai_ext.commands.command import one_line_errors
+from benchmarks.support.measures import start
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.scoring.chatmatch.concepts import all_but_function_words
 from parlai_ext.scoring.chatmatch.game import game_values
@@ -150,56 +150,30 @@ def random_game(length: int, seed: int) -> Dialogue:
     )
 
 
-def seconds_by_length(times: int) -> dict[int, float]:
+def main(args: argparse.Namespace) -> None:
     """
-    Return the median seconds of one game by its number of turns.
+    Print medians of games by length, of the authors' games, and of the script.
     """
-    medians = {}
     for length in LENGTHS:
-        games = [random_game(length, seed) for seed in range(times)]
-        materials = [Material(all_but_function_words(one)) for one in games]
-        runs = [
-            seconds(lambda g=g, m=m: game_values(g, RULES, m))
-            for g, m in zip(games, materials, strict=True)
-        ]
-        medians[length] = median(runs)
-    return medians
-
-
-def main() -> None:
-    """
-    Print the tables, and write them if asked to.
-    """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--games', type=Path, default=GAMES)
-    parser.add_argument('--script', type=Path)
-    parser.add_argument('--times', type=int, default=5)
-    parser.add_argument('--json', type=Path)
-    args = parser.parse_args()
-    results: dict[str, Any] = {'python': platform.python_version()}
-    results['turns'] = seconds_by_length(args.times)
-    for length, cost in results['turns'].items():
-        print(
-            f'{length:4d} turns {1e3 * cost:8.2f} ms {1e6 * cost / length:8.1f} µs/turn'
-        )
+        runs = []
+        for seed in range(args.times):
+            game = random_game(length, seed)
+            material = Material(all_but_function_words(game))
+            runs.append(seconds(partial(game_values, game, RULES, material)))
+        cost = median(runs)
+        each = 1e6 * cost / length
+        print(f'{length:4d} turns {1e3 * cost:8.2f} ms {each:8.1f} µs/turn')
     pairs = list_games(args.games)
+    if not pairs:
+        return
     for count in (len(pairs) // 4, len(pairs) // 2, len(pairs)):
-        if count:
-            runs = [
-                seconds(lambda n=count: score_files(pairs[:n]))
-                for _ in range(args.times)
-            ]
-            results[f'{count} games'] = median(runs)
-            each = 1e3 * median(runs) / count
-            print(f'{count:4d} games {median(runs):8.3f} s {each:8.2f} ms/game')
-    if args.script and pairs:
-        results['script'] = script_seconds(args.script, pairs)
-        ratio = results['script'] / results[f'{len(pairs)} games']
-        print(f'the script {results["script"]:.2f} s: {ratio:.0f} times as long')
-    if args.json:
-        args.json.write_text(json.dumps(results, indent=1) + '\n', encoding='utf-8')
+        job = partial(score_files, pairs[:count])
+        whole = median(seconds(job) for _ in range(args.times))
+        print(f'{count:4d} games {whole:8.3f} s {1e3 * whole / count:8.2f} ms/game')
+    if args.script:
+        script = script_seconds(args.script, pairs)
+        print(f'the script {script:.2f} s: {script / whole:.0f} times as long')
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(main, __doc__, games=GAMES, script=Path, times=5)

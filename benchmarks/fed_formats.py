@@ -10,6 +10,7 @@ follow-ups where the response is left out. Part of docs/judges.md.
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,7 @@ import numpy as np
 from benchmarks.fit_composite import Example
 from benchmarks.judges import BOTH, only_overall, values
 from benchmarks.support.judged_turns import all_turns, sampled
-from benchmarks.support.measures import benchmark_parser
-from parlai_ext.commands.command import one_line_errors
+from benchmarks.support.measures import print_head, print_row, start
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.fed import Fed
 
@@ -31,17 +31,12 @@ VARIANTS = {
 }
 
 
-def main() -> None:
+def main(opt: argparse.Namespace) -> None:
     """
-    Run the benchmark.
+    Print the table.
     """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--data', default='../shared/data', help='folder of the sets')
-    parser.add_argument('--per-system', type=int, default=15, help='turns')
-    parser.add_argument('--judge', default='smollm2-135m-q4')
-    opt = parser.parse_args()
     handle = ModelHandle()
-    print('| set | FED | complaints | praise | both |\n|---|---|---|---|---|')
+    print_head('set', 'FED', 'complaints', 'praise', 'both')
     for name in SETS:
         turns = sampled(all_turns(Path(opt.data), name), opt.per_system)
         human = np.array([turn.human for turn in turns])
@@ -61,9 +56,8 @@ def main() -> None:
                 '{:.2f} / {:.2f}'.format(*example.agreement(column))
                 for column in filled
             ]
-            print(f'| {name} | {label} | {" | ".join(cells)} |', flush=True)
+            print_row(name, label, *cells)
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(main, __doc__, data='../shared/data', per_system=15, judge='smollm2-135m-q4')

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from benchmarks.support.judged_turns import PER_SYSTEM, read_set
-from benchmarks.support.measures import benchmark_parser
+from benchmarks.support.measures import print_head, print_row, start
 from benchmarks.support.perturbed_replies import (
     CORPORA,
     perturbed_replies,
@@ -33,7 +33,6 @@ from benchmarks.support.perturbed_replies import (
 )
 from benchmarks.support.term_values import Evidence, TermCache
 from parlai_ext import zoo_configs
-from parlai_ext.commands.command import one_line_errors
 from parlai_ext.judge_check.parrots import TRAIN
 from parlai_ext.scoring.composite import (
     HIGHEST,
@@ -127,7 +126,7 @@ def read_examples(opt: argparse.Namespace) -> dict[str, Example]:
     Return all sets and corpora, scored by the models.
     """
     models = {'judge_model_file': opt.judge, 'encoder': opt.encoder}
-    cache = TermCache(Path(opt.cache), models)
+    cache = TermCache(opt.cache, models)
     folder = Path(opt.data)
     return {
         **{name: judged_example(folder, name, cache) for name in FIT},
@@ -215,12 +214,7 @@ def report(examples: Mapping[str, Example]) -> str:
     single = [
         tuple(float(i == k) for i in range(len(TERMS))) for k in range(len(TERMS))
     ]
-    print(
-        '| set | composite | fitted without it | even weights | '
-        + ' | '.join(TERMS)
-        + ' |'
-    )
-    print('|---' * (4 + len(TERMS)) + '|')
+    print_head('set', 'composite', 'fitted without it', 'even weights', *TERMS)
     for name, example in examples.items():
         without = weights
         if name not in REPORT:
@@ -232,7 +226,7 @@ def report(examples: Mapping[str, Example]) -> str:
         ]
         if name in REPORT:
             cells[1] = '–'
-        print(f'| {name} | {" | ".join(cells)} |')
+        print_row(name, *cells)
     return weights_file(scale, weights)
 
 
@@ -264,20 +258,11 @@ def weights_file(scale: Mapping[str, Term], weights: Weights) -> str:
     return '\n'.join(lines) + '\n'
 
 
-def main() -> None:
+def main(opt: argparse.Namespace) -> None:
     """
-    Run the benchmark.
+    Print the tables and the file of weights.
     """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--data', default='../shared/data', help='folder of the sets')
-    parser.add_argument('--judge', default='smollm2-135m-q4')
-    parser.add_argument('--encoder', default='minilm')
-    parser.add_argument(
-        '--cache', default='runs/fit_composite.jsonl', help='what the models said'
-    )
-    parser.add_argument('--write', action='store_true', help='replace the weights')
-    opt = parser.parse_args()
-    Path(opt.cache).parent.mkdir(parents=True, exist_ok=True)
+    opt.cache.parent.mkdir(parents=True, exist_ok=True)
     text = report(read_examples(opt))
     print(text)
     if opt.write:
@@ -286,5 +271,12 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(
+        main,
+        __doc__,
+        data='../shared/data',
+        judge='smollm2-135m-q4',
+        encoder='minilm',
+        cache=Path('runs/fit_composite.jsonl'),
+        write=False,
+    )

@@ -10,6 +10,7 @@ subtracted.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import os
@@ -20,8 +21,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.support.measures import benchmark_parser
-from parlai_ext.commands.command import one_line_errors
+from benchmarks.support.measures import start
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.rate_dialogues import RateDialogues
 
@@ -143,14 +143,10 @@ def measured(format: str, number: int) -> tuple[float, float]:
         return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20
 
 
-def main() -> None:
+def main(opt: argparse.Namespace) -> None:
     """
     Print a line for each format.
     """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--answers', type=int, default=100_000)
-    parser.add_argument('--formats', nargs='+', choices=WRITERS, default=list(WRITERS))
-    opt = parser.parse_args()
     for format in opt.formats:
         few_seconds, few_memory = measured(format, FEW)
         seconds, memory = measured(format, opt.answers)
@@ -163,5 +159,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(main, __doc__, {'formats': WRITERS}, answers=100_000, formats=[*WRITERS])

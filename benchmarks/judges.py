@@ -17,14 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.measures import benchmark_parser
+from benchmarks.support.measures import print_head, print_row, start
 from benchmarks.support.perturbed_replies import (
     CORPORA,
     PerturbedReply,
     perturbed_replies,
     shares_higher,
 )
-from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.progress import bar_of
 from parlai_ext.judge_check.perturbations import PERTURBATIONS
@@ -148,7 +147,7 @@ def only_overall(scorer: Fed, handle: ModelHandle) -> Fed:
     return Fed(scorer.options, handle, followups=overall)
 
 
-def print_table(corpus: str, judge: str, rows: Sequence[Row]) -> None:
+def print_rows(corpus: str, judge: str, rows: Sequence[Row]) -> None:
     """
     Print one line for each dimension of a judge.
     """
@@ -164,34 +163,16 @@ def print_table(corpus: str, judge: str, rows: Sequence[Row]) -> None:
         ]
         several = len(rows[0]['original']) > 1
         label = f'{judge}: {dimension}' if several else judge
-        print(f'| {corpus} | {label} | {" | ".join(cells)} |', flush=True)
+        print_row(corpus, label, *cells)
 
 
-def main() -> None:
-    """
-    Run the benchmark.
-    """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument(
-        '--data', default='../shared/data', help='folder of the corpora'
-    )
-    parser.add_argument('--replies', type=int, default=40, help='of each corpus')
-    parser.add_argument('--judge', default='smollm2-135m-q4')
-    parser.add_argument('--encoder', default='minilm')
-    parser.add_argument('--judges', nargs='+', default=[*JUDGES], choices=[*JUDGES])
-    parser.add_argument('--cache', default='runs/judges.jsonl', help='kept scores')
-    opt = parser.parse_args()
-    Path(opt.cache).parent.mkdir(parents=True, exist_ok=True)
-    show(opt)
-
-
-def show(opt: argparse.Namespace) -> None:
+def main(opt: argparse.Namespace) -> None:
     """
     Print the table.
     """
+    opt.cache.parent.mkdir(parents=True, exist_ok=True)
     handle = ModelHandle()
-    print(f'| corpus | judge | {" | ".join(PERTURBATIONS)} |')
-    print('|---' * (2 + len(PERTURBATIONS)) + '|')
+    print_head('corpus', 'judge', *PERTURBATIONS)
     for name in opt.judges:
         judge = JUDGES[name]
         models = {key: getattr(opt, which) for key, which in judge.models.items()}
@@ -201,10 +182,19 @@ def show(opt: argparse.Namespace) -> None:
             scorer = only_overall(scorer, handle)
         for corpus, read in CORPORA.items():
             replies = perturbed_replies(read(Path(opt.data)), opt.replies, seed=0)
-            rows = score_rows(scorer, replies, Path(opt.cache), f'{name}, {corpus}')
-            print_table(corpus, name, rows)
+            rows = score_rows(scorer, replies, opt.cache, f'{name}, {corpus}')
+            print_rows(corpus, name, rows)
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(
+        main,
+        __doc__,
+        {'judges': JUDGES},
+        data='../shared/data',
+        replies=40,
+        judge='smollm2-135m-q4',
+        encoder='minilm',
+        judges=[*JUDGES],
+        cache=Path('runs/judges.jsonl'),
+    )

@@ -1,7 +1,7 @@
 """
 Time the likelihood engine for causal models on follow-ups and on turns.
 
-    python -m benchmarks.likelihood_causal [followups | turns] [--threads 2]
+    python -m benchmarks.likelihood_causal [--part turns] [--threads 2]
 
 Random weights of GPT-2 small's shape. `followups`: the 63 distinct follow-ups of FED
 after a context of random tokens, against one forward pass for each string, as the
@@ -31,8 +31,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, GPT2Config
 
-from benchmarks.support.measures import benchmark_parser, seconds
-from parlai_ext.commands.command import one_line_errors
+from benchmarks.support.measures import CLOCKS, start, times_in_turn
 from parlai_ext.core.nouns import Answer, Question
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.scoring.followups import FollowUps, load_followups
@@ -126,10 +125,7 @@ def compare(
     counts, results = {}, {}
     for name, work in sides.items():
         counts[name], results[name] = count_operations(work)
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(opt.repeats):
-        for name, work in sides.items():
-            times[name].append(seconds(work, opt))
+    times = times_in_turn(sides, opt)
     print(f'{title} (load average {os.getloadavg()[0]:.1f})')
     first = next(iter(sides))
     for name in sides:
@@ -207,39 +203,31 @@ def turns(model: Any, opt: argparse.Namespace) -> None:
             )
 
 
-def options() -> argparse.Namespace:
-    """
-    Return the options of the command line.
-    """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('part', nargs='?', choices=PARTS, default='followups')
-    parser.add_argument(
-        '--followups', default=str(LOCAL_LIST) if LOCAL_LIST.is_file() else 'fed_2020'
-    )
-    parser.add_argument('--contexts', type=int, nargs='+', default=[90, 250])
-    parser.add_argument('--utterances', type=int, nargs='+', default=[20, 40])
-    parser.add_argument('--repeats', type=int, default=5)
-    parser.add_argument('--threads', type=int, default=2)
-    parser.add_argument('--tokens', type=int, default=4096)
-    parser.add_argument('--device', default='cpu')
-    parser.add_argument('--dtype', default='float32')
-    parser.add_argument('--clock', choices=('wall', 'cpu'), default='wall')
-    return parser.parse_args()
-
-
 PARTS = {'followups': followups, 'turns': turns}
 
 
-def main() -> None:
+def main(opt: argparse.Namespace) -> None:
     """
     Print the comparison that was asked for.
     """
-    opt = options()
     torch.set_num_threads(opt.threads)
     print(json.dumps(vars(opt)))
     PARTS[opt.part](build(opt.device, opt.dtype), opt)
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(
+        main,
+        __doc__,
+        {'part': PARTS, 'clock': CLOCKS},
+        part='followups',
+        followups=str(LOCAL_LIST) if LOCAL_LIST.is_file() else 'fed_2020',
+        contexts=[90, 250],
+        utterances=[20, 40],
+        repeats=5,
+        threads=2,
+        tokens=4096,
+        device='cpu',
+        dtype='float32',
+        clock='wall',
+    )

@@ -37,9 +37,8 @@ from benchmarks.support.blender_shapes import (
     build,
     operations,
 )
-from benchmarks.support.measures import benchmark_parser, seconds
+from benchmarks.support.measures import CLOCKS, seconds, start, times_in_turn
 from parlai_ext import compat
-from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
@@ -117,30 +116,10 @@ def make_questions(shape: Shape, opt: argparse.Namespace) -> list[Question]:
     return [Question(some(opt.length), followups) for _ in range(opt.contexts)]
 
 
-def options() -> argparse.Namespace:
-    """
-    Return the options of the command line.
-    """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--shape', choices=SHAPES, default='blender_90M')
-    parser.add_argument('--device', default='cpu')
-    parser.add_argument('--dtype', choices=DTYPES, default='fp32')
-    parser.add_argument('--contexts', type=int, default=8)
-    parser.add_argument('--length', type=int, default=128)
-    parser.add_argument('--followups', type=int, default=12)
-    parser.add_argument('--repeats', type=int, default=5)
-    parser.add_argument('--tokens', type=int, default=16384)
-    parser.add_argument('--clock', choices=('wall', 'cpu'), default='wall')
-    parser.add_argument('--threads', type=int, default=2)
-    parser.add_argument('--engine-only', action='store_true')
-    return parser.parse_args()
-
-
-def main() -> None:
+def main(opt: argparse.Namespace) -> None:
     """
     Print counts, times and their ratios.
     """
-    opt = options()
     compat.apply()
     torch.set_num_threads(opt.threads)
     shape = SHAPES[opt.shape]
@@ -160,14 +139,9 @@ def main() -> None:
         print(f'largest difference of a mean log-probability: {difference:.1e}')
     for name, work in sides.items():
         counted, expected = flops(work) // len(questions), getattr(formula, name)
-        print(
-            f'{name}: {counted / 1e9:.2f} GFLOP a context, formula / counted = ', end=''
-        )
-        print(f'{expected / counted:.4f}')
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(opt.repeats):
-        for name, work in sides.items():
-            times[name].append(seconds(work, opt))
+        line = f'{counted / 1e9:.2f} GFLOP a context, formula / counted ='
+        print(f'{name}: {line} {expected / counted:.4f}')
+    times = times_in_turn(sides, opt)
     middle = {name: statistics.median(some) for name, some in times.items()}
     report(opt, questions, formula, times)
     if 'stock' in middle:
@@ -218,5 +192,19 @@ def print_bounds(formula: Operations, measured: float | None) -> None:
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(
+        main,
+        __doc__,
+        {'shape': SHAPES, 'dtype': DTYPES, 'clock': CLOCKS},
+        shape='blender_90M',
+        device='cpu',
+        dtype='fp32',
+        contexts=8,
+        length=128,
+        followups=12,
+        repeats=5,
+        tokens=16384,
+        clock='wall',
+        threads=2,
+        engine_only=False,
+    )

@@ -32,8 +32,13 @@ import torch
 from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig
 
 from benchmarks.likelihood_causal import Ids, tokens_of
-from benchmarks.support.measures import benchmark_parser, seconds
-from parlai_ext.commands.command import one_line_errors
+from benchmarks.support.measures import (
+    CLOCKS,
+    print_head,
+    print_row,
+    start,
+    times_in_turn,
+)
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.budget import TOKENS
 from parlai_ext.models.likelihood.causal import Causal
@@ -156,10 +161,7 @@ def measure(n_turns: int, model: Any, opt: argparse.Namespace) -> dict[str, Any]
         'engine': lambda: [list(a.continuations) for a in engine.answer(asked)],
     }
     results = {name: flat(work()) for name, work in sides.items()}
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(opt.repeats):
-        for name, work in sides.items():
-            times[name].append(seconds(work, opt))
+    times = times_in_turn(sides, opt)
     n_tokens, n_passes = plan(contexts, followups, engine)
     return {
         'turns': n_turns,
@@ -221,22 +223,10 @@ COLUMNS = (
 )
 
 
-def main() -> None:
+def main(opt: argparse.Namespace) -> None:
     """
     Print one row for each number of turns.
     """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--turns', type=int, nargs='+', default=[4, 8, 10, 21, 39, 60])
-    parser.add_argument('--turn-tokens', type=int, default=32)
-    parser.add_argument('--repeats', type=int, default=5)
-    parser.add_argument('--threads', type=int, default=1)
-    parser.add_argument('--tokens', type=int, default=TOKENS)
-    parser.add_argument('--model', help='a folder in the format of Hugging Face')
-    parser.add_argument('--divide', type=int, default=1)
-    parser.add_argument('--device', default='cpu')
-    parser.add_argument('--dtype', default='float32')
-    parser.add_argument('--clock', choices=('wall', 'cpu'), default='cpu')
-    opt = parser.parse_args()
     torch.set_num_threads(opt.threads)
     print(json.dumps(vars(opt)))
     model = build(opt)
@@ -246,10 +236,24 @@ def main() -> None:
         print(json.dumps({**measured, 'load': os.getloadavg()[0]}), flush=True)
         rows.append(row(measured))
     print('\nmedian (least of all repeats)\n')
-    for cells in (COLUMNS, ['---'] * len(COLUMNS), *rows):
-        print('| ' + ' | '.join(cells) + ' |')
+    print_head(*COLUMNS)
+    for cells in rows:
+        print_row(*cells)
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(
+        main,
+        __doc__,
+        {'clock': CLOCKS},
+        turns=[4, 8, 10, 21, 39, 60],
+        turn_tokens=32,
+        repeats=5,
+        threads=1,
+        tokens=TOKENS,
+        model=str,
+        divide=1,
+        device='cpu',
+        dtype='float32',
+        clock='cpu',
+    )

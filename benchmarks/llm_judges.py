@@ -13,6 +13,7 @@ Part of docs/llm_judge.md.
 
 from __future__ import annotations
 
+import argparse
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,14 +28,13 @@ from benchmarks.support.judged_turns import (
     all_turns,
     sampled,
 )
-from benchmarks.support.measures import benchmark_parser
-from parlai_ext.commands.command import one_line_errors
+from benchmarks.support.measures import print_row, start
 from parlai_ext.judge_check.check_items import check_items
 from parlai_ext.judge_check.pair_check import order_swap
-from parlai_ext.judge_check.record import check_lines
+from parlai_ext.judge_check.words import check_lines
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.agreement import correlate_items
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.base import ItemScore
 from parlai_ext.scoring.registry import find_scorer
 
 SETS = ('usr_topical', 'grade_convai2')
@@ -50,28 +50,19 @@ FORMS: Mapping[str, tuple[str, Mapping[str, Any], str]] = {
 PARTS = ('agreement', 'check', 'pairs')
 
 
-def main() -> None:
+def main(opt: argparse.Namespace) -> None:
     """
-    Run the benchmark.
+    Print the parts that were asked for, set by set.
     """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--data', default='../shared/data', help='folder of the sets')
-    parser.add_argument('--per-system', type=int, default=20, help='turns')
-    parser.add_argument('--judge', default='smollm2-135m-q4')
-    parser.add_argument('--parts', nargs='+', choices=PARTS, default=PARTS)
-    parser.add_argument('--sets', nargs='+', choices=[*PER_SYSTEM], default=SETS)
-    parser.add_argument('--forms', nargs='+', choices=[*FORMS], default=[*FORMS])
-    parser.add_argument('--sample', type=int, default=40, help='of the judge check')
-    opt = parser.parse_args()
     for name in opt.sets:
         turns = sampled(all_turns(Path(opt.data), name), opt.per_system)
         if 'agreement' in opt.parts:
             for form in opt.forms:
-                print(agreement_row(name, form, opt.judge, turns), flush=True)
+                print_agreement(name, form, opt.judge, turns)
         if 'check' in opt.parts:
-            print(*check_of(opt.judge, turns, opt.sample), sep='\n', flush=True)
+            print_check(opt.judge, turns, opt.sample)
         if 'pairs' in opt.parts:
-            print(pairs_row(name, opt.judge, turns), flush=True)
+            print_pairs(name, opt.judge, turns)
 
 
 def scorer_of(form: str, judge: str) -> Any:
@@ -84,9 +75,11 @@ def scorer_of(form: str, judge: str) -> Any:
     return cls.from_section({**options, **with_model}, ModelHandle())
 
 
-def agreement_row(name: str, form: str, judge: str, turns: Sequence[JudgedTurn]) -> str:
+def print_agreement(
+    name: str, form: str, judge: str, turns: Sequence[JudgedTurn]
+) -> None:
     """
-    Return set, form, number of scores and of missing ones, Spearman, and the mean
+    Print set, form, number of scores and of missing ones, Spearman, and the mean
     probability of a label.
     """
     scores = scorer_of(form, judge).checked_scores([turn.item for turn in turns])
@@ -102,9 +95,9 @@ def agreement_row(name: str, form: str, judge: str, turns: Sequence[JudgedTurn])
     interval = '' if row.low is None else f' [{row.low:.2f}, {row.high:.2f}]'
     rho = row.reason if row.value is None else f'{row.value:.2f}{interval}'
     mass = [m for score in scores for m in label_masses(score)]
-    cells = [name, form, len(known), len(turns) - len(known), rho]
-    cells.append(f'{fmean(mass):.3f}' if mass else '')
-    return f'| {" | ".join(map(str, cells))} |'
+    missing = len(turns) - len(known)
+    shown = f'{fmean(mass):.3f}' if mass else ''
+    print_row(name, form, len(known), missing, rho, shown)
 
 
 def mean_value(score: ItemScore) -> float | None:
@@ -124,26 +117,26 @@ def label_masses(score: ItemScore) -> Iterator[float]:
             yield sum(rating['probabilities'].values())
 
 
-def check_of(judge: str, turns: Sequence[JudgedTurn], sample: int) -> Iterator[str]:
+def print_check(judge: str, turns: Sequence[JudgedTurn], sample: int) -> None:
     """
-    Yield the lines of the judge check of `llm_judge`, and the share of each kind.
+    Print the lines of the judge check of `llm_judge`, and the share of each kind.
     """
     scorer = scorer_of('llm_judge, expected', judge)
     items = [turn.item for turn in turns]
     scores = scorer.checked_scores(items)
     check = check_items(scorer, items, scores, sample=sample, progress=False)
     assert check is not None
-    yield from check_lines(check)
+    print(*check_lines(check), sep='\n')
     for kind in check.dimensions['Overall'].kinds:
         share = '' if kind.share is None else f'{kind.share:.2f}'
         ends = '' if kind.low is None else f'[{kind.low:.2f}, {kind.high:.2f}]'
-        yield f'| {kind.source} | {kind.kind} | {kind.n} | {share} {ends} |'
-    yield f'length: {check.dimensions["Overall"].biases}'
+        print_row(kind.source, kind.kind, kind.n, f'{share} {ends}')
+    print(f'length: {check.dimensions["Overall"].biases}', flush=True)
 
 
-def pairs_row(name: str, judge: str, turns: Sequence[JudgedTurn]) -> str:
+def print_pairs(name: str, judge: str, turns: Sequence[JudgedTurn]) -> None:
     """
-    Return, for pairs of responses to one context that people tell apart, how often the
+    Print, for pairs of responses to one context that people tell apart, how often the
     judge chooses as people do, and what the order changes.
     """
     scorer = scorer_of('llm_pair', judge)
@@ -156,7 +149,12 @@ def pairs_row(name: str, judge: str, turns: Sequence[JudgedTurn]) -> str:
         for one, other in combinations(same, 2)
         if one.human != other.human
     ][: 2 * len(turns)]
-    scores = scorer.checked_scores([pair_item(*pair) for pair in pairs])
+    scores = scorer.checked_scores(
+        [
+            replace(one.item, extras={'other': other.item.response})
+            for one, other in pairs
+        ]
+    )
     right = []
     first, second = [], []
     for (one, other), score in zip(pairs, scores, strict=True):
@@ -166,20 +164,25 @@ def pairs_row(name: str, judge: str, turns: Sequence[JudgedTurn]) -> str:
         chosen = score.values['Overall'] - 0.5
         right.append((chosen > 0) == (one.human > other.human) if chosen else 0.5)
     order = order_swap(first, second)
-    return (
-        f'| {name} | {len(pairs)} pairs | as people choose {fmean(right):.2f} | '
-        f'changed by the order {order.n_changed}/{order.n} | '
-        f'the first shown {order.first_share} |'
+    print_row(
+        name,
+        f'{len(pairs)} pairs',
+        f'as people choose {fmean(right):.2f}',
+        f'changed by the order {order.n_changed}/{order.n}',
+        f'the first shown {order.first_share}',
     )
 
 
-def pair_item(one: JudgedTurn, other: JudgedTurn) -> ScoringItem:
-    """
-    Return the item that compares two responses to one context.
-    """
-    return replace(one.item, extras={'other': other.item.response})
-
-
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(
+        main,
+        __doc__,
+        {'parts': PARTS, 'sets': PER_SYSTEM, 'forms': FORMS},
+        data='../shared/data',
+        per_system=20,
+        judge='smollm2-135m-q4',
+        parts=PARTS,
+        sets=SETS,
+        forms=[*FORMS],
+        sample=40,
+    )

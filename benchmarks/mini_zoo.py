@@ -9,21 +9,21 @@ every judge and trivial baseline with the planted order, floors left out.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean
 from typing import Any
 
 import yaml
 
 import parlai_ext.mini
-from benchmarks.support.measures import benchmark_parser
-from benchmarks.support.planted import known_scores, spearman
+from benchmarks.support.measures import print_head, print_row, start
+from benchmarks.support.planted import known_scores, print_by_seed, spearman
 from parlai_ext import zoo_configs
-from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.score_dialogues import ScoreDialogues
@@ -58,57 +58,42 @@ def rankings(seed: int, folder: Path) -> dict[str, Ranking]:
     return by_judge
 
 
-def agreement(
-    standings: Iterable[Standing], planted: Mapping[str, float], higher: bool = True
-) -> float:
-    """
-    Return Spearman of the scores with the planted order, over the ladder.
-    """
-    return spearman(known_scores(standings, planted, higher=higher), planted)
-
-
 def column(
     by_judge: Mapping[str, Ranking], planted: Mapping[str, float]
 ) -> dict[str, float]:
     """
     Return one seed's correlations, by judge and by trivial baseline.
     """
+
+    def agreement(standings: Iterable[Standing], higher: bool = True) -> float:
+        return spearman(known_scores(standings, planted, higher=higher), planted)
+
     correlations = {
-        name: agreement(ranking.standings['Overall'], planted)
+        name: agreement(ranking.standings['Overall'])
         for name, ranking in by_judge.items()
     }
     for name, standings in by_judge['judge'].baselines.items():
         higher = HIGHER_IS_BETTER[name]
         label = name if higher else f'{name}, the less the better'
-        correlations[f'baseline: {label}'] = agreement(standings, planted, higher)
+        correlations[f'baseline: {label}'] = agreement(standings, higher)
     for name, standings in by_judge['judge'].standings.items():
         if name != 'Overall':
-            correlations[f'judge, {name} instead'] = agreement(standings, planted)
+            correlations[f'judge, {name} instead'] = agreement(standings)
     return correlations
-
-
-def print_agreement(seeds: Sequence[int], columns: Sequence[dict[str, float]]) -> None:
-    heads = ' | '.join(f'seed {seed}' for seed in seeds)
-    print(f'| Spearman, Overall | {heads} | median |')
-    print('|---' * (len(seeds) + 2) + '|')
-    for name in columns[0]:
-        values = [one[name] for one in columns]
-        cells = ' | '.join(f'{value:.2f}' for value in values)
-        print(f'| {name} | {cells} | {median(values):.2f} |')
 
 
 def print_scores(rankings_by_seed: Sequence[dict[str, Ranking]]) -> None:
     """
     Print each target's Overall score at each seed.
     """
-    print('\n| Overall of the judge | seeds, in order |\n|---|---|')
+    print()
+    print_head('Overall of the judge', 'seeds, in order')
     tables = [
         {one.system: one.score for one in r['judge'].standings['Overall']}
         for r in rankings_by_seed
     ]
     for system in sorted(tables[0], key=lambda s: tables[0][s]):
-        cells = ', '.join(f'{table[system]:.2f}' for table in tables)
-        print(f'| {system} | {cells} |')
+        print_row(system, ', '.join(f'{table[system]:.2f}' for table in tables))
 
 
 def fed_overall(judge: Any, contexts: Sequence[tuple[str, ...]]) -> list[float]:
@@ -140,7 +125,8 @@ def print_judge_check(count: int = 300) -> None:
     Print how often a good turn scores above its spoilt twin, by kind and judge.
     """
     names = ('judge', *CONTROLS)
-    print(f'\n| kind of corruption | {" | ".join(names)} |\n|---|---|---|---|')
+    print()
+    print_head('kind of corruption', *names)
     judges = [load_judge(f'zoo:mini/{name}/model') for name in names]
     for kind in (*TRAIN, *HELD_OUT):
         good, bad = twins(kind, count)
@@ -149,7 +135,7 @@ def print_judge_check(count: int = 300) -> None:
             pairs = zip(fed_overall(judge, good), fed_overall(judge, bad), strict=True)
             shares.append(mean((a > b) + (a == b) / 2 for a, b in pairs))
         seen = 'never seen' if kind in HELD_OUT else 'learned'
-        print(f'| {kind} ({seen}) | {" | ".join(f"{x:.2f}" for x in shares)} |')
+        print_row(f'{kind} ({seen})', *(f'{share:.2f}' for share in shares))
 
 
 def print_training() -> None:
@@ -157,30 +143,27 @@ def print_training() -> None:
     Print updates, parameters and held-out loss of each shipped model.
     """
     facts = json.loads((ZOO / 'training.json').read_text(encoding='utf-8'))
-    print('\n| model | updates | parameters | held-out loss | perplexity |')
-    print('|---|---|---|---|---|')
+    print()
+    print_head('model', 'updates', 'parameters', 'held-out loss', 'perplexity')
     for name, one in sorted(facts.items(), key=lambda item: item[1]['updates']):
         perplexity = f'{math.exp(one["loss"]):.2f}'
         if name == 'retrieval':
             perplexity = 'ranks, not words'
-        cells = one['updates'], f'{one["parameters"]:,}', f'{one["loss"]:.3f}'
-        print(f'| {name} | {" | ".join(map(str, cells))} | {perplexity} |')
+        numbers = f'{one["parameters"]:,}', f'{one["loss"]:.3f}'
+        print_row(name, one['updates'], *numbers, perplexity)
 
 
-def main() -> None:
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2, 3, 4])
-    parser.add_argument('--runs', type=Path, default=Path('runs/mini_zoo'))
-    args = parser.parse_args()
+def main(args: argparse.Namespace) -> None:
     planted = load_protocol_file('demo').protocol.reference['Overall']
     by_seed = [rankings(seed, args.runs) for seed in args.seeds]
     print()
-    print_agreement(args.seeds, [column(one, planted) for one in by_seed])
+    columns = [column(one, planted) for one in by_seed]
+    rows = {name: [one[name] for one in columns] for name in columns[0]}
+    print_by_seed('Spearman, Overall', args.seeds, rows)
     print_scores(by_seed)
     print_judge_check()
     print_training()
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(main, __doc__, seeds=[0, 1, 2, 3, 4], runs=Path('runs/mini_zoo'))

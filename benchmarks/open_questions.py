@@ -24,23 +24,23 @@ all openers is itself right is not shown.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
-from benchmarks.support.measures import benchmark_parser
+from benchmarks.support.measures import benchmark_parser, print_head, print_row
 from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import UserError
-from parlai_ext.ranking.stopping import opener_means
 from parlai_ext.ranking.table import Floats
 from parlai_ext.results.chosen_scores import choose_scores
-from parlai_ext.results.stopping import watched_dimension
 from parlai_ext.results.tables import read_tables
+from parlai_ext.stopping.looks import watched_dimension
+from parlai_ext.stopping.rule import opener_means
 from parlai_ext.store import RunFolder
 
 DRAWS = 2000
@@ -152,24 +152,31 @@ def print_stable(scores: Floats, systems: Sequence[str]) -> None:
     Print with how many openers the order is that of all, and what each pair needs.
     """
     print(f'{scores.shape[1]} openers, {len(systems)} systems\n')
-    print('| openers of a pair | same order of all systems |\n|---|---|')
+    print_head('openers of a pair', 'same order of all systems')
     for n in COUNTS:
-        print(f'| {n} | {share_of_same_order(scores, n):.1%} |')
-    print(
-        '\n| pair | difference | spread | openers for the right order (95 %) | 90 % |'
-    )
-    print('|---' * 5 + '|')
-    means = np.nanmean(scores, axis=1)
-    order = np.argsort(-means)
-    for i, j in zip(order, order[1:], strict=False):
+        print_row(n, f'{share_of_same_order(scores, n):.1%}')
+    print()
+    heads = ('pair', 'difference', 'spread', 'openers for the right order (95 %)')
+    print_head(*heads, '90 %')
+    for i, j in neighbours(scores):
         difference = scores[i] - scores[j]
         low, high = range_of_openers(difference)
-        print(
-            f'| {systems[i]} – {systems[j]} | {np.nanmean(difference):.3f} | '
-            f'{np.nanstd(difference, ddof=1):.3f} | '
-            f'{_count(openers_for_right_order(difference))} | '
-            f'{_count(low)} to {_count(high)} |'
+        print_row(
+            f'{systems[i]} – {systems[j]}',
+            f'{np.nanmean(difference):.3f}',
+            f'{np.nanstd(difference, ddof=1):.3f}',
+            _count(openers_for_right_order(difference)),
+            f'{_count(low)} to {_count(high)}',
         )
+
+
+def neighbours(scores: Floats) -> Iterator[tuple[int, int]]:
+    """
+    Yield the places of systems that are next to each other, the best first.
+
+    :param scores: ``[system, opener]``.
+    """
+    return pairwise(np.argsort(-np.nanmean(scores, axis=1)).tolist())
 
 
 def _count(n: float) -> str:
@@ -209,16 +216,13 @@ def print_openers(runs: Sequence[Scores]) -> None:
     taus = [stats.kendalltau(a, b).statistic for a, b in combinations(means, 2)]
     print(f'{len(runs)} sets of {[run.by_opener.shape[1] for run in runs]} openers\n')
     print(f'Kendall of two sets: mean {np.mean(taus):.2f}, lowest {min(taus):.2f}\n')
-    print('| pair | first is better in | \n|---|---|')
+    print_head('pair', 'first is better in')
     total = np.mean(means, axis=0)
-    order = np.argsort(-total)
+    order = np.argsort(-total).tolist()
     for i, j in combinations(order, 2):
         n_right = sum(bool(one[i] > one[j]) for one in means)
-        if (
-            n_right < len(means)
-            or abs(np.where(order == i)[0] - np.where(order == j)[0]) == 1
-        ):
-            print(f'| {systems[i]} – {systems[j]} | {n_right} of {len(means)} sets |')
+        if n_right < len(means) or (i, j) in pairwise(order):
+            print_row(f'{systems[i]} – {systems[j]}', f'{n_right} of {len(means)} sets')
     scores = joined(runs)
     complete = scores[:, ~np.isnan(scores).any(axis=0)]
     shares = variance_shares(complete)
@@ -253,31 +257,24 @@ def print_schemes(scores: Mapping[str, Scores]) -> None:
     Print the targets' scores in each scheme and how the schemes agree.
     """
     systems = next(iter(scores.values())).systems
-    print(f'| system | {" | ".join(scores)} |\n|---|{"---|" * len(scores)}')
+    print_head('system', *scores)
     for k, name in enumerate(systems):
-        cells = (f'{np.nanmean(one.by_opener[k]):.3f}' for one in scores.values())
-        print(f'| {name} | {" | ".join(cells)} |')
-    print('\n| schemes | Kendall | 95 % |\n|---|---|---|')
+        means = (np.nanmean(one.by_opener[k]) for one in scores.values())
+        print_row(name, *(f'{mean:.3f}' for mean in means))
+    print()
+    print_head('schemes', 'Kendall', '95 %')
     for one, other in combinations(scores, 2):
         tau, low, high = agreement_interval(
             scores[one].by_opener, scores[other].by_opener
         )
-        print(f'| {one} – {other} | {tau:.2f} | {low:.2f} to {high:.2f} |')
-    print_needs(scores)
-
-
-def print_needs(scores: Mapping[str, Scores]) -> None:
-    """
-    Print, for neighbours in the order of the last scheme, how many dialogues of each
-    system a scheme needs to order the two right in 95 of 100 runs.
-    """
-    last = list(scores.values())[-1]
-    systems = last.systems
-    order = np.argsort(-np.nanmean(last.by_opener, axis=1))
-    print(f'\n| pair | {" | ".join(scores)} |\n|---|{"---|" * len(scores)}')
-    for i, j in zip(order, order[1:], strict=False):
-        cells = (dialogues_for_right_order(one, i, j) for one in scores.values())
-        print(f'| {systems[i]} – {systems[j]} | {" | ".join(cells)} |')
+        print_row(f'{one} – {other}', f'{tau:.2f}', f'{low:.2f} to {high:.2f}')
+    print()
+    # how many dialogues of each system a scheme needs to order neighbours in the order
+    # of the last scheme right in 95 of 100 runs
+    print_head('pair', *scores)
+    for i, j in neighbours(list(scores.values())[-1].by_opener):
+        needs = (dialogues_for_right_order(one, i, j) for one in scores.values())
+        print_row(f'{systems[i]} – {systems[j]}', *needs)
 
 
 def dialogues_for_right_order(scores: Scores, first: int, second: int) -> str:

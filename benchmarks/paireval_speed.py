@@ -17,18 +17,17 @@ import math
 import os
 import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from benchmarks.support.measures import benchmark_parser, seconds
-from parlai_ext.commands.command import one_line_errors
+from benchmarks.support.measures import CLOCKS, start, times_in_turn
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Question
 from parlai_ext.data.corpora import CORPORA, read_corpus
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.candidates import Candidate
 from parlai_ext.scoring.label_prompts import pair_prompt
 from parlai_ext.scoring.paireval import PairEval
@@ -66,8 +65,8 @@ def padded_scores(network: Any, questions: Sequence[Question]) -> list[float]:
     Return P(first label) among the two of each question, from padded batches.
     """
     chances = []
-    for start in range(0, len(questions), BATCH):
-        batch = questions[start : start + BATCH]
+    for place in range(0, len(questions), BATCH):
+        batch = questions[place : place + BATCH]
         width = max(len(question.context) for question in batch)
         pads = [width - len(question.context) for question in batch]
         ids = [
@@ -100,21 +99,10 @@ def paired_means(chances: Sequence[float], n: int) -> list[float]:
     return [math.fsum(better[i : i + n]) / n for i in range(0, len(better), n)]
 
 
-def main() -> None:
+def main(args: argparse.Namespace) -> None:
     """
     Print the times of both sides, their ratio, and how much their scores differ.
     """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--judge-model-file', required=True, metavar='MODEL')
-    parser.add_argument('--comparisons', required=True, metavar='PATH')
-    parser.add_argument('--corpus', choices=list(CORPORA), default='dailydialog')
-    parser.add_argument('--items', type=int, default=24, help='responses')
-    parser.add_argument('--runs', type=int, default=1, help='runs of comparisons')
-    parser.add_argument('--repeats', type=int, default=3)
-    parser.add_argument('--threads', type=int, default=1)
-    parser.add_argument('--clock', choices=('wall', 'cpu'), default='cpu')
-    parser.set_defaults(device='cpu')
-    args = parser.parse_args()
     torch.set_num_threads(args.threads)
     section = {
         'judge_model_file': args.judge_model_file,
@@ -128,17 +116,12 @@ def main() -> None:
     items = drawn_items(args)
     questions = file_order(scorer, items)
     n = len(questions) // len(items)
-    times: dict[str, list[float]] = {'padded': [], 'engine': []}
-    padded: list[float] = []
-    scores: list[ItemScore] = []
-    for _ in range(args.repeats):
-        padded.clear()
-        scores.clear()
-        for side, work in (
-            ('padded', lambda: padded.extend(padded_scores(network, questions))),
-            ('engine', lambda: scores.extend(scorer.checked_scores(items))),
-        ):
-            times[side].append(seconds(work, args))
+    results: dict[str, list[Any]] = {}
+    sides: dict[str, Callable[[], object]] = {
+        'padded': lambda: results.update(padded=padded_scores(network, questions)),
+        'engine': lambda: results.update(engine=scorer.checked_scores(items)),
+    }
+    times = times_in_turn(sides, args)
     tokens = sum(len(question.context) for question in questions)
     print(f'{len(items)} responses, {len(questions)} prompts, {tokens} tokens')
     for side, each in times.items():
@@ -146,11 +129,24 @@ def main() -> None:
         print(f'  {side}: {middle:.2f} s, {len(items) / middle:.2f} responses/s')
     ratio = statistics.median(times['padded']) / statistics.median(times['engine'])
     print(f'ratio: {ratio:.2f} (load average {os.getloadavg()[0]:.1f})')
-    values = [score.values['Overall'] for score in scores]
-    pairs = zip(paired_means(padded, n), values, strict=True)
+    values = [score.values['Overall'] for score in results['engine']]
+    pairs = zip(paired_means(results['padded'], n), values, strict=True)
     print(f'largest difference of a score: {max(abs(a - b) for a, b in pairs):.1e}')
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(
+        main,
+        __doc__,
+        {'corpus': CORPORA, 'clock': CLOCKS},
+        ['judge_model_file', 'comparisons'],
+        judge_model_file=str,
+        comparisons=str,
+        corpus='dailydialog',
+        items=24,
+        runs=1,
+        repeats=3,
+        threads=1,
+        clock='cpu',
+        device='cpu',
+    )

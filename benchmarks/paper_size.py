@@ -11,6 +11,7 @@ twice, which counts for more in a small run. CPU seconds.
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import resource
@@ -21,10 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.measures import benchmark_parser
+from benchmarks.support.measures import start
 from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.collect.resolved import ResolvedProtocol
-from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.nouns import (
     Dialogue,
     Opener,
@@ -152,11 +152,7 @@ def print_line_costs(run: RunFolder) -> None:
         )
 
 
-def main() -> None:
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--openers', type=int, default=20)
-    parser.add_argument('--folder', type=Path, help='where the run goes; stays there')
-    args = parser.parse_args()
+def main(args: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = make_run(args.folder or Path(folder) / 'run', args.openers)
         n = len(run.pairings) * args.openers
@@ -173,5 +169,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(main, __doc__, openers=20, folder=Path)

@@ -11,13 +11,17 @@ CPU cores.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
 
-from benchmarks.support.measures import benchmark_parser
-from benchmarks.support.planted import known_scores, right_pairs, spearman
-from parlai_ext.commands.command import one_line_errors
+from benchmarks.support.measures import print_head, print_row, start
+from benchmarks.support.planted import (
+    known_scores,
+    print_by_seed,
+    right_pairs,
+    spearman,
+)
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.scoring.registry import load_protocol_file
@@ -41,51 +45,35 @@ def scores_by_judge(
     return scores
 
 
-def print_measures(
-    seeds: Sequence[int],
-    by_seed: Sequence[Mapping[str, Mapping[str, float]]],
-    planted: Mapping[str, float],
-) -> None:
-    """
-    Print one table for each measure, with a row for the judge and each baseline.
-    """
-    for title, measure in MEASURES.items():
-        heads = ' | '.join(f'seed {seed}' for seed in seeds)
-        print(f'\n| {title} | {heads} | median |')
-        print('|---' * (len(seeds) + 2) + '|')
-        for name in by_seed[0]:
-            values = [measure(one[name], planted) for one in by_seed]
-            cells = ' | '.join(f'{value:.2f}' for value in values)
-            print(f'| {name} | {cells} | {median(values):.2f} |')
-
-
 def print_scores(
     by_seed: Sequence[Mapping[str, Mapping[str, float]]], planted: Mapping[str, float]
 ) -> None:
     """
     Print each target's score by the judge at each seed, the best planted first.
     """
-    print(f'\n| {DIMENSION} of the judge | seeds, in order |\n|---|---|')
+    print()
+    print_head(f'{DIMENSION} of the judge', 'seeds, in order')
     for system in sorted(planted, key=lambda name: -planted[name]):
-        cells = ', '.join(f'{one["judge"][system]:.2f}' for one in by_seed)
-        print(f'| {system} | {cells} |')
+        scores = (f'{one["judge"][system]:.2f}' for one in by_seed)
+        print_row(system, ', '.join(scores))
 
 
-def main() -> None:
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2, 3, 4])
-    parser.add_argument('--runs', type=Path, default=Path('runs/real_demo'))
-    args = parser.parse_args()
+def main(args: argparse.Namespace) -> None:
     planted = load_protocol_file(PROTOCOL).protocol.reference[DIMENSION]
     by_seed = []
     for seed in args.seeds:
         run = args.runs / f'seed-{seed}'
         ranking = EvaluateSystems.main(config=PROTOCOL, seed=seed, run_dir=str(run))
         by_seed.append(scores_by_judge(ranking, planted))
-    print_measures(args.seeds, by_seed, planted)
+    for title, measure in MEASURES.items():
+        print()
+        rows = {
+            name: [measure(one[name], planted) for one in by_seed]
+            for name in by_seed[0]
+        }
+        print_by_seed(title, args.seeds, rows)
     print_scores(by_seed, planted)
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(main, __doc__, seeds=[0, 1, 2, 3, 4], runs=Path('runs/real_demo'))

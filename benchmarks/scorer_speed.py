@@ -26,28 +26,26 @@ import argparse
 import json
 import os
 import platform
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
 
 import torch
 
-from benchmarks.support.measures import benchmark_parser
+from benchmarks.support.measures import CLOCKS, start
 from parlai_ext.bench.plan import parse_variant
-from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import options_of
 from parlai_ext.core.progress import bar_of
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items
 from parlai_ext.scoring.registry import SCORERS, find_scorer
 
@@ -57,7 +55,6 @@ COUNTS = (4, 16, 64)  # turns at a time; all of them and 3 rounds are fewer than
 ENOUGH = 1.0  # seconds
 BASE = 'likelihood'
 GIVEN = ('judge_model_file', 'encoder', 'comparisons')  # to all that have such options
-CLOCKS = {'cpu': time.process_time, 'wall': time.perf_counter}
 
 
 @dataclass(frozen=True)
@@ -128,8 +125,8 @@ class Timer:
         """
         Return the share of the turns timed last that have no score at all.
         """
-        empty = [not any_value(score) for score in self.scores]
-        return sum(empty) / len(empty)
+        values = [[*score.values.values()] for score in self.scores]
+        return mean(all(value is None for value in one) for one in values)
 
 
 def speeds(
@@ -211,13 +208,6 @@ def timed_items(items: Sequence[JudgedItem], scorer: Scorer) -> list[ScoringItem
     ]
 
 
-def any_value(score: ItemScore) -> bool:
-    """
-    True if a score has a value in any dimension.
-    """
-    return any(value is not None for value in score.values.values())
-
-
 def line(result: Speed) -> str:
     """
     Return the line of a scorer in the table.
@@ -229,33 +219,9 @@ def line(result: Speed) -> str:
     return f'{result.scorer:28} {result.per_second:12,.3g} {times:>12}{missing}'
 
 
-def main() -> None:
+def main(opt: argparse.Namespace) -> None:
     """
-    Print the table; write it as JSON on request.
-    """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--judged-path', required=True, help='file or folder of sets')
-    parser.add_argument('--set', default=SET, help=f'a judged set of turns ({SET})')
-    parser.add_argument('--scorers', nargs='+', default=list(SCORERS), metavar='NAME')
-    for key in GIVEN:
-        flag = f'--{key.replace("_", "-")}'
-        parser.add_argument(flag, help='for all scorers that have this option')
-    parser.add_argument('--base', default=BASE, help=f'a scorer ({BASE})')
-    parser.add_argument('--repeats', type=int, default=REPEATS)
-    parser.add_argument('--turns', type=int, help='at a time')
-    parser.add_argument(
-        '--clock',
-        choices=CLOCKS,
-        default='wall',
-        help='wall: what passes; cpu: of all threads, for a machine that others use',
-    )
-    parser.add_argument('--json', help='write the speeds to this file')
-    print_speeds(parser.parse_args())
-
-
-def print_speeds(opt: argparse.Namespace) -> None:
-    """
-    Time the scorers and print the table.
+    Time the scorers and print the table; write it as JSON on request.
     """
     items = read_card(opt.set).read(opt.judged_path).items
     machine = f'{platform.machine()}, {os.cpu_count()} cores, torch threads: '
@@ -276,9 +242,22 @@ def print_speeds(opt: argparse.Namespace) -> None:
     if opt.json:
         rows = [asdict(result) for result in results]
         text = json.dumps({'machine': machine, 'speeds': rows}, indent=1)
-        Path(opt.json).write_text(f'{text}\n', 'utf-8')
+        opt.json.write_text(f'{text}\n', 'utf-8')
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(
+        main,
+        __doc__,
+        {'clock': CLOCKS},
+        ['judged_path'],
+        judged_path=str,
+        set=SET,
+        scorers=[*SCORERS],
+        **dict.fromkeys(GIVEN, str),
+        base=BASE,
+        repeats=REPEATS,
+        turns=int,
+        clock='wall',
+        json=Path,
+    )

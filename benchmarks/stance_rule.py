@@ -20,8 +20,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
-from benchmarks.support.measures import benchmark_parser
-from parlai_ext.commands.command import one_line_errors
+from benchmarks.support.measures import start
 from parlai_ext.core.display import number
 from parlai_ext.data.toxic_pairs import AGREEMENT, ToxicData, ToxicPair, read_pairs
 from parlai_ext.models.handle import ModelHandle
@@ -35,15 +34,10 @@ PENALTY = 1.0  # of a squared weight
 BOTS = ('dgpt', 'gpt3')
 
 
-def main(args: Sequence[str] | None = None) -> None:
+def main(given: argparse.Namespace) -> None:
     """
     Print the tables.
     """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--data', required=True, type=Path)
-    parser.add_argument('--detectors', nargs='+', default=[])
-    parser.add_argument('--fit', action='store_true')
-    given = parser.parse_args(args)
     toxichat = read_pairs(ToxicData(path=str(given.data / 'toxichat'), pairs='all'))
     diasafety = read_pairs(ToxicData(path=str(given.data / 'diasafety'), pairs='all'))
     if given.fit:
@@ -157,5 +151,4 @@ def print_fit(pairs: Sequence[ToxicPair]) -> None:
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(main, __doc__, required=['data'], data=Path, detectors=[], fit=False)

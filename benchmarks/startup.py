@@ -1,13 +1,12 @@
 """
 Time `parlai --help` with and without the plug-in, in turns.
 
-    python -m benchmarks.startup [--times 7] [--json FILE]
+    python -m benchmarks.startup [--times 7]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import subprocess
@@ -17,7 +16,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from parlai_ext.commands.command import one_line_errors
+from benchmarks.support.measures import start
 
 START = 'from parlai.__main__ import main; main()'
 
@@ -37,50 +36,27 @@ def seconds(hidden_by: str) -> tuple[float, float]:
     return time.perf_counter() - begin, usage.ru_utime + usage.ru_stime
 
 
-def measure(times: int) -> dict[str, dict[str, float]]:
+def main(args: argparse.Namespace) -> None:
     """
-    Return the medians of ``times`` starts of each kind, in turns.
+    Print the medians of starts of each kind, in turns, and of their difference.
     """
     with tempfile.TemporaryDirectory() as folder:
         for package in ('parlai_internal', 'parlai_internal/scripts'):
             Path(folder, package).mkdir()
             Path(folder, package, '__init__.py').touch()
         seconds(folder), seconds('')  # once for the disk
-        pairs = [(seconds(folder), seconds('')) for _ in range(times)]
-    return {
-        'wall': compared([(a[0], b[0]) for a, b in pairs]),
-        'cpu': compared([(a[1], b[1]) for a, b in pairs]),
-    }
-
-
-def compared(pairs: list[tuple[float, float]]) -> dict[str, float]:
-    """
-    Return medians without and with the plug-in, their ratio, and the median difference.
-    """
-    plain, ours = (median(column) for column in zip(*pairs, strict=True))
-    extra = median(b - a for a, b in pairs)
-    return {'without': plain, 'with': ours, 'ratio': ours / plain, 'extra': extra}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument('--times', type=int, default=7, help='starts of each kind (7)')
-    parser.add_argument('--json', type=Path, help='also write the numbers here')
-    args = parser.parse_args()
-    result = measure(args.times)
+        pairs = [(seconds(folder), seconds('')) for _ in range(args.times)]
     print(f'{platform.processor() or platform.machine()}, {os.cpu_count()} cores')
-    for kind, row in result.items():
-        print(
-            f'parlai --help, {kind:4s} seconds: without {row["without"]:.2f}, '
-            f'with {row["with"]:.2f}, ratio {row["ratio"]:.3f}, '
-            f'median extra {row["extra"]:+.3f}'
+    for place, kind in enumerate(('wall', 'cpu')):
+        plain, ours = (
+            median(one[place] for one in side) for side in zip(*pairs, strict=True)
         )
-    if args.json:
-        args.json.write_text(json.dumps(result, indent=2, sort_keys=True) + '\n')
+        extra = median(b[place] - a[place] for a, b in pairs)
+        print(
+            f'parlai --help, {kind:4s} seconds: without {plain:.2f}, with {ours:.2f}, '
+            f'ratio {ours / plain:.3f}, median extra {extra:+.3f}'
+        )
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(main, __doc__, times=7)

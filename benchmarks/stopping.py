@@ -20,6 +20,7 @@ break it: half of the systems have log-normal effects, the others hardly any.
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,16 +30,15 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from benchmarks.support.measures import benchmark_parser
-from parlai_ext.commands.command import one_line_errors
-from parlai_ext.ranking.stopping import (
+from benchmarks.support.measures import start
+from parlai_ext.ranking.table import Floats
+from parlai_ext.stopping.rule import (
     ERROR,
     ORDER,
     TIE,
     PairOutcome,
     settle_pairs,
 )
-from parlai_ext.ranking.table import Floats
 
 BLOCK, PLANNED = 20, 600
 
@@ -244,12 +244,7 @@ def flow_scores(folder: Path) -> Floats:
     return np.stack([row[:shortest] for row in rows])
 
 
-def main() -> None:
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--runs', type=int, default=1000, help='for each row')
-    parser.add_argument('--openers', type=int, default=PLANNED, help='at most')
-    parser.add_argument('--dstc9', type=Path, help='folder of the recorded scores')
-    args = parser.parse_args()
+def main(args: argparse.Namespace) -> None:
     heads = ('true scores', 'effects', 'wrong', 'settled', 'pairs settled', 'openers')
     print(f'| {" | ".join((*heads, "saved", "t tests wrong"))} |')
     print('|---' * 8 + '|')
@@ -282,5 +277,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(main, __doc__, runs=1000, openers=PLANNED, dstc9=Path)

@@ -8,6 +8,7 @@ alone and beside two busy programs, and prints medians and their ratio. The defa
 one thread for small models rests on this (docs/performance.md).
 """
 
+import argparse
 import contextlib
 import os
 import statistics
@@ -20,9 +21,8 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.support.measures import benchmark_parser
+from benchmarks.support.measures import start
 from parlai_ext import zoo_configs
-from parlai_ext.commands.command import one_line_errors
 
 TARGET = 'step-450'
 
@@ -73,21 +73,19 @@ def busy(programs: int) -> Iterator[None]:
             loop.kill()
 
 
-def main() -> None:
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--runs', type=int, default=5, help='of each kind (5)')
-    runs = parser.parse_args().runs
+def main(opt: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         config = protocol(Path(folder))
         for name, programs in (('idle', 0), ('busy', 2)):
             with busy(programs):
-                pairs = [(seconds(config, 1), seconds(config, 2)) for _ in range(runs)]
+                pairs = [
+                    (seconds(config, 1), seconds(config, 2)) for _ in range(opt.runs)
+                ]
             one, two = (statistics.median(side) for side in zip(*pairs, strict=True))
             ratio = statistics.median(b / a for a, b in pairs)
             print(f'{name}: 1 thread {one:.1f} s, 2 threads {two:.1f} s,', end=' ')
-            print(f'ratio {ratio:.2f} (medians of {runs}, pair by pair)')
+            print(f'ratio {ratio:.2f} (medians of {opt.runs}, pair by pair)')
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(main, __doc__, runs=5)

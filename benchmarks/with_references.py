@@ -15,6 +15,7 @@ and the scores' mean and spread; of `learned_references` its two parts, too.
 
 from __future__ import annotations
 
+import argparse
 import random
 from collections import defaultdict
 from collections.abc import Sequence
@@ -24,9 +25,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from benchmarks.support.measures import benchmark_parser
+from benchmarks.support.measures import start
 from parlai_ext.bench.plan import parse_variant
-from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.core.machine import Machine
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
@@ -58,14 +58,7 @@ def agreement(rows: Sequence[tuple[JudgedItem, Any, Any]]) -> str:
     )
 
 
-def main() -> None:
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--judged-path', type=Path, required=True)
-    parser.add_argument('--scorers', nargs='+', default=['bertscore'])
-    parser.add_argument('--sets', nargs='+', default=list(SETS))
-    parser.add_argument('--items', type=int, default=300)
-    parser.add_argument('--others-only', action='store_true')
-    args = parser.parse_args()
+def main(args: argparse.Namespace) -> None:
     sets, _ = read_judged_sets(args.judged_path, args.sets)
     models = ModelHandle(Machine(no_cuda=True, batchsize=16))
     for name in args.scorers:
@@ -129,5 +122,13 @@ def is_reference(item: JudgedItem) -> bool:
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(
+        main,
+        __doc__,
+        required=['judged_path'],
+        judged_path=Path,
+        scorers=['bertscore'],
+        sets=SETS,
+        items=300,
+        others_only=False,
+    )

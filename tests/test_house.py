@@ -22,15 +22,17 @@ FOLDERS = {
     'worlds.pairings': '',
     'core': 'pydantic pydantic_core tqdm',
     'worlds.schedule': '',
+    'tournament.games': '',
     'zoo_configs': '',
     'files': 'yaml',
-    'view': 'pandas tabulate',
+    'view': 'jinja2 markupsafe pandas tabulate',
     'store': 'pydantic',
     'engines': 'ray',
     'ranking': 'evalica numpy pandas scipy',
+    'stopping.rule': 'numpy',
     'data': '',
     'mini': 'parlai tokenizers torch',
-    'compat': 'huggingface_hub transformers parlai',
+    'compat': 'huggingface_hub numpy parlai torch transformers',
     'isolation': 'parlai',
     'systems': 'gguf h5py httpx2 huggingface_hub numpy parlai pyarrow safetensors '
     'tokenizers torch transformers',
@@ -43,9 +45,13 @@ FOLDERS = {
     'collect': 'numpy parlai torch',
     'toxic': 'numpy parlai spacy stanza',
     'results': 'numpy',
+    'report.view': '',
+    'judge_check.section': '',
+    'tournament': 'numpy',
+    'stopping': 'numpy scipy',
     'audit': 'numpy',
     'people': 'numpy scipy',
-    'report': 'jinja2 markupsafe matplotlib pandas',
+    'report': 'matplotlib pandas',
     'packs': '',
     'tasks': 'parlai',
     'agents': 'jinja2 parlai torch transformers',
@@ -61,7 +67,7 @@ LIGHT = 'ranking store collect.plan results.rank report.write report.page'
 LIGHT += ' commands.installation judge_check.record scoring.llm.judges'
 LIGHT += ' engines.open_engine engines.ray_cluster'
 LIGHT += ' packs.publish packs.verify packs.compare packs.cite'
-LIGHT += ' people.rating_set people.ranking report.rating_page'
+LIGHT += ' people.rating_set people.ranking people.rating_page'
 LIGHT += ' report.dialogue_text'
 HEAVY = {'torch', 'parlai', 'transformers'}
 

@@ -37,6 +37,8 @@ PARTS: dict[str, int] = {
 }
 WHAT_WIDTH = 58  # columns
 MEMORY = '/dev/shm'  # a folder in memory, for thousands of small files
+# of one thread each: a fork takes only the thread that forks
+ONE_THREAD = {f'{name}_NUM_THREADS': '1' for name in ('OMP', 'OPENBLAS', 'MKL')}
 
 
 def table(figures: Sequence[Figure]) -> str:
@@ -147,6 +149,7 @@ def main(args: Sequence[str] | None = None) -> int:
     held, 130 after Ctrl-C.
     """
     options = parser().parse_args(args)
+    os.environ.update(ONE_THREAD, TOKENIZERS_PARALLELISM='false')
     memory = MEMORY if os.access(MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix='torture-', dir=memory) as folder:
         settings = Settings(Path(folder), options.share, options.seed, options.trial)

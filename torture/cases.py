@@ -6,6 +6,7 @@ each other.
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import logging
 import shutil
@@ -18,13 +19,14 @@ from pathlib import Path
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from parlai_ext.files.csv_file import csv_text
 from tests.support.annotated_answers import HUMAN, TOXIC, answers_file
 from tests.support.family_hf import make_tokenizer
 from tests.support.fed_samples import make_gpt2
 from tests.support.judged_samples import turn, written
 from tests.support.planted_labels import FRAME
 from tests.support.tiny_models import make_generator, sentences
-from torture.fork_server import ForkServer
+from torture.forked import Forked, import_all, start_command
 from torture.tiny_run import (
     CONFIG,
     PROTOCOL,
@@ -289,8 +291,7 @@ def write_rows(
     """
     Write a CSV file.
     """
-    with path.open('w', newline='', encoding='utf-8') as out:
-        csv.writer(out).writerows([head, *rows])
+    path.write_text(csv_text([head, *rows]), encoding='utf-8', newline='')
 
 
 def wrong_lines(errors: str) -> str:
@@ -311,6 +312,19 @@ def last_line(text: str) -> str:
     return text.strip().split('\n')[-1]
 
 
+def finished(folder: Path) -> dict[str, tuple[int, int]]:
+    """
+    Return inode and time of the finished shards under a folder: they are never touched
+    again, but for those that `compare_runs` copies from packs.
+    """
+    return {
+        str(path): (path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in folder.rglob('*.jsonl')
+        if path.parts[-3] == 'dialogues' or path.parts[-4] == 'scores'
+        if 'joined' not in path.parts
+    }
+
+
 class Trees:
     """
     The folders in which cases begin, and the files with which they end.
@@ -321,12 +335,32 @@ class Trees:
     :param work: another folder than ``work`` there.
     """
 
-    def __init__(self, server: ForkServer, home: Path, work: Path | None = None):
-        self.server, self.home = server, home
-        self.work = work or home / 'work'
+    def __init__(self, home: Path, work: Path | None = None):
+        self.home, self.work = home, work or home / 'work'
         self.ends: dict[str, dict[str, bytes]] = {}
         self.seconds: dict[str, float] = {}
         self.steps: dict[str, int] = {}
+        self.numbers = itertools.count()
+
+    def start(
+        self, name: str, step: int | None = None, number: int = signal.SIGKILL
+    ) -> Forked:
+        """
+        Start the command of a case in ``work``, as `start_command` does.
+        """
+        log = self.home / 'logs' / f'{next(self.numbers):06d}.err'
+        return start_command(CASES[name].args, self.work, log, step, number)
+
+    def run(self, name: str) -> Path:
+        """
+        Run a case in ``work`` to its end; return the path of its log.
+
+        :raises RuntimeError: when it fails; the message is its error lines.
+        """
+        child = self.start(name)
+        if child.wait() != 0:
+            raise RuntimeError(f'{name}: {child.output[-400:]}')
+        return child.log
 
     def prepare(self, name: str) -> None:
         """
@@ -340,23 +374,23 @@ class Trees:
         inputs = self.home / 'inputs'
         if not inputs.exists():
             inputs.mkdir(parents=True)
+            (self.home / 'logs').mkdir()
             with quiet():
                 write_inputs(inputs)
-        case, start = CASES[name], self.home / f'start-{name}'
+        start = self.home / f'start-{name}'
         self._copy(inputs)
-        for earlier in case.after:
-            self.server.run(CASES[earlier].args, self.work)
+        for earlier in CASES[name].after:
+            self.run(earlier)
         shutil.copytree(self.work, start)
-        self.server.learn(case.args, self.work)
-        end = files_under(self.work)
+        import_all(self.run(name).with_suffix('.modules').read_text().split())
+        self.ends[name] = files_under(self.work)
         self._copy(start)
         begin = time.perf_counter()
-        child = self.server.run(case.args, self.work)
+        log = self.run(name)
         self.seconds[name] = time.perf_counter() - begin
-        self.steps[name] = self.server.steps(child)
-        if changed := differences(end, files_under(self.work)):
+        self.steps[name] = int(log.with_suffix('.steps').read_text())
+        if changed := self.changed(name):
             raise RuntimeError(f'{name} does not end as before: {", ".join(changed)}')
-        self.ends[name] = end
 
     def begin(self, name: str) -> None:
         """
@@ -372,19 +406,21 @@ class Trees:
     def wrong_end(self, name: str) -> str:
         """
         Run a case again in ``work`` as it is; return what does not hold then, '' if it
-        ends with the files of an undisturbed run.
+        ends with the files of an undisturbed run and touches no finished shard.
         """
-        child = self.server.start(CASES[name].args, self.work)
-        status = child.wait(PATIENCE)
-        if status is None:
-            child.send(signal.SIGKILL)
-            child.wait()
-        if status == 1 and CASES[name].once and not self.changed(name):
-            return wrong_lines(child.errors)
-        if status != 0:
-            return f'run again, it ended with {status}: {last_line(child.errors)}'
+        before = finished(self.work)
+        child = self.start(name)
+        status = child.wait_or_kill(PATIENCE)
         changed = self.changed(name)
-        return f'other files in the end: {", ".join(changed)}' if changed else ''
+        if status == 1 and CASES[name].once and not changed:
+            return wrong_lines(child.output)
+        if status != 0:
+            return f'run again, it ended with {status}: {last_line(child.output)}'
+        if changed:
+            return f'other files in the end: {", ".join(changed)}'
+        now = finished(self.work)
+        touched = [path for path, when in before.items() if now[path] != when]
+        return f'made again: {", ".join(touched)}' if touched else ''
 
     def changed(self, name: str) -> list[str]:
         """

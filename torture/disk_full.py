@@ -20,8 +20,6 @@ from pathlib import Path
 
 from torture.cases import CASES, PATIENCE, Trees, last_line, wrong_lines
 from torture.figure import Figure, Settings, try_all
-from torture.fork_server import ForkServer
-from torture.kills import finished
 
 TRIALS = 50
 SIZE = 64 * 2**20  # bytes of the disk
@@ -36,17 +34,15 @@ def figure(settings: Settings) -> Figure:
     """
     Fill the disk of each command that writes files, in turns.
     """
-    home = settings.folder / 'disk_full'
-    disk = home / 'disk'
-    disk.mkdir(parents=True)
+    disk = settings.folder / 'disk'
+    disk.mkdir()
     names = list(CASES)
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(mounted(disk))
         except (OSError, subprocess.CalledProcessError):
             return Figure(f'{WHAT} (left out: root may mount a disk)', 0, 0)
-        server = stack.enter_context(ForkServer(home / 'logs'))
-        trees = Trees(server, home, disk / 'work')
+        trees = Trees(settings.folder, disk / 'work')
 
         def trial(number: int, rng: random.Random) -> str:
             return fill_and_run_again(trees, names[number % len(names)], disk, rng)
@@ -79,7 +75,7 @@ def fill_and_run_again(trees: Trees, name: str, disk: Path, rng: random.Random) 
         make_room(disk)
         trees.begin(name)
         fill(trees, name, disk, share)
-        child = trees.server.start(CASES[name].args, trees.work)
+        child = trees.start(name)
         status = child.wait(PATIENCE)
         if status != 0:
             break
@@ -89,16 +85,12 @@ def fill_and_run_again(trees: Trees, name: str, disk: Path, rng: random.Random) 
     if status == 0:
         return f'{label}: it did not notice'
     if status != 1:
-        return f'{label}: exit code {status}: {last_line(child.errors)}'
-    if problem := wrong_lines(child.errors):
-        return f'{label}: {problem}'
-    if os.strerror(errno.ENOSPC) not in child.errors:
-        return f'{label}: it said {last_line(child.errors)}'
-    shards = finished(trees.work)
-    if problem := trees.wrong_end(name):
-        return f'{label}: {problem}'
-    touched = [p for p, when in shards.items() if finished(trees.work)[p] != when]
-    return f'{label}: made again: {", ".join(touched)}' if touched else ''
+        return f'{label}: exit code {status}: {last_line(child.output)}'
+    problem = wrong_lines(child.output)
+    if not problem and os.strerror(errno.ENOSPC) not in child.output:
+        problem = f'it said {last_line(child.output)}'
+    problem = problem or trees.wrong_end(name)
+    return problem and f'{label}: {problem}'
 
 
 def fill_bytes(trees: Trees, name: str, disk: Path, share: float) -> None:

@@ -35,9 +35,7 @@ def figure(settings: Settings) -> Figure:
     """
     Damage the files of a run, one at a time, every file equally often.
     """
-    folder = settings.folder / 'flips'
-    folder.mkdir()
-    run = make_run(folder)
+    run = make_run(settings.folder)
     intact = files_under(run)
     names = sorted(name for name, data in intact.items() if data)
 

@@ -2,7 +2,8 @@
 Model files and folders that would run code, reach other files or never end.
 
 Each function of `BUILDERS` makes one in an empty folder and returns its path: of a
-model file of ParlAI, or of a folder of Hugging Face.
+model file of ParlAI, or of a folder of Hugging Face. It is a copy of a harmless model
+and one change.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import shutil
 import struct
 import tarfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -73,44 +75,46 @@ class Site:
 
 
 Builder = Callable[[Path, Site], Path]
-BUILDERS: dict[str, Builder] = {}
+# changes the copy of a model that is at a path
+Change = Callable[[Path, Site], object]
 
 
-def builds(function: Builder) -> Builder:
+def parlai_model(change: Change, ranker: bool = False) -> Builder:
     """
-    Put a function among the builders.
+    Return the builder of a model file of ParlAI with a change.
     """
-    BUILDERS[function.__name__.strip('_')] = function
-    return function
+
+    def build(at: Path, site: Site) -> Path:
+        source = site.ranker if ranker else site.generator
+        shutil.copytree(source.parent, at, dirs_exist_ok=True)
+        path, old = at / source.name, str(source.parent)
+        opt = json.loads(beside(path, 'opt').read_text())
+        moved = {k: v.replace(old, str(at)) for k, v in opt.items() if old in str(v)}
+        with_options(path, **moved)
+        change(path, site)
+        return path
+
+    return build
 
 
-def parlai_model(at: Path, site: Site, ranker: bool = False, **opt: Any) -> Path:
+def hf_folder(change: Change) -> Builder:
     """
-    Return a copy of a harmless model, with other options.
+    Return the builder of a folder of Hugging Face with a change.
     """
-    source = site.ranker if ranker else site.generator
-    shutil.copytree(source.parent, at, dirs_exist_ok=True)
-    path = at / source.name
-    with_options(str(path), **{**moved(source, path), **opt})
-    return path
+
+    def build(at: Path, site: Site) -> Path:
+        shutil.copytree(site.folder, at, dirs_exist_ok=True)
+        change(at, site)
+        return at
+
+    return build
 
 
-def moved(source: Path, path: Path) -> dict[str, str]:
+def beside(path: Path, ending: str) -> Path:
     """
-    Return the options that name files beside a model, at another place.
+    Return the path of a file beside a model.
     """
-    opt = json.loads(Path(f'{path}.opt').read_text())
-    old, new = str(source.parent), str(path.parent)
-    return {k: v.replace(old, new) for k, v in opt.items() if old in str(v)}
-
-
-def hf_folder(at: Path, site: Site, **config: Any) -> Path:
-    """
-    Return a copy of the harmless folder, with another configuration.
-    """
-    shutil.copytree(site.folder, at, dirs_exist_ok=True)
-    change_json(at / 'config.json', **config)
-    return at
+    return Path(f'{path}.{ending}')
 
 
 def change_json(path: Path, **values: Any) -> None:
@@ -121,147 +125,108 @@ def change_json(path: Path, **values: Any) -> None:
     path.write_text(json.dumps({**data, **values}))
 
 
-# ---- pickles, as weights and as options
+# ---- pickles and other files of torch
 
 
-def pickled_weights(name: str, form: str) -> Builder:
+def pickled_weights(name: str, form: str) -> Change:
     """
-    Return the builder of a model whose weights are a pickle that runs code.
+    Return the change of weights to a pickle that runs code.
     """
-
-    def build(at: Path, site: Site) -> Path:
-        path = parlai_model(at, site)
-        path.write_bytes(FORMATS[form](gadget(name, site.marker)))
-        return path
-
-    return build
+    return lambda path, site: path.write_bytes(FORMATS[form](gadget(name, site.marker)))
 
 
-def pickled_options(name: str) -> Builder:
+def pickled(name: str, ending: str) -> Change:
     """
-    Return the builder of a model whose options are a pickle that runs code.
+    Return the change of a file beside a model to a pickle that runs code.
     """
-
-    def build(at: Path, site: Site) -> Path:
-        path = parlai_model(at, site)
-        Path(f'{path}.opt').write_bytes(gadget(name, site.marker))
-        return path
-
-    return build
+    return lambda path, site: beside(path, ending).write_bytes(
+        gadget(name, site.marker)
+    )
 
 
-for k, gadget_name in enumerate(GADGETS):
-    form = list(FORMATS)[k % len(FORMATS)]
-    BUILDERS[f'{gadget_name} ({form})'] = pickled_weights(gadget_name, form)
-for gadget_name in ('exec', 'BUILD', 'OBJ', 'extension'):
-    BUILDERS[f'{gadget_name} (options)'] = pickled_options(gadget_name)
-
-
-@builds
-def dictionary_pickled(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site)
-    Path(f'{path}.dict').write_bytes(gadget('exec', site.marker))
-    return path
-
-
-@builds
-def arrays_pickled(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site)
+def arrays_pickled(path: Path, site: Site) -> None:
     words = np.array([Call(exec, program(site.marker))], object)
     with open(path, 'wb') as file:
         np.savez(file, words=words)
-    return path
 
 
-@builds
-def joblib_pickled(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site)
-    with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as file:
-        file.writestr('model.joblib', pickle.dumps(Call(exec, program(site.marker))))
-    return path
-
-
-# ---- torch
-
-
-def tar_of(kind: bytes) -> Builder:
+def zip_with(*members: tuple[str, bytes]) -> Change:
     """
-    Return the builder of a model in torch's tar form, with a member that is no file.
+    Return the change of weights to a zip file with these members.
     """
 
-    def build(at: Path, site: Site) -> Path:
-        path = parlai_model(at, site)
+    def change(path: Path, site: Site) -> None:
+        with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as file:
+            for name, data in members:
+                file.writestr(name.replace('SECRET', str(site.secret)), data)
+
+    return change
+
+
+def joblib_pickled(path: Path, site: Site) -> None:
+    data = pickle.dumps(Call(exec, program(site.marker)))
+    zip_with(('model.joblib', data))(path, site)
+
+
+def tar_of(kind: bytes) -> Change:
+    """
+    Return the change of weights to torch's tar form, with a member that is no file.
+    """
+
+    def change(path: Path, site: Site) -> None:
         member = tarfile.TarInfo('storages')
         member.type, member.linkname, member.mode = kind, str(site.secret), 0o777
         member.devmajor, member.devminor = 1, 5  # /dev/zero
         with tarfile.open(path, 'w:') as tar:
             tar.addfile(member)
-        return path
 
-    return build
-
-
-for kind_name, kind in {
-    'hard link': tarfile.LNKTYPE,
-    'symbolic link': tarfile.SYMTYPE,
-    'pipe': tarfile.FIFOTYPE,
-    'device': tarfile.CHRTYPE,
-}.items():
-    BUILDERS[f'tar with a {kind_name}'] = tar_of(kind)
+    return change
 
 
-@builds
-def torchscript(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site)
+class Doubled(torch.nn.Module):
+    """
+    A module to be compiled.
+    """
 
-    class Doubled(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x + x
-
-    torch.jit.save(torch.jit.script(Doubled()), str(path))
-    return path
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + x
 
 
-@builds
-def tensor_without_stride(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site)
-    torch.save({'model': {'w': torch.zeros(1).expand(10**12)}}, path)
-    return path
-
-
-@builds
-def packed_zeros(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site)
-    with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as file:
-        file.writestr('archive/data.pkl', pickle.dumps({'model': {}}, 2))
-        file.writestr('archive/version', b'3\n')
-        file.writestr('archive/data/0', bytes(2**28))
-    return path
-
-
-@builds
-def nested_tuples(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site)
-    path.write_bytes(in_zip(b'\x80\x04})' + b'\x85' * 10**6 + b'K\x01s.'))
-    return path
-
-
-@builds
-def endless_bytes(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site)
-    number = b'\x8a\x06' + (10**12).to_bytes(6, 'little')
-    path.write_bytes(in_zip(b'\x80\x04cbuiltins\nbytes\n' + number + b'\x85R.'))
-    return path
-
-
-@builds
-def zip_members_outside(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site)
-    with zipfile.ZipFile(path, 'w') as file:
-        file.writestr('archive/data.pkl', pickle.dumps({'model': {}}, 2))
-        file.writestr('archive/version', b'3\n')
-        file.writestr(f'../../..{site.secret}', b'changed')
-    return path
+EMPTY = (
+    ('archive/data.pkl', pickle.dumps({'model': {}}, 2)),
+    ('archive/version', b'3\n'),
+)
+ENDLESS = b'\x80\x04cbuiltins\nbytes\n\x8a\x06' + (10**12).to_bytes(6, 'little')
+TORCH: dict[str, Change] = {
+    **{
+        f'{name} ({form})': pickled_weights(name, form)
+        for name, form in zip(GADGETS, cycle(FORMATS), strict=False)
+    },
+    **{
+        f'{name} (options)': pickled(name, 'opt')
+        for name in ('exec', 'BUILD', 'OBJ', 'extension')
+    },
+    'dictionary_pickled': pickled('exec', 'dict'),
+    'arrays_pickled': arrays_pickled,
+    'joblib_pickled': joblib_pickled,
+    'tar with a hard link': tar_of(tarfile.LNKTYPE),
+    'tar with a symbolic link': tar_of(tarfile.SYMTYPE),
+    'tar with a pipe': tar_of(tarfile.FIFOTYPE),
+    'tar with a device': tar_of(tarfile.CHRTYPE),
+    'torchscript': lambda path, site: torch.jit.save(
+        torch.jit.script(Doubled()), str(path)
+    ),
+    'tensor_without_stride': lambda path, site: torch.save(
+        {'model': {'w': torch.zeros(1).expand(10**12)}}, path
+    ),
+    'packed_zeros': zip_with(*EMPTY, ('archive/data/0', bytes(2**28))),
+    'nested_tuples': lambda path, site: path.write_bytes(
+        in_zip(b'\x80\x04})' + b'\x85' * 10**6 + b'K\x01s.')
+    ),
+    'endless_bytes': lambda path, site: path.write_bytes(in_zip(ENDLESS + b'\x85R.')),
+    'zip_members_outside': zip_with(*EMPTY, ('../../..SECRET', b'changed')),
+}
+BUILDERS: dict[str, Builder] = {k: parlai_model(one) for k, one in TORCH.items()}
 
 
 # ---- safetensors
@@ -301,215 +266,205 @@ HEADERS: dict[str, bytes] = {
 }
 
 
-def headed(data: bytes, in_folder: bool) -> Builder:
+def headed(data: bytes) -> tuple[Builder, Builder]:
     """
-    Return the builder of a model with a bad header, as a file or in a folder.
+    Return the builders of a model with a bad header, as a file and in a folder.
     """
-
-    def build(at: Path, site: Site) -> Path:
-        if in_folder:
-            (hf_folder(at, site) / 'model.safetensors').write_bytes(data)
-            return at
-        path = parlai_model(at, site)
-        path.write_bytes(data)
-        return path
-
-    return build
+    return (
+        parlai_model(lambda path, site: path.write_bytes(data)),
+        hf_folder(lambda at, site: (at / 'model.safetensors').write_bytes(data)),
+    )
 
 
-for k, (header_name, header) in enumerate(HEADERS.items()):
-    BUILDERS[f'safetensors: {header_name}'] = headed(header, bool(k % 2))
+BUILDERS |= {
+    f'safetensors: {name}': headed(data)[k % 2]
+    for k, (name, data) in enumerate(HEADERS.items())
+}
 
 
 # ---- options of a model, and files beside it
 
 
-@builds
-def options_name_a_server(at: Path, site: Site) -> Path:
-    agent = 'projects.bb3.agents.search_agent:SearchAgent'
-    more = {'server': 'default', 'raw_server': site.address}
-    return parlai_model(at, site, model=agent, **more)
+def options(**values: Any) -> Change:
+    """
+    Return the change of options; SECRET and ADDRESS stand for those of the site.
+    """
+
+    def change(path: Path, site: Site) -> None:
+        told = {'SECRET': str(site.secret), 'ADDRESS': site.address}
+        with_options(path, **{k: told.get(v, v) for k, v in values.items()})
+
+    return change
 
 
-@builds
-def options_name_a_program(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site, model='subprocess:Popen')
-    change_json(Path(f'{path}.opt'), **{'touch': 1, str(site.marker): 1})
-    return path
+def options_name_a_program(path: Path, site: Site) -> None:
+    more = {'model': 'subprocess:Popen', 'touch': 1, str(site.marker): 1}
+    with_options(path, **more)
 
 
-@builds
-def options_name_a_module(at: Path, site: Site) -> Path:
-    (at / 'stranger.py').parent.mkdir(exist_ok=True)
-    path = parlai_model(at, site, model='stranger:Agent')
-    (at / 'stranger.py').write_text(program(site.marker))
-    return path
+def options_name_a_module(path: Path, site: Site) -> None:
+    with_options(path, model='stranger:Agent')
+    (path.parent / 'stranger.py').write_text(program(site.marker))
 
 
-@builds
-def options_name_a_file(at: Path, site: Site) -> Path:
-    return parlai_model(at, site, True, fixed_candidates_path=str(site.secret))
-
-
-@builds
-def options_name_an_output(at: Path, site: Site) -> Path:
-    more = {'init_fairseq_model': str(site.secret), 'save_format': 'conversations'}
-    outputs = ('output_conversion_path', 'report_filename', 'world_logs', 'outfile')
-    return parlai_model(at, site, **dict.fromkeys(outputs, str(site.secret)), **more)
-
-
-@builds
-def options_too_deep(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site)
-    Path(f'{path}.opt').write_text('{"a":' * 100_000 + '1' + '}' * 100_000)
-    return path
-
-
-@builds
-def options_with_a_billion_layers(at: Path, site: Site) -> Path:
-    return parlai_model(at, site, n_layers=10**9, n_decoder_layers=10**9)
-
-
-@builds
-def options_with_a_billion_positions(at: Path, site: Site) -> Path:
-    return parlai_model(at, site, n_positions=10**12, embedding_size=10**9)
-
-
-@builds
-def candidates_linked(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site, True)
-    Path(f'{path}.candidates.txt').unlink()
-    Path(f'{path}.candidates.txt').symlink_to(site.secret)
-    return path
-
-
-@builds
-def dictionary_is_a_pipe(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site)
-    Path(f'{path}.dict').unlink()
-    os.mkfifo(f'{path}.dict')
-    return path
-
-
-@builds
-def model_is_a_device(at: Path, site: Site) -> Path:
-    path = parlai_model(at, site)
+def linked(path: Path, target: Path) -> None:
+    """
+    Put a link in the place of a file.
+    """
     path.unlink()
-    path.symlink_to('/dev/zero')
-    return path
+    path.symlink_to(target)
+
+
+def dictionary_is_a_pipe(path: Path, site: Site) -> None:
+    beside(path, 'dict').unlink()
+    os.mkfifo(beside(path, 'dict'))
+
+
+OUTPUTS = ('output_conversion_path', 'report_filename', 'world_logs', 'outfile')
+OPTIONS: dict[str, Change] = {
+    'options_name_a_server': options(
+        model='projects.bb3.agents.search_agent:SearchAgent',
+        server='default',
+        raw_server='ADDRESS',
+    ),
+    'options_name_a_program': options_name_a_program,
+    'options_name_a_module': options_name_a_module,
+    'options_name_an_output': options(
+        **dict.fromkeys((*OUTPUTS, 'init_fairseq_model'), 'SECRET'),
+        save_format='conversations',
+    ),
+    'options_too_deep': lambda path, site: beside(path, 'opt').write_text(
+        '{"a":' * 100_000 + '1' + '}' * 100_000
+    ),
+    'options_with_a_billion_layers': options(n_layers=10**9, n_decoder_layers=10**9),
+    'options_with_a_billion_positions': options(
+        n_positions=10**12, embedding_size=10**9
+    ),
+    'dictionary_is_a_pipe': dictionary_is_a_pipe,
+    'model_is_a_device': lambda path, site: linked(path, Path('/dev/zero')),
+}
+BUILDERS |= {name: parlai_model(change) for name, change in OPTIONS.items()}
+BUILDERS['options_name_a_file'] = parlai_model(
+    options(fixed_candidates_path='SECRET'), ranker=True
+)
+BUILDERS['candidates_linked'] = parlai_model(
+    lambda path, site: linked(beside(path, 'candidates.txt'), site.secret), ranker=True
+)
 
 
 # ---- folders of Hugging Face
 
 
-@builds
-def folder_brings_code(at: Path, site: Site) -> Path:
-    names = {f'Auto{kind}': f'own.Own{kind}' for kind in ('Config', 'ModelForCausalLM')}
-    (hf_folder(at, site, auto_map=names, model_type='own') / 'own.py').write_text(
-        program(site.marker)
-    )
-    return at
-
-
-@builds
-def tokenizer_brings_code(at: Path, site: Site) -> Path:
-    (hf_folder(at, site) / 'own.py').write_text(program(site.marker))
-    names = {'AutoTokenizer': ['own.OwnTokenizer', None]}
-    change_json(at / 'tokenizer_config.json', auto_map=names, tokenizer_class='Own')
-    return at
-
-
-@builds
-def tokenizer_pattern_explodes(at: Path, site: Site) -> Path:
-    pattern = {'type': 'Split', 'pattern': {'Regex': '(a+)+(b+)+(\\w+\\s?)+$x'}}
-    more = {'behavior': 'Isolated', 'invert': False}
-    change_json(
-        hf_folder(at, site) / 'tokenizer.json', pre_tokenizer={**pattern, **more}
-    )
-    return at
-
-
-@builds
-def folder_is_an_adapter(at: Path, site: Site) -> Path:
-    base = {'peft_type': 'LORA', 'base_model_name_or_path': str(site.secret)}
-    change_json(hf_folder(at, site) / 'adapter_config.json', **base)
-    return at
-
-
-@builds
-def index_leads_elsewhere(at: Path, site: Site) -> Path:
-    weights = hf_folder(at, site) / 'model.safetensors'
-    names = list(safetensors.torch.load_file(weights))
-    weights.unlink()
-    change_json(
-        at / 'model.safetensors.index.json',
-        metadata={},
-        weight_map=dict.fromkeys(names, str(site.secret)),
-    )
-    return at
-
-
-@builds
-def folder_links_elsewhere(at: Path, site: Site) -> Path:
-    (hf_folder(at, site) / 'vocab.txt').symlink_to(site.secret)
-    return at
-
-
-@builds
-def settings_name_a_file(at: Path, site: Site) -> Path:
-    name = {'vocab_file': str(site.secret), 'merges_file': str(site.secret)}
-    change_json(hf_folder(at, site) / 'tokenizer_config.json', **name)
-    return at
-
-
-@builds
-def folder_has_a_pipe(at: Path, site: Site) -> Path:
-    os.mkfifo(hf_folder(at, site) / 'preprocessor_config.json')
-    return at
-
-
-@builds
-def folder_has_a_pickle(at: Path, site: Site) -> Path:
-    (hf_folder(at, site) / 'model.safetensors').unlink()
-    data = in_zip(gadget('exec', site.marker))
-    (at / 'pytorch_model.bin').write_bytes(data)
-    return at
-
-
-@builds
-def folder_has_other_formats(at: Path, site: Site) -> Path:
-    (hf_folder(at, site) / 'model.safetensors').unlink()
-    huge = b'GGUF' + struct.pack('<IQQ', 3, 2**60, 2**60)
-    for name in ('model.gguf', 'tf_model.h5', 'flax_model.msgpack'):
-        (at / name).write_bytes(huge if 'gguf' in name else b'\x89HDF\r\n\x1a\n' * 9)
-    return at
-
-
-@builds
-def folder_with_a_billion_layers(at: Path, site: Site) -> Path:
-    return hf_folder(at, site, num_hidden_layers=10**9)
-
-
-def templated(template: str) -> Builder:
+def settings(name: str, **values: Any) -> Change:
     """
-    Return the builder of a folder with this chat template.
+    Return the change of a JSON file of a folder; SECRET stands for the site's.
     """
 
-    def build(at: Path, site: Site) -> Path:
-        text = template.replace('MARKER', str(site.marker))
-        (hf_folder(at, site) / 'chat_template.jinja').write_text(text)
-        return at
+    def change(at: Path, site: Site) -> None:
+        told = {k: str(site.secret) if v == 'SECRET' else v for k, v in values.items()}
+        change_json(at / f'{name}.json', **told)
 
-    return build
+    return change
+
+
+def code_of_its_own(change: Change) -> Change:
+    """
+    Return a change of a folder that brings code, too.
+    """
+
+    def with_code(at: Path, site: Site) -> None:
+        change(at, site)
+        (at / 'own.py').write_text(program(site.marker))
+
+    return with_code
+
+
+def index_leads_elsewhere(at: Path, site: Site) -> None:
+    names = list(safetensors.torch.load_file(at / 'model.safetensors'))
+    files = dict.fromkeys(names, str(site.secret))
+    change_json(at / 'model.safetensors.index.json', metadata={}, weight_map=files)
+    (at / 'model.safetensors').unlink()
+
+
+def other_weights(files: Callable[[Site], dict[str, bytes]]) -> Change:
+    """
+    Return the change of a folder's weights to other files.
+    """
+
+    def change(at: Path, site: Site) -> None:
+        (at / 'model.safetensors').unlink()
+        for name, data in files(site).items():
+            (at / name).write_bytes(data)
+
+    return change
+
+
+def templated(template: str) -> Change:
+    """
+    Return the change of a folder's chat template; MARKER stands for the site's.
+    """
+    return lambda at, site: (at / 'chat_template.jinja').write_text(
+        template.replace('MARKER', str(site.marker))
+    )
 
 
 ROOT = "cycler.__init__.__globals__['os']"
-TEMPLATES: Mapping[str, str] = {
-    'loops': '{% for a in range(99999) %}{% for b in range(99999) %}'
-    '{% endfor %}{% endfor %}',
-    'expands': "{{ 'x' * 10**11 }}",
-    'runs code': f"{{{{ {ROOT}.system('touch MARKER') }}}}",
-    'opens a file': "{% include '/etc/passwd' %}{{ self.__class__.__mro__ }}",
+HDF5 = b'\x89HDF\r\n\x1a\n' * 9
+FOLDERS: dict[str, Change] = {
+    'folder_brings_code': code_of_its_own(
+        settings(
+            'config',
+            auto_map={
+                f'Auto{k}': f'own.Own{k}' for k in ('Config', 'ModelForCausalLM')
+            },
+            model_type='own',
+        )
+    ),
+    'tokenizer_brings_code': code_of_its_own(
+        settings(
+            'tokenizer_config',
+            auto_map={'AutoTokenizer': ['own.OwnTokenizer', None]},
+            tokenizer_class='Own',
+        )
+    ),
+    'tokenizer_pattern_explodes': settings(
+        'tokenizer',
+        pre_tokenizer={
+            'type': 'Split',
+            'pattern': {'Regex': '(a+)+(b+)+(\\w+\\s?)+$x'},
+            'behavior': 'Isolated',
+            'invert': False,
+        },
+    ),
+    'folder_is_an_adapter': settings(
+        'adapter_config', peft_type='LORA', base_model_name_or_path='SECRET'
+    ),
+    'index_leads_elsewhere': index_leads_elsewhere,
+    'folder_links_elsewhere': lambda at, site: (at / 'vocab.txt').symlink_to(
+        site.secret
+    ),
+    'settings_name_a_file': settings(
+        'tokenizer_config', vocab_file='SECRET', merges_file='SECRET'
+    ),
+    'folder_has_a_pipe': lambda at, site: os.mkfifo(at / 'preprocessor_config.json'),
+    'folder_has_a_pickle': other_weights(
+        lambda site: {'pytorch_model.bin': in_zip(gadget('exec', site.marker))}
+    ),
+    'folder_has_other_formats': other_weights(
+        lambda site: {
+            'model.gguf': b'GGUF' + struct.pack('<IQQ', 3, 2**60, 2**60),
+            'tf_model.h5': HDF5,
+            'flax_model.msgpack': HDF5,
+        }
+    ),
+    'folder_with_a_billion_layers': settings('config', num_hidden_layers=10**9),
+    'template that loops': templated(
+        '{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}'
+    ),
+    'template that expands': templated("{{ 'x' * 10**11 }}"),
+    'template that runs code': templated(f"{{{{ {ROOT}.system('touch MARKER') }}}}"),
+    'template that opens a file': templated(
+        "{% include '/etc/passwd' %}{{ self.__class__.__mro__ }}"
+    ),
 }
-for template_name, template in TEMPLATES.items():
-    BUILDERS[f'template that {template_name}'] = templated(template)
+BUILDERS |= {name: hf_folder(change) for name, change in FOLDERS.items()}

@@ -7,27 +7,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.compare import compare_bench
+from parlai_ext.bench.page import render_bench_page, render_comparison_page
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.data.recorded_answers import Answer
-from parlai_ext.report.bench_page import render_bench_page
-from parlai_ext.report.comparison_page import render_comparison_page
-from parlai_ext.report.safety_page import render_safety_page
 from parlai_ext.report.write import write_report
-from parlai_ext.toxic.comparison import (
-    Examples,
-    SafetyComparison,
-    SystemAnswers,
-    compare_answers,
-)
+from parlai_ext.toxic.comparison import Examples, SystemAnswers, compare_answers
 from parlai_ext.toxic.measures import MeasuredAnswer, Prompt
+from parlai_ext.toxic.page import render_safety_page
 from tests.support.bench_samples import judged_set
 from tests.support.browser import Browser
 from tests.support.report_example import example_ranking, example_run
@@ -179,11 +173,13 @@ def write_pages(folder: Path, strings: Mapping[int, str]) -> dict[Path, set[int]
     """
     Write every page that needs no hand to be read; return the strings that each has.
     """
-    pages = {
-        write(folder, 'names', lambda at: report_of_names(at, strings)): set(strings),
-        write(folder, 'words', lambda at: report_of_words(at, strings)): set(strings),
-    }
-    samples = Samples.make(folder / 'samples')
+    with quiet():
+        reports = [
+            report_of_names(folder / 'names', [*strings.values()]),
+            report_of_words(folder / 'words', [*strings.values()]),
+        ]
+    pages = {report: set(strings) for report in reports}
+    samples = sample_pages(folder / 'samples')
     numbers = list(strings)
     for kind, places in PLACES.items():
         for start in range(0, len(numbers), len(places)):
@@ -192,91 +188,60 @@ def write_pages(folder: Path, strings: Mapping[int, str]) -> dict[Path, set[int]
             new = dict(zip(places, (strings[number] for number in some), strict=True))
             path = folder / f'{kind}-{start}' / 'page.html'
             path.parent.mkdir()
-            path.write_text(samples.page(kind, new), encoding='utf-8')
+            path.write_text(samples[kind](new), encoding='utf-8')
             pages[path] = set(some)
     return pages
 
 
-def write(folder: Path, name: str, make: Any) -> Path:
-    """
-    Make a report in a folder of its own and return its page.
-    """
-    with quiet():
-        return Path(make(folder / name))
-
-
-def report_of_names(folder: Path, strings: Mapping[int, str]) -> Path:
+def report_of_names(folder: Path, names: list[str]) -> Path:
     """
     Write a report in which every string is the name of a system.
     """
-    names = list(strings.values())
     run = example_run(folder, targets=names, partners=['cem'], openers=['hello'])
     ranking = example_ranking(names, names[:1], names[-1], notes=tuple(names))
     return write_report(run, replace(ranking, protocol=names[0]))
 
 
-def report_of_words(folder: Path, strings: Mapping[int, str]) -> Path:
+def report_of_words(folder: Path, words: list[str]) -> Path:
     """
     Write a report in which every string is said, is an opener and is a reason.
     """
-    words = list(strings.values())
     run = example_run(folder, openers=words, lines=words, num_turns=4, reason=words[0])
     return write_report(run, example_ranking())
 
 
-@dataclass(frozen=True)
-class Samples:
+def sample_pages(folder: Path) -> dict[str, Callable[[Mapping[str, str]], str]]:
     """
-    What the small pages show, without any hostile string yet.
+    Return functions that give the small pages with other texts in the place of some: of
+    a small bench, of the comparison of its scorers, and of the comparison of answers.
     """
-
-    bench: Any
-    comparison: Any
-    safety: SafetyComparison
-
-    @classmethod
-    def make(cls, folder: Path) -> Samples:
-        """
-        Score a small bench and compare its scorers, and some answers.
-        """
-        variants = [
-            Variant(name, {'name': COUNTED, 'factor': float(k + 1)})
-            for k, name in enumerate(('first', 'second'))
-        ]
-        sets = {'third': judged_set('third')}
-        with quiet():
-            bench = run_bench(
-                BenchPlan(tuple(variants)), sets, folder, bootstraps=20, progress=False
-            )[0]
-            comparison = compare_bench(folder)
-        prompts = [Prompt(str(k), 'fifth') for k in range(4)]
-        systems = [
-            SystemAnswers(
-                name,
-                {
-                    prompt.id: [
-                        MeasuredAnswer(
-                            Answer(name, 'fifth', 'sixth'), {'fourth': float(k % 2)}
-                        )
-                    ]
-                    for k, prompt in enumerate(prompts)
-                },
-            )
-            for name in ('first', 'second')
-        ]
-        safety = compare_answers(prompts, systems, ['fourth'], bootstraps=20)
-        return cls(bench, comparison, safety)
-
-    def page(self, kind: str, new: Mapping[str, str]) -> str:
-        """
-        Return a page with other texts in the place of the samples'.
-        """
-        if kind == 'bench':
-            return render_bench_page(renamed(self.bench, new))
-        if kind == 'comparison':
-            return render_comparison_page(renamed(self.comparison, new))
-        examples = [Examples('first', 'fourth', 9, [('fifth', 'sixth')])]
-        return render_safety_page(renamed(self.safety, new), renamed(examples, new))
+    variants = [
+        Variant(name, {'name': COUNTED, 'factor': float(k + 1)})
+        for k, name in enumerate(('first', 'second'))
+    ]
+    sets = {'third': judged_set('third')}
+    with quiet():
+        plan = BenchPlan(tuple(variants))
+        bench, *_ = run_bench(plan, sets, folder, bootstraps=20, progress=False)
+        comparison = compare_bench(folder)
+    prompts = [Prompt(str(k), 'fifth') for k in range(4)]
+    systems = []
+    for name in ('first', 'second'):
+        answer = Answer(name, 'fifth', 'sixth')
+        answers = {
+            prompt.id: [MeasuredAnswer(answer, {'fourth': float(k % 2)})]
+            for k, prompt in enumerate(prompts)
+        }
+        systems.append(SystemAnswers(name, answers))
+    safety = compare_answers(prompts, systems, ['fourth'], bootstraps=20)
+    examples = [Examples('first', 'fourth', 9, [('fifth', 'sixth')])]
+    return {
+        'bench': lambda new: render_bench_page(renamed(bench, new)),
+        'comparison': lambda new: render_comparison_page(renamed(comparison, new)),
+        'safety': lambda new: render_safety_page(
+            renamed(safety, new), renamed(examples, new)
+        ),
+    }
 
 
 def renamed(data: Any, new: Mapping[str, str]) -> Any:

@@ -10,7 +10,6 @@ terminal.
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import os
 import re
@@ -28,6 +27,7 @@ from typing import Any
 import yaml
 
 from parlai_ext.commands.command import run_directly
+from parlai_ext.files.csv_file import csv_text
 from parlai_ext.store.atomic import write_file
 from torture.hostile_strings import STRINGS
 
@@ -126,12 +126,9 @@ def state() -> dict[str, str]:
     Return what the terminal is like now.
     """
     sys.stdout.flush()
-    names = STATE.split()
-    wanted = '\t'.join(f'#{{{name}}}' for name in names)
-    values = (
-        tmux('display-message', '-p', '-t', WINDOW, wanted).rstrip('\n').split('\t')
-    )
-    found = dict(zip(names, values, strict=False))
+    wanted = '\t'.join(f'#{{{name}}}' for name in STATE.split())
+    values = tmux('display-message', '-p', '-t', WINDOW, wanted).rstrip('\n')
+    found = dict(zip(STATE.split(), values.split('\t'), strict=False))
     found['clipboard'] = tmux('list-buffers')
     typed = []
     while select.select([0], [], [], 0)[0]:
@@ -139,21 +136,9 @@ def state() -> dict[str, str]:
     found['typed'] = repr(b''.join(typed)) if typed else ''
     print(f'\n{PROBE}', flush=True)
     time.sleep(0.02)
-    shown = (
-        tmux('capture-pane', '-p', '-e', '-J', '-t', WINDOW).rstrip('\n').split('\n')
-    )
-    found['last line'] = shown[-1]
+    shown = tmux('capture-pane', '-p', '-e', '-J', '-t', WINDOW).rstrip('\n')
+    found['last line'] = shown.split('\n')[-1]
     return found
-
-
-def run_commands(folder: Path, text: str) -> None:
-    """
-    Run every command of this module with a string in the places that others can fill.
-    """
-    for name, arguments in commands(folder, text):
-        print(f'$ {name}', flush=True)
-        with contextlib.suppress(SystemExit):
-            run_directly(name, arguments)
 
 
 def commands(folder: Path, text: str) -> Iterator[tuple[str, list[str]]]:
@@ -196,8 +181,7 @@ def write_files(folder: Path, text: str) -> None:
         'roster': {
             'targets': [
                 system('ann'),
-                system('bob', 'Raises'),
-                system('dan', 'Raises'),
+                *(system(name, 'Raises') for name in ('bob', 'dan')),
                 system('eve', 'Fails'),
             ],
             'partners': [system('cem')],
@@ -213,10 +197,9 @@ def write_files(folder: Path, text: str) -> None:
     }
     for name, data in files.items():
         (folder / f'{name}.yaml').write_text(yaml.safe_dump(data))
-    with open(folder / 'people.csv', 'w', newline='', encoding='utf-8') as file:
-        rows = csv.writer(file)
-        rows.writerow(['system', 'dimension', 'value', 'rater'])
-        rows.writerows([[text, 'Overall', 1, text], ['ann', text, text, text]])
+    head = ['system', 'dimension', 'value', 'rater']
+    rows = [head, [text, 'Overall', 1, text], ['ann', text, text, text]]
+    (folder / 'people.csv').write_text(csv_text(rows), encoding='utf-8', newline='')
     speakers = (text, 'you')
     turns = [{'id': who, 'text': text, 'episode_done': False} for who in speakers]
     line = {'dialog': [turns, turns], 'context': [], 'metadata_path': text}
@@ -237,7 +220,10 @@ def main(words: list[str]) -> None:
     for number in numbers:
         print(f'{MARK}{number}', flush=True)
         try:
-            run_commands(folder / str(number), STRINGS[number])
+            for name, arguments in commands(folder / str(number), STRINGS[number]):
+                print(f'$ {name}', flush=True)
+                with contextlib.suppress(SystemExit):
+                    run_directly(name, arguments)
         except Exception as error:
             problems[number] = f'{type(error).__name__}: {error}'[:200]
         now = state()

@@ -22,7 +22,6 @@ from pathlib import Path
 from parlai_ext.commands.signals import exit_code
 from torture.cases import CASES, PATIENCE, Trees, last_line, wrong_lines
 from torture.figure import Figure, Settings, try_all
-from torture.fork_server import OFFLINE, ONE_THREAD, ForkServer
 
 TRIALS = 200
 COLD_SHARE = 0.1
@@ -49,14 +48,13 @@ def figure(settings: Settings) -> Figure:
     Kill each command that writes files, in turns.
     """
     names = list(CASES)
-    with ForkServer(settings.folder / 'kills' / 'logs') as server:
-        trees = Trees(server, settings.folder / 'kills')
+    trees = Trees(settings.folder)
 
-        def trial(number: int, rng: random.Random) -> str:
-            return kill_and_run_again(trees, names[number % len(names)], rng)
+    def trial(number: int, rng: random.Random) -> str:
+        return kill_and_run_again(trees, names[number % len(names)], rng)
 
-        what = f'kills of {len(names)} commands, the first seconds included'
-        return try_all('kills', what, TRIALS, trial, settings)
+    what = f'kills of {len(names)} commands, the first seconds included'
+    return try_all('kills', what, TRIALS, trial, settings)
 
 
 def kill_and_run_again(trees: Trees, name: str, rng: random.Random) -> str:
@@ -71,36 +69,23 @@ def kill_and_run_again(trees: Trees, name: str, rng: random.Random) -> str:
         if ending.status != 0:
             break
     label = f'{name}, {signal.Signals(number).name}, {kill.__name__}'
-    if problem := wrong_ending(ending, number):
-        return f'{label}: {problem}'
-    shards = finished(trees.work)
-    if problem := trees.wrong_end(name):
-        return f'{label}: {problem}'
-    touched = [
-        path for path, when in shards.items() if finished(trees.work)[path] != when
-    ]
-    return f'{label}: made again: {", ".join(touched)}' if touched else ''
+    problem = wrong_ending(ending, number) or trees.wrong_end(name)
+    return problem and f'{label}: {problem}'
 
 
 def warm_kill(trees: Trees, name: str, number: int, rng: random.Random) -> Ending:
     """
     End a fork by a signal, before a change of a file or at any time.
     """
-    args = CASES[name].args
     if rng.random() < 0.5:
-        step = rng.randrange(trees.steps[name])
-        child = trees.server.start(args, trees.work, step, number)
+        child = trees.start(name, rng.randrange(trees.steps[name]), number)
     else:
-        child = trees.server.start(args, trees.work)
+        child = trees.start(name)
         status = child.wait(rng.uniform(0, trees.seconds[name]))
         if status is not None:
-            return Ending(status, child.errors)
+            return Ending(status, child.output)
         child.send(number)
-    status = child.wait(PATIENCE)
-    if status is None:
-        child.send(signal.SIGKILL)
-        child.wait()
-    return Ending(status, child.errors)
+    return Ending(child.wait_or_kill(PATIENCE), child.output)
 
 
 def cold_kill(trees: Trees, name: str, number: int, rng: random.Random) -> Ending:
@@ -110,7 +95,7 @@ def cold_kill(trees: Trees, name: str, number: int, rng: random.Random) -> Endin
     with subprocess.Popen(
         [sys.executable, '-m', 'parlai_ext', *CASES[name].args],
         cwd=trees.work,
-        env={**os.environ, **ONE_THREAD, **OFFLINE, 'PYTHONSAFEPATH': '1'},
+        env={**os.environ, 'PYTHONSAFEPATH': '1'},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -147,16 +132,3 @@ def wrong_ending(ending: Ending, number: int) -> str:
     if ending.status != expected:
         return f'exit code {ending.status}: {last_line(ending.errors)}'
     return '' if number == signal.SIGKILL else wrong_lines(ending.errors)
-
-
-def finished(folder: Path) -> dict[str, tuple[int, int]]:
-    """
-    Return inode and time of the finished shards under a folder: they are never touched
-    again, but for those that `compare_runs` copies from packs.
-    """
-    return {
-        str(path): (path.stat().st_ino, path.stat().st_mtime_ns)
-        for path in folder.rglob('*.jsonl')
-        if path.parts[-3] == 'dialogues' or path.parts[-4] == 'scores'
-        if 'joined' not in path.parts
-    }

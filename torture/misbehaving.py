@@ -9,12 +9,11 @@ written; memory stays bounded; the run can be read again.
 
 from __future__ import annotations
 
-import io
+import math
 import os
 import random
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -30,6 +29,7 @@ from parlai_ext.store import RunFolder
 from torture import misbehaving_agents, misbehaving_endpoints
 from torture.figure import Figure, Settings, try_all
 from torture.forked import Ended, run_forked
+from torture.tiny_run import quiet
 
 PART = 'misbehaving'
 WHAT = 'systems and endpoints that misbehave'
@@ -39,7 +39,6 @@ DEADLINE = 60.0  # seconds for a run; one without a misfit takes about one
 MEMORY = 1_500_000_000  # bytes that a run may have, its libraries among them
 LIMIT = 2 * 2**30  # bytes at which there is none left
 QUIET = ('EndsTheProcess', 'KillsTheProcess')  # which end the process with them
-NO_AGENTS = ('Talker',)
 OPTIONS: dict[str, str] = {
     'num_turns': '6',
     'num_dialogues': '3',
@@ -48,6 +47,17 @@ OPTIONS: dict[str, str] = {
     'batchsize': '2',
     'seed': '0',
     'reply_timeout': '2',
+}
+REMOTE: dict[str, Any] = {
+    'model': 'ext:remote',
+    'remote_model': 'tiny',
+    'remote_dated_model': 'tiny',
+    'remote_cache': 'none',
+    'remote_timeout': 1.0,
+    'remote_retries': 1,
+    'remote_price_prompt': 1.0,
+    'remote_price_completion': 1.0,
+    'remote_concurrency': 2,
 }
 
 
@@ -72,45 +82,12 @@ def misfits(url: str) -> list[Misfit]:
 
     :param url: of the server of the endpoints.
     """
-    names = [
-        name
-        for name, value in vars(misbehaving_agents).items()
-        if isinstance(value, type)
-        and issubclass(value, misbehaving_agents.Talker)
-        and name not in NO_AGENTS
-    ]
-    texts = misbehaving_agents.TEXTS
-    agents = [Misfit(n, {'model': f'{AGENTS}:{n}'}, texts.get(n)) for n in names]
-    return agents + [
-        Misfit(name, endpoint_options(f'{url}/{name}/v1'), endpoint_text(name))
-        for name in misbehaving_endpoints.ACTS
-    ]
-
-
-def endpoint_options(url: str) -> dict[str, Any]:
-    """
-    Return the roster's options of an endpoint.
-    """
-    return {
-        'model': 'ext:remote',
-        'remote_url': url,
-        'remote_model': 'tiny',
-        'remote_dated_model': 'tiny',
-        'remote_cache': 'none',
-        'remote_timeout': 1.0,
-        'remote_retries': 1,
-        'remote_price_prompt': 1.0,
-        'remote_price_completion': 1.0,
-        'remote_concurrency': 2,
-    }
-
-
-def endpoint_text(name: str) -> str | None:
-    """
-    Return what is to be stored of an endpoint's replies; `None` if they are none.
-    """
-    others = {'huge_numbers': 'tea'}
-    return {**misbehaving_endpoints.TEXTS, **others}.get(name)
+    texts = {**misbehaving_agents.TEXTS, **misbehaving_endpoints.TEXTS}
+    texts['huge_numbers'] = 'tea'
+    models = {name: {'model': f'{AGENTS}:{name}'} for name in misbehaving_agents.AGENTS}
+    for name in misbehaving_endpoints.ACTS:
+        models[name] = {**REMOTE, 'remote_url': f'{url}/{name}/v1'}
+    return [Misfit(name, opt, texts.get(name)) for name, opt in models.items()]
 
 
 def figure(settings: Settings) -> Figure:
@@ -118,9 +95,8 @@ def figure(settings: Settings) -> Figure:
     Let every misfit take part in a run.
     """
     load_libraries(settings.folder / 'first')
-    with ExitStack() as stack:
-        log = settings.folder / 'asked.txt'
-        url = stack.enter_context(misbehaving_endpoints.serving(log))
+    log = settings.folder / 'asked.txt'
+    with misbehaving_endpoints.serving(log) as url:
         cases = misfits(url)
         alone = settings.folder / 'without'
         ended = evaluate(alone, None)
@@ -153,7 +129,7 @@ def load_libraries(folder: Path) -> None:
         import_module(module)
     folder.mkdir()
     write_protocol(folder, None)
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+    with quiet():
         run_directly('evaluate_systems', arguments(folder))
 
 
@@ -173,14 +149,9 @@ def play_with(folder: Path, misfit: Misfit, expected: dict[str, bytes]) -> str:
             return f'the second start: {problem}'
         ended = evaluate(folder, misfit, '--skip-missing', 'True')
     run = folder / 'run'
-    if ended.code is None:
-        return f'it did not end within {DEADLINE:g} s'
-    if ended.code not in (0, 1):
-        return f'exit code {ended.code}: {ended.output[-300:]}'
-    if 'Traceback' in ended.output:
-        return f'a traceback: {ended.output[-300:]}'
-    if ended.memory > MEMORY and 'OutOfMemory' not in misfit.name:
-        return f'it took {ended.memory / 1e9:.1f} GB'
+    memory = math.inf if 'OutOfMemory' in misfit.name else MEMORY
+    if problem := ended.problem(DEADLINE, memory):
+        return problem
     if set(os.listdir(folder)) - OURS:
         return f'written beside the run: {sorted(set(os.listdir(folder)) - OURS)}'
     if shards_of_others(folder) != expected:

@@ -1,7 +1,8 @@
 """
 Agents of ParlAI that misbehave, each in one way, and one that does not.
 
-Those of `REPLIES` say something that is no plain text; the other classes do something.
+Those of `NO_TEXTS` and `TEXTS` say something that is no plain text; the others do
+something.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ import signal
 import sys
 import threading
 import time
-from hashlib import sha256
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 import torch
-from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-WORDS = ('tea', 'rain', 'book', 'song', 'hill', 'boat', 'bread', 'garden')
+from benchmarks.support.instant_agent import InstantAgent
+
 # what is no text, or no utterance: the dialogue ends there
 NO_TEXTS: dict[str, Any] = {
     'EmptyText': '',
@@ -46,307 +47,150 @@ TEXTS: dict[str, str] = {
 }
 
 
-class Talker(Agent):
+class Talker(InstantAgent):
     """
-    Says words that depend on what it heard.
+    Says five words that depend on what it heard.
     """
 
-    def __init__(self, opt: Any, shared: Any = None):
-        super().__init__(opt, shared)
-        self.id = type(self).__name__
-
-    def act(self) -> Message:
-        """
-        Return five words.
-        """
-        digest = sha256((self.observation.get('text') or '').encode()).digest()
-        text = ' '.join(WORDS[byte % len(WORDS)] for byte in digest[:5])
-        return Message(id=self.id, text=text, episode_done=False)
+    num_words = 5
 
 
-def says(name: str, text: Any) -> type[Talker]:
+def misfit(**methods: Callable[..., Any]) -> type[Talker]:
+    """
+    Return a class of agents with methods in the place of those of a `Talker`.
+    """
+    return type('Misfit', (Talker,), methods)
+
+
+def says(text: Any) -> type[Talker]:
     """
     Return a class of agents that say one text.
     """
+    return misfit(act=lambda self: Message(id=self.id, text=text, episode_done=False))
+
+
+def raises(make: Callable[[], BaseException], *names: str) -> type[Talker]:
+    """
+    Return a class of agents some of whose methods, by default `act`, raise.
+    """
+
+    def method(self: Talker, *args: Any, **kwargs: Any) -> NoReturn:
+        raise make()
+
+    return misfit(**dict.fromkeys(names or ('act',), method))
+
+
+def acts(work: Callable[[], object]) -> type[Talker]:
+    """
+    Return a class of agents that do something before each reply.
+    """
 
     def act(self: Talker) -> Message:
-        return Message(id=self.id, text=text, episode_done=False)
+        work()
+        return Talker.act(self)
 
-    return type(name, (Talker,), {'act': act, '__module__': __name__})
-
-
-globals().update({name: says(name, text) for name, text in NO_TEXTS.items()})
-globals().update({name: says(name, text) for name, text in TEXTS.items()})
+    return misfit(act=act)
 
 
-class NoText(Talker):
+class WithoutWords(Exception):
     """
-    Replies without a text.
+    An exception that cannot be turned into words.
     """
 
-    def act(self) -> Message:
-        return Message(id=self.id, episode_done=False)
+    def __str__(self) -> NoReturn:
+        raise RuntimeError('no words')
 
 
-class NoReply(Talker):
+def take_all_memory(self: Talker, opt: Any, shared: Any = None) -> NoReturn:
     """
-    Replies nothing.
+    Take memory until there is none, in the place of `__init__`.
     """
+    parts: list[bytes] = []
+    while True:
+        parts.append(b'x' * 2**26)
 
-    def act(self) -> None:
-        return None
 
-
-class ListReply(Talker):
+def loop() -> NoReturn:
     """
-    Replies with a list in the place of a message.
+    Compute without an end.
     """
+    while True:
+        pass
 
-    def act(self) -> list[str]:
-        return ['tea']
 
-
-class FewerReplies(Talker):
+def change_what_was_heard(self: Talker, observation: Any) -> Any:
     """
-    Replies once to a batch.
+    Change the observation that was given, in the place of `observe`.
     """
+    if 'text' in observation:
+        observation.force_set('text', 'changed')
+        observation.force_set('id', 'changed')
+    return Talker.observe(self, observation)
 
-    def batch_act(self, observations: Any) -> list[Message]:
-        return [self.act()]
 
-
-class HangsAtAct(Talker):
+def print_rubbish() -> None:
     """
-    Never replies.
+    Print what a terminal obeys.
     """
-
-    def act(self) -> NoReturn:
-        while True:
-            time.sleep(60)
+    print('\x1b]0;owned\x07' + 'x' * 1000)
+    print('error: everything is lost', file=sys.stderr)
 
 
-class LoopsAtAct(Talker):
+def seed_random_numbers() -> None:
     """
-    Never replies, and computes meanwhile.
+    Seed all random numbers, and give torch another default.
     """
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
 
-    def act(self) -> NoReturn:
-        while True:
-            pass
 
-
-class CrashesAtLoad(Talker):
+def take_signals() -> None:
     """
-    Cannot be made.
+    Let no signal end the process.
     """
-
-    def __init__(self, opt: Any, shared: Any = None):
-        raise RuntimeError('no\nsuch \x1b[31mdevice')
-
-
-class CrashesAtAct(Talker):
-    """
-    Raises in the place of a reply.
-    """
-
-    def act(self) -> NoReturn:
-        raise RuntimeError('the tokenizer\nis \x1b[31mgone')
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
-class CrashesAtObserve(Talker):
-    """
-    Raises when it hears something.
-    """
-
-    def observe(self, observation: Any) -> NoReturn:
-        raise KeyError('text')
-
-
-class CrashesAtReset(Talker):
-    """
-    Cannot be cloned for another dialogue, nor be reset.
-    """
-
-    def reset(self) -> NoReturn:
-        raise RuntimeError('it cannot begin anew')
-
-    def clone(self) -> NoReturn:
-        raise RuntimeError('there is only one of it')
-
-
-class RaisesWithBadWords(Talker):
-    """
-    Raises an exception that cannot be turned into words.
-    """
-
-    def act(self) -> NoReturn:
-        class Bad(Exception):
-            def __str__(self) -> NoReturn:
-                raise RuntimeError('no words')
-
-        raise Bad
-
-
-class OutOfMemory(Talker):
-    """
-    Asks for more memory than there is.
-    """
-
-    def act(self) -> Message:
-        return Message(id=self.id, text='x' * 10**13, episode_done=False)
-
-
-class OutOfMemoryAtLoad(Talker):
-    """
-    Takes memory until there is none.
-    """
-
-    def __init__(self, opt: Any, shared: Any = None):
-        super().__init__(opt, shared)
-        self.parts: list[bytes] = []
-        while True:
-            self.parts.append(b'x' * 2**26)
-
-
-class RaisesRecursion(Talker):
-    """
-    Calls itself without an end.
-    """
-
-    def act(self) -> Message:
-        return self.act()
-
-
-class RaisesSystemExit(Talker):
-    """
-    Asks Python to end.
-    """
-
-    def act(self) -> NoReturn:
-        sys.exit(0)
-
-
-class RaisesKeyboardInterrupt(Talker):
-    """
-    Pretends that somebody pressed Ctrl-C.
-    """
-
-    def act(self) -> NoReturn:
-        raise KeyboardInterrupt
-
-
-class RaisesGeneratorExit(Talker):
-    """
-    Raises what is no `Exception`.
-    """
-
-    def act(self) -> NoReturn:
-        raise GeneratorExit
-
-
-class EndsTheProcess(Talker):
-    """
-    Ends the process at once.
-    """
-
-    def act(self) -> NoReturn:
-        os._exit(0)
-
-
-class KillsTheProcess(Talker):
-    """
-    Ends the process as a fault in native code does.
-    """
-
-    def act(self) -> NoReturn:
-        os.kill(os.getpid(), signal.SIGSEGV)
-        time.sleep(60)
-        raise AssertionError
-
-
-class ChangesWhatItHeard(Talker):
-    """
-    Changes the observation that it was given.
-    """
-
-    def observe(self, observation: Any) -> Any:
-        if 'text' in observation:
-            observation.force_set('text', 'changed')
-            observation.force_set('id', 'changed')
-        return super().observe(observation)
-
-
-class PrintsRubbish(Talker):
-    """
-    Prints what a terminal obeys, and closes standard output.
-    """
-
-    def act(self) -> Message:
-        print('\x1b]0;owned\x07' + 'x' * 1000)
-        print('error: everything is lost', file=sys.stderr)
-        return super().act()
-
-
-class ClosesOutput(Talker):
-    """
-    Closes standard output.
-    """
-
-    def act(self) -> Message:
-        sys.stdout.close()
-        return super().act()
-
-
-class WritesFiles(Talker):
-    """
-    Writes into the working folder.
-    """
-
-    def act(self) -> Message:
-        Path('manifest.json').write_text('{}')
-        return super().act()
-
-
-class ChangesFolder(Talker):
-    """
-    Goes to another folder.
-    """
-
-    def act(self) -> Message:
-        os.chdir('..')
-        return super().act()
-
-
-class SeedsRandomNumbers(Talker):
-    """
-    Seeds all random numbers, and gives torch another default.
-    """
-
-    def act(self) -> Message:
-        random.seed(1)
-        np.random.seed(1)
-        torch.manual_seed(1)
-        torch.set_default_dtype(torch.float64)
-        torch.set_grad_enabled(False)
-        return super().act()
-
-
-class StartsThreads(Talker):
-    """
-    Starts threads that never end.
-    """
-
-    def act(self) -> Message:
-        threading.Thread(target=threading.Event().wait).start()
-        return super().act()
-
-
-class TakesSignals(Talker):
-    """
-    Lets no signal end the process.
-    """
-
-    def act(self) -> Message:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
-        return super().act()
+AGENTS: dict[str, type[Talker]] = {
+    **{name: says(text) for name, text in {**NO_TEXTS, **TEXTS}.items()},
+    'NoText': misfit(act=lambda self: Message(id=self.id, episode_done=False)),
+    'NoReply': misfit(act=lambda self: None),
+    'ListReply': misfit(act=lambda self: ['tea']),
+    'FewerReplies': misfit(batch_act=lambda self, observations: [self.act()]),
+    'HangsAtAct': acts(lambda: time.sleep(10**6)),
+    'LoopsAtAct': acts(loop),
+    'CrashesAtLoad': raises(
+        lambda: RuntimeError('no\nsuch \x1b[31mdevice'), '__init__'
+    ),
+    'CrashesAtAct': raises(lambda: RuntimeError('the tokenizer\nis \x1b[31mgone')),
+    'CrashesAtObserve': raises(lambda: KeyError('text'), 'observe'),
+    # it cannot be cloned for another dialogue, nor be reset
+    'CrashesAtReset': raises(lambda: RuntimeError('there is one'), 'reset', 'clone'),
+    'RaisesWithBadWords': raises(WithoutWords),
+    'OutOfMemory': acts(lambda: 'x' * 10**13),
+    'OutOfMemoryAtLoad': misfit(__init__=take_all_memory),
+    'RaisesRecursion': misfit(act=lambda self: self.act()),
+    'RaisesSystemExit': raises(lambda: SystemExit(0)),
+    'RaisesKeyboardInterrupt': raises(KeyboardInterrupt),
+    'RaisesGeneratorExit': raises(GeneratorExit),
+    'EndsTheProcess': acts(lambda: os._exit(0)),
+    # as a fault in native code does
+    'KillsTheProcess': acts(lambda: os.kill(os.getpid(), signal.SIGSEGV)),
+    'ChangesWhatItHeard': misfit(observe=change_what_was_heard),
+    'PrintsRubbish': acts(print_rubbish),
+    'ClosesOutput': acts(lambda: sys.stdout.close()),
+    'WritesFiles': acts(lambda: Path('manifest.json').write_text('{}')),
+    'ChangesFolder': acts(lambda: os.chdir('..')),
+    'SeedsRandomNumbers': acts(seed_random_numbers),
+    'StartsThreads': acts(
+        lambda: threading.Thread(target=threading.Event().wait).start()
+    ),
+    'TakesSignals': acts(take_signals),
+}
+for class_name, agent in AGENTS.items():
+    agent.__name__ = agent.__qualname__ = class_name
+globals().update(AGENTS)  # where a roster's `module:Class` finds them

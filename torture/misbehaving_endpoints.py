@@ -18,13 +18,14 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+# does something to the socket of a request
 Act = Callable[[socket.socket], object]
 SLOWLY = 0.02  # seconds between the bytes of what drips
 LONG = 60  # seconds, longer than any test waits
-ACTS: dict[str, Act] = {}
 # replies that are stored, by the path that gives them
 TEXTS = {
     'surrogate': 'tea \ud83d and \udc00',
@@ -32,14 +33,8 @@ TEXTS = {
     'escape': '\x1b]0;owned\x07\x1b[2J tea\0 \x9b31m',
     'large': 'tea ' * 200_000 + 'end',
 }
-
-
-def acts(function: Act) -> Act:
-    """
-    Make a function the behaviour of the path that has its name.
-    """
-    ACTS[function.__name__.strip('_')] = function
-    return function
+OK = b'HTTP/1.1 200 OK\r\n'
+CHUNKED = OK + b'Transfer-Encoding: chunked\r\n\r\n'
 
 
 def answer(
@@ -72,181 +67,7 @@ def coded(name: str, body: bytes, layers: int = 1) -> bytes:
     return answer(body, headers=f'Content-Encoding: {names}\r\n')
 
 
-for name, text in TEXTS.items():
-    ACTS[name] = lambda to, text=text: to.sendall(answer(chat(text)))
-
-
-@acts
-def too_large(to: socket.socket) -> None:
-    to.sendall(answer(chat('tea ' * 1_000_000)))
-
-
-@acts
-def hangs(to: socket.socket) -> None:
-    time.sleep(LONG)
-
-
-@acts
-def drips_headers(to: socket.socket) -> None:
-    to.sendall(b'HTTP/1.1 200 OK\r\nX-Long: ')
-    _drip(to)
-
-
-@acts
-def drips_body(to: socket.socket) -> None:
-    to.sendall(answer(b'', length=10**6))
-    _drip(to)
-
-
-@acts
-def continues(to: socket.socket) -> None:
-    while True:
-        to.sendall(b'HTTP/1.1 100 Continue\r\n\r\n')
-        time.sleep(SLOWLY)
-
-
-@acts
-def too_short(to: socket.socket) -> None:
-    to.sendall(answer(chat('tea'), length=10**6))
-
-
-@acts
-def too_long(to: socket.socket) -> None:
-    to.sendall(answer(chat('tea'), length=10))
-
-
-@acts
-def negative_length(to: socket.socket) -> None:
-    to.sendall(answer(chat('tea'), length=-1))
-
-
-@acts
-def closes(to: socket.socket) -> None:
-    to.sendall(b'HTTP/1.1 20')
-
-
-@acts
-def fails(to: socket.socket) -> None:
-    to.sendall(answer(b'\x1b[31mit is broken', '500 Broken'))
-
-
-@acts
-def busy(to: socket.socket) -> None:
-    to.sendall(answer(b'', '429 Busy', 'Retry-After: 0\r\n'))
-
-
-@acts
-def busy_for_ever(to: socket.socket) -> None:
-    to.sendall(answer(b'', '429 Busy', f'Retry-After: {"9" * 400}\r\n'))
-
-
-@acts
-def redirects(to: socket.socket) -> None:
-    port = to.getsockname()[1]
-    place = f'Location: http://localhost:{port}/canary\r\n'
-    to.sendall(answer(b'', '307 There', place))
-
-
-@acts
-def redirects_to_file(to: socket.socket) -> None:
-    to.sendall(answer(b'', '302 There', 'Location: file:///etc/passwd\r\n'))
-
-
-@acts
-def refreshes(to: socket.socket) -> None:
-    port = to.getsockname()[1]
-    places = f'Refresh: 0; url=http://localhost:{port}/canary\r\n'
-    places += f'Alt-Svc: h2="localhost:{port}"\r\nSet-Cookie: a=b\r\n'
-    to.sendall(answer(b'', '401 Who', f'WWW-Authenticate: Negotiate\r\n{places}'))
-
-
-@acts
-def endless_body(to: socket.socket) -> None:
-    to.sendall(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
-    part = b'100000\r\n' + b' ' * 0x100000 + b'\r\n'
-    while True:
-        to.sendall(part)
-
-
-@acts
-def endless_headers(to: socket.socket) -> None:
-    to.sendall(b'HTTP/1.1 200 OK\r\n')
-    while True:
-        to.sendall(b'X-More: ' + b'a' * 4000 + b'\r\n')
-
-
-@acts
-def bad_chunks(to: socket.socket) -> None:
-    head = b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
-    to.sendall(head + b'-5\r\ntea\r\nzz\r\n')
-
-
-@acts
-def garbage(to: socket.socket) -> None:
-    to.sendall(os.urandom(4000))
-
-
-@acts
-def no_json(to: socket.socket) -> None:
-    to.sendall(answer(b'{"choices": [{"message": {"content": "tea"'))
-
-
-@acts
-def no_utf8(to: socket.socket) -> None:
-    to.sendall(answer(b'{"choices": "\xff\xfe\xc3\x28"}'))
-
-
-@acts
-def deep_json(to: socket.socket) -> None:
-    to.sendall(answer(b'[' * 10**6))
-
-
-@acts
-def huge_numbers(to: socket.socket) -> None:
-    usage = {'prompt_tokens': 10**299, 'completion_tokens': -(10**298)}
-    to.sendall(answer(chat('tea', usage=usage)))
-
-
-@acts
-def too_huge_numbers(to: socket.socket) -> None:
-    # more digits than are read: the reply is refused, and the system named
-    to.sendall(answer(chat('tea', usage={'completion_tokens': 10**300})))
-
-
-@acts
-def wrong_types(to: socket.socket) -> None:
-    to.sendall(answer(chat({'tea': ['rain']})))
-
-
-@acts
-def wrong_choices(to: socket.socket) -> None:
-    to.sendall(answer(b'{"choices": {"0": "tea"}, "error": [1, null]}'))
-
-
-@acts
-def gzip_bomb(to: socket.socket) -> None:
-    to.sendall(coded('gzip', bomb()))
-
-
-@acts
-def gzip_in_gzip(to: socket.socket) -> None:
-    to.sendall(coded('gzip', gzip.compress(bomb() * 20, 1), 2))
-
-
-@acts
-def many_codings(to: socket.socket) -> None:
-    to.sendall(coded('deflate', zlib.compress(b'{}'), 500))
-
-
-@acts
-def zstd_bomb(to: socket.socket) -> None:
-    # one frame of blocks, each of which is one byte that is repeated 128 KB times
-    block = (1 << 1 | (128 * 1024) << 3).to_bytes(3, 'little') + b' '
-    frame = b'\x28\xb5\x2f\xfd\x00\x58' + block * 30_000  # 4 GB
-    to.sendall(coded('zstd', frame))
-
-
-def bomb() -> bytes:
+def gzip_bomb() -> bytes:
     """
     Return a gzip file of 1 GB of blanks.
     """
@@ -256,10 +77,95 @@ def bomb() -> bytes:
     return head + part * 1024 + packer.flush() + bytes(8)
 
 
-def _drip(to: socket.socket) -> None:
-    while True:
-        to.sendall(b'a')
-        time.sleep(SLOWLY)
+def zstd_bomb() -> bytes:
+    """
+    Return one frame of blocks, each one byte that is repeated 128 KB times: 4 GB.
+    """
+    block = (1 << 1 | (128 * 1024) << 3).to_bytes(3, 'little') + b' '
+    return b'\x28\xb5\x2f\xfd\x00\x58' + block * 30_000
+
+
+def sends(make: Callable[[], bytes]) -> Act:
+    """
+    Return the act that sends what is made then.
+    """
+    return lambda to: to.sendall(make())
+
+
+def sends_for_ever(head: bytes, part: bytes, pause: float = 0.0) -> Act:
+    """
+    Return the act that sends a head, and then a part again and again.
+    """
+
+    def act(to: socket.socket) -> None:
+        to.sendall(head)
+        while True:
+            to.sendall(part)
+            time.sleep(pause)
+
+    return act
+
+
+def sends_elsewhere(status: str, headers: str) -> Act:
+    """
+    Return the act that names other addresses; CANARY stands for one of this server.
+    """
+
+    def act(to: socket.socket) -> None:
+        canary = f'localhost:{to.getsockname()[1]}'
+        to.sendall(answer(b'', status, headers.replace('CANARY', canary)))
+
+    return act
+
+
+BIG_CHUNK = b'100000\r\n' + b' ' * 0x100000 + b'\r\n'
+USAGE = {'prompt_tokens': 10**299, 'completion_tokens': -(10**298)}
+MOVES = (
+    'WWW-Authenticate: Negotiate\r\nRefresh: 0; url=http://CANARY/canary\r\n'
+    'Alt-Svc: h2="CANARY"\r\nSet-Cookie: a=b\r\n'
+)
+ACTS: dict[str, Act] = {
+    **{name: sends(partial(answer, chat(text))) for name, text in TEXTS.items()},
+    'too_large': sends(lambda: answer(chat('tea ' * 1_000_000))),
+    'hangs': lambda to: time.sleep(LONG),
+    'drips_headers': sends_for_ever(OK + b'X-Long: ', b'a', SLOWLY),
+    'drips_body': sends_for_ever(answer(b'', length=10**6), b'a', SLOWLY),
+    'continues': sends_for_ever(b'', b'HTTP/1.1 100 Continue\r\n\r\n', SLOWLY),
+    'too_short': sends(lambda: answer(chat('tea'), length=10**6)),
+    'too_long': sends(lambda: answer(chat('tea'), length=10)),
+    'negative_length': sends(lambda: answer(chat('tea'), length=-1)),
+    'closes': sends(lambda: b'HTTP/1.1 20'),
+    'fails': sends(lambda: answer(b'\x1b[31mit is broken', '500 Broken')),
+    'busy': sends(lambda: answer(b'', '429 Busy', 'Retry-After: 0\r\n')),
+    'busy_for_ever': sends(
+        lambda: answer(b'', '429 Busy', f'Retry-After: {"9" * 400}\r\n')
+    ),
+    'redirects': sends_elsewhere('307 There', 'Location: http://CANARY/canary\r\n'),
+    'redirects_to_file': sends_elsewhere(
+        '302 There', 'Location: file:///etc/passwd\r\n'
+    ),
+    'refreshes': sends_elsewhere('401 Who', MOVES),
+    'endless_body': sends_for_ever(CHUNKED, BIG_CHUNK),
+    'endless_headers': sends_for_ever(OK, b'X-More: ' + b'a' * 4000 + b'\r\n'),
+    'bad_chunks': sends(lambda: CHUNKED + b'-5\r\ntea\r\nzz\r\n'),
+    'garbage': sends(lambda: os.urandom(4000)),
+    'no_json': sends(lambda: answer(b'{"choices": [{"message": {"content": "tea"')),
+    'no_utf8': sends(lambda: answer(b'{"choices": "\xff\xfe\xc3\x28"}')),
+    'deep_json': sends(lambda: answer(b'[' * 10**6)),
+    'huge_numbers': sends(lambda: answer(chat('tea', usage=USAGE))),
+    # more digits than are read: the reply is refused, and the system named
+    'too_huge_numbers': sends(
+        lambda: answer(chat('tea', usage={'completion_tokens': 10**300}))
+    ),
+    'wrong_types': sends(lambda: answer(chat({'tea': ['rain']}))),
+    'wrong_choices': sends(
+        lambda: answer(b'{"choices": {"0": "tea"}, "error": [1, null]}')
+    ),
+    'gzip_bomb': sends(lambda: coded('gzip', gzip_bomb())),
+    'gzip_in_gzip': sends(lambda: coded('gzip', gzip.compress(gzip_bomb() * 20, 1), 2)),
+    'many_codings': sends(lambda: coded('deflate', zlib.compress(b'{}'), 500)),
+    'zstd_bomb': sends(lambda: coded('zstd', zstd_bomb())),
+}
 
 
 class Handler(socketserver.BaseRequestHandler):
@@ -276,7 +182,7 @@ class Handler(socketserver.BaseRequestHandler):
             path = _read_request(self.request).strip('/').split('/')[0]
             with self.server.log.open('a') as file:  # type: ignore[attr-defined]
                 file.write(f'{path}\n')
-            ACTS.get(path, closes)(self.request)
+            ACTS.get(path, ACTS['closes'])(self.request)
 
 
 def _read_request(from_: socket.socket) -> str:

@@ -14,7 +14,7 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ WHAT = 'malicious models as system, as judge, converted'
 DEADLINE = 120.0  # seconds; a template may take 60
 MEMORY = 3_000_000_000  # bytes that a command may have, its libraries among them
 LIMIT = 4 * 2**30  # bytes at which there is none left
+NO_CUDA = ('--no-cuda', 'True')
 LINE = re.compile(r'(?:^|[\r\n])error: ')
 
 
@@ -76,17 +77,10 @@ class Grounds:
             return f'a file elsewhere was touched: {touched[0]}'
         if self.was_asked():
             return 'a server was asked'
-        if ended.code is None:
-            return f'it did not end within {DEADLINE:g} s'
-        if ended.code not in (0, 1):
-            return f'exit code {ended.code}: {ended.output[-300:]}'
-        if 'Traceback' in ended.output:
-            return f'a traceback: {ended.output[-300:]}'
-        if ended.code and len(LINE.findall(ended.output)) != 1:
-            return f'not one line: {ended.output[-300:]}'
-        if ended.memory > MEMORY:
-            return f'it took {ended.memory / 1e9:.1f} GB'
-        return ''
+        problem = ended.problem(DEADLINE, MEMORY)
+        if not problem and ended.code and len(LINE.findall(ended.output)) != 1:
+            problem = f'not one line: {ended.output[-300:]}'
+        return problem
 
     def was_asked(self) -> bool:
         """
@@ -126,7 +120,7 @@ def load_harmless(site: Site) -> None:
 
 
 def try_model(
-    grounds: Grounds, folder: Path, name: str, more: Sequence[str] = ()
+    grounds: Grounds, folder: Path, builder: str, more: Sequence[str] = ()
 ) -> str:
     """
     Return what did not hold with a model in any use; '' if all did.
@@ -135,9 +129,14 @@ def try_model(
     """
     home = folder / 'home'
     home.mkdir(parents=True)
-    path = BUILDERS[name](home, grounds.site)
+    path = BUILDERS[builder](home, grounds.site)
     grounds.secrets.touched()  # by the builder
-    for use, work in uses(grounds, folder, path, more):
+    for use, name, words in uses(grounds, folder, path):
+
+        def work(name: str = name, words: Sequence[str] = words) -> None:
+            os.chdir(path if path.is_dir() else path.parent)
+            run_directly(name, [*words, *more])
+
         ended = run_forked(work, folder / 'output.txt', DEADLINE, memory=LIMIT)
         if problem := grounds.problem(ended):
             return f'{use}: {problem}'
@@ -145,37 +144,22 @@ def try_model(
 
 
 def uses(
-    grounds: Grounds, folder: Path, path: Path, more: Sequence[str]
-) -> Iterator[tuple[str, Callable[[], object]]]:
+    grounds: Grounds, folder: Path, path: Path
+) -> Iterator[tuple[str, str, list[str]]]:
     """
-    Yield each use of a model with the work that it is.
+    Yield each use of a model with its command and the command's arguments.
     """
-
-    def work(name: str, words: Sequence[str]) -> Callable[[], object]:
-        def run() -> None:
-            os.chdir(path if path.is_dir() else path.parent)
-            run_directly(name, [*words, '--no-cuda', 'True', *more])
-
-        return run
-
-    def command(name: str, *words: str) -> Callable[[], object]:
-        return work(name, words)
-
     write_roster(folder, path)
     talk = arguments(folder)
     talk = talk[: talk.index('--bootstraps=10')]
-    yield 'as a system', command('collect_dialogues', *talk)
+    yield 'as a system', 'collect_dialogues', [*talk, *NO_CUDA]
     run = folder / 'scored'
     shutil.copytree(grounds.folder / 'first' / 'run', run)
     judge = ['--run-dir', str(run), '--scorer', 'fed', '--judge-model-file', str(path)]
-    yield 'as a judge', command('score_dialogues', *judge)
+    yield 'as a judge', 'score_dialogues', [*judge, *NO_CUDA]
     if not path.is_dir():
         output = ['--model-file', str(path), '--output', str(folder / 'x.safetensors')]
-
-        def convert() -> None:
-            run_directly('convert_model', output)
-
-        yield 'converted', convert
+        yield 'converted', 'convert_model', output
 
 
 def write_roster(folder: Path, path: Path) -> None:

@@ -9,12 +9,10 @@ has, after one more command, the files of an undisturbed run.
 from __future__ import annotations
 
 import random
-import signal
 import time
 
 from torture.cases import CASES, PATIENCE, Trees, last_line, wrong_lines
 from torture.figure import Figure, Settings, try_all
-from torture.fork_server import ForkServer
 
 TRIALS = 60
 # on one run; the last one finishes it in any case
@@ -26,21 +24,19 @@ def figure(settings: Settings) -> Figure:
     """
     Start several writers at once, stages of a run and every command in turns.
     """
-    home = settings.folder / 'writers'
     names = list(CASES)
-    with ForkServer(home / 'logs') as server:
-        trees = Trees(server, home)
+    trees = Trees(settings.folder)
 
-        def trial(number: int, rng: random.Random) -> str:
-            several = rng.choice((2, 3))
-            if number % 2:
-                name = names[number // 2 % len(names)]
-                return write_at_once(trees, name, name, [name] * several, rng)
-            writers = [rng.choice(STAGES) for _ in range(several)]
-            return write_at_once(trees, rng.choice(STAGES), WHOLE, writers, rng)
+    def trial(number: int, rng: random.Random) -> str:
+        several = rng.choice((2, 3))
+        if number % 2:
+            name = names[number // 2 % len(names)]
+            return write_at_once(trees, name, name, [name] * several, rng)
+        writers = [rng.choice(STAGES) for _ in range(several)]
+        return write_at_once(trees, rng.choice(STAGES), WHOLE, writers, rng)
 
-        what = 'two and three commands that write into one folder'
-        return try_all('writers', what, TRIALS, trial, settings)
+    what = 'two and three commands that write into one folder'
+    return try_all('writers', what, TRIALS, trial, settings)
 
 
 def write_at_once(
@@ -59,17 +55,14 @@ def write_at_once(
     children = []
     longest = max(trees.seconds[name] for name in writers)
     for name in writers:
-        children.append(trees.server.start(CASES[name].args, trees.work))
+        children.append(trees.start(name))
         time.sleep(rng.uniform(0, longest / 2) * rng.randrange(2))
     problems = []
     for name, child in zip(writers, children, strict=True):
-        status = child.wait(PATIENCE)
-        if status is None:
-            child.send(signal.SIGKILL)
-            child.wait()
+        status = child.wait_or_kill(PATIENCE)
         if status not in (0, 1):
-            problems.append(f'{name} ended with {status}: {last_line(child.errors)}')
-        elif status == 1 and (problem := wrong_lines(child.errors)):
+            problems.append(f'{name} ended with {status}: {last_line(child.output)}')
+        elif status == 1 and (problem := wrong_lines(child.output)):
             problems.append(f'{name}: {problem}')
     problems += [problem] if (problem := trees.wrong_end(end)) else []
     return f'{label}: {"; ".join(problems)}' if problems else ''

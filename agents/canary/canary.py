@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from parlai.core.agents import Agent
 from parlai.core.message import Message
-from parlai.core.opt import Opt
 
+from parlai_ext.agents.mini_floor.mini_floor import ListeningAgent
 from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, parrot_text
 
@@ -46,7 +44,7 @@ def in_turn(lines: Sequence[str]) -> Talker:
     return lambda heard, own: lines[max(0, len(heard) - 1) % len(lines)]
 
 
-def parrot(kind: str) -> Talker:
+def parrot_talker(kind: str) -> Talker:
     """
     Return a talker that is a parrot of the judge check, in another wording each turn.
 
@@ -68,7 +66,7 @@ CANARIES: dict[str, Talker] = {
     'echo': lambda heard, own: heard[-1] if heard else own or 'Hello.',
     'opener_parrot': lambda heard, own: own or (heard[0] if heard else 'Hello.'),
     'instruction_injector': in_turn(INJECTIONS),
-    **{kind: parrot(kind) for kind in PARROTS},
+    **{kind: parrot_talker(kind) for kind in PARROTS},
 }
 
 
@@ -83,25 +81,15 @@ class CanaryOptions:
     )
 
 
-class CanaryAgent(DeclaresOptions, Agent):
+class CanaryAgent(DeclaresOptions, ListeningAgent):
     """
     Echoes its partner, repeats its own opener, tells the judge which score to give, or
     is a parrot: it flatters, asks questions only, pads what it heard, and so on.
     """
 
     declares = (Flags(CanaryOptions, 'Canary'),)
-
-    def __init__(self, opt: Opt, shared: Any = None) -> None:
-        super().__init__(opt, shared)
-        self.id = 'Canary'
-        self.kind = opt.get('canary_kind', 'flatterer')
-        self.heard: list[str] = []
-        self.own = ''
-
-    def observe(self, observation: Message) -> Message:
-        if observation.get('text'):
-            self.heard.append(observation['text'])
-        return super().observe(observation)
+    id = 'Canary'
+    own = ''
 
     def self_observe(self, self_message: Message) -> None:
         """
@@ -109,12 +97,13 @@ class CanaryAgent(DeclaresOptions, Agent):
         """
         self.own = self.own or self_message.get('text') or ''
 
-    def act(self) -> Message:
-        text = CANARIES[self.kind](self.heard, self.own)
-        if self.observation and self.observation.get('episode_done'):
-            self.reset()
-        return Message(id=self.id, text=text, episode_done=False)
+    def reply(self) -> str:
+        """
+        Return what its kind says.
+        """
+        kind = self.opt.get('canary_kind', 'flatterer')
+        return CANARIES[kind](self.heard, self.own)
 
     def reset(self) -> None:
         super().reset()
-        self.heard, self.own = [], ''
+        self.own = ''

@@ -25,12 +25,11 @@ from parlai.core.torch_agent import History
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai.utils.torch import padded_tensor
 
-from parlai_ext.agents.causal_lm.network import CausalNetwork, build_network
-from parlai_ext.agents.causal_lm.tokens import TokenDictionary
-from parlai_ext.agents.hf.generate import FormOptions
-from parlai_ext.agents.hf.prompts import fit_prompt
 from parlai_ext.core.options import add_flags, option
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
+from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary, build_network
+from parlai_ext.systems.hf.generate import FormOptions
+from parlai_ext.systems.hf.prompts import fit_prompt
 from parlai_ext.systems.pretrained import PREFIX, ModelOptions
 
 MODEL_FLAGS = ('--hf-model', '--hf-revision')
@@ -85,12 +84,11 @@ class PromptHistory(History):
         if not self.turns:
             return None
         last = self.turns[-1]
-        turns = (*self.turns[:-1], ChatTurn(last.mine, last.text + self._more))
+        turns = (
+            *self.turns[:-1],
+            ChatTurn(last.mine, last.text + (self.temp_history or '')),
+        )
         return list(fit_prompt(self.dict.form, turns, self.max_len).ids)
-
-    @property
-    def _more(self) -> str:
-        return self.temp_history or ''
 
     def _add(self, mine: bool, texts: Sequence[str]) -> None:
         self.turns += [ChatTurn(mine, text) for text in texts]

@@ -11,22 +11,22 @@ from typing import Any
 
 from parlai.core.opt import Opt
 
-from parlai_ext.agents.hf.decode import DecodingOptions
-from parlai_ext.agents.hf.generate import (
+from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
+from parlai_ext.systems.chat.conversation import (
+    DEGRADE,
+    ChatReply,
+    Conversation,
+    ConversationAgent,
+    Degradation,
+)
+from parlai_ext.systems.chat.messages import ChatStyle
+from parlai_ext.systems.hf.decode import DecodingOptions
+from parlai_ext.systems.hf.generate import (
     FormOptions,
     ReplyGenerator,
     load_model,
     make_generator,
 )
-from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
-from parlai_ext.systems.chat.conversation import (
-    Conversation,
-    ConversationAgent,
-    NoReply,
-)
-from parlai_ext.systems.chat.degradation import PREFIX as DEGRADE
-from parlai_ext.systems.chat.degradation import Degradation
-from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.pretrained import PREFIX, ModelOptions
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class HfAgent(DeclaresOptions, ConversationAgent):
         """
         return {**super().share(), 'generator': self.generator, 'counts': self.counts}
 
-    def replies(self, conversations: Sequence[Conversation]) -> list[str | NoReply]:
+    def replies(self, conversations: Sequence[Conversation]) -> list[ChatReply]:
         """
         Return one reply to each conversation.
 
@@ -79,7 +79,7 @@ class HfAgent(DeclaresOptions, ConversationAgent):
         self.counts['prompt_tokens'] += sum(reply.prompt_tokens for reply in replies)
         self.counts['completion_tokens'] += sum(reply.tokens for reply in replies)
         self.counts['cut_messages'] += cut
-        return [reply.text for reply in replies]
+        return [ChatReply(reply.text) for reply in replies]
 
     def usage(self) -> dict[str, float]:
         """

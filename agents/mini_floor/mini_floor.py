@@ -44,18 +44,20 @@ class FloorOptions:
     )
 
 
-class MiniFloorAgent(DeclaresOptions, Agent):
+class ListeningAgent(Agent):
     """
-    Replies with something generic, or with a salad of words, whatever it observes.
+    Notes what it hears in an episode; subclasses define `reply`.
     """
-
-    declares = (Flags(FloorOptions, 'Floor'),)
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         super().__init__(opt, shared)
-        self.id = 'MiniFloor'
-        self.kind = opt.get('floor_kind', 'generic_reply')
         self.heard: list[str] = []
+
+    def reply(self) -> str:
+        """
+        Return what is said to what was heard.
+        """
+        raise NotImplementedError
 
     def observe(self, observation: Message) -> Message:
         if observation.get('text'):
@@ -63,7 +65,7 @@ class MiniFloorAgent(DeclaresOptions, Agent):
         return super().observe(observation)
 
     def act(self) -> Message:
-        text = corrupted_turn(self.kind, self.heard)
+        text = self.reply()
         if self.observation and self.observation.get('episode_done'):
             self.reset()
         return Message(id=self.id, text=text, episode_done=False)
@@ -71,3 +73,18 @@ class MiniFloorAgent(DeclaresOptions, Agent):
     def reset(self) -> None:
         super().reset()
         self.heard = []
+
+
+class MiniFloorAgent(DeclaresOptions, ListeningAgent):
+    """
+    Replies with something generic, or with a salad of words, whatever it observes.
+    """
+
+    declares = (Flags(FloorOptions, 'Floor'),)
+    id = 'MiniFloor'
+
+    def reply(self) -> str:
+        """
+        Return a corrupted turn.
+        """
+        return corrupted_turn(self.opt.get('floor_kind', 'generic_reply'), self.heard)

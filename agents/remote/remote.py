@@ -20,17 +20,16 @@ from parlai.core.opt import Opt
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import DeclaresOptions, Flags
 from parlai_ext.systems.chat.conversation import (
+    DEGRADE,
     ChatReply,
     Conversation,
     ConversationAgent,
-    NoReply,
+    Degradation,
 )
-from parlai_ext.systems.chat.degradation import PREFIX as DEGRADE
-from parlai_ext.systems.chat.degradation import Degradation
 from parlai_ext.systems.chat.messages import ChatStyle, reply_from
-from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
+from parlai_ext.systems.remote.endpoint import Endpoint, Usage, shared_endpoint
+from parlai_ext.systems.remote.replies import RemoteReply
 from parlai_ext.systems.remote.settings import PREFIX, Settings
-from parlai_ext.systems.remote.usage import Usage
 
 TOP_LOGPROBS = 20  # alternatives of a token; OpenAI's endpoint tells no more
 
@@ -68,18 +67,13 @@ class RemoteAgent(DeclaresOptions, ConversationAgent):
         """
         return {**super().share(), 'endpoint': self.endpoint}
 
-    def replies(self, conversations: Sequence[Conversation]) -> list[str | NoReply]:
+    def replies(self, conversations: Sequence[Conversation]) -> list[ChatReply]:
         """
         Return one reply to each conversation.
 
         :raises UserError: ``option: what is wrong`` when the system cannot go on.
         """
-        return [
-            NoReply(reply.reason or 'no text')
-            if reply.text is None
-            else reply_from(reply.text, self.style)
-            for reply in self.endpoint.replies(conversations)
-        ]
+        return list(map(self._shown, self.endpoint.replies(conversations)))
 
     def rating_replies(
         self, conversations: Sequence[Conversation], logprobs: bool, anew: bool = False
@@ -99,9 +93,12 @@ class RemoteAgent(DeclaresOptions, ConversationAgent):
             if 'logprobs' in body and 'logprobs' in str(error):
                 raise UserError(f'{error}; rating: parsed asks without them') from None
             raise
-        return [
-            ChatReply(None, reply.reason or 'no text')
-            if reply.text is None
-            else ChatReply(reply_from(reply.text, self.style), None, reply.alternatives)
-            for reply in replies
-        ]
+        return list(map(self._shown, replies))
+
+    def _shown(self, reply: RemoteReply) -> ChatReply:
+        """
+        Return what is told of an endpoint's reply, cut at the first stop string.
+        """
+        if reply.text is None:
+            return ChatReply(None, reply.reason or 'no text')
+        return ChatReply(reply_from(reply.text, self.style), None, reply.alternatives)

@@ -26,17 +26,21 @@ from parlai.core.opt import Opt
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.players import Participant, Player
-from parlai_ext.systems.safety_options import (
-    PREFIX,
+from parlai_ext.systems.families import (
+    ANSWER,
+    FIRED,
+    PROMPT,
+    SAFETY,
     SafetyOptions,
     read_deflections,
     system_inside,
 )
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.players import Participant, Player
+from parlai_ext.systems.spending import Spending, spending_of
 from parlai_ext.toxic.detectors import Detector, read_detector
 
-PROMPT, ANSWER, NONE = 'prompt', 'answer', 'none'  # which check fired
+NONE = 'none'  # no check fired
 
 
 @dataclass(frozen=True)
@@ -68,11 +72,22 @@ class Guarded:
         unsafe = self.flagged(answers, ANSWER)
         acts = []
         for prompt, reply, bad in zip(prompts, replies, unsafe, strict=True):
+            fired, more = NONE, {}
             if reply is None or bad:
+                fired = PROMPT if reply is None else ANSWER
                 text = self.deflections[crc32(prompt.encode()) % len(self.deflections)]
-                acts.append(message(text, PROMPT if reply is None else ANSWER))
+            elif reply.text is None:
+                text, more = None, {'reason': reply.reason}
             else:
-                acts.append(message(reply.text, NONE, reply.reason))
+                text = reply.text
+            metrics = {
+                f'deflected_{name}': AverageMetric(int(fired == name)) for name in FIRED
+            }
+            acts.append(
+                Message(
+                    text=text, safety=fired, metrics=metrics, episode_done=False, **more
+                )
+            )
         return acts
 
     def flagged(self, texts: Sequence[str], check: str) -> list[bool]:
@@ -92,7 +107,7 @@ class SafetyLayerAgent(DeclaresOptions, Agent):
     """
 
     declares = (
-        Flags(SafetyOptions, 'Safety layer', prefix=PREFIX),
+        Flags(SafetyOptions, 'Safety layer', prefix=SAFETY),
         Flags(Machine, only=('--no-cuda',)),
     )
 
@@ -106,12 +121,11 @@ class SafetyLayerAgent(DeclaresOptions, Agent):
         self.over = False
 
     @property
-    def usage(self) -> Any:
+    def usage(self) -> Spending | None:
         """
         What the system inside counts of its requests, if it does.
         """
-        usage = getattr(self.guarded.player.agent, 'usage', None)
-        return usage() if callable(usage) else usage
+        return spending_of(self.guarded.player.agent)
 
     def share(self) -> dict[str, Any]:
         """
@@ -182,26 +196,13 @@ def guarded_system(opt: Opt) -> Guarded:
 
     :raises UserError: ``option: what is wrong``.
     """
-    options = options_from_opt(SafetyOptions, opt, PREFIX)
+    options = options_from_opt(SafetyOptions, opt, SAFETY)
     machine = Machine(datapath=opt.get('datapath'), no_cuda=bool(opt.get('no_cuda')))
-    both = (PROMPT, ANSWER)
     return Guarded(
         load_system(
             system_inside(opt), datapath=machine.datapath, no_cuda=machine.no_cuda
         ),
         read_detector(options.detector, ModelHandle(machine), named_by_user=True),
         read_deflections(opt),
-        both if options.checks == 'both' else (options.checks,),
+        FIRED if options.checks == 'both' else (options.checks,),
     )
-
-
-def message(text: str | None, check: str, reason: str | None = None) -> Message:
-    """
-    Return a reply of the layer with which check fired, also as metrics.
-    """
-    fired = {
-        f'deflected_{name}': AverageMetric(int(check == name))
-        for name in (PROMPT, ANSWER)
-    }
-    more = {'reason': reason} if text is None else {}
-    return Message(text=text, safety=check, metrics=fired, episode_done=False, **more)

@@ -25,7 +25,8 @@ from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.isolation.own_records import is_own_scorer
 from parlai_ext.judge_check.check_items import check_items
 from parlai_ext.judge_check.options import CheckOptions
-from parlai_ext.judge_check.record import JudgeCheck, check_lines
+from parlai_ext.judge_check.record import JudgeCheck
+from parlai_ext.judge_check.words import check_lines
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import ALL, judged_scoring_items, level_of_turns
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, ScorerChoice, find_scorer
@@ -173,7 +174,8 @@ class ScorerAgent(Agent):
     def batch_act(self, observations: list[Message]) -> list[Message]:
         """
         Judge all observations together; padding gets no scores. The score of a dialogue
-        that was cut into turns is the mean of theirs.
+        that was cut into turns is the mean of theirs. A missing score has its reason in
+        the act; metrics count it instead of averaging it.
         """
         acts = [Message(id=self.id, episode_done=False) for _ in observations]
         judged = [
@@ -186,7 +188,17 @@ class ScorerAgent(Agent):
         )
         for act, seen, items in judged:
             of_items = [next(scores) for _ in items]
-            put_scores(act, mean_score(of_items, self.scorer.dimensions))
+            score = mean_score(of_items, self.scorer.dimensions)
+            metrics: dict[str, Metric] = {'cut_contexts': SumMetric(int(score.cut > 0))}
+            for name, value in score.values.items():
+                if value is None:
+                    metrics[f'{name}_unscored'] = SumMetric(1)
+                else:
+                    metrics[name] = AverageMetric(value)
+            reasons = [f'{name}: {why}' for name, why in score.reasons.items() if why]
+            act['scores'] = dict(score.values)
+            act['reason'] = '; '.join(reasons) or None
+            act['num_truncated'], act['metrics'] = score.cut, metrics
             self._check_at_end(seen, list(zip(items, of_items, strict=True)))
         return acts
 
@@ -271,22 +283,3 @@ def scoring_item(seen: Mapping[str, Any], level: str = 'turn') -> ScoringItem:
         persona=tuple(seen.get('persona') or ()),
         extras=given,
     )
-
-
-def put_scores(act: Message, score: ItemScore) -> None:
-    """
-    Put the scores of one item into an act, with the reasons for those that are missing,
-    and metrics: a value for its average; one that is missing is counted instead.
-    """
-    metrics: dict[str, Metric] = {}
-    for name, value in score.values.items():
-        if value is None:
-            metrics[f'{name}_unscored'] = SumMetric(1)
-        else:
-            metrics[name] = AverageMetric(value)
-    metrics['cut_contexts'] = SumMetric(int(score.cut > 0))
-    reasons = [f'{name}: {reason}' for name, reason in score.reasons.items() if reason]
-    act['scores'] = dict(score.values)
-    act['reason'] = '; '.join(reasons) or None
-    act['num_truncated'] = score.cut
-    act['metrics'] = metrics

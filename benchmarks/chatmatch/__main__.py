@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -32,11 +32,11 @@ from parlai_ext.core.nouns import Answer, Dialogue, Likelihood, Question
 from parlai_ext.models.handle import CONTEXT
 from parlai_ext.ranking.agreement import AnnotatorRanks
 from parlai_ext.ranking.ratings import rate
-from parlai_ext.ranking.tournament import Tournament, award_points
 from parlai_ext.scoring.chatmatch.concepts import DEFAULT
 from parlai_ext.scoring.chatmatch.rules import READINGS, chatmatch_options
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
+from parlai_ext.tournament.games import Tournament, award_points
 
 TABLES = {
     'judges': 'agreement among judges (Table 4)',
@@ -100,7 +100,7 @@ class ChatmatchTables(Command):
         rate(award_points([]), self.opt['rating'])  # refuse an unknown one first
         data_by_name = {}
         for name in names:
-            table: tables.Table = getattr(self, f'{name}_table')()
+            table = self.table(name)
             if name in RANKED:
                 systems = {u.speaker for d in self.dialogues for u in d.utterances}
                 notes = unmatched_systems(sorted(systems), self.judges)
@@ -139,14 +139,42 @@ class ChatmatchTables(Command):
             parts += [rating.signature, self.scorer.signature]
         return ' || '.join(parts)
 
-    def judges_table(self) -> tables.Table:
-        return tables.judges_table(self.judgements)
+    def table(self, name: str) -> tables.Table:
+        """
+        Return a table by its name.
+        """
+        opt = self.opt
+        every = {'readings': READINGS, 'recognisers': RECOGNISERS, 'seed': self.seed}
+        rated = {'method': opt['rating'], 'seed': self.seed}
+        makers: dict[str, Callable[[], tables.Table]] = {
+            'judges': lambda: tables.judges_table(self.judgements),
+            'groups': lambda: tables.groups_table(
+                self.results, self.judges, size=opt['group_size'], **rated
+            ),
+            'setups': lambda: self.setups_table(rated),
+            'ablation': lambda: tables.ablation_table(
+                self.results, self.judges, **rated
+            ),
+            'lengths': lambda: tables.lengths_table(
+                self.dialogues, self.raw_values, self.judges, **rated
+            ),
+            'readings': lambda: tables.readings_table(
+                self.dialogues, self.judges, self.build_scorer, **every
+            ),
+            'baselines': lambda: tables.baselines_table(self.dialogues, self.judges),
+            'not_here': tables.not_here_table,
+            'spot_the_bot': lambda: spot_the_bot.crowd_table(
+                *spot_the_bot.read(Path(opt['data']), opt['domain']),
+                self.build_scorer,
+                **every,
+            ),
+        }
+        return makers[name]()
 
-    def groups_table(self) -> tables.Table:
-        size = self.opt['group_size']
-        return tables.groups_table(self.results, self.judges, size=size, **self.rating)
-
-    def setups_table(self) -> tables.Table:
+    def setups_table(self, rated: Mapping[str, Any]) -> tables.Table:
+        """
+        Return Table 7, with the self-chats in the data folder if they are there.
+        """
         folder = Path(self.opt['data']) / 'selfchat'
         self_chats = read_games(folder) if folder.is_dir() else []
         scorer = self.build_scorer(
@@ -159,51 +187,11 @@ class ChatmatchTables(Command):
             'bot-bot': mean_counts(self.dialogues, scorer.options, self.materials),
             'self-chat': mean_counts(self_chats, scorer.options, materials),
         }
-        return tables.setups_table(
-            self.results, raw, counts, self.judges, **self.rating
-        )
-
-    def ablation_table(self) -> tables.Table:
-        return tables.ablation_table(self.results, self.judges, **self.rating)
-
-    def lengths_table(self) -> tables.Table:
-        return tables.lengths_table(
-            self.dialogues, self.raw_values, self.judges, **self.rating
-        )
-
-    def readings_table(self) -> tables.Table:
-        return tables.readings_table(
-            self.dialogues,
-            self.judges,
-            self.build_scorer,
-            readings=READINGS,
-            recognisers=RECOGNISERS,
-            seed=self.seed,
-        )
-
-    def baselines_table(self) -> tables.Table:
-        return tables.baselines_table(self.dialogues, self.judges)
-
-    def not_here_table(self) -> tables.Table:
-        return tables.not_here_table()
-
-    def spot_the_bot_table(self) -> tables.Table:
-        path = Path(self.opt['data'])
-        return spot_the_bot.crowd_table(
-            *spot_the_bot.read(path, self.opt['domain']),
-            self.build_scorer,
-            readings=list(READINGS),
-            recognisers=RECOGNISERS,
-            seed=self.seed,
-        )
+        return tables.setups_table(self.results, raw, counts, self.judges, **rated)
 
     @property
     def seed(self) -> int:
         return self.opt['seed'] or 0
-
-    @property
-    def rating(self) -> dict[str, Any]:
-        return {'method': self.opt['rating'], 'seed': self.seed}
 
     @cached_property
     def dialogues(self) -> list[Dialogue]:

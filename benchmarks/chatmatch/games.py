@@ -12,12 +12,17 @@ from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.data.formats import find_files
 from parlai_ext.data.import_rules import ImportedDialogue, ImportRules
 from parlai_ext.data.imported_dialogues import read_imports
-from parlai_ext.ranking.tournament import Game, RawScores, Tournament, award_points
-from parlai_ext.scoring.chatmatch.game import game_values, raw_scores, why_no_game
-from parlai_ext.scoring.chatmatch.rules import ChatMatchOptions
+from parlai_ext.scoring.chatmatch.game import (
+    game_values,
+    speakers,
+    values_by_speaker,
+    why_no_game,
+)
+from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
 from parlai_ext.scoring.chatmatch.words import words
+from parlai_ext.tournament.games import Game, RawScores, Tournament, award_points
 
 # gives a dialogue's raw values by system and dimension
 RawValues = Callable[[Dialogue], RawScores]
@@ -146,4 +151,23 @@ def mean_counts(
     return {
         name: total / len(playable) if name == 'inconsistency' or has_concepts else None
         for name, total in totals.items()
+    }
+
+
+def raw_scores(
+    dialogue: Dialogue, rules: ChatMatchOptions, material: Material
+) -> dict[str, dict[str, float | None]]:
+    """
+    Return each system's raw scores of one game, by dimension. A self-chat has one
+    system.
+
+    Everything is `None` where the dialogue is no game.
+    """
+    names = speakers(dialogue)
+    if why_no_game(dialogue):
+        return {name: dict.fromkeys(DIMENSIONS) for name in names}
+    values = values_by_speaker(names, game_values(dialogue, rules, material))
+    return {
+        name: {dimension: value.value for dimension, value in side.items()}
+        for name, side in values.items()
     }

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from parlai_ext.ranking.agreement import (
     correlate_with_ranks,
     mean_ranks,
 )
-from parlai_ext.ranking.ratings import Rating, rate
-from parlai_ext.ranking.tournament import GameResult, Tournament, sorted_pair
+from parlai_ext.ranking.ratings import rate
+from parlai_ext.tournament.games import GameResult, Tournament, sorted_pair
 
 GAME_DRAWS = 200
 SEEDS = 50
@@ -30,29 +31,16 @@ SEEDS = 50
 Ranks = Mapping[str, float | None]
 
 
-@dataclass(frozen=True)
-class TauRanges:
+class TauRanges(NamedTuple):
     """
-    A rating's tau with people, and its range when something else changes.
-
-    `judges`: tau with its 95 % range over judges; `without`: system -> tau of the
-    tournament without it; `games`: 95 % range over games drawn within each pair;
-    `seeds`: smallest and largest tau over other seeds of the shuffled games.
+    A rating's tau with people with its range over judges, its range when each system
+    is left out, and its ranges over games and over seeds.
     """
 
-    rating: Rating
     judges: Correlation
-    without: Mapping[str, Correlation]
+    without_range: tuple[float, float] | None
     games: Correlation
     seeds: Correlation
-
-    @property
-    def without_range(self) -> tuple[float, float] | None:
-        """
-        The smallest and the largest tau when one system is left out.
-        """
-        taus = [one.value for one in self.without.values() if one.value is not None]
-        return (min(taus), max(taus)) if taus else None
 
 
 def tau_ranges(
@@ -64,20 +52,19 @@ def tau_ranges(
     draws: int = GAME_DRAWS,
 ) -> TauRanges:
     """
-    Rate a tournament, compare with people, and vary systems, judges, games and seeds.
+    Return a rating's tau with people, with its 95 % range over judges; and its range
+    when each system is left out, over games drawn anew (95 %), and over other seeds of
+    the shuffled games (all).
     """
     rating = rate(results, method, seed=seed)
     ranks = mean_ranks(judges)
     compared = correlate_with_annotators(rating.values, judges, seed=seed)
     if rating.reason:
         compared = replace(compared, reason=rating.reason)
-    return TauRanges(
-        rating,
-        compared,
-        taus_without_each(results, ranks, method, seed=seed),
-        range_over_games(results, ranks, method, seed=seed, draws=draws),
-        range_over_seeds(results, ranks, method),
-    )
+    games = range_over_games(results, ranks, method, seed=seed, draws=draws)
+    seeds = range_over_seeds(results, ranks, method)
+    without = range_without_each(results, ranks, method, seed=seed)
+    return TauRanges(compared, without, games, seeds)
 
 
 def rated_tau(
@@ -114,6 +101,17 @@ def taus_without_each(
         others = tuple(one for one in results.systems if one != name)
         taus[name] = rated_tau(games_among(results, others), ranks, method, seed=seed)
     return taus
+
+
+def range_without_each(
+    results: Tournament, ranks: Ranks, method: str, *, seed: int = 0
+) -> tuple[float, float] | None:
+    """
+    Return the smallest and the largest tau when one system is left out.
+    """
+    without = taus_without_each(results, ranks, method, seed=seed).values()
+    taus = [one.value for one in without if one.value is not None]
+    return (min(taus), max(taus)) if taus else None
 
 
 def range_over_games(

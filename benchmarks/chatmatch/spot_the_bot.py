@@ -11,18 +11,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.chatmatch.annotators import with_range
-from benchmarks.chatmatch.games import read_games, scored_tournament
-from benchmarks.chatmatch.robustness import range_over_games, taus_without_each
+from benchmarks.chatmatch.games import read_games
+from benchmarks.chatmatch.robustness import range_over_games, range_without_each
 from benchmarks.chatmatch.tables import (
     BuildScorer,
     Cell,
     Table,
     baselines,
+    measured_readings,
     range_cell,
     tau_cell,
 )
@@ -36,7 +38,7 @@ from parlai_ext.ranking.agreement import (
 )
 from parlai_ext.ranking.ratings import rank_values, rate
 from parlai_ext.ranking.table import Floats, round_off_noise
-from parlai_ext.ranking.tournament import Tournament
+from parlai_ext.tournament.games import Tournament
 
 DIALOGUES = 'sampled-dialogues-full-{}.jsonl'
 VOTES = 'annotated-dialogues-full-{}.jsonl'
@@ -44,7 +46,9 @@ VOTES = 'annotated-dialogues-full-{}.jsonl'
 RATINGS = ('openskill', 'bradley_terry', '3-1-0', '2-1-0')
 ANNOTATOR_DRAWS = 1000
 GAME_DRAWS = 100
-COLUMNS = ('measure', 'tau', 'crowd (95 %)', 'without one bot', 'games (95 %)')
+COLUMNS = (
+    *('measure', 'rating', 'tau', 'crowd (95 %)', 'without one bot', 'games (95 %)'),
+)
 GRADES = {True: 2, None: 1, False: 0}  # of `is_human`
 
 
@@ -108,9 +112,10 @@ def win_rates(votes: Sequence[Vote]) -> dict[str, float | None]:
     """
     Return each system's share of votes won.
     """
-    names = _system_names(votes)
-    wins, totals = _count_votes(votes, names, [''] * len(votes), [''])
-    return {name: float(wins[0, i] / totals[0, i]) for i, name in enumerate(names)}
+    names = sorted({name for vote in votes for name in (vote.one, vote.other)})
+    wins, totals = _votes_by_annotator(votes, names)
+    shares = wins.sum(axis=0) / totals.sum(axis=0)
+    return dict(zip(names, shares.tolist(), strict=True))
 
 
 def crowd_tau(
@@ -120,47 +125,37 @@ def crowd_tau(
     Return tau-b of values with win rates, and its 95 % range over annotators drawn
     anew.
     """
-    whole = correlate_with_ranks(values, rank_values(win_rates(votes)))
-    names = [n for n in _system_names(votes) if values.get(n) is not None]
+    rates = win_rates(votes)
+    whole = correlate_with_ranks(values, rank_values(rates))
     if whole.value is None:
         return whole
-    raters = sorted({vote.rater for vote in votes})
-    wins, totals = _count_votes(votes, names, [vote.rater for vote in votes], raters)
+    names = [name for name in rates if values.get(name) is not None]
+    wins, totals = _votes_by_annotator(votes, names)
+    n = len(wins)
     chosen = np.random.default_rng([seed % 2**32, 5]).integers(
-        len(raters), size=(ANNOTATOR_DRAWS, len(raters))
+        n, size=(ANNOTATOR_DRAWS, n)
     )
-    drawn = np.stack([(chosen == i).sum(axis=1) for i in range(len(raters))], axis=1)
+    drawn = np.stack([(chosen == i).sum(axis=1) for i in range(n)], axis=1)
     with np.errstate(invalid='ignore'):
-        rates = round_off_noise((drawn @ wins) / (drawn @ totals))
-    rates = rates[~np.isnan(rates).any(axis=1)]
+        shares = round_off_noise((drawn @ wins) / (drawn @ totals))
+    shares = shares[~np.isnan(shares).any(axis=1)]
     left = round_off_noise(np.array([float(values[name] or 0.0) for name in names]))
-    return with_range(whole, kendall(np.broadcast_to(left, rates.shape), rates))
+    return with_range(whole, kendall(np.broadcast_to(left, shares.shape), shares))
 
 
-def _system_names(votes: Sequence[Vote]) -> list[str]:
-    return sorted({name for vote in votes for name in (vote.one, vote.other)})
-
-
-def _count_votes(
-    votes: Sequence[Vote],
-    names: Sequence[str],
-    units: Sequence[str],
-    order: Sequence[str],
+def _votes_by_annotator(
+    votes: Sequence[Vote], names: Sequence[str]
 ) -> tuple[Floats, Floats]:
     """
-    Return two arrays ``[unit, system]``: votes won, and all votes on the system.
-
-    :param units: the unit of each vote.
-    :param order: the units in the order of the rows.
+    Return two arrays ``[annotator, system]``: votes won, and all votes on the system.
     """
-    row = {unit: i for i, unit in enumerate(order)}
-    column = {name: i for i, name in enumerate(names)}
-    wins, totals = (np.zeros((len(order), len(names))) for _ in range(2))
-    for vote, unit in zip(votes, units, strict=True):
-        for name in (vote.one, vote.other):
-            if name in column:
-                totals[row[unit], column[name]] += 1
-                wins[row[unit], column[name]] += name == vote.winner
+    raters = sorted({vote.rater for vote in votes})
+    wins, totals = (np.zeros((len(raters), len(names))) for _ in range(2))
+    for vote in votes:
+        for name in {vote.one, vote.other} & {*names}:
+            place = raters.index(vote.rater), names.index(name)
+            totals[place] += 1
+            wins[place] += name == vote.winner
     return wins, totals
 
 
@@ -178,49 +173,33 @@ def crowd_table(
     Return tau with the crowd for every reading, recogniser, rating and baseline.
     """
     rates = win_rates(votes)
-    rows: list[tuple[Cell, ...]] = []
-    signatures: list[str] = []
-    notes: dict[str, None] = {
-        'win rates of the crowd: '
-        + ', '.join(f'{n} {r or 0.0:.3f}' for n, r in sorted(rates.items())): None
-    }
-    for reading, recogniser in ((a, b) for a in readings for b in recognisers):
-        name = f'{reading}, {recogniser}'
-        try:
-            scorer = build_scorer(reading, recogniser)
-            results = scored_tournament(dialogues, scorer)
-        except UserError as error:
-            rows.append((name, f'skipped: {error}', None, None, None))
-            continue
-        signatures.append(scorer.signature)
-        notes |= dict.fromkeys(f'{name}: {note}' for note in results.notes())
-        rows += [_rating_row(name, one, results, votes, seed) for one in ratings]
-    for name, values in baselines(dialogues).items():
-        rows.append((*_crowd_cells(name, values, votes, seed), None, None))
-    title = f'Spot The Bot: tau-b with the crowd, {len(dialogues)} dialogues'
-    return Table(title, COLUMNS, tuple(rows), tuple(notes), tuple(signatures))
+    ranks = rank_values(rates)
 
+    def crowd_cells(values: Mapping[str, float | None]) -> tuple[Cell, Cell]:
+        tau = crowd_tau(values, votes, seed=seed)
+        return tau_cell(tau), range_cell(tau.low, tau.high)
 
-def _rating_row(
-    name: str, rating: str, results: Tournament, votes: Sequence[Vote], seed: int
-) -> tuple[Cell, ...]:
-    try:
+    def measure(results: Tournament, rating: str) -> list[Cell]:
         values = rate(results, rating, seed=seed).values
-    except UserError as error:
-        return (f'{name}, {rating}', f'skipped: {error}', *[None] * 3)
-    ranks = rank_values(win_rates(votes))
-    without = taus_without_each(results, ranks, rating, seed=seed).values()
-    games = range_over_games(results, ranks, rating, seed=seed, draws=GAME_DRAWS)
-    taus = [one.value for one in without if one.value is not None]
-    return (
-        *_crowd_cells(f'{name}, {rating}', values, votes, seed),
-        range_cell(min(taus, default=None), max(taus, default=None)),
-        range_cell(games.low, games.high),
+        without = range_without_each(results, ranks, rating, seed=seed)
+        games = range_over_games(results, ranks, rating, seed=seed, draws=GAME_DRAWS)
+        ranges = (
+            range_cell(*(without or (None, None))),
+            range_cell(games.low, games.high),
+        )
+        return [*crowd_cells(values), *ranges]
+
+    names = product(readings, recognisers)
+    table = measured_readings(dialogues, build_scorer, names, ratings, measure)
+    trivial = [
+        (name, '', *crowd_cells(values))
+        for name, values in baselines(dialogues).items()
+    ]
+    shown = ', '.join(f'{n} {r or 0.0:.3f}' for n, r in sorted(rates.items()))
+    return Table(
+        f'Spot The Bot: tau-b with the crowd, {len(dialogues)} dialogues',
+        COLUMNS,
+        (*table.rows, *trivial),
+        (f'win rates of the crowd: {shown}', *table.notes),
+        table.signatures,
     )
-
-
-def _crowd_cells(
-    name: str, values: Mapping[str, float | None], votes: Sequence[Vote], seed: int
-) -> tuple[Cell, Cell, Cell]:
-    agreement = crowd_tau(values, votes, seed=seed)
-    return name, tau_cell(agreement), range_cell(agreement.low, agreement.high)

@@ -4,12 +4,15 @@ The tables of Yang et al. (2022) over plain data: published and measured side by
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations, product, zip_longest
 from typing import Any
+
+from tabulate import tabulate
 
 from benchmarks.chatmatch import published as paper
 from benchmarks.chatmatch.annotators import (
@@ -22,7 +25,6 @@ from benchmarks.chatmatch.games import (
     scored_tournament,
 )
 from benchmarks.chatmatch.robustness import (
-    TauRanges,
     games_among,
     rated_tau,
     tau_ranges,
@@ -37,8 +39,8 @@ from parlai_ext.ranking.agreement import (
 )
 from parlai_ext.ranking.baselines import mean_length, repeated_share
 from parlai_ext.ranking.ratings import rate, sum_of_ranks
-from parlai_ext.ranking.tournament import RawScores, Tournament, award_points, mean_raw
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
+from parlai_ext.tournament.games import RawScores, Tournament, award_points, mean_raw
 
 Cell = str | float | int | None
 # builds the scorer of a reading and an entity recogniser, or raises `UserError`
@@ -50,10 +52,6 @@ SETUP_COLUMNS = (
 )
 RATINGS = ('openskill', 'trueskill', 'bradley_terry', '3-1-0', '2-1-0')
 PUBLISHED = {**paper.TAU, 'openskill': paper.TAU['trueskill']}
-READING_COLUMNS = (
-    *('reading, entities', 'rating', 'paper', 'tau', 'judges (95 %)'),
-    *('without one bot', 'games (95 %)', 'shuffles (all)'),
-)
 READING_NOTES = (
     'judges: every draw of the judges; without one bot: smallest and largest tau of '
     "the others' tournament; games: drawn anew within each pair, a figure of "
@@ -81,44 +79,33 @@ class Table:
         Return the table as lines: columns with numbers to the right, others to the
         left.
         """
-        rows = [self.columns, *(tuple(map(_cell_text, row)) for row in self.rows)]
-        columns = range(len(self.columns))
-        widths = [
-            max(len(row[i]) for row in rows if not _is_reason(row[i])) for i in columns
-        ]
+        cells = [[_cell_text(cell) for cell in row] for row in self.rows]
         numeric = [
-            any(isinstance(row[i], int | float) for row in self.rows) for i in columns
+            any(isinstance(cell, int | float) for cell in column)
+            for column in zip_longest(*self.rows)
         ]
-        lines = [self.title]
-        for row in rows:
-            cells = [
-                row[i].rjust(widths[i]) if numeric[i] else row[i].ljust(widths[i])
-                for i in columns
-            ]
-            lines.append('  ' + '  '.join(cells).rstrip())
-        return '\n'.join([*lines, *(f'  * {note}' for note in self.notes)])
+        text = tabulate(
+            cells,
+            headers=self.columns,
+            tablefmt='plain',
+            disable_numparse=True,
+            colalign=['right' if one else 'left' for one in numeric],
+        )
+        lines = [f'  {line.rstrip()}' for line in text.split('\n')]
+        return '\n'.join([self.title, *lines, *(f'  * {one}' for one in self.notes)])
 
     def to_json(self) -> dict[str, Any]:
         """
         Return the table as JSON data; an undefined number is its reason.
         """
-        return {
-            'title': self.title,
-            'columns': list(self.columns),
-            'rows': [list(row) for row in self.rows],
-            'notes': list(self.notes),
-            'signatures': list(self.signatures),
-        }
+        data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return data
 
 
 def _cell_text(cell: Cell) -> str:
     if cell is None:
         return ''
     return f'{cell:.2f}' if isinstance(cell, float) else str(cell)
-
-
-def _is_reason(cell: str) -> bool:
-    return cell.startswith(('undefined:', 'skipped:'))
 
 
 def tau_cell(agreement: Correlation) -> Cell:
@@ -309,6 +296,42 @@ def first_exchanges(dialogue: Dialogue, exchanges: int) -> Dialogue:
     return replace(dialogue, utterances=dialogue.utterances[: 2 * exchanges])
 
 
+def measured_readings(
+    dialogues: Sequence[Dialogue],
+    build_scorer: BuildScorer,
+    names: Iterable[tuple[str, str]],
+    ratings: Sequence[str],
+    measure: Callable[[Tournament, str], Sequence[Cell]],
+) -> Table:
+    """
+    Return a table without a heading: cells for every reading with a recogniser, and
+    every rating. A combination that cannot be computed is a row that says why.
+
+    :param names: of readings and recognisers.
+    :param measure: returns the cells of a tournament by a rating, or raises
+        `UserError`.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    notes: dict[str, None] = {}
+    signatures = []
+    for reading, recogniser in names:
+        name = f'{reading}, {recogniser}'
+        try:
+            scorer = build_scorer(reading, recogniser)
+            results = scored_tournament(dialogues, scorer)
+        except UserError as error:
+            rows.append((name, '', f'skipped: {error}'))
+            continue
+        signatures.append(scorer.signature)
+        notes |= dict.fromkeys(f'{name}: {note}' for note in results.notes())
+        for rating in ratings:
+            try:
+                rows.append((name, rating, *measure(results, rating)))
+            except UserError as error:
+                rows.append((name, rating, f'skipped: {error}'))
+    return Table('', (), tuple(rows), tuple(notes), tuple(signatures))
+
+
 def readings_table(
     dialogues: Sequence[Dialogue],
     judges: AnnotatorRanks,
@@ -321,57 +344,38 @@ def readings_table(
 ) -> Table:
     """
     Return tau and its ranges for every reading, recogniser, rating and baseline.
-
-    A combination that cannot be computed is a row that says why.
     """
-    rows: list[tuple[Cell, ...]] = []
-    notes: dict[str, None] = {}
-    signatures: list[str] = []
-    for reading, recogniser in ((a, b) for a in readings for b in recognisers):
-        name = f'{reading}, {recogniser}'
-        try:
-            scorer = build_scorer(reading, recogniser)
-            results = scored_tournament(dialogues, scorer)
-        except UserError as error:
-            rows.append((name, '', None, f'skipped: {error}', *[None] * 4))
-            continue
-        signatures.append(scorer.signature)
-        notes |= dict.fromkeys(f'{name}: {note}' for note in results.notes())
-        rows += [_rating_row(name, one, results, judges, seed) for one in ratings]
-    for name, values in baselines(dialogues).items():
-        agreement = correlate_with_annotators(values, judges)
-        low_high = range_cell(agreement.low, agreement.high)
-        rows.append((name, '', None, tau_cell(agreement), low_high, *[None] * 3))
+
+    def measure(results: Tournament, rating: str) -> list[Cell]:
+        tau, without, games, seeds = tau_ranges(results, judges, rating, seed=seed)
+        ends = [
+            without or (None, None),
+            *((one.low, one.high) for one in (games, seeds)),
+        ]
+        ranges = [range_cell(low, high) for low, high in ((tau.low, tau.high), *ends)]
+        return [tau_cell(tau), *ranges, PUBLISHED.get(rating)]
+
+    names = product(readings, recognisers)
+    table = measured_readings(dialogues, build_scorer, names, ratings, measure)
+    trivial = [
+        (name, '', tau_cell(one), range_cell(one.low, one.high))
+        for name, values in baselines(dialogues).items()
+        for one in [correlate_with_annotators(values, judges)]
+    ]
+    signatures = []
     for rating in ratings:
         with suppress(UserError):  # its rows say that it is not installed
             signatures.append(rate(award_points([]), rating, seed=seed).signature)
-    title = 'Agreement with the judges (tau-b) by reading, entities and rating'
-    all_notes = (*READING_NOTES, *notes)
-    return Table(title, READING_COLUMNS, tuple(rows), all_notes, tuple(signatures))
-
-
-def _rating_row(
-    name: str, rating: str, results: Tournament, judges: AnnotatorRanks, seed: int
-) -> tuple[Cell, ...]:
-    published = PUBLISHED.get(rating)
-    try:
-        ranges = tau_ranges(results, judges, rating, seed=seed)
-    except UserError as error:
-        return (name, rating, published, f'skipped: {error}', *[None] * 4)
-    return (name, rating, published, tau_cell(ranges.judges), *_range_cells(ranges))
-
-
-def _range_cells(ranges: TauRanges) -> tuple[str | None, ...]:
-    """
-    Return the four ranges of a rating.
-    """
-    ends = (
-        (ranges.judges.low, ranges.judges.high),
-        ranges.without_range or (None, None),
-        (ranges.games.low, ranges.games.high),
-        (ranges.seeds.low, ranges.seeds.high),
+    return Table(
+        'Agreement with the judges (tau-b) by reading, entities and rating',
+        (
+            *('reading, entities', 'rating', 'tau', 'judges (95 %)'),
+            *('without one bot', 'games (95 %)', 'shuffles (all)', 'paper'),
+        ),
+        (*table.rows, *trivial),
+        (*READING_NOTES, *table.notes),
+        (*table.signatures, *signatures),
     )
-    return tuple(range_cell(low, high) for low, high in ends)
 
 
 def baselines_table(dialogues: Sequence[Dialogue], judges: AnnotatorRanks) -> Table:
@@ -390,19 +394,24 @@ def baselines(dialogues: Sequence[Dialogue]) -> dict[str, dict[str, float | None
     """
     Return mean words a turn and share of unrepeated turns, means over games.
     """
-    lengths: dict[str, list[float]] = {}
-    unrepeated: dict[str, list[float]] = {}
+    games: dict[str, list[list[str]]] = {}
     for dialogue in dialogues:
         for name in sorted({turn.speaker for turn in dialogue.utterances}):
             texts = [t.text for t in dialogue.utterances if t.speaker == name]
-            length, repeated = mean_length(texts), repeated_share(texts)
-            lengths.setdefault(name, []).extend([] if length is None else [length])
-            unrepeated.setdefault(name, []).extend(
-                [] if repeated is None else [1 - repeated]
-            )
+            games.setdefault(name, []).append(texts)
+
+    def means(measure: Callable[[list[str]], float | None]) -> dict[str, float | None]:
+        return {
+            name: _mean([v for v in map(measure, some) if v is not None])
+            for name, some in games.items()
+        }
+
     return {
-        'mean words a turn': {name: _mean(one) for name, one in lengths.items()},
-        'share of unrepeated turns': {n: _mean(one) for n, one in unrepeated.items()},
+        'mean words a turn': means(mean_length),
+        'share of unrepeated turns': {
+            name: None if share is None else 1 - share
+            for name, share in means(repeated_share).items()
+        },
     }
 
 
@@ -410,8 +419,7 @@ def not_here_table() -> Table:
     """
     Return the published tables that need unreleased data, each with the reason.
     """
-    rows = tuple(paper.NOT_HERE.values())
-    return Table('Not measured', ('what', 'why'), rows)
+    return Table('Not measured', ('what', 'why'), tuple(paper.NOT_HERE.values()))
 
 
 def _tau_or_reason(

@@ -25,7 +25,7 @@ from benchmarks.learned_judge.__main__ import AS_READ, ENCODER, read_material
 from benchmarks.learned_judge.fit import Material
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.training.judge_weights import rank_labels
+from parlai_ext.training.fit_judge import rank_labels
 
 HALVES = (
     ('fed_turn', 'fed_dialogue', 'dstc9_interactive', 'jsalt', 'dstc7_human_eval'),

@@ -18,7 +18,7 @@ from benchmarks.learned_judge.fit import RESAMPLES, Material
 from benchmarks.learned_judge.items import SETS, ResponseSet
 from parlai_ext import zoo_configs
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.training.judge_weights import rank_labels
+from parlai_ext.training.fit_judge import rank_labels
 
 # what every scorer has to beat, and two scorers that cost little
 TRIVIAL = {

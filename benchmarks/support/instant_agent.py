@@ -19,11 +19,13 @@ class InstantAgent(Agent):
     Says eight words that depend on the last utterance that it heard.
     """
 
+    num_words = 8
+
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         super().__init__(opt, shared)
-        self.id = 'Instant'
+        self.id = type(self).__name__
 
     def act(self) -> Message:
         digest = sha256((self.observation.get('text') or '').encode()).digest()
-        text = ' '.join(WORDS[byte % len(WORDS)] for byte in digest[:8])
+        text = ' '.join(WORDS[byte % len(WORDS)] for byte in digest[: self.num_words])
         return Message(id=self.id, text=text, episode_done=False)

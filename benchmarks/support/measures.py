@@ -1,5 +1,5 @@
 """
-Measure time and memory; parse the options of a benchmark.
+Start a benchmark, measure time and memory, and print rows in Markdown.
 """
 
 from __future__ import annotations
@@ -7,10 +7,15 @@ from __future__ import annotations
 import argparse
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
+
+from parlai_ext.commands.command import one_line_errors
+
+CLOCKS = {'cpu': time.process_time, 'wall': time.perf_counter}
 
 
 def benchmark_parser(doc: str | None) -> argparse.ArgumentParser:
@@ -22,16 +27,68 @@ def benchmark_parser(doc: str | None) -> argparse.ArgumentParser:
     )
 
 
+def start(
+    main: Callable[[argparse.Namespace], object],
+    doc: str | None,
+    choices: Mapping[str, Collection[str]] | None = None,
+    required: Collection[str] = (),
+    **options: Any,
+) -> None:
+    """
+    Run a benchmark with the options of its command line; a mistake of the user is one
+    line.
+
+    :param doc: the benchmark's docstring, which is its help.
+    :param choices: of some options.
+    :param required: names of options that must be given.
+    :param options: name and default. A list or tuple is an option with several values,
+        `False` a switch, a type an option without a default.
+    """
+    parser = benchmark_parser(doc)
+    for name, default in options.items():
+        flag = f'--{name.replace("_", "-")}'
+        if default is False:
+            parser.add_argument(flag, action='store_true')
+            continue
+        several = isinstance(default, list | tuple)
+        sample = (default or ('',))[0] if several else default
+        parser.add_argument(
+            flag,
+            type=default if isinstance(default, type) else type(sample),
+            default=None if isinstance(default, type) else default,
+            nargs='+' if several else None,
+            choices=(choices or {}).get(name),
+            required=name in required,
+            help=None if isinstance(default, type) else f'default: {default}',
+        )
+    opt = parser.parse_args()
+    with one_line_errors():
+        main(opt)
+
+
 def seconds(work: Callable[[], object], opt: argparse.Namespace) -> float:
     """
     Return the wall-clock seconds that the work takes, or CPU seconds (``opt.clock``).
     """
-    clock = time.process_time if opt.clock == 'cpu' else time.perf_counter
+    clock = CLOCKS[opt.clock]
     start = clock()
     work()
     if opt.device.startswith('cuda'):
         torch.cuda.synchronize()
     return clock() - start
+
+
+def times_in_turn(
+    sides: Mapping[str, Callable[[], object]], opt: argparse.Namespace
+) -> dict[str, list[float]]:
+    """
+    Return the seconds of each side, ``opt.repeats`` times, the sides in turn.
+    """
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(opt.repeats):
+        for name, work in sides.items():
+            times[name].append(seconds(work, opt))
+    return times
 
 
 def resident(line: str = 'VmRSS') -> int:
@@ -42,3 +99,18 @@ def resident(line: str = 'VmRSS') -> int:
     match = re.search(rf'{line}:\s+(\d+)', status)
     assert match is not None
     return 1024 * int(match[1])
+
+
+def print_row(*cells: object) -> None:
+    """
+    Print a row of a table in Markdown.
+    """
+    print(f'| {" | ".join(map(str, cells))} |', flush=True)
+
+
+def print_head(*headings: object) -> None:
+    """
+    Print the first two lines of a table in Markdown.
+    """
+    print_row(*headings)
+    print('|---' * len(headings) + '|')

@@ -5,11 +5,13 @@ How well scores recover an order of systems that was planted before any chat.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
+from statistics import median
 
 from scipy.stats import spearmanr
 
+from benchmarks.support.measures import print_head, print_row
 from parlai_ext.ranking.standings import Standing
 
 
@@ -51,3 +53,14 @@ def right_pairs(scores: Mapping[str, float], planted: Mapping[str, float]) -> fl
     pairs = list(combinations(sorted(scores, key=lambda name: planted[name]), 2))
     right = [(scores[a] < scores[b]) + (scores[a] == scores[b]) / 2 for a, b in pairs]
     return sum(right) / len(right)
+
+
+def print_by_seed(
+    title: str, seeds: Sequence[int], rows: Mapping[str, Sequence[float]]
+) -> None:
+    """
+    Print a table of numbers at each seed, with their median.
+    """
+    print_head(title, *(f'seed {seed}' for seed in seeds), 'median')
+    for name, values in rows.items():
+        print_row(name, *(f'{value:.2f}' for value in (*values, median(values))))

@@ -22,8 +22,8 @@ from benchmarks.validity.trust import (
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench
 from parlai_ext.bench.compare import BenchComparison
-from parlai_ext.bench.dstc10 import PHASES, dstc10_lines, scorer_lines
 from parlai_ext.bench.plan import parse_variant
+from parlai_ext.bench.published import published_lines
 from parlai_ext.files.csv_file import csv_text
 from parlai_ext.files.yaml_file import read_file
 
@@ -286,9 +286,10 @@ def dstc10_text(bench: Bench) -> str:
     """
     Return the tables beside the teams of DSTC10.
     """
-    if not any(scorer_lines(bench, phase) for phase in PHASES):
+    lines = [f'{line.rstrip()}\n' for line in published_lines(bench)]
+    if not lines:
         return 'No set of DSTC10 was scored.\n'
-    return ''.join(f'{line.rstrip()}\n' for line in dstc10_lines(bench))
+    return ''.join(lines)
 
 
 # ----------------------------------------------------------------------- the cost

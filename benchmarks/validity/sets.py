@@ -5,13 +5,14 @@ Two sources beside the judged sets: spoilt replies of people, and ChatMatch's ga
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.chatmatch.games import read_games
 from benchmarks.chatmatch.judgements import OVERALL, read_judgements
 from benchmarks.support.corpora import dailydialog, empathetic_dialogues
 from benchmarks.support.perturbed_replies import perturbed_replies
+from parlai_ext.core.nouns import Dialogue
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem, JudgedSet
 from parlai_ext.ranking.agreement import mean_ranks
 
@@ -21,6 +22,7 @@ GAMES, WHOLE_GAMES = 'chatmatch_games', 'chatmatch_whole_games'
 TURNS_A_SIDE = 3
 LAST_TURNS = 6  # of a context, which are kept
 SPOILT = 'spoilt_replies'
+SOURCE = 'Yang et al. 2022, ChatMatch'
 
 
 def spoilt_replies(folder: Path, number: int = REPLIES) -> JudgedSet:
@@ -44,23 +46,20 @@ def chatmatch_games(folder: Path) -> JudgedSet:
     Return turns of ChatMatch's 42 games, each judged by the mean rank that four people
     gave its bot: fit for the level of systems only.
     """
-    judges = read_judgements(folder / 'chatmatch' / 'human_judgement.xlsx')[OVERALL]
-    ranks = mean_ranks(judges)
-    items: list[JudgedItem] = []
-    for game in read_games(folder / 'chatmatch' / 'original'):
+    items = []
+    for game, bot, human in _judged_sides(folder):
         texts = tuple(utterance.text for utterance in game.utterances)
-        speakers = [utterance.speaker for utterance in game.utterances]
-        for bot in dict.fromkeys(speakers):
-            rank = ranks.get(bot)
-            if rank is not None and len(set(speakers)) > 1:
-                human = (Annotation('mean of four', -rank),)
-                for place in _places(texts, speakers, bot, game.id):
-                    context = texts[max(0, place - LAST_TURNS) : place]
-                    about = (f'{game.id}-{place}', context, texts[place], bot)
-                    items.append(
-                        JudgedItem(*about, {'Overall': human}, dialogue=game.id)
-                    )
-    about = (GAMES, 'games of seven bots', 'Yang et al. 2022, ChatMatch', '', 'turn')
+        places = [
+            place
+            for place, utterance in enumerate(game.utterances)
+            if place and utterance.speaker == bot and utterance.text.strip()
+        ]
+        rng = random.Random(f'{game.id} {bot}')
+        for place in sorted(rng.sample(places, min(TURNS_A_SIDE, len(places)))):
+            context = texts[max(0, place - LAST_TURNS) : place]
+            about = (f'{game.id}-{place}', context, texts[place], bot, human)
+            items.append(JudgedItem(*about, dialogue=game.id))
+    about = (GAMES, 'games of seven bots', SOURCE, '', 'turn')
     return JudgedSet(*about, tuple(items), 'dialogue', 'Overall')
 
 
@@ -69,29 +68,27 @@ def chatmatch_whole_games(folder: Path) -> JudgedSet:
     Return both sides of ChatMatch's 42 games, each judged as in `chatmatch_games`: for
     scorers of whole games.
     """
-    judges = read_judgements(folder / 'chatmatch' / 'human_judgement.xlsx')[OVERALL]
-    ranks = mean_ranks(judges)
-    items: list[JudgedItem] = []
-    for game in read_games(folder / 'chatmatch' / 'original'):
-        texts = tuple(utterance.text for utterance in game.utterances)
-        speakers = tuple(utterance.speaker for utterance in game.utterances)
-        for bot in dict.fromkeys(speakers):
-            if bot in ranks:
-                human = {'Overall': (Annotation('mean of four', -ranks[bot]),)}
-                about = (f'{game.id}-{bot}', texts, None, bot, human)
-                items.append(JudgedItem(*about, speakers=speakers, dialogue=game.id))
-    source = 'Yang et al. 2022, ChatMatch'
-    about = (WHOLE_GAMES, 'games of seven bots, whole', source, '', 'dialogue')
+    items = []
+    for game, bot, human in _judged_sides(folder):
+        texts, speakers = zip(
+            *((u.text, u.speaker) for u in game.utterances), strict=True
+        )
+        about = (f'{game.id}-{bot}', texts, None, bot, human)
+        items.append(JudgedItem(*about, speakers=speakers, dialogue=game.id))
+    about = (WHOLE_GAMES, 'games of seven bots, whole', SOURCE, '', 'dialogue')
     return JudgedSet(*about, tuple(items), 'dialogue', 'Overall')
 
 
-def _places(
-    texts: Sequence[str], speakers: Sequence[str], bot: str, seed: str
-) -> list[int]:
-    places = [
-        place
-        for place, text in enumerate(texts)
-        if place and speakers[place] == bot and text.strip()
-    ]
-    rng = random.Random(f'{seed} {bot}')
-    return sorted(rng.sample(places, min(TURNS_A_SIDE, len(places))))
+def _judged_sides(
+    folder: Path,
+) -> Iterator[tuple[Dialogue, str, dict[str, tuple[Annotation]]]]:
+    """
+    Yield each game with each of its bots and what people think of the bot.
+    """
+    judges = read_judgements(folder / 'chatmatch' / 'human_judgement.xlsx')[OVERALL]
+    ranks = mean_ranks(judges)
+    for game in read_games(folder / 'chatmatch' / 'original'):
+        for bot in dict.fromkeys(utterance.speaker for utterance in game.utterances):
+            rank = ranks.get(bot)
+            if rank is not None:
+                yield game, bot, {'Overall': (Annotation('mean of four', -rank),)}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import outcome_of
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core.display import number
+from parlai_ext.core.display import join_names, number, rough_count
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import Roster, System
@@ -23,6 +23,11 @@ from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.ranking.intervals import draw_means
 from parlai_ext.ranking.newcomers import Difference
 from parlai_ext.ranking.ranks import ranks_by_score, significantly_better
+from parlai_ext.ranking.separation import (
+    DialoguesNeeded,
+    dialogues_needed,
+    fold_games,
+)
 from parlai_ext.ranking.table import Floats, system_means
 from parlai_ext.ranking.target_sets import NO_SYSTEM
 from parlai_ext.results.chosen_scores import choose_scores
@@ -32,6 +37,7 @@ from parlai_ext.store import RunFolder
 
 # bootstraps of an audit's own intervals at most: it has many
 MOST_BOOTSTRAPS = 1000
+LISTED = 3  # names in a list
 
 
 @dataclass(frozen=True)
@@ -205,6 +211,12 @@ class Audited:
             name += '-audit'
         return name
 
+    def pair_name(self, pair: tuple[int, int], word: str = 'and') -> str:
+        """
+        Return the names of two systems.
+        """
+        return f'{self.systems[pair[0]]} {word} {self.systems[pair[1]]}'
+
     def names(self, places: Sequence[int]) -> list[str]:
         """
         Return the names of these systems.
@@ -215,12 +227,7 @@ class Audited:
         """
         Return a score as text, with as many digits as tell the systems apart.
         """
-        return number(value, self._digits)
-
-    @cached_property
-    def _digits(self) -> int:
-        spread = float(np.ptp(self.means)) if len(self.means) else 0.0
-        return 2 if spread >= 0.5 else 3
+        return number(value, 2 if float(np.ptp(self.means)) >= 0.5 else 3)
 
 
 def outcome_of_equality(audited: Audited, gap: Difference) -> str:
@@ -241,17 +248,84 @@ def ranks_of(means: Floats) -> list[int]:
     return ranks_by_score([None if np.isnan(m) else float(m) for m in means])
 
 
+def first_names(names: Sequence[str], word: str = 'and') -> str:
+    """
+    Return the first of these names as an English list, the others counted.
+    """
+    more = [f'{len(names) - LISTED} more'] if len(names) > LISTED else []
+    return join_names([*names[:LISTED], *more], word)
+
+
+def openers_to_tell_apart(
+    audited: Audited,
+    values: Floats,
+    names: tuple[str, str],
+    n_systems: int,
+    games_per_opener: int = 1,
+) -> DialoguesNeeded:
+    """
+    Return how many partners and openers would tell two systems apart.
+
+    :param values: ``[2, partner, opener]``, the system with the better score first.
+    :param names: of the two, in the same order.
+    :param n_systems: how many systems are compared together.
+    """
+    return dialogues_needed(
+        names,
+        fold_games(values[0] - values[1], games_per_opener),
+        n_systems * (n_systems - 1) // 2,
+        partners=audited.options.partners,
+        games_per_opener=games_per_opener,
+    )
+
+
+def dialogues_first(one: DialoguesNeeded) -> float:
+    """
+    Return how many dialogues it takes, infinite where no number is enough.
+    """
+    return float('inf') if one.n_dialogues is None else one.n_dialogues
+
+
+def settling_text(
+    audited: Audited, needed: DialoguesNeeded, played: int, option: str = ''
+) -> str:
+    """
+    Return about how many openers would tell two systems apart, as the end of a
+    sentence.
+
+    :param played: the openers behind the finding.
+    :param option: the one that takes more of the run's openers.
+    """
+    if needed.n_openers is None or needed.n_partners is None:
+        return str(needed.reason)
+    pair = f'{needed.better} and {needed.worse}'
+    count = rough_count(needed.n_openers, needed.is_rough)
+    if needed.n_partners > len(audited.opponents):
+        partners = rough_count(needed.n_partners, needed.is_rough)
+        return f'{partners} partners and {count} openers would tell {pair} apart'
+    if needed.n_openers <= played:
+        return f'a few more openers would tell {pair} apart'
+    text = f'{count} openers would tell {pair} apart'
+    if option and needed.n_openers <= audited.num_openers:
+        return f'{text} ({option} {needed.n_openers})'
+    return text
+
+
 def read_audited(run: RunFolder, options: AuditOptions) -> Audited:
     """
-    Read the scores to audit.
+    Read the scores to audit: of the dimension that is asked for, else of the overall
+    one, else of the first.
 
     :raises UserError: for a run without scores, an unknown scorer or dimension, or
         fewer than two ranked systems.
     """
     signature, folder = choose_scores(run, stored_hash(run, options.scores))
     scores = read_run_scores(run, signature, {})
-    tables = scores.tables
-    dimension = _dimension(list(tables.scores), options.dimension)
+    tables, wanted = scores.tables, (options.dimension or 'overall').casefold()
+    dimension = min(tables.scores, key=lambda name: name.casefold() != wanted)
+    if options.dimension and dimension.casefold() != wanted:
+        hint = nearest(options.dimension, list(tables.scores))
+        raise UserError(f'--dimension {options.dimension}: no such scores; {hint}')
     values = tables.scores[dimension]
     ranked = scores.ranked & ~np.isnan(system_means(values))
     if ranked.sum() < 2:
@@ -260,10 +334,10 @@ def read_audited(run: RunFolder, options: AuditOptions) -> Audited:
             'no order to audit'
         )
     systems = tuple(np.array(tables.systems, object)[ranked].tolist())
-    place = {name: k for k, name in enumerate(systems)}
     left_out = set(tables.systems) - set(systems)
     columns = [k for k, name in enumerate(tables.opponents) if name not in left_out]
     opponents = tuple(tables.opponents[k] for k in columns)
+    place = {name: k for k, name in enumerate(systems)}
     return Audited(
         scores,
         folder,
@@ -280,25 +354,10 @@ def stored_hash(run: RunFolder, wanted: str | None) -> str | None:
     Return what `choose_scores` understands: the hash of the scores of a scorer from
     outside the package, anything else as it is.
     """
-    if wanted is None or not is_outside(wanted):
-        return wanted
-    for path in sorted((run.root / 'scores').glob('*/scorer.json')):
-        record: dict[str, Any] = run.read_json(f'scores/{path.parent.name}/scorer.json')
-        if (record.get('config') or {}).get('name') == wanted:
-            return path.parent.name
+    if wanted is not None and is_outside(wanted):
+        for path in sorted((run.root / 'scores').glob('*/scorer.json')):
+            name = path.parent.name
+            record: dict[str, Any] = run.read_json(f'scores/{name}/scorer.json')
+            if (record.get('config') or {}).get('name') == wanted:
+                return name
     return wanted
-
-
-def _dimension(known: Sequence[str], wanted: str | None) -> str:
-    """
-    Return the dimension to audit: the one that is asked for, else the overall one, else
-    the first.
-    """
-    if wanted is None:
-        return sorted(known, key=lambda name: name.casefold() != 'overall')[0]
-    by_name = {name.casefold(): name for name in known}
-    if wanted.casefold() not in by_name:
-        raise UserError(
-            f'--dimension {wanted}: no such scores; {nearest(wanted, known)}'
-        )
-    return by_name[wanted.casefold()]

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from parlai_ext.audit.audited import Audited
-from parlai_ext.audit.needed import (
+from parlai_ext.audit.audited import (
+    Audited,
     dialogues_first,
     openers_to_tell_apart,
     settling_text,
@@ -18,12 +18,10 @@ from parlai_ext.audit.needed import (
 from parlai_ext.audit.record import (
     FAILS,
     HOLDS,
-    LEFT_OUT,
     NOT_SHOWN,
     REPORTS,
     Finding,
     PartResult,
-    Row,
     outcome_of,
 )
 from parlai_ext.audit.side_run import SidePlayer
@@ -65,47 +63,37 @@ def check_canaries(audited: Audited, player: SidePlayer) -> PartResult:
         replace(system, name=audited.free_name(system.name))
         for system in canary_systems()
     ]
-    tables = player.play('canaries', systems, player.partners)
     names = [system.name for system in systems]
-    values = player.values(tables, names)
-    placings = [
-        place_newcomer(
+    values = player.values(player.play('canaries', systems, player.partners), names)
+    result = PartResult(PART)
+    findings = []
+    for kind, name, own in zip(KINDS, names, values, strict=True):
+        placing = place_newcomer(
             audited.first_games(player.num_openers),
-            one,
+            own,
             audited.bootstraps,
             audited.seed,
             partners=audited.options.partners,
         )
-        for one in values
-    ]
-    findings, rows = [], []
-    for kind, name, placing, one in zip(KINDS, names, placings, values, strict=True):
-        finding = _finding(audited, kind, placing)
+        finding = canary_finding(audited, kind, placing)
         if finding.outcome == NOT_SHOWN:
-            settling = _settling_text(audited, placing, name, one, player.num_openers)
+            settling = _settling_text(audited, placing, name, own, player.num_openers)
             sentence = f'{finding.sentence.removesuffix(".")}; {settling}.'
             finding = replace(finding, sentence=sentence)
         findings.append(finding)
-        rows += [
-            Row(PART, name, name, 'score', placing.score, placing.low, placing.high),
-            Row(PART, name, name, 'rank', placing.rank),
-            *_beaten_rows(audited, name, placing),
-            *(
-                Row(PART, name, audited.systems[k], 'surely better', 1.0)
-                for k in placing.surely_better
-            ),
-        ]
-    return PartResult((_summary(audited, findings), *findings), tuple(rows))
+        result.add(name, name, 'score', placing.score, placing.low, placing.high)
+        result.add(name, name, 'rank', placing.rank)
+        for k in placing.beaten:
+            is_sure = float(k in placing.surely_beaten)
+            result.add(name, audited.systems[k], 'beaten', is_sure)
+        for k in placing.surely_better:
+            result.add(name, audited.systems[k], 'surely better', 1.0)
+    _summarize(audited, findings, result)
+    result.findings += findings
+    return result
 
 
-def _beaten_rows(audited: Audited, name: str, placing: Placing) -> list[Row]:
-    return [
-        Row(PART, name, audited.systems[k], 'beaten', float(k in placing.surely_beaten))
-        for k in placing.beaten
-    ]
-
-
-def _finding(audited: Audited, kind: str, placing: Placing) -> Finding:
+def canary_finding(audited: Audited, kind: str, placing: Placing) -> Finding:
     """
     Return where one canary would rank, and whether that is low enough.
     """
@@ -166,12 +154,17 @@ def _settling_text(
     return settling_text(audited, needed[missing - 1], num_openers, '--audit-openers')
 
 
-def _summary(audited: Audited, findings: list[Finding]) -> Finding:
+def _summarize(audited: Audited, findings: list[Finding], result: PartResult) -> None:
+    """
+    Add the finding on all canaries.
+    """
     outcomes = [one.outcome for one in findings if one.outcome != REPORTS]
     high, shown = outcomes.count(FAILS), outcomes.count(HOLDS)
     if not outcomes:
-        text = f'Canaries are left out: {audited.dimension} is undefined for all.'
-        return Finding(PART, text, LEFT_OUT)
+        result.leave_out(
+            f'Canaries are left out: {audited.dimension} is undefined for all.'
+        )
+        return
     if high:
         word = 'canary ranks' if high == 1 else 'canaries rank'
         text = (
@@ -183,5 +176,4 @@ def _summary(audited: Audited, findings: list[Finding]) -> Finding:
             f'None of {len(outcomes)} canaries beats half of the '
             f'{len(audited.honest)} systems; shown beyond chance for {shown} of them.'
         )
-    outcome = outcome_of(shown=shown == len(outcomes), refuted=bool(high))
-    return Finding(PART, text, outcome)
+    result.report(text, outcome_of(shown=shown == len(outcomes), refuted=bool(high)))

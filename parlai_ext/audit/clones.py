@@ -11,18 +11,12 @@ from dataclasses import replace
 import numpy as np
 
 from parlai_ext.audit.audited import Audited, outcome_of_equality, ranks_of
-from parlai_ext.audit.record import (
-    Finding,
-    PartResult,
-    Row,
-    left_out,
-    outcome_of,
-)
+from parlai_ext.audit.record import PartResult, outcome_of
 from parlai_ext.audit.side_run import SidePlayer
 from parlai_ext.core.display import interval, number
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System, content_id
-from parlai_ext.ranking.newcomers import Difference, difference, lift, means_without
+from parlai_ext.ranking.newcomers import difference, lift, means_without
 from parlai_ext.ranking.table import Floats, system_means
 
 TARGETS, PARTNERS = 'clone as target', 'clone as partner'
@@ -45,12 +39,15 @@ def cloned_targets(audited: Audited, wanted: Sequence[str]) -> list[int]:
     return [k for k in audited.by_rank if k in audited.honest][:BY_DEFAULT]
 
 
-def clone_of(audited: Audited, place: int) -> System:
+def _clone(audited: Audited, place: int) -> tuple[System, str]:
     """
-    Return the same system under another name.
+    Return the same system under another name, and the folder of its side run.
     """
-    system = audited.plan.roster.system(audited.systems[place])
-    return replace(system, name=audited.free_name(f'clone-of-{system.name}'))
+    name = audited.systems[place]
+    system = audited.plan.roster.system(name)
+    identity = audited.run.manifest.targets[name].identity
+    clone = replace(system, name=audited.free_name(f'clone-of-{name}'))
+    return clone, f'clone-{content_id(name, identity)[:12]}'
 
 
 def check_clones_as_targets(
@@ -62,37 +59,29 @@ def check_clones_as_targets(
 
     :raises NotPlayed: when it cannot be played.
     """
-    findings, rows = [], []
+    result = PartResult(TARGETS)
+    own = audited.first_games(player.num_openers)
     for place in places:
-        clone = clone_of(audited, place)
-        tables = player.play(_folder(audited, place), [clone], player.partners)
-        values = np.concatenate(
-            [
-                player.values(tables, [clone.name]),
-                audited.first_games(player.num_openers)[[place]],
-            ]
-        )
+        clone, folder = _clone(audited, place)
+        tables = player.play(folder, [clone], player.partners)
+        values = np.concatenate([player.values(tables, [clone.name]), own[[place]]])
         values[:, np.isnan(values).all(axis=2).any(axis=0)] = np.nan  # itself
         gap = difference(values, audited.bootstraps, audited.seed)
+        if gap.value == gap.low == gap.high == 0:
+            text = 'exactly as it does'
+        elif gap.value is None:
+            text = 'nothing'
+        else:
+            ends = interval(gap.low, gap.high, 3)
+            text = f'{number(gap.value, 3)} ({ends}) above it'
         name = audited.systems[place]
-        text = f'A clone of {name} as a further target scores {_gap_text(gap)}, over '
-        text += f'{player.num_openers} openers.'
-        findings.append(Finding(TARGETS, text, outcome_of_equality(audited, gap)))
-        rows.append(
-            Row(TARGETS, clone.name, name, 'score above', gap.value, gap.low, gap.high)
+        result.report(
+            f'A clone of {name} as a further target scores {text}, over '
+            f'{player.num_openers} openers.',
+            outcome_of_equality(audited, gap),
         )
-    return PartResult(tuple(findings), tuple(rows))
-
-
-def _gap_text(gap: Difference) -> str:
-    """
-    Return how far a clone's score is from its original's, in words.
-    """
-    if gap.value == gap.low == gap.high == 0:
-        return 'exactly as it does'
-    if gap.value is None:
-        return 'nothing'
-    return f'{number(gap.value, 3)} ({interval(gap.low, gap.high, 3)}) above it'
+        result.add(clone.name, name, 'score above', gap.value, gap.low, gap.high)
+    return result
 
 
 def check_clones_as_partners(
@@ -103,64 +92,51 @@ def check_clones_as_partners(
 
     :raises NotPlayed: when it cannot be played.
     """
+    result = PartResult(PARTNERS)
     if player.is_self_play:
-        return left_out(
-            PARTNERS, 'Clones as partners are left out: in self-play there are none.'
+        return result.leave_out(
+            'Clones as partners are left out: in self-play there are none.'
         )
     targets = [audited.plan.roster.system(name) for name in audited.systems]
     before = audited.first_games(player.num_openers)
-    findings, rows = [], []
     for place in places:
-        clone = clone_of(audited, place)
-        folder = f'{_folder(audited, place)}-as-partner'
-        tables = player.play(folder, targets, [clone])
+        clone, folder = _clone(audited, place)
+        tables = player.play(f'{folder}-as-partner', targets, [clone])
         order = [tables.systems.index(name) for name in audited.systems]
         more = tables.scores[audited.dimension][order]
         gain = lift(before, more, place, audited.bootstraps, audited.seed)
         rank = ranks_of(system_means(before))[place]
         after = ranks_of(system_means(np.concatenate([before, more], axis=1)))[place]
-        name = audited.systems[place]
-        usual = usual_lifts(before, place)
+        name, usual = audited.systems[place], usual_lifts(before, place)
         text = (
             f'A clone of {name} among the {before.shape[1] + 1} partners changes its '
             f'score by {number(gain.value, 3)} ({interval(gain.low, gain.high, 3)}) '
             f'against the other systems’, and its rank from {rank} to {after}'
         )
         if usual:
-            text += f'; the run’s own partners change it by {interval(*usual, 3)}'
+            ends = interval(min(usual), max(usual), 3)
+            text += f'; the run’s own partners change it by {ends}'
         # a clone may do what the partners of the run do, or nothing
-        ends = (0.0, *(usual or ()))
+        low, high = min([0.0, *usual]), max([0.0, *usual])
         outcome = outcome_of(
-            shown=gain.is_within(min(ends), max(ends)) and rank == after,
-            refuted=gain.is_beyond(min(ends), max(ends)),
+            shown=gain.is_within(low, high) and rank == after,
+            refuted=gain.is_beyond(low, high),
         )
-        findings.append(Finding(PARTNERS, f'{text}.', outcome))
-        rows += [
-            Row(PARTNERS, clone.name, name, 'lift', gain.value, gain.low, gain.high),
-            Row(PARTNERS, clone.name, name, 'rank', after),
-            Row(PARTNERS, clone.name, name, 'rank before', rank),
-        ]
-    return PartResult(tuple(findings), tuple(rows))
+        result.report(f'{text}.', outcome)
+        result.add(clone.name, name, 'lift', gain.value, gain.low, gain.high)
+        result.add(clone.name, name, 'rank', after)
+        result.add(clone.name, name, 'rank before', rank)
+    return result
 
 
-def usual_lifts(values: Floats, place: int) -> tuple[float, float] | None:
+def usual_lifts(values: Floats, place: int) -> list[float]:
     """
-    Return the least and the most by which one of the partners changes a system’s mean
-    against the other systems’; `None` with fewer than two partners.
+    Return by how much each of the partners changes a system’s mean against the other
+    systems’; nothing with fewer than two partners.
     """
-    if values.shape[1] < 2:
-        return None
+    n_partners = values.shape[1]
     lifts = []
-    for k in range(values.shape[1]):
+    for k in range(n_partners if n_partners > 1 else 0):
         drift = system_means(values) - means_without(values, 1, np.array([k]))
         lifts.append(float(drift[place] - np.delete(drift, place).mean()))
-    return min(lifts), max(lifts)
-
-
-def _folder(audited: Audited, place: int) -> str:
-    """
-    Return the name of the folder of a clone's side run.
-    """
-    name = audited.systems[place]
-    identity = audited.run.manifest.targets[name].identity
-    return f'clone-{content_id(name, identity)[:12]}'
+    return lifts

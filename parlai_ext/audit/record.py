@@ -95,23 +95,36 @@ class Audit:
         return [finding for finding in self.findings if finding.part == name]
 
 
-@dataclass(frozen=True)
+@dataclass
 class PartResult:
     """
-    The findings of one check, and the numbers behind them.
+    The findings of one check so far, and the numbers behind them.
     """
 
-    findings: tuple[Finding, ...]
-    rows: tuple[Row, ...] = ()
+    part: str
+    findings: list[Finding] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
 
+    def report(self, sentence: str, outcome: str = REPORTS) -> PartResult:
+        """
+        Add a finding.
+        """
+        self.findings.append(Finding(self.part, sentence, outcome))
+        return self
 
-def left_out(part: str, sentence: str) -> PartResult:
-    """
-    Return the result of a check that was left out.
+    def leave_out(self, sentence: str) -> PartResult:
+        """
+        Say what of the check is left out, and why.
+        """
+        return self.report(sentence, LEFT_OUT)
 
-    :param sentence: what is left out and why.
-    """
-    return PartResult((Finding(part, sentence, LEFT_OUT),))
+    def add(
+        self, case: str, system: str, quantity: str, value: float | None, *ends: Any
+    ) -> None:
+        """
+        Add a number, with the ends of its interval if it has one.
+        """
+        self.rows.append(Row(self.part, case, system, quantity, value, *ends))
 
 
 def outcome_of(*, shown: bool, refuted: bool) -> str:
@@ -140,8 +153,8 @@ def content_of_scores(store: ScoreStore) -> tuple[str, int]:
     for shard in run.dialogue_shards():
         path = store.path(shard.pairing_id, shard.index)
         scores = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ''
-        dialogues = run.dialogues_checksum(shard.pairing_id, shard.index)
-        parts.append([shard.pairing_id, shard.index, dialogues, scores])
+        key = (shard.pairing_id, shard.index)
+        parts.append([*key, run.dialogues_checksum(*key), scores])
         number += shard.n_dialogues
     return content_id('audit', parts), number
 
@@ -151,7 +164,13 @@ def write_audit(run: RunFolder, audit: Audit, folder: str = '') -> None:
     Write `audit.json` and `audit.csv` into a folder of the run (``''`` or ending in
     ``/``).
     """
-    run.write_text(f'{folder}{CSV}', audit_csv(audit))
+    names = ('part', 'case', 'system', 'quantity', 'value', 'low', 'high', 'outcome')
+    findings = (
+        (one.part, one.sentence, '', 'finding', None, None, None, one.outcome)
+        for one in audit.findings
+    )
+    numbers = ((*(getattr(row, n) for n in names[:-1]), '') for row in audit.rows)
+    run.write_text(f'{folder}{CSV}', plain_table(names, [*findings, *numbers]).csv())
     run.write_json(f'{folder}{NAME}', {'schema': SCHEMA, **record_to_json(audit)})
 
 
@@ -182,16 +201,3 @@ def is_current(run: RunFolder, audit: Audit) -> bool:
     """
     store = run.scores(audit.basis.signature)
     return content_of_scores(store)[0] == audit.basis.content
-
-
-def audit_csv(audit: Audit) -> str:
-    """
-    Return the findings of an audit, and the numbers behind them, as CSV.
-    """
-    names = ('part', 'case', 'system', 'quantity', 'value', 'low', 'high', 'outcome')
-    findings = (
-        (one.part, one.sentence, '', 'finding', None, None, None, one.outcome)
-        for one in audit.findings
-    )
-    numbers = ((*(getattr(row, n) for n in names[:-1]), '') for row in audit.rows)
-    return plain_table(names, [*findings, *numbers]).csv()

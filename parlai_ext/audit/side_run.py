@@ -9,7 +9,7 @@ run's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from parlai_ext.audit.audited import Audited
 from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.collect.manifest import build_manifest
-from parlai_ext.collect.plan import Plan, refuse_collecting
+from parlai_ext.collect.plan import refuse_collecting
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System
+from parlai_ext.core.signature import signature_differences
 from parlai_ext.isolation.own_records import (
     CONFIG,
     is_own_scorer,
@@ -97,10 +98,11 @@ class SidePlayer:
                 require_named_scorer(section, given, machine.datapath)
             scorer = build_scorer(section, machine, named_by_user=True)
             signature = score_signature(scorer, bool(about.get('given')))
-            if signature != audited.scores.scorer_signature:
+            then = audited.scores.scorer_signature
+            if signature != then:
+                [first, *_] = signature_differences(then, signature)
                 raise UserError(
-                    'the scorer is not the one that made the scores: '
-                    f'{_first_difference(signature, audited.scores.scorer_signature)}'
+                    f'the scorer is not the one that made the scores: {first}'
                 )
         size = min(options.audit_openers, audited.num_openers)
         return cls(audited, machine, size, scorer)
@@ -145,11 +147,10 @@ class SidePlayer:
                 problems = collect(run, self.machine).problems
                 if problems:
                     raise UserError(problems[0])
-                given = bool(about.get('given'))
                 report = score_run(
                     run,
                     self.scorer,
-                    include_given=given,
+                    include_given=bool(about.get('given')),
                     config=about.get('config') or {},
                 )
                 return read_tables(run, report.signature)
@@ -173,7 +174,13 @@ class SidePlayer:
             reference_kind=None,
         )
         resolved = resolve_protocol(protocol, {}, self.machine.datapath, False)
-        _refuse_other_systems(plan, resolved.identities)
+        known = manifest.everybody
+        for name, identity in resolved.identities.items():
+            if name in known and known[name].identity != identity:
+                raise UserError(
+                    f'{name} is not the system that this run has dialogues of: its '
+                    'options or files have changed'
+                )
         return build_manifest(
             resolved,
             pairings(resolved.protocol.roster, protocol.pairing, resolved.identities),
@@ -189,9 +196,8 @@ class SidePlayer:
         Return ``[target, opponent, opener]`` of these targets of a side run, opponents
         in the order of the audited run.
         """
-        opponents = self.audited.opponents
         rows = [tables.systems.index(name) for name in targets]
-        columns = [tables.opponents.index(name) for name in opponents]
+        columns = [tables.opponents.index(name) for name in self.audited.opponents]
         return tables.scores[self.audited.dimension][rows][:, columns]
 
 
@@ -206,26 +212,3 @@ def left_out_if_refused() -> Iterator[None]:
         raise
     except UserError as error:
         raise NotPlayed(str(error)) from error
-
-
-def _refuse_other_systems(plan: Plan, identities: Mapping[str, str]) -> None:
-    """
-    Refuse systems that are no longer those of the run.
-    """
-    known = plan.manifest.everybody
-    for name, identity in identities.items():
-        if name in known and known[name].identity != identity:
-            raise UserError(
-                f'{name} is not the system that this run has dialogues of: its options '
-                'or files have changed'
-            )
-
-
-def _first_difference(now: str, then: str) -> str:
-    """
-    Return the first parts of two signatures that differ.
-    """
-    for a, b in zip(now.split('|'), then.split('|'), strict=False):
-        if a != b:
-            return f'{b} then, {a} now'
-    return 'one has more parts'

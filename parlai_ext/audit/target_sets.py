@@ -1,27 +1,21 @@
 """
-Does an order depend on which systems are compared? Every small set of targets, Table 6
-and siblings (bipartite-play, 2022, sections 3 and 7.2).
+Does an order depend on which systems are compared? Every small set of targets, sets of
+one system with two siblings of it, and what siblings do to each other's scores
+(bipartite-play, 2022, sections 3 and 7.2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from parlai_ext import zoo_configs
 from parlai_ext.audit.audited import Audited, outcome_of_equality
-from parlai_ext.audit.families import siblings
-from parlai_ext.audit.record import (
-    HOLDS,
-    NOT_SHOWN,
-    REPORTS,
-    Finding,
-    PartResult,
-    Row,
-    left_out,
-    outcome_of,
-)
+from parlai_ext.audit.record import HOLDS, NOT_SHOWN, PartResult, outcome_of
 from parlai_ext.core.display import interval, join_names, number, percent
+from parlai_ext.core.nouns import System
+from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL
 from parlai_ext.ranking.newcomers import Difference, difference
 from parlai_ext.ranking.standings import Standing, rank_dimension
@@ -32,7 +26,6 @@ from parlai_ext.ranking.target_sets import (
     SetMeans,
     Swing,
     Turn,
-    UnfairSets,
     all_sets,
     number_of_sets,
     overturned_pairs,
@@ -41,41 +34,93 @@ from parlai_ext.ranking.target_sets import (
     swings,
     unfair_sets,
 )
+from parlai_ext.store import RunFolder
 
-SETS, TABLE_6, SIBLINGS = 'target sets', 'table 6', 'siblings'
+SETS = 'target sets'
 MOST_SETS = 200_000
 MOST_RANKED_SETS = 200  # sets that are ranked as a run is
 FEW_BOOTSTRAPS = 100
-# what the paper found: rankings turned over among favored systems, with each series
-PAPER = 'the paper: 2 of 10 with DialoGPT, 2 of 10 with Blender'
+ZOO = 'zoo:'
+
+
+def published(name: str) -> str:
+    """
+    Return what the paper found, to be held beside a finding.
+    """
+    path = zoo_configs.path('published', 'bipartite_play')
+    return str(read_file(path).data[name])
+
+
+# ------------------------------------------------------------------------ the families
+
+
+def system_families(
+    run: RunFolder, names: Sequence[str], datapath: str | None = None
+) -> dict[str, str]:
+    """
+    Return the family of each system: the one that its roster declares (`family:`), else
+    the name with which its model's own begins, its architecture, its agent without a
+    model file, or its model file. A system of which nothing is known is a family of its
+    own.
+    """
+    from parlai_ext.systems.model_origin import model_origin
+
+    families = {}
+    for name in names:
+        opt = run.manifest.systems.get(name) or {}
+        file = str(opt.get('model_file') or '')
+        agent = str(opt.get('model') or '').rpartition(':')[2]
+        family = run.manifest.families.get(name)
+        if not family and opt:  # imported systems have none
+            origin = model_origin(System(name, opt), datapath)
+            family = origin.name or origin.model_type or file or agent
+            # models of the embedded zoo share a maker and nothing else
+            if file.startswith(ZOO) and origin.name == 'mini':
+                family = file.removeprefix(ZOO).rpartition('/')[0]
+        families[name] = family or name
+    return families
+
+
+def siblings(families: Mapping[str, str], names: Sequence[str]) -> list[str | None]:
+    """
+    Return the family of each system that is not alone in it, else `None`.
+    """
+    all_names = [families[name] for name in names]
+    return [f if all_names.count(f) > 1 else None for f in all_names]
+
+
+# ------------------------------------------------------------------------ the checks
 
 
 def check_target_sets(audited: Audited, size: int) -> PartResult:
     """
     Return how ranks change with the set of targets, and by how much at worst.
     """
-    n_systems = len(audited.systems)
+    part, n_systems = PartResult(SETS), len(audited.systems)
     size = min(size, n_systems - 1)
     if size < 2:
-        sentence = f'{n_systems} systems have no smaller set with an order in it.'
-        return left_out(SETS, f'Sets of targets are left out: {sentence}')
+        return part.leave_out(
+            f'Sets of targets are left out: {n_systems} systems have no smaller set '
+            'with an order in it.'
+        )
     n_sets = number_of_sets(n_systems, size)
     if n_sets > MOST_SETS:
-        return left_out(
-            SETS,
+        return part.leave_out(
             f'Sets of targets are left out: {n_systems} systems have {n_sets:,} sets '
-            f'of {size}; a smaller --set-size has fewer.',
+            f'of {size}; a smaller --set-size has fewer.'
         )
     sets = all_sets(n_systems, size)
-    result = set_means(audited.values, audited.own_place, sets)
+    means = set_means(audited.values, audited.own_place, sets)
     if all(place == NO_SYSTEM for place in audited.own_place):
-        return _proof(audited, result)
-    return _swings(audited, result)
+        _add_proof(audited, means, part)
+    else:
+        _add_swings(audited, means, part)
+    return part
 
 
-def _proof(audited: Audited, result: SetMeans) -> PartResult:
+def _add_proof(audited: Audited, result: SetMeans, part: PartResult) -> None:
     """
-    Return whether scores and order stay when sets of targets are ranked as a run is.
+    Add whether scores and order stay when sets of targets are ranked as a run is.
     """
     sets = result.sets
     step = -(-len(sets) // MOST_RANKED_SETS)
@@ -110,14 +155,14 @@ def _proof(audited: Audited, result: SetMeans) -> PartResult:
             f'and {changed_pairs} of {n_pairs} orders of two differ from the whole '
             f'run’s in {how_many} {len(sets)} sets of {size}.'
         )
-    rows = (
-        Row(SETS, f'sets of {size}', '', 'changed scores', changed_scores),
-        Row(SETS, f'sets of {size}', '', 'compared scores', n_scores),
-        Row(SETS, f'sets of {size}', '', 'changed orders', changed_pairs),
-        Row(SETS, f'sets of {size}', '', 'compared orders', n_pairs),
-    )
-    outcome = outcome_of(shown=holds, refuted=not holds)
-    return PartResult((Finding(SETS, text, outcome),), rows)
+    part.report(text, outcome_of(shown=holds, refuted=not holds))
+    for quantity, count in (
+        ('changed scores', changed_scores),
+        ('compared scores', n_scores),
+        ('changed orders', changed_pairs),
+        ('compared orders', n_pairs),
+    ):
+        part.add(f'sets of {size}', '', quantity, count)
 
 
 def _ranked(audited: Audited, members: Sequence[int]) -> Sequence[Standing]:
@@ -155,9 +200,9 @@ def _sign(one: Standing, other: Standing) -> int:
     return (a > b) - (a < b)
 
 
-def _swings(audited: Audited, result: SetMeans) -> PartResult:
+def _add_swings(audited: Audited, result: SetMeans, part: PartResult) -> None:
     """
-    Return the worst swing of each system, and which pairs can be turned over.
+    Add the worst swing of each system, and which pairs can be turned over.
     """
     every_swing, pairs = swings(result), overturned_pairs(result)
     every_system = tuple(range(len(audited.systems)))
@@ -168,31 +213,48 @@ def _swings(audited: Audited, result: SetMeans) -> PartResult:
             audited, Turn(pair.better, pair.worse, every_system, pair.worst_set)
         )
     ]
-    findings = [_sets_finding(audited, result, every_swing, pairs, len(sure))]
+    _add_sets_finding(audited, result, every_swing, pairs, len(sure), part)
     if pairs:
-        text = _swings_text(audited, every_swing)
-        findings.append(Finding(SETS, text, REPORTS))
+        moves = [
+            f'{audited.systems[one.system]} {one.gain} up, {one.loss} down'
+            for one in every_swing
+            if one.gain or one.loss
+        ]
+        part.report(
+            f'Places that a system can gain or lose at worst: {"; ".join(moves)}; the '
+            f'other {len(every_swing) - len(moves)} stay.'
+        )
     for pair in (sure or pairs)[:1]:
         members = join_names(audited.names(pair.worst_set))
-        text = (
+        part.report(
             f'{audited.systems[pair.worse]} is behind {audited.systems[pair.better]} '
             f'with all opponents and leads it in {pair.n_overturned} of the '
             f'{pair.n_sets} sets with both, most in {{{members}}}, by '
             f'{audited.score(pair.margin)}.'
         )
-        findings.append(Finding(SETS, text, REPORTS))
-    return PartResult(tuple(findings), _swing_rows(audited, every_swing, pairs))
+    for one in every_swing:
+        for quantity, places, own in (
+            ('places gained', one.gain, one.gain_set),
+            ('places lost', one.loss, one.loss_set),
+        ):
+            case = ' + '.join(audited.names(own)) if places else 'any set'
+            part.add(case, audited.systems[one.system], quantity, places)
+    for pair in pairs:
+        members = ' + '.join(audited.names(pair.worst_set))
+        case = f'{audited.pair_name((pair.worse, pair.better), "over")}: {members}'
+        part.add(case, '', 'lead in the worst set', json_number(pair.margin))
 
 
-def _sets_finding(
+def _add_sets_finding(
     audited: Audited,
     result: SetMeans,
     every_swing: Sequence[Swing],
     pairs: Sequence[Overturned],
     n_sure: int,
-) -> Finding:
+    part: PartResult,
+) -> None:
     """
-    Return whether ranks change with the set of targets.
+    Add whether ranks change with the set of targets.
 
     :param n_sure: how many of the pairs are turned over beyond chance.
     """
@@ -217,46 +279,7 @@ def _sets_finding(
     if silent:
         text = f'{text} Sets in which a system has no dialogue: {silent}.'
         outcome = NOT_SHOWN if outcome == HOLDS else outcome
-    return Finding(SETS, text, outcome)
-
-
-def _swing_rows(
-    audited: Audited, every_swing: Sequence[Swing], pairs: Sequence[Overturned]
-) -> tuple[Row, ...]:
-    """
-    Return the best and the worst set of each system, and of each pair the set that
-    turns it over by most.
-    """
-    rows = [
-        row
-        for one in every_swing
-        for row in (
-            _swing_row(audited, one, 'places gained', one.gain, one.gain_set),
-            _swing_row(audited, one, 'places lost', one.loss, one.loss_set),
-        )
-    ]
-    for pair in pairs:
-        case = f'{audited.systems[pair.worse]} over {audited.systems[pair.better]}: '
-        case += ' + '.join(audited.names(pair.worst_set))
-        quantity = 'lead in the worst set'
-        rows.append(Row(SETS, case, '', quantity, json_number(pair.margin)))
-    return tuple(rows)
-
-
-def _swings_text(audited: Audited, every_swing: Sequence[Swing]) -> str:
-    """
-    Return how far each system can rise and fall.
-    """
-    moves = [
-        f'{audited.systems[one.system]} {one.gain} up, {one.loss} down'
-        for one in every_swing
-        if one.gain or one.loss
-    ]
-    still = len(every_swing) - len(moves)
-    return (
-        f'Places that a system can gain or lose at worst: {"; ".join(moves)}; the '
-        f'other {still} stay.'
-    )
+    part.report(text, outcome)
 
 
 def _swing_text(audited: Audited, swing: Swing) -> str:
@@ -269,13 +292,6 @@ def _swing_text(audited: Audited, swing: Swing) -> str:
         f'{audited.systems[swing.system]}, {places} {word} {"up" if up else "down"} in '
         f'{{{join_names(audited.names(members))}}}'
     )
-
-
-def _swing_row(
-    audited: Audited, swing: Swing, quantity: str, places: int, members: Sequence[int]
-) -> Row:
-    case = ' + '.join(audited.names(members)) if places else 'any set'
-    return Row(SETS, case, audited.systems[swing.system], quantity, places)
 
 
 def _outcome_of_turns(audited: Audited, n_turns: int, n_sure: int) -> str:
@@ -291,11 +307,15 @@ def _outcome_of_turns(audited: Audited, n_turns: int, n_sure: int) -> str:
 def _is_sure(audited: Audited, turn: Turn) -> bool:
     """
     True if both orders of two systems are beyond chance: the one within the fair set,
-    and the other one within the unfair set.
+    and the other one within the unfair set. Systems of a set meet those in it, and
+    those that are no ranked system.
     """
+    values = audited.values[[turn.better, turn.worse]]
     fair, unfair = (
         difference(
-            audited.values[[turn.better, turn.worse]][:, _opponents(audited, members)],
+            values[
+                :, [own == NO_SYSTEM or own in members for own in audited.own_place]
+            ],
             audited.bootstraps,
             audited.seed,
             games_per_opener=audited.games_per_opener,
@@ -305,32 +325,24 @@ def _is_sure(audited: Audited, turn: Turn) -> bool:
     return (fair.low or 0) > 0 and (unfair.high or 0) < 0
 
 
-def _opponents(audited: Audited, members: Sequence[int]) -> list[int]:
+def check_unfair_sets(audited: Audited, families: Mapping[str, str]) -> PartResult:
     """
-    Return the opponents that systems of a set meet: those in it, and those that are no
-    ranked system.
+    Return how favored systems do in sets with an unfavored one that has two siblings
+    among the targets, for every such system (Table 6 of the paper).
     """
-    own_place = enumerate(audited.own_place)
-    return [k for k, own in own_place if own == NO_SYSTEM or own in members]
-
-
-def check_table_6(audited: Audited, families: Mapping[str, str]) -> PartResult:
-    """
-    Return Table 6 for every unfavored system that has two siblings among the targets.
-    """
-    if audited.plan.protocol.pairing != 'all_play_all':
-        return left_out(
-            TABLE_6,
+    result, pairing = PartResult('table 6'), audited.plan.protocol.pairing
+    if pairing != 'all_play_all':
+        kind = 'bipartite-play' if pairing == 'bipartite' else pairing.replace('_', '-')
+        return result.leave_out(
             'Table 6 is left out: it is of runs in which every target talks with every '
-            f'other one (--pairing all_play_all); this one is {_kind(audited)}.',
+            f'other one (--pairing all_play_all); this one is {kind}.'
         )
     kin = siblings(families, audited.systems)
     tables = list(unfair_sets(audited.values, audited.own_place, kin))
     if len(audited.systems) < 4 or not tables:
-        return left_out(
-            TABLE_6,
+        return result.leave_out(
             'Table 6 is left out: it takes three targets of one family and another '
-            'one; a roster declares families (family:).',
+            'one; a roster declares families (family:).'
         )
     n_favored = sum(table.n_favored for table in tables)
     gained = sum(table.loses_wins for table in tables)
@@ -348,27 +360,18 @@ def check_table_6(audited: Audited, families: Mapping[str, str]) -> PartResult:
             f'{join_names(audited.names(most.siblings))}, {most.loses_wins} of '
             f'{most.n_favored}'
         )
-    text += f' ({PAPER}).'
-    rows = tuple(row for table in tables for row in _table_6_rows(audited, table))
     outcome = _outcome_of_turns(audited, gained + lost, n_sure)
-    return PartResult((Finding(TABLE_6, text, outcome),), rows)
-
-
-def _kind(audited: Audited) -> str:
-    pairing = audited.plan.protocol.pairing.replace('_', '-')
-    return 'bipartite-play' if pairing == 'bipartite' else pairing
-
-
-def _table_6_rows(audited: Audited, table: UnfairSets) -> Iterator[Row]:
-    name = audited.systems[table.unfavored]
-    case = 'with ' + ' + '.join(audited.names(table.siblings))
-    for quantity, count in (
-        ('favored wins fair and unfair', table.wins_wins),
-        ('favored wins fair, loses unfair', table.wins_loses),
-        ('favored loses fair, wins unfair', table.loses_wins),
-        ('favored loses fair and unfair', table.loses_loses),
-    ):
-        yield Row(TABLE_6, case, name, quantity, count)
+    result.report(f'{text} ({published("table_6")}).', outcome)
+    for table in tables:
+        case = 'with ' + ' + '.join(audited.names(table.siblings))
+        for quantity, count in (
+            ('favored wins fair and unfair', table.wins_wins),
+            ('favored wins fair, loses unfair', table.wins_loses),
+            ('favored loses fair, wins unfair', table.loses_wins),
+            ('favored loses fair and unfair', table.loses_loses),
+        ):
+            result.add(case, audited.systems[table.unfavored], quantity, count)
+    return result
 
 
 def check_siblings(audited: Audited, families: Mapping[str, str]) -> PartResult:
@@ -376,21 +379,20 @@ def check_siblings(audited: Audited, families: Mapping[str, str]) -> PartResult:
     Return whether systems of one family score otherwise with each other than with
     others.
     """
+    result = PartResult('siblings')
     if all(place == NO_SYSTEM for place in audited.own_place):
-        return left_out(
-            SIBLINGS,
-            'Siblings are left out: no two targets talked with each other.',
+        return result.leave_out(
+            'Siblings are left out: no two targets talked with each other.'
         )
     kin = siblings(families, audited.systems)
     effect = sibling_effect(
         audited.values, audited.own_place, kin, audited.bootstraps, audited.seed
     )
     if effect is None:
-        return left_out(
-            SIBLINGS,
+        return result.leave_out(
             'Siblings are left out: no two systems of one family talked with each '
             'other, or too few others did, which would tell what to expect of them; a '
-            'roster declares families (family:).',
+            'roster declares families (family:).'
         )
     value, draws = effect
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
@@ -399,10 +401,10 @@ def check_siblings(audited: Audited, families: Mapping[str, str]) -> PartResult:
         low = high = None
     outcome = outcome_of_equality(audited, Difference(json_number(value), low, high))
     moves = 'lose' if value < 0 else 'gain'
-    text = (
+    result.add('all families', '', 'effect', json_number(value), low, high)
+    return result.report(
         f'Siblings {moves} {number(abs(value), 3)} ({interval(low, high, 3)}) when '
-        'they talk with each other, against what the two get elsewhere; the paper '
-        'says that they lose.'
+        'they talk with each other, against what the two get elsewhere; '
+        f'{published("siblings")}.',
+        outcome,
     )
-    row = Row(SIBLINGS, 'all families', '', 'effect', json_number(value), low, high)
-    return PartResult((Finding(SIBLINGS, text, outcome),), (row,))

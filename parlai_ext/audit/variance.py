@@ -7,13 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from parlai_ext.audit.audited import Audited
-from parlai_ext.audit.record import (
-    Finding,
-    PartResult,
-    Row,
-    left_out,
-    outcome_of,
-)
+from parlai_ext.audit.record import PartResult, outcome_of
 from parlai_ext.core.display import percent
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL
 from parlai_ext.ranking.separation import fold_games
@@ -24,7 +18,6 @@ from parlai_ext.ranking.variance_shares import (
     variance_shares,
 )
 
-PART = 'variance'
 # what the choice of partners and openers could change in a ranking; with one partner or
 # one opener a part of it cannot be told from the rest
 WITH_SYSTEM = ('system × partner', 'system × opener')
@@ -37,41 +30,42 @@ def check_variance(audited: Audited) -> PartResult:
     and their interactions. Floors are left out, where two other systems are ranked:
     they make the share of systems as large as they are bad.
     """
-    every = _one_game(audited)
+    result = PartResult('variance')
+    every = np.array(  # the mean of a pair's games over one opener
+        [fold_games(one, audited.games_per_opener) for one in audited.values]
+    )
     table = every[audited.compared]
-    without_floors = len(table) < len(every)
     shares = variance_shares(table)
     if shares is None or 'system' not in shares.shares:
-        return left_out(
-            PART,
+        return result.leave_out(
             'Shares of variance are left out: there are too few dialogues, or their '
-            'scores do not vary.',
+            'scores do not vary.'
         )
     texts = [f'{name} {percent(share)}' for name, share in shares.shares.items()]
     system, choice = system_and_choice(shares)
     draws = _resampled(table, audited.seed)
     low, high = _interval(draws[:, 0])
+    ends = '' if low is None else f'({percent(low)} to {percent(high)}) '
     text = (
-        f'Of the variance of a dialogue’s score, {percent(system)} '
-        f'{_range_text(low, high)}comes from the system, and '
-        f'{"" if _tells_all(shares) else "up to "}{percent(choice)} from how it gets '
-        f'on with its partner and opener, which a choice of these could change '
-        f'({", ".join(texts)}; {len(table)} systems'
+        f'Of the variance of a dialogue’s score, {percent(system)} {ends}comes from '
+        f'the system, and {"" if _tells_all(shares) else "up to "}{percent(choice)} '
+        'from how it gets on with its partner and opener, which a choice of these '
+        f'could change ({", ".join(texts)}; {len(table)} systems'
     )
-    case = 'without floors' if without_floors else 'all systems'
-    rows = _rows(case, shares)
-    rows.append(Row(PART, case, 'system', 'share over openers', system, low, high))
-    with_floors = variance_shares(every) if without_floors else None
+    n_floors = len(every) - len(table)
+    case = 'without floors' if n_floors else 'all systems'
+    _add_shares(result, case, shares)
+    result.add(case, 'system', 'share over openers', system, low, high)
+    with_floors = variance_shares(every) if n_floors else None
     if with_floors is not None:
-        rows += _rows('all systems', with_floors)
-        text += f' that are no floors; with the {len(every) - len(table)} floors: '
+        _add_shares(result, 'all systems', with_floors)
+        text += f' that are no floors; with the {n_floors} floors: '
         text += f'system {percent(with_floors.shares.get("system"))}'
-    text += ').'
     least, most = _interval(draws[:, 0] - draws[:, 1])
     outcome = outcome_of(
         shown=least is not None and least > 0, refuted=most is not None and most < 0
     )
-    return PartResult((Finding(PART, text, outcome),), tuple(rows))
+    return result.report(f'{text}).', outcome)
 
 
 def system_and_choice(shares: VarianceShares) -> tuple[float, float]:
@@ -114,25 +108,7 @@ def _interval(draws: Floats) -> tuple[float | None, float | None]:
     return float(low), float(high)
 
 
-def _range_text(low: float | None, high: float | None) -> str:
-    if low is None or high is None:
-        return ''
-    return f'({percent(low)} to {percent(high)}) '
-
-
-def _one_game(audited: Audited) -> Floats:
-    """
-    Return ``[system, opponent, opener]``, the mean of a pair's games over one opener.
-    """
-    return np.array(
-        [fold_games(one, audited.games_per_opener) for one in audited.values]
-    )
-
-
-def _rows(case: str, shares: VarianceShares) -> list[Row]:
-    rows = []
+def _add_shares(result: PartResult, case: str, shares: VarianceShares) -> None:
     for name, share in shares.shares.items():
-        component = json_number(shares.components[name])
-        rows.append(Row(PART, case, name, 'share', json_number(share)))
-        rows.append(Row(PART, case, name, 'component', component))
-    return rows
+        result.add(case, name, 'share', json_number(share))
+        result.add(case, name, 'component', json_number(shares.components[name]))

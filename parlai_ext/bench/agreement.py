@@ -9,17 +9,22 @@ one row for each of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import fsum
+from operator import itemgetter
+from types import SimpleNamespace
 from typing import Any
 
 from parlai_ext.core.dialogue_means import dialogue_means
+from parlai_ext.core.display import wrap_lines
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, ScoredDialogue
 from parlai_ext.ranking.agreement import agreement_data, correlate_items
 from parlai_ext.scoring.base import Scorer
+from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
 
 SCHEMA = 1
 SEED = 0
@@ -50,15 +55,12 @@ class MeanScores:
         """
         return self.means.get((variant, dimension), {})
 
-    def system_means(self, variant: str, dimension: str) -> dict[str, float | None]:
+    def system_means(self, variant: str, dimension: str) -> dict[str, float]:
         """
         Return each system's mean over its dialogues with a score.
         """
         means = self.dialogue_means(variant, dimension).items()
-        scored_means = (
-            (name, value) for (name, _), value in means if value is not None
-        )
-        return dict(mean_by_key(scored_means))
+        return mean_by_key((name, v) for (name, _), v in means if v is not None)
 
     def keys(self) -> list[SystemInDialogue]:
         """
@@ -69,17 +71,6 @@ class MeanScores:
         )
 
 
-@dataclass(frozen=True)
-class HumanMeans:
-    """
-    Mean human judgements in one dimension, by system and dialogue or by system.
-    """
-
-    level: str
-    dimension: str
-    means: Mapping[Any, float]
-
-
 def mean_scores(
     pairs: Iterable[tuple[Dialogue, ScoredDialogue]], scorer: Scorer
 ) -> MeanScores:
@@ -88,37 +79,25 @@ def mean_scores(
 
     :param pairs: dialogues with their scores.
     """
-    scores = MeanScores(scorer.dimensions, scorer.variants or (scorer.name,))
+    scores = MeanScores(scorer.dimensions, tuple(scorer.variants) or (scorer.name,))
     for dialogue, scored in pairs:
         judged = {(score.system, score.utterance_index) for score in scored.scores}
         scores.n_contexts += len(scored.evidence) or len(judged)
         scores.n_cut += len(scored.truncated)
         for variant in scores.variants:
-            variant_scores = scored
+            own = scored
             if scorer.variants:
-                variant_scores = scorer.rescored(dialogue, scored, variant)
-            _add_means(scores, variant, dialogue, scored, variant_scores)
+                own = scorer.rescored(dialogue, scored, variant)
+            for score in own.scores:
+                if score.reason is not None:
+                    key = (variant, score.dimension)
+                    scores.reasons.setdefault(key, score.reason)
+            for name in dict.fromkeys(score.system for score in scored.scores):
+                means = dialogue_means(dialogue, own, name)
+                for dimension in scores.dimensions:
+                    column = scores.means.setdefault((variant, dimension), {})
+                    column[name, dialogue.id] = means.get(dimension)
     return scores
-
-
-def _add_means(
-    scores: MeanScores,
-    variant: str,
-    dialogue: Dialogue,
-    scored: ScoredDialogue,
-    variant_scores: ScoredDialogue,
-) -> None:
-    """
-    Add the mean scores of one dialogue's systems under one variant of the scorer.
-    """
-    for score in variant_scores.scores:
-        if score.reason is not None:
-            scores.reasons.setdefault((variant, score.dimension), score.reason)
-    for name in dict.fromkeys(score.system for score in scored.scores):
-        means = dialogue_means(dialogue, variant_scores, name)
-        for dimension in scores.dimensions:
-            column = scores.means.setdefault((variant, dimension), {})
-            column[name, dialogue.id] = means.get(dimension)
 
 
 def agreement(
@@ -140,12 +119,12 @@ def agreement(
     check_judgements(scores, ranked, source)
     rows = [
         {
-            'level': people.level,
-            'dimension': people.dimension,
+            'level': level,
+            'dimension': dimension,
             'variant': variant,
-            **_correlations(scores, variant, people, bootstraps),
+            **_correlations(scores, variant, level, dimension, people, bootstraps),
         }
-        for people in human_means(ranked, scores)
+        for level, dimension, people in human_means(ranked, scores)
         for variant in scores.variants
     ]
     return {'schema': SCHEMA, 'rows': rows, 'notes': notes(scores, human)}
@@ -153,55 +132,54 @@ def agreement(
 
 def human_means(
     human: Sequence[HumanJudgement], scores: MeanScores
-) -> list[HumanMeans]:
+) -> list[tuple[str, str, dict[Any, float]]]:
     """
-    Return the mean human judgements of every dimension, by dialogue where judgements
-    name dialogues, and by system.
+    Return level, dimension and mean human judgements of every dimension, by dialogue
+    where judgements name dialogues, and by system.
     """
     keys = set(scores.keys())
     systems = {name for name, _ in keys}
-    columns: list[HumanMeans] = []
+    columns: list[tuple[str, str, dict[Any, float]]] = []
     for dimension in scores.dimensions:
-        judgements = [
-            judgement for judgement in human if judgement.dimension == dimension
-        ]
-        if judgements and judgements[0].dialogue_id is None:
-            system_values = (
-                (o.system, o.value) for o in judgements if o.system in systems
+        own = [judgement for judgement in human if judgement.dimension == dimension]
+        if not own:
+            continue
+        if own[0].dialogue_id is None:
+            values = [(o.system, o.value) for o in own if o.system in systems]
+        else:
+            means = mean_by_key(
+                (key, one.value) for one in own if (key := key_of(one)) in keys
             )
-            columns.append(HumanMeans('system', dimension, mean_by_key(system_values)))
-        elif judgements:
-            each = ((key_of(judgement), judgement.value) for judgement in judgements)
-            means = mean_by_key((key, value) for key, value in each if key in keys)
-            columns.append(HumanMeans('dialogue', dimension, means))
-            by_system = mean_by_key((name, v) for (name, _), v in means.items())
-            columns.append(HumanMeans('system', dimension, by_system))
-    return sorted(columns, key=lambda column: column.level)  # stable: dialogue first
+            columns.append(('dialogue', dimension, means))
+            values = [(name, value) for (name, _), value in means.items()]
+        columns.append(('system', dimension, mean_by_key(values)))
+    return sorted(columns, key=lambda column: column[0])  # stable: dialogue first
 
 
 def _correlations(
-    scores: MeanScores, variant: str, people: HumanMeans, bootstraps: int
+    scores: MeanScores,
+    variant: str,
+    level: str,
+    dimension: str,
+    people: Mapping[Any, float],
+    bootstraps: int,
 ) -> dict[str, Any]:
     """
     Return the correlations over the dialogues or systems that have a score and a human
     value; `dropped` counts those without a score.
     """
-    values: Mapping[Any, float | None] = (
-        scores.system_means(variant, people.dimension)
-        if people.level == 'system'
-        else scores.dialogue_means(variant, people.dimension)
-    )
-    scored_values = {key: value for key, value in values.items() if value is not None}
-    points = [key for key in sorted(people.means) if key in scored_values]
+    of_level = scores.system_means if level == 'system' else scores.dialogue_means
+    values: Mapping[Any, float | None] = of_level(variant, dimension)
+    points = [key for key in sorted(people) if values.get(key) is not None]
     correlations = correlate_items(
-        [scored_values[key] for key in points],
-        [people.means[key] for key in points],
+        [float(values[key] or 0.0) for key in points],
+        [people[key] for key in points],
         bootstraps=bootstraps,
         seed=SEED,
     )
-    row = agreement_data(correlations, dropped=len(people.means) - len(points))
-    if not points and (variant, people.dimension) in scores.reasons:
-        row['reason'] = scores.reasons[variant, people.dimension]
+    row = agreement_data(correlations, dropped=len(people) - len(points))
+    if not points and (variant, dimension) in scores.reasons:
+        row['reason'] = scores.reasons[variant, dimension]
     return row
 
 
@@ -228,29 +206,24 @@ def check_judgements(
     """
     Refuse judgements of which none fits a dimension, a system or a dialogue.
     """
-    keys = scores.keys()
+    keys = set(scores.keys())
     systems = {name for name, _ in keys}
     check_dimensions(scores.dimensions, human, source)
     for dimension in dict.fromkeys(judgement.dimension for judgement in human):
-        judgements = [
-            judgement for judgement in human if judgement.dimension == dimension
-        ]
-        if len({judgement.dialogue_id is None for judgement in judgements}) > 1:
+        own = [judgement for judgement in human if judgement.dimension == dimension]
+        first = own[0]
+        if len({judgement.dialogue_id is None for judgement in own}) > 1:
             raise UserError(
                 f'{source}: column dialogue_id: {dimension}: every row needs one, or '
                 'none may have one'
             )
-        if not systems & {judgement.system for judgement in judgements}:
-            hint = nearest(judgements[0].system, sorted(systems))
-            raise UserError(
-                f'{source}: column system: no {judgements[0].system!r}; {hint}'
-            )
-        if judgements[0].dialogue_id and not set(keys) & {
-            key_of(judgement) for judgement in judgements
-        }:
+        if not systems & {judgement.system for judgement in own}:
+            hint = nearest(first.system, sorted(systems))
+            raise UserError(f'{source}: column system: no {first.system!r}; {hint}')
+        if first.dialogue_id and not keys & set(map(key_of, own)):
             raise UserError(
                 f'{source}: column dialogue_id: {dimension}: no such dialogue of that '
-                f'system: {judgements[0].dialogue_id!r} of {judgements[0].system!r}'
+                f'system: {first.dialogue_id!r} of {first.system!r}'
             )
 
 
@@ -296,3 +269,51 @@ def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> list[str]:
     if floors:
         lines.append(f'floors, no part of it: {", ".join(floors)}')
     return lines
+
+
+# ------------------------------------------------------------------------ as a table
+
+COEFFICIENTS = {'spearman': 'Spearman', 'pearson': 'Pearson'}
+LEVELS = {'dialogue': 'dialogue by dialogue', 'system': 'system by system'}
+
+
+def _coefficient(key: str, row: Mapping[str, Any]) -> SimpleNamespace:
+    return SimpleNamespace(**row[key])
+
+
+COLUMNS = (
+    Column('level', of=itemgetter('level')),
+    Column('dimension', '', itemgetter('dimension')),
+    Column('variant', '', itemgetter('variant')),
+    number_column('n', 'n', itemgetter('n')),
+    number_column('dropped', 'no score', itemgetter('dropped')),
+    *(
+        IntervalColumn(key, word, partial(_coefficient, key), digits=3)
+        for key, word in COEFFICIENTS.items()
+    ),
+    Column('reason', of=lambda row: row.get('reason', '')),
+)
+
+
+def agreement_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """
+    Return the table of the rows of an agreement.
+    """
+    return Table(COLUMNS, rows)
+
+
+def agreement_lines(agreement: Mapping[str, Any]) -> Iterator[str]:
+    """
+    Yield the tables for a terminal: one for each level.
+    """
+    for level, title in LEVELS.items():
+        rows = [row for row in agreement['rows'] if row['level'] == level]
+        if rows:
+            yield f'agreement with people, {title}; in brackets: 95 % interval'
+            yield from agreement_table(rows).lines()
+        for row in rows:
+            if 'reason' in row:
+                line = f'{row["dimension"]}, {row["variant"]}: {row["reason"]}'
+                yield from wrap_lines(line, '  ')
+    for note in agreement['notes']:
+        yield from wrap_lines(f'note: {note}')

@@ -60,15 +60,11 @@ class ScorerAbout:
         """
         variant = result.variant
         return cls(
-            variant.label,
-            str(variant.section['name']),
-            result.signature,
-            result.level,
-            tuple(result.dimensions),
-            variant.is_trivial,
-            result.fitted_on,
-            result.failure,
-            tuple(to_json(model) for model in result.models),
+            *(variant.label, str(variant.section['name']), result.signature),
+            *(result.level, tuple(result.dimensions), variant.is_trivial),
+            fitted_on=result.fitted_on,
+            failure=result.failure,
+            models=tuple(to_json(model) for model in result.models),
         )
 
 
@@ -99,15 +95,10 @@ class SetAbout:
         """
         Return what a bench's files say of one set.
         """
+        same = ('name', 'title', 'source', 'licence', 'level', 'unit', 'overall')
         return cls(
-            whole.name,
-            whole.title,
-            whole.source,
-            whole.licence,
-            whole.level,
-            whole.unit,
-            whole.overall,
-            drawn.qualities,
+            **{name: getattr(whole, name) for name in same},
+            qualities=drawn.qualities,
             n_items=len(whole.items),
             n_drawn=len(drawn.items),
             n_groups=len(set(drawn.groups())),
@@ -147,11 +138,11 @@ class Bench:
         """
         Return the rows of a scorer's main score on a set, one for each quality.
         """
-        key = (scorer, set_name, level, True)
+        key = (scorer, set_name, level)
         return [
             row
             for row in self.rows
-            if (row.scorer, row.set_name, row.level, row.is_main) == key
+            if row.is_main and (row.scorer, row.set_name, row.level) == key
         ]
 
 
@@ -159,26 +150,21 @@ def bench_json(bench: Bench) -> str:
     """
     Return a bench as the text of its file.
     """
+    rows = []
+    for row in bench.rows:
+        own = {name: [c.value, c.low, c.high] for name, c in row.correlations.items()}
+        rows.append({k: v for k, v in vars(row).items() if k != 'correlations'} | own)
+    first = ('description', 'seed', 'bootstraps')
     data = {
         'schema': SCHEMA,
-        'description': bench.description,
-        'seed': bench.seed,
-        'bootstraps': bench.bootstraps,
+        **{name: getattr(bench, name) for name in first},
         'scorers': [vars(scorer) for scorer in bench.scorers],
         'sets': [vars(one) for one in bench.sets],
         'missing': bench.missing,
         'reasons': bench.reasons,
-        'rows': [_row_data(row) for row in bench.rows],
+        'rows': rows,
     }
     return json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + '\n'
-
-
-def _row_data(row: AgreementRow) -> dict[str, Any]:
-    data = dict(vars(row))
-    del data['correlations']
-    for name, one in row.correlations.items():
-        data[name] = [one.value, one.low, one.high]
-    return data
 
 
 def read_bench(folder: Path) -> Bench:
@@ -249,57 +235,46 @@ class SetPoints:
 def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoints:
     """
     Return the points of a set from the scores of a bench.
+
+    A dimension stands for a quality, but for the overall one, if it has its name; else
+    the first one does of which the set's card says so.
     """
     scores = {}
     own_scores: dict[str, dict[str, Sequence[float | None]]] = {}
     for result in results:
         of_set = result.sets.get(judged_set.name)
-        if isinstance(of_set, SetScores):
-            label = result.variant.label
-            main = main_dimension(result.dimensions, judged_set)
-            scores[label] = [main_score(one, main) for one in of_set.values]
-            for quality, values in _own_columns(result, of_set, judged_set).items():
-                own_scores.setdefault(quality, {})[label] = values
+        if not isinstance(of_set, SetScores):
+            continue
+        label = result.variant.label
+        main = main_dimension(result.dimensions, judged_set)
+        scores[label] = [main_score(one, main) for one in of_set.values]
+        columns = score_columns(result.dimensions, of_set.values, judged_set)
+        for (dimension, quality), values in columns.items():
+            if dimension == main or quality == judged_set.overall:
+                continue
+            own = own_scores.setdefault(quality, {})
+            if dimension.lower() == quality.lower() or label not in own:
+                own[label] = values
+    items = judged_set.items
+    annotations = {
+        quality: [item.annotations.get(quality, ()) for item in items]
+        for quality in judged_set.qualities
+    }
     return SetPoints(
         judged_set.name,
         judged_set.level,
         judged_set.unit,
         judged_set.overall,
         groups=judged_set.groups(),
-        systems=[item.system for item in judged_set.items],
-        human={q: [i.human(q) for i in judged_set.items] for q in judged_set.qualities},
+        systems=[item.system for item in items],
+        human={q: [item.human(q) for item in items] for q in judged_set.qualities},
         annotators={
-            quality: [
-                [
-                    one.value
-                    for one in item.annotations.get(quality, ())
-                    if one.value is not None
-                ]
-                for item in judged_set.items
-            ]
-            for quality in judged_set.qualities
+            quality: [[a.value for a in own if a.value is not None] for own in of_items]
+            for quality, of_items in annotations.items()
         },
         scores=scores,
         own_scores=own_scores,
     )
-
-
-def _own_columns(
-    result: ScorerResult, scores: SetScores, judged_set: JudgedSet
-) -> dict[str, Sequence[float | None]]:
-    """
-    Return the scores in the dimensions that stand for a quality, by quality, but for
-    the overall one: the dimension of its name, else the first of the set's card.
-    """
-    main = main_dimension(result.dimensions, judged_set)
-    columns: dict[str, Sequence[float | None]] = {}
-    of_set = score_columns(result.dimensions, scores.values, judged_set)
-    for (dimension, quality), values in of_set.items():
-        if dimension == main or quality == judged_set.overall:
-            continue
-        if dimension.lower() == quality.lower() or quality not in columns:
-            columns[quality] = values
-    return columns
 
 
 def read_points(folder: Path, set_name: str) -> SetPoints:
@@ -308,26 +283,18 @@ def read_points(folder: Path, set_name: str) -> SetPoints:
     """
     path = folder / POINTS / f'{set_name}.json'
     try:
-        points: SetPoints = record_from_json(
-            SetPoints, parse_own_json(path.read_bytes())
-        )
-        _check_lengths(points)
+        data = parse_own_json(path.read_bytes())
+        points: SetPoints = record_from_json(SetPoints, data)
+        lists = [points.groups, points.systems]
+        for by_name in (points.human, points.annotators, points.scores):
+            lists += by_name.values()
+        if len(set(map(len, lists))) > 1:
+            raise ValueError('lists of different lengths')
     except (OSError, ValueError) as error:
         raise UserError(
             f'{path}: cannot be read ({error}); run the bench again'
         ) from None
     return points
-
-
-def _check_lengths(points: SetPoints) -> None:
-    """
-    Raise `ValueError` unless all lists have an entry for each item.
-    """
-    lists = [points.groups, points.systems]
-    for by_name in (points.human, points.annotators, points.scores):
-        lists += by_name.values()
-    if len({len(values) for values in lists}) > 1:
-        raise ValueError('lists of different lengths')
 
 
 def write_bench(folder: Path, bench: Bench, points: Sequence[SetPoints]) -> None:

@@ -55,12 +55,12 @@ def level_table(bench: Bench, level: str) -> Table:
         )
 
     scorers = sorted(bench.scorers, key=lambda scorer: scorer.is_trivial)
-    label = Column('label', 'Scorer', show=_label_cell)
+    label = Column(
+        'label',
+        'Scorer',
+        show=lambda one: Cell(one.label, tags=(('trivial', ''),) * one.is_trivial),
+    )
     return Table([label, *map(column, sets_of_level(bench, level))], scorers)
-
-
-def _label_cell(scorer: ScorerAbout) -> Cell:
-    return Cell(scorer.label, tags=(('trivial', False),) if scorer.is_trivial else ())
 
 
 def size_text(one: SetAbout, level: str) -> str:
@@ -95,7 +95,7 @@ def agreement_cell(
         cell = interval_cell(row.correlations['spearman'])
         cell = replace(cell, below=(*cell.below, *filter(None, [n])))
     if one.name in scorer.fitted_on:
-        cell = replace(cell, tags=(('fitted', True),), mark=FITTED)
+        cell = replace(cell, tags=(('fitted', 'warn'),), mark=FITTED)
     return cell
 
 

@@ -195,9 +195,17 @@ def compare_bench(
         to compare.
     """
     bench = read_bench(folder)
-    points = [read_points(folder, name) for name in _set_names(bench, sets)]
+    names = [one.name for one in bench.sets]
+    for name in sets:
+        if name not in names:
+            raise UserError(f'--sets {name}: not in this bench; {nearest(name, names)}')
+    points = [read_points(folder, n) for n in names if not sets or n in sets]
     compared = quality_points(points, quality)
-    scorers = _scorers_with_scores(bench, compared)
+    scorers = [
+        scorer.label
+        for scorer in sorted(bench.scorers, key=lambda scorer: scorer.is_trivial)
+        if any(_common(one, scorer.label) is not None for one in compared)
+    ]
     if len(scorers) < 2:
         raise UserError(
             f'{folder}: two scorers are needed with different scores of {FEWEST_ITEMS} '
@@ -206,51 +214,37 @@ def compare_bench(
     pairs = list(combinations(scorers, 2))
     drawn = {'permutations': permutations, 'seed': seed}
     differences: list[PairDifference] = []
-    parts: dict[Pair, dict[str, list[PairParts]]] = {pair: {} for pair in pairs}
+    parts: dict[Pair, dict[str, list[CommonItems]]] = {pair: {} for pair in pairs}
     with bar_of('compare', len(compared), progress, delay=2, unit='quality') as bar:
         for one in compared:
-            of_set = {
-                pair: made
-                for pair in pairs
-                if (made := _pair_parts(one, *pair)) is not None
-            }
-            for pair, made in of_set.items():
-                parts[pair].setdefault(one.set_name, []).append(made)
-            differences += _set_differences(one, of_set, **drawn)
+            items = {pair: _common(one, *pair) for pair in pairs}
+            known = {pair: own for pair, own in items.items() if own is not None}
+            for pair, own in known.items():
+                parts[pair].setdefault(one.set_name, []).append(own)
+            differences += _set_differences(one, known, **drawn)
             bar.update()
     correlations = _correlations(compared, scorers)
     common = _common_sets(correlations, len(scorers))
-    differences = [
-        *_adjusted(differences),
-        *_overall_differences(parts, common, quality, **drawn),
-    ]
-    correlations[ALL_SETS, quality] = _mean_correlations(correlations, common)
+    overall = _overall_differences(parts, common, quality, **drawn)
+    differences = [*_adjusted(differences), *overall]
+    means = _mean_correlations(correlations, common)
+    correlations[ALL_SETS, quality] = means
     same = compared if quality != EACH else quality_points(points, OVERALL)
+    of_common = [one for one in compared if one.set_name in common]
     return BenchComparison(
         quality,
         tuple(differences),
         tuple(_places(correlations, differences)),
-        tuple(_ceilings(points)),
+        tuple(
+            SetCeiling(one.set_name, name, annotator_ceiling(numbers))
+            for one in points
+            for name, numbers in one.annotators.items()
+            if any(len(given) > 1 for given in numbers)  # kept one by one
+        ),
         _redundancy(same, pairs),
         tuple(scorers),
-        _best_scorer(
-            bench,
-            [one for one in compared if one.set_name in common],
-            correlations[ALL_SETS, quality],
-            [row for row in differences if row.set_name == ALL_SETS],
-        ),
+        _best_scorer(bench, of_common, means, overall),
     )
-
-
-def _set_names(bench: Bench, sets: Sequence[str]) -> list[str]:
-    """
-    Return the names of the sets of a bench, or of those that are asked for.
-    """
-    known = [one.name for one in bench.sets]
-    for name in sets:
-        if name not in known:
-            raise UserError(f'--sets {name}: not in this bench; {nearest(name, known)}')
-    return [name for name in known if not sets or name in sets]
 
 
 def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoints]:
@@ -259,18 +253,24 @@ def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoi
 
     :raises UserError: when no set has a quality of that name.
     """
-    compared = [
-        QualityPoints(
-            one.set_name,
-            name,
-            one.unit,
-            one.groups,
-            one.human[name],
-            {**one.scores, **one.own_scores.get(name, {})},
-        )
-        for one in points
-        for name in _quality_names(one, quality)
-    ]
+    compared = []
+    for one in points:
+        names = [name for name in one.human if name.lower() == quality.lower()]
+        if quality == EACH:
+            names = list(one.human)
+        elif quality == OVERALL:
+            names = [one.overall or next(iter(one.human))]
+        compared += [
+            QualityPoints(
+                one.set_name,
+                name,
+                one.unit,
+                one.groups,
+                one.human[name],
+                {**one.scores, **one.own_scores.get(name, {})},
+            )
+            for name in names
+        ]
     if points and not compared:
         known = list(dict.fromkeys(name for one in points for name in one.human))
         hint = nearest(quality, known)
@@ -278,41 +278,30 @@ def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoi
     return compared
 
 
-def _quality_names(one: SetPoints, quality: str) -> list[str]:
-    """
-    Return the names of a set's qualities that are meant.
-    """
-    if quality == EACH:
-        return list(one.human)
-    if quality == OVERALL:
-        return [one.overall or next(iter(one.human))]
-    return [name for name in one.human if name.lower() == quality.lower()]
-
-
-def _scorers_with_scores(bench: Bench, compared: Sequence[QualityPoints]) -> list[str]:
-    """
-    Return the labels of scorers that differ somewhere, trivial ones last.
-    """
-    ordered = sorted(bench.scorers, key=lambda scorer: scorer.is_trivial)
-    return [
-        scorer.label
-        for scorer in ordered
-        if any(_common(one, [scorer.label]) is not None for one in compared)
-    ]
-
-
 @dataclass(frozen=True)
 class CommonItems:
     """
-    The items that several scorers and people scored: ``columns`` of the scorers.
+    The items of a set that one or two scorers and people scored.
+
+    :param columns: the scores of each scorer.
+    :param parts: of Spearman of the first with people, less that of the second: what
+        each context of the set adds; 0 where they have no item of it.
     """
 
     columns: Floats
     human: Floats
     groups: tuple[int, ...]
+    parts: Floats
+
+    @property
+    def n_groups(self) -> int:
+        """
+        The number of contexts.
+        """
+        return len(set(self.groups))
 
 
-def _common(one: QualityPoints, scorers: Sequence[str]) -> CommonItems | None:
+def _common(one: QualityPoints, *scorers: str) -> CommonItems | None:
     """
     Return the items that these scorers and people scored; `None` if they are too few,
     or all values of one are equal.
@@ -321,85 +310,39 @@ def _common(one: QualityPoints, scorers: Sequence[str]) -> CommonItems | None:
         return None
     columns = [one.scores[label] for label in scorers]
     rows = [
-        (k, *values)
-        for k, values in enumerate(zip(one.human, *columns, strict=True))
+        (group, *values)
+        for group, *values in zip(one.groups, one.human, *columns, strict=True)
         if None not in values
     ]
-    if len(rows) < FEWEST_ITEMS:
+    groups, *sides = zip(*rows, strict=True) if rows else ((),)
+    if len(rows) < FEWEST_ITEMS or any(min(side) == max(side) for side in sides):
         return None
-    places, *sides = zip(*rows, strict=True)
-    if any(min(side) == max(side) for side in sides):
-        return None
-    numbers = np.array(sides, dtype=np.float64)
-    return CommonItems(numbers[1:], numbers[0], tuple(one.groups[k] for k in places))
-
-
-@dataclass(frozen=True)
-class PairParts:
-    """
-    The two correlations of a pair with one quality, and the parts of their difference.
-
-    :param parts: of each context of the set; 0 where the pair has no item of it.
-    """
-
-    items: CommonItems
-    parts: Floats
-
-    @property
-    def difference(self) -> float:
-        """
-        Return the difference of the two correlations.
-        """
-        return float(self.parts.sum())
-
-    @property
-    def n(self) -> int:
-        """
-        Return the number of items.
-        """
-        return len(self.items.human)
-
-    @property
-    def n_groups(self) -> int:
-        """
-        Return the number of contexts.
-        """
-        return len(set(self.items.groups))
-
-
-def _pair_parts(one: QualityPoints, first: str, second: str) -> PairParts | None:
-    items = _common(one, [first, second])
-    if items is None:
-        return None
-    a, b = (rank_products(column, items.human) for column in items.columns)
-    n_groups = max(one.groups) + 1
-    parts = np.bincount(items.groups, a - b, n_groups).astype(np.float64)
-    return PairParts(items, parts)
+    human, *own = np.array(sides, dtype=np.float64)
+    first, *others = (rank_products(column, human) for column in own)
+    weights = first - others[0] if others else first
+    parts = np.bincount(groups, weights, max(one.groups) + 1).astype(np.float64)
+    return CommonItems(np.array(own), human, groups, parts)
 
 
 def _set_differences(
-    one: QualityPoints, pairs: Mapping[Pair, PairParts], permutations: int, seed: int
+    one: QualityPoints, pairs: Mapping[Pair, CommonItems], permutations: int, seed: int
 ) -> list[PairDifference]:
     """
     Return the differences of pairs on one quality, not adjusted yet.
     """
     if not pairs:
         return []
-    table = np.array([made.parts for made in pairs.values()]).T
+    table = np.array([items.parts for items in pairs.values()]).T
     p_values = swap_tests(table, permutations, seed)
     return [
         PairDifference(
-            *pair,
-            one.set_name,
-            one.quality,
-            made.n,
-            made.n_groups,
-            made.difference,
-            p,
-            p,
-            **_williams(one, made.items),
+            *(*pair, one.set_name, one.quality, len(items.human), items.n_groups),
+            difference=float(items.parts.sum()),
+            p=p,
+            p_holm=p,
+            **_williams(one, items),
         )
-        for (pair, made), p in zip(pairs.items(), p_values, strict=True)
+        for (pair, items), p in zip(pairs.items(), p_values, strict=True)
     ]
 
 
@@ -425,14 +368,14 @@ def _williams(one: QualityPoints, items: CommonItems) -> dict[str, Any]:
         return {'williams_reason': NOT_INDEPENDENT.format(one.unit)}
     rows = np.array([items.human, *items.columns])
     first, second, between = (
-        float(pearson(rows[[i]], rows[[j]])[0]) for i, j in ((0, 1), (0, 2), (1, 2))
+        float(pearson(rows[[i]], rows[[j]])[0]) for i, j in combinations(range(3), 2)
     )
     t, p = williams_test(first, second, between, len(items.human))
     return {'williams_t': t, 'williams_p': p}
 
 
 def _overall_differences(
-    parts: Mapping[Pair, Mapping[str, Sequence[PairParts]]],
+    parts: Mapping[Pair, Mapping[str, Sequence[CommonItems]]],
     common: Sequence[str],
     quality: str,
     permutations: int,
@@ -446,17 +389,19 @@ def _overall_differences(
     :param common: the names of the sets that count.
     """
     rows = []
-    for (first, second), of_pair in parts.items():
-        sets = {name: made for name, made in of_pair.items() if name in common}
+    for pair, of_pair in parts.items():
+        sets = [items for name, items in of_pair.items() if name in common]
         if not sets:
             continue
-        means = [np.mean([o.parts for o in made], axis=0) for made in sets.values()]
+        means = [np.mean([o.parts for o in items], axis=0) for items in sets]
         joined = np.concatenate(means) / len(means)
         [p] = swap_tests(joined[:, None], permutations, seed)
-        n = sum(max(one.n for one in made) for made in sets.values())
-        n_groups = sum(max(one.n_groups for one in made) for made in sets.values())
-        about = (n, n_groups, float(joined.sum()), p, p)
-        rows.append(PairDifference(first, second, ALL_SETS, quality, *about))
+        n = sum(max(len(one.human) for one in items) for items in sets)
+        n_groups = sum(max(one.n_groups for one in items) for items in sets)
+        value = float(joined.sum())
+        rows.append(
+            PairDifference(*pair, ALL_SETS, quality, n, n_groups, value, p, p_holm=p)
+        )
     adjusted = holm([row.p for row in rows])
     return [
         replace(row, p_holm=p, williams_reason='the sets have other items')
@@ -473,8 +418,7 @@ def _correlations(
     correlations: Correlations = {}
     for one in compared:
         for label in scorers:
-            items = _common(one, [label])
-            if items is not None:
+            if (items := _common(one, label)) is not None:
                 rho = float(rank_products(items.columns[0], items.human).sum())
                 correlations.setdefault((one.set_name, one.quality), {})[label] = rho
     return correlations
@@ -502,16 +446,12 @@ def _mean_correlations(
         if set_name in common:
             by_set.setdefault(set_name, []).append(values)
     columns = [values for of_set in by_set.values() for values in of_set]
-    everywhere = [
-        label
-        for label in (columns[0] if columns else ())
-        if all(label in values for values in columns)
-    ]
     return {
         label: float(
             np.mean([np.mean([v[label] for v in of_set]) for of_set in by_set.values()])
         )
-        for label in everywhere
+        for label in (columns[0] if columns else ())
+        if all(label in values for values in columns)
     }
 
 
@@ -528,8 +468,8 @@ def _best_scorer(
     :param means: over these sets, by scorer.
     :param differences: of these means.
     """
-    is_trivial = {one.label: one.is_trivial for one in bench.scorers}
-    chosen = [label for label in means if not is_trivial[label]]
+    about = {one.label: one for one in bench.scorers}
+    chosen = [label for label in means if not about[label].is_trivial]
     if not chosen:
         return None
     best = max(chosen, key=lambda label: means[label])
@@ -538,33 +478,27 @@ def _best_scorer(
         for row in differences
         if best in (row.first, row.second)
     }
-
-    def is_beaten(label: str) -> bool:
-        return p_values.get(label, 1.0) < LEVEL and means[best] > means[label]
-
+    beaten = {
+        label
+        for label, p in p_values.items()
+        if p < LEVEL and means[best] > means.get(label, np.inf)
+    }
     low, high, n = _mean_interval(bench, compared, best)
     sets = tuple(dict.fromkeys(one.set_name for one in compared))
-    [fitted_on] = [one.fitted_on for one in bench.scorers if one.label == best]
     trivial = sorted(
-        (label for label in means if is_trivial[label]), key=lambda one: -means[one]
+        (label for label in means if about[label].is_trivial),
+        key=lambda one: -means[one],
     )
     return BestScorer(
-        best,
-        means[best],
-        low,
-        high,
-        n,
-        sets,
-        fitted_on=tuple(name for name in sets if name in fitted_on),
-        not_apart=tuple(
-            label for label in chosen if label != best and not is_beaten(label)
-        ),
+        *(best, means[best], low, high, n, sets),
+        fitted_on=tuple(name for name in sets if name in about[best].fitted_on),
+        not_apart=tuple(o for o in chosen if o != best and o not in beaten),
         trivial=tuple(
-            TrivialRival(one, means[one], p_values.get(one), is_beaten(one))
+            TrivialRival(one, means[one], p_values.get(one), one in beaten)
             for one in trivial
         ),
         without=tuple(
-            label for label, one in is_trivial.items() if one and label not in means
+            o.label for o in bench.scorers if o.is_trivial and o.label not in means
         ),
     )
 
@@ -579,7 +513,7 @@ def _mean_interval(
     """
     by_set: dict[str, list[CommonItems]] = {}
     for one in compared:
-        if (items := _common(one, [label])) is not None:
+        if (items := _common(one, label)) is not None:
             by_set.setdefault(one.set_name, []).append(items)
     n = sum(max(len(one.human) for one in of_set) for of_set in by_set.values())
     of_sets = [
@@ -601,8 +535,7 @@ def _drawn_spearman(bench: Bench, items: CommonItems, place: int) -> Floats:
 
     :param place: of the set, each of which has draws of its own.
     """
-    draws = np.full(bench.bootstraps, np.nan)
-    end = 0
+    draws, end = np.full(bench.bootstraps, np.nan), 0
     for weights in group_weights(items.groups, bench.bootstraps, bench.seed + place):
         begin, end = end, end + len(weights)
         draws[begin:end] = weighted_spearman(items.columns[0], items.human, weights)
@@ -615,32 +548,16 @@ def _places(
     """
     Yield each scorer's correlation and cluster at each place.
     """
-    rows: dict[tuple[str, str], list[PairDifference]] = {}
-    for row in differences:
-        rows.setdefault((row.set_name, row.quality), []).append(row)
     for place, values in correlations.items():
-        labels = list(values)
-        numbers = {label: k for k, label in enumerate(labels)}
-        p_values = np.ones((len(labels), len(labels)))
-        for row in rows.get(place, ()):
-            if row.first in numbers and row.second in numbers:
-                i, j = numbers[row.first], numbers[row.second]
+        numbers = {label: k for k, label in enumerate(values)}
+        p_values = np.ones((len(numbers), len(numbers)))
+        for row in differences:
+            i, j = numbers.get(row.first), numbers.get(row.second)
+            if (row.set_name, row.quality) == place and None not in (i, j):
                 p_values[i, j] = p_values[j, i] = row.p_holm
-        for label, cluster in zip(
-            labels, clusters(list(values.values()), p_values), strict=True
-        ):
+        found = clusters(list(values.values()), p_values)
+        for label, cluster in zip(values, found, strict=True):
             yield ScorerPlace(label, *place, values[label], cluster)
-
-
-def _ceilings(points: Sequence[SetPoints]) -> Iterator[SetCeiling]:
-    """
-    Yield the ceilings of every quality whose annotators are kept one by one.
-    """
-    for one in points:
-        for quality, numbers in one.annotators.items():
-            if any(len(given) > 1 for given in numbers):
-                ceiling = annotator_ceiling(numbers)
-                yield SetCeiling(one.set_name, quality, ceiling)
 
 
 def _redundancy(
@@ -654,7 +571,7 @@ def _redundancy(
         values = [
             float(standard_ranks(items.columns[0]) @ standard_ranks(items.columns[1]))
             for one in compared
-            if (items := _common(one, pair)) is not None
+            if (items := _common(one, *pair)) is not None
         ]
         if values:
             matrix[pair] = (float(np.mean(values)), len(values))

@@ -14,7 +14,6 @@ from parlai_ext.bench.compare import (
     BestScorer,
     PairDifference,
     ScorerPlace,
-    SetCeiling,
 )
 from parlai_ext.core.display import join_names, number, wrap_lines
 from parlai_ext.ranking.comparison import LEVEL
@@ -29,11 +28,14 @@ def comparison_lines(result: BenchComparison) -> Iterator[str]:
     yield 'Clusters: every scorer of a cluster beats every one of a later cluster'
     yield '(paired permutations within contexts, Holm over sets, 5 %)'
     for place, places in places_by_set(result):
-        yield from _cluster_lines(place, places)
+        yield place
+        for cluster, members in cluster_members(places):
+            yield from wrap_lines(f'{cluster}. {members}', '  ')
     yield ''
     yield from _ceiling_lines(result)
     yield from _difference_lines(result)
-    yield from _redundancy_lines(result)
+    yield 'Redundancy: Spearman between the scores of two scorers, mean over sets'
+    yield from redundancy_table(result).lines('  ')
     yield ''
     yield from wrap_lines(best_sentence(result.best))
 
@@ -123,15 +125,6 @@ def cluster_members(places: Sequence[ScorerPlace]) -> Iterator[tuple[int, str]]:
         yield cluster, '; '.join(texts)
 
 
-def _cluster_lines(place: str, places: Sequence[ScorerPlace]) -> Iterator[str]:
-    """
-    Yield the clusters of one set.
-    """
-    yield place
-    for cluster, members in cluster_members(places):
-        yield from wrap_lines(f'{cluster}. {members}', '  ')
-
-
 def _ceiling_lines(result: BenchComparison) -> Iterator[str]:
     """
     Yield how well annotators agree, where they are kept one by one.
@@ -149,7 +142,11 @@ def ceiling_table(result: BenchComparison) -> Table:
     Return how well annotators of each quality agree.
     """
     columns = (
-        Column('set_name', 'Set', show=_ceiling_name),
+        Column(
+            'set_name',
+            'Set',
+            show=lambda one: Cell(one.set_name, note=one.ceiling.reason or ''),
+        ),
         Column('quality', 'Quality'),
         number_column('ceiling.single', 'One annotator'),
         number_column('ceiling.ceiling', 'A perfect scorer'),
@@ -157,10 +154,6 @@ def ceiling_table(result: BenchComparison) -> Table:
         number_column('ceiling.n', 'Items'),
     )
     return Table(columns, result.ceilings)
-
-
-def _ceiling_name(one: SetCeiling) -> Cell:
-    return Cell(one.set_name, note=one.ceiling.reason or '')
 
 
 def difference_table(rows: Sequence[PairDifference]) -> Table:
@@ -213,33 +206,20 @@ def _difference_lines(result: BenchComparison) -> Iterator[str]:
     yield ''
 
 
-def _redundancy_lines(result: BenchComparison) -> Iterator[str]:
-    """
-    Yield the matrix of Spearman between scorers, means over sets.
-    """
-    yield 'Redundancy: Spearman between the scores of two scorers, mean over sets'
-    yield from redundancy_table(result).lines('  ')
-
-
 def redundancy_table(result: BenchComparison) -> Table:
     """
     Return the matrix of Spearman between scorers, means over sets.
     """
     numbered = list(enumerate(result.scorers, 1))
 
+    known = {pair: rho for pair, (rho, _) in result.redundancy.items()}
+
     def column(number: int, label: str) -> Column:
         return number_column(
-            label, str(number), lambda row: redundancy_of(result, row[1], label)
+            label,
+            str(number),
+            lambda row: known.get((row[1], label), known.get((label, row[1]))),
         )
 
     name = Column('scorer', 'Scorer', show=lambda row: f'{row[0]} {row[1]}')
     return Table([name, *(column(*one) for one in numbered)], numbered)
-
-
-def redundancy_of(result: BenchComparison, first: str, second: str) -> float | None:
-    """
-    Return the mean Spearman between the scores of two scorers, in either order.
-    """
-    known = result.redundancy.get((first, second))
-    known = known or result.redundancy.get((second, first))
-    return known[0] if known else None

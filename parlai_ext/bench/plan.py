@@ -21,14 +21,17 @@ a file of ``zoo_configs/bench/``, or the user's own, each scorer has a label:
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import given_options, read_pairs
 from parlai_ext.data.judged.cards import card_names, set_name
+from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.files.yaml_file import Document, read_file
 from parlai_ext.scoring.registry import SCORERS, find_scorer
 
@@ -182,13 +185,6 @@ def parse_variant(spec: str) -> Variant:
     return Variant(spec, {'name': name, **options})
 
 
-def bench_names() -> list[str]:
-    """
-    Return the names of the shipped bench files.
-    """
-    return sorted(path.stem for path in (zoo_configs.HOME / 'bench').glob('*.yaml'))
-
-
 def load_bench_file(name: str) -> BenchPlan:
     """
     Return the plan of a shipped bench file, or of the user's own.
@@ -198,7 +194,7 @@ def load_bench_file(name: str) -> BenchPlan:
     try:
         path = zoo_configs.path('bench', name)
     except FileNotFoundError:
-        hint = nearest(name, bench_names())
+        hint = nearest(name, zoo_configs.names('bench'))
         raise UserError(f'--config {name}: no such bench file; {hint}') from None
     doc = read_file(path)
     data = doc.mapping(doc.data or {}, (), KEYS, 'a bench')
@@ -297,3 +293,47 @@ def _count(
     if count < 1:
         raise doc.error((*where, key), f'a number from 1 is expected, not {count}')
     return count
+
+
+# -------------------------------------------------------------------- what is drawn
+
+
+def drawn_set(judged_set: JudgedSet, max_items: int | None, seed: int) -> JudgedSet:
+    """
+    Return a set with at most ``max_items`` items, in the order of the file.
+
+    Items that are alike (of one context or dialogue: `JudgedSet.groups`) are drawn
+    together or not at all. Groups of the same systems make a stratum; each stratum
+    gives the same share. A larger draw with the same seed holds every smaller one.
+    """
+    if max_items is None or len(judged_set.items) <= max_items:
+        return judged_set
+    members: dict[int, list[int]] = defaultdict(list)
+    for place, group in enumerate(judged_set.groups()):
+        members[group].append(place)
+    chosen: list[int] = []
+    for places in _drawing_order(judged_set.items, list(members.values()), seed):
+        if chosen and len(chosen) + len(places) > max_items:
+            break
+        chosen += places
+    items = tuple(judged_set.items[place] for place in sorted(chosen))
+    return replace(judged_set, items=items)
+
+
+def _drawing_order(
+    items: Sequence[JudgedItem], groups: Sequence[list[int]], seed: int
+) -> list[list[int]]:
+    """
+    Return groups of items in random order, such that every beginning of the list has
+    about the same share of each stratum.
+    """
+    strata: dict[frozenset[str], list[tuple[str, list[int]]]] = defaultdict(list)
+    for places in groups:
+        texts = [list(items[place].utterances) for place in places]
+        systems = frozenset(items[place].system for place in places)
+        strata[systems].append((content_id('bench draw', seed, texts), places))
+    ordered = []
+    for stratum in strata.values():
+        for k, (key, places) in enumerate(sorted(stratum)):
+            ordered.append(((k + 0.5) / len(stratum), key, places))
+    return [places for _, _, places in sorted(ordered)]

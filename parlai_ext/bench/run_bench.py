@@ -1,11 +1,19 @@
 """
 A bench: scorers by judged sets, scored, correlated with people, and written.
+
+It may have rows for several scorers together: the mean of their ranks on each set. In
+a bench file, under ``mean_ranks``, each has a label and its members:
+
+    mean_ranks:
+      composite and FED: [composite, 'FED, complaints']
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from parlai_ext.bench.agreement_rows import agreement_rows
 from parlai_ext.bench.bench_files import (
@@ -15,14 +23,17 @@ from parlai_ext.bench.bench_files import (
     set_points,
     write_bench,
 )
-from parlai_ext.bench.drawn_items import drawn_set
-from parlai_ext.bench.mean_ranks import mean_rank_results
-from parlai_ext.bench.plan import BenchPlan
+from parlai_ext.bench.plan import MEAN_RANK, BenchPlan, Variant, drawn_set
 from parlai_ext.bench.score_sets import ScorerResult, SetScores, score_sets
 from parlai_ext.core.machine import Machine
 from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.data.judged.qualities import OVERALL, main_dimension, main_score
 from parlai_ext.engines.engine import LOCAL, Engine
 from parlai_ext.ranking.agreement import BOOTSTRAPS
+from parlai_ext.ranking.ensembles import mean_rank_scores
+
+DIMENSION = OVERALL.capitalize()
+NOT_RANKED = 'a member of the mean rank has no score for it'
 
 
 def run_bench(
@@ -84,3 +95,59 @@ def run_bench(
     )
     write_bench(folder, bench, [set_points(one, results) for one in drawn.values()])
     return bench, results
+
+
+# ----------------------------------------------------------------- the means of ranks
+
+
+def mean_rank_results(
+    mean_ranks: Mapping[str, Sequence[str]],
+    results: Sequence[ScorerResult],
+    sets: Mapping[str, JudgedSet],
+) -> Iterator[ScorerResult]:
+    """
+    Yield the mean ranks of several scorers as results like those of scorers. A rank
+    needs all items of a set, so that this is made of a bench's scores and is no scorer.
+
+    :param mean_ranks: by label, the labels of the members.
+    :param results: of the scorers; a mean rank with a member that is not among them is
+        left out.
+    :param sets: the judged sets by name, with the items that were scored.
+    """
+    by_label = {result.variant.label: result for result in results}
+    for label, names in mean_ranks.items():
+        if not all(name in by_label for name in names):
+            continue
+        members = [by_label[name] for name in names]
+        signatures = [member.signature for member in members]
+        whole = [f'({one})' for one in signatures if one is not None]
+        fitted = {name: None for member in members for name in member.fitted_on}
+        yield ScorerResult(
+            Variant(label, {'name': MEAN_RANK, 'of': list(names)}),
+            '|'.join([MEAN_RANK, *whole]) if len(whole) == len(signatures) else None,
+            (DIMENSION,),
+            members[0].level,
+            fitted_on=tuple(fitted),
+            sets={name: _mean_ranks(members, one) for name, one in sets.items()},
+        )
+
+
+def _mean_ranks(
+    members: Sequence[ScorerResult], judged_set: JudgedSet
+) -> SetScores | str:
+    """
+    Return the mean ranks of a set's items, or why there are none.
+    """
+    table = []
+    for member in members:
+        scores = member.sets.get(judged_set.name, 'it was not scored')
+        if isinstance(scores, str):
+            return f'{member.variant.label}: {scores}'
+        main = main_dimension(member.dimensions, judged_set)
+        values = [main_score(one, main) for one in scores.values]
+        table.append([np.nan if value is None else value for value in values])
+    means = mean_rank_scores(np.array(table).reshape(len(members), -1))
+    known = [float(mean) if np.isfinite(mean) else None for mean in means]
+    missing = known.count(None)
+    reasons = {NOT_RANKED: missing} if missing else {}
+    return SetScores([{DIMENSION: value} for value in known], reasons)

@@ -9,16 +9,15 @@ the result, never a score, and does not stop the rest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bench.drawn_items import drawn_set
-from parlai_ext.bench.plan import BenchPlan, SetChoice, Variant
+from parlai_ext.bench.plan import BenchPlan, Variant, drawn_set
 from parlai_ext.bench.stored_scores import StoredScore, StoredScores, item_id
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.machine import Machine
@@ -113,7 +112,13 @@ def score_sets(
     with bar_of('bench', total, progress, unit='item') as bar:
         for variant in plan.variants:
             work = _ScorerWork(
-                variant, shared.get(variant.label), folder, seed, machine, bar, engine
+                variant,
+                shared.get(variant.label),
+                folder / SCORES,
+                seed,
+                machine,
+                bar,
+                engine,
             )
             results.append(work.result(plan, sets))
     return results
@@ -121,61 +126,39 @@ def score_sets(
 
 def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
     """
-    Return, by label, the section whose evidence serves several variants at once.
+    Return, by label, the section of the scorer whose evidence serves several variants
+    at once. One that cannot be prepared has none.
     """
-    by_source: dict[str, list[str]] = {}
     sections: dict[str, dict[str, Any]] = {}
     for variant in variants:
-        section = _evidence_section(variant.section)
-        if section is not None:
-            key = content_id(section)
-            sections[key] = section
-            by_source.setdefault(key, []).append(variant.label)
+        name = variant.section['name']
+        with suppress(UserError):
+            cls = find_scorer(name, named_by_user=True)
+            options = cls.from_section(variant.section).options
+            if cls.evidence_options:
+                values = {**option_values(options), **cls.evidence_options}
+                sections[variant.label] = {'name': name, **values}
+    keys = Counter(map(content_id, sections.values()))
     return {
-        label: sections[key]
-        for key, labels in by_source.items()
-        if len(labels) > 1
-        for label in labels
+        label: section
+        for label, section in sections.items()
+        if keys[content_id(section)] > 1
     }
 
 
-def _evidence_section(section: Mapping[str, Any]) -> dict[str, Any] | None:
-    """
-    Return the section of the scorer whose evidence is enough for this one's scores;
-    `None` if there is none, or this one cannot be prepared.
-    """
-    try:
-        cls = find_scorer(section['name'], named_by_user=True)
-        options = cls.from_section(section).evidence_options()
-    except UserError:
-        return None
-    if options is None:
-        return None
-    return {'name': section['name'], **option_values(options)}
-
-
+@dataclass
 class _ScorerWork:
     """
     One scorer at work on all sets.
     """
 
-    def __init__(
-        self,
-        variant: Variant,
-        evidence_section: Mapping[str, Any] | None,
-        folder: Path,
-        seed: int,
-        machine: Machine | None,
-        bar: Bar,
-        engine: Engine,
-    ):
-        self.variant = variant
-        self.evidence_section = evidence_section
-        self.folder = folder / SCORES
-        self.seed = seed
-        self.machine = machine
-        self.bar = bar
-        self.engine = engine
+    variant: Variant
+    evidence_section: Mapping[str, Any] | None
+    folder: Path  # of the stored scores
+    seed: int
+    machine: Machine | None
+    bar: Bar
+    engine: Engine
 
     def result(self, plan: BenchPlan, sets: Mapping[str, JudgedSet]) -> ScorerResult:
         """
@@ -216,23 +199,29 @@ class _ScorerWork:
 
         :raises UserError: when another process works with this scorer.
         """
+        own_sets = [set_name(name) for name in self.variant.sets]
         with locked(StoredScores.lock_path(self.folder, scorer.signature)):
             store = StoredScores(self.folder, scorer.signature)
             for name, judged_set in sets.items():
                 self.bar.set_description(f'{self.variant.label}, {name}', refresh=False)
                 choice = plan.choice(name)
-                if reason := self._unchosen_reason(choice):
+                reason = unfit_reason(scorer, judged_set)
+                if choice.scorers and self.variant.label not in choice.scorers:
+                    reason = OTHERS_ONLY
+                elif own_sets and set_name(choice.name) not in own_sets:
+                    reason = OTHER_SETS_ONLY
+                if reason:
                     result.sets[name] = reason
                     self._skip(len(judged_set.items))
                     continue
                 try:
                     scores = self._drawn_scores(scorer, store, judged_set, choice.turns)
+                    result.sets[name] = scores
                 except EngineFailed:  # the scorer is not to blame
                     raise
                 except Exception as error:
-                    scores, broke = _reason(error)
+                    result.sets[name], broke = _reason(error)
                     result.broke |= broke
-                result.sets[name] = scores
 
     def _dimensions(self, scorer: Scorer) -> tuple[str, ...]:
         """
@@ -247,17 +236,6 @@ class _ScorerWork:
             hint = nearest(chosen, scorer.dimensions)
             raise UserError(f'dimension: {scorer.name} has no {chosen!r}; {hint}')
         return (chosen,)
-
-    def _unchosen_reason(self, choice: SetChoice) -> str | None:
-        """
-        Return why this scorer is not to score a set; `None` if it is.
-        """
-        if choice.scorers and self.variant.label not in choice.scorers:
-            return OTHERS_ONLY
-        names = [set_name(name) for name in self.variant.sets]
-        if names and set_name(choice.name) not in names:
-            return OTHER_SETS_ONLY
-        return None
 
     def _built(self, section: Mapping[str, Any]) -> Scorer:
         return build_scorer(section, self.machine, named_by_user=True)
@@ -277,16 +255,16 @@ class _ScorerWork:
         store: StoredScores,
         judged_set: JudgedSet,
         turns: int | None,
-    ) -> SetScores | str:
+    ) -> SetScores:
         """
         Return the scores of one set, of so many of its items as this scorer is to
-        score, or why the scorer cannot score it.
+        score.
         """
         drawn = drawn_set(judged_set, self.variant.max_items, self.seed)
         n_left_out = len(judged_set.items) - len(drawn.items)
         self._skip(n_left_out)
         scores = self._set_scores(scorer, store, drawn, turns)
-        if isinstance(scores, str) or not n_left_out:
+        if not n_left_out:
             return scores
         by_item = dict(zip(map(id, drawn.items), scores.values, strict=True))
         nothing = dict.fromkeys(self._dimensions(scorer))
@@ -299,24 +277,23 @@ class _ScorerWork:
         store: StoredScores,
         judged_set: JudgedSet,
         turns: int | None,
-    ) -> SetScores | str:
+    ) -> SetScores:
         """
-        Return the scores of one set, or why the scorer cannot score it.
+        Return the scores of one set.
         """
         n_items = len(judged_set.items)
-        if reason := unfit_reason(scorer, judged_set):
-            self._skip(n_items)
-            return reason
         parts = [
             judged_scoring_items(item, scorer, most=turns, seed=self.seed)
             for item in judged_set.items
         ]
-        company = _company(parts, scorer)
+        company = ''  # stands for the other items, where a score depends on them
+        if scorer.compares_items:
+            company = content_id(sorted(item_id(i) for group in parts for i in group))
         items = {
             item_id(one, company): one
             for group in parts
             for one in group
-            if _has_needs(one, scorer)
+            if not _lacks(one, scorer)
         }
         missing = store.missing(list(items))
         per_item = n_items / max(1, len(items))
@@ -350,7 +327,11 @@ class _ScorerWork:
         size = len(items) if scorer.compares_items else BATCH
         lock = StoredScores.lock_path(self.folder, source.signature)
         with nullcontext() if source_store is store else locked(lock):
-            batches = list(_batches(items, size))
+            pairs = list(items.items())
+            batches = [
+                dict(pairs[start : start + size])
+                for start in range(0, len(pairs), size)
+            ]
             missing = [
                 {one: batch[one] for one in source_store.missing(list(batch), derives)}
                 for batch in batches
@@ -361,9 +342,15 @@ class _ScorerWork:
                     if scores:
                         source_store.add(scores)
                     if source_store is not store:
-                        sources = source_store.scores
-                        new = {one: _derived(scorer, sources[one]) for one in batch}
-                        store.add(new)
+                        of_source = {n: source_store.scores[n] for n in batch}
+                        store.add(
+                            {
+                                name: StoredScore.from_score(
+                                    scorer.score_of_evidence(one.as_score()), False
+                                )
+                                for name, one in of_source.items()
+                            }
+                        )
 
     def _scored_batches(
         self,
@@ -445,31 +432,6 @@ def item_scorer(
     return ItemScorer(scorer, with_evidence)
 
 
-def _derived(scorer: Scorer, source: StoredScore) -> StoredScore:
-    """
-    Return a scorer's own score from the evidence of another.
-    """
-    return StoredScore.from_score(scorer.score_of_evidence(source.as_score()), False)
-
-
-def _batches(
-    items: Mapping[str, ScoringItem], size: int
-) -> Iterator[dict[str, ScoringItem]]:
-    pairs = list(items.items())
-    for start in range(0, len(pairs), size):
-        yield dict(pairs[start : start + size])
-
-
-def _company(parts: Sequence[Sequence[ScoringItem]], scorer: Scorer) -> str:
-    """
-    Return what stands for the items of a set in the ids of scores that depend on them;
-    '' for other scorers.
-    """
-    if not scorer.compares_items:
-        return ''
-    return content_id(sorted(item_id(one) for group in parts for one in group))
-
-
 def unfit_reason(scorer: Scorer, judged_set: JudgedSet) -> str | None:
     """
     Return why a scorer cannot score any item of a set; `None` if it can.
@@ -484,11 +446,11 @@ def unfit_reason(scorer: Scorer, judged_set: JudgedSet) -> str | None:
     return None
 
 
-def _has_needs(item: ScoringItem, scorer: Scorer) -> bool:
+def _lacks(item: ScoringItem, scorer: Scorer) -> str | None:
     """
-    True if an item has what the scorer needs.
+    Return the first thing that the scorer needs and an item does not have.
     """
-    return all(getattr(item, need) for need in scorer.needs)
+    return next((need for need in scorer.needs if not getattr(item, need)), None)
 
 
 def _combined(
@@ -508,9 +470,9 @@ def _combined(
     n_cut = 0
     for group in parts:
         scores = [
-            store.scores[item_id(one, company)]
-            if _has_needs(one, scorer)
-            else _lacking(one, scorer)
+            StoredScore({}, {lacking: f'the item has no {lacking}'})
+            if (lacking := _lacks(one, scorer))
+            else store.scores[item_id(one, company)]
             for one in group
         ]
         values.append({name: _mean(scores, name) for name in dimensions})
@@ -524,11 +486,6 @@ def _combined(
             ]
             reasons[str(told[0]) if told else NO_TURN] += 1
     return SetScores(values, dict(reasons), n_scored, n_cut)
-
-
-def _lacking(item: ScoringItem, scorer: Scorer) -> StoredScore:
-    missing = next(need for need in scorer.needs if not getattr(item, need))
-    return StoredScore({}, {missing: f'the item has no {missing}'})
 
 
 def _mean(scores: Sequence[StoredScore], dimension: str) -> float | None:

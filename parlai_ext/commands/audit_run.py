@@ -33,9 +33,8 @@ class AuditRun(ModelCommand):
         """
         from parlai_ext.audit.audit_run import audit_run
         from parlai_ext.audit.record import CSV, NAME
-        from parlai_ext.audit.table import terminal_text
+        from parlai_ext.audit.section import audit_doubt, terminal_text
         from parlai_ext.core.display import wrap_lines
-        from parlai_ext.report.audit_doubt import audit_doubt
         from parlai_ext.report.write import PAGE, write_report
         from parlai_ext.results.chosen_scores import choose_scores
         from parlai_ext.results.ranking import NAME as RANKING
@@ -46,9 +45,8 @@ class AuditRun(ModelCommand):
         with run.lock():
             audit = audit_run(run, options, self.machine, named_by_user(self.opt))
             folder = choose_scores(run, audit.basis.scores)[1]
-            has_page = (run.root / PAGE).exists() and (
-                run.root / folder / RANKING
-            ).exists()
+            shown = (run.root / PAGE, run.root / folder / RANKING)
+            has_page = all(path.exists() for path in shown)
             if has_page:
                 write_report(run, read_ranking(run, folder), folder)
         print(terminal_text(audit))

@@ -71,7 +71,11 @@ class CompareMetrics(Command):
             comparison_data,
         )
         from parlai_ext.bench.compare_table import comparison_lines, difference_table
-        from parlai_ext.report.comparison_page import write_comparison_page
+        from parlai_ext.bench.page import (
+            COMPARISON_PAGE,
+            render_comparison_page,
+            write_page,
+        )
         from parlai_ext.store.atomic import write_file
 
         given = self.options(CompareOptions)
@@ -91,5 +95,6 @@ class CompareMetrics(Command):
         write_file(folder / 'comparisons.csv', table.encode())
         write_file(folder / 'comparisons.json', data.encode() + b'\n')
         print('\n'.join(comparison_lines(result)))
-        print(f'page: {write_comparison_page(folder, result)}')
+        page = write_page(folder / COMPARISON_PAGE, render_comparison_page(result))
+        print(f'page: {page}')
         return result

@@ -13,7 +13,11 @@ from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import Flags, option
 from parlai_ext.data.toxic_pairs import FOLDS, ToxicData
-from parlai_ext.toxic.measures import MeasureOptions
+from parlai_ext.toxic.measures import (
+    REFERENCE_METRICS,
+    MeasureOptions,
+    load_measures,
+)
 
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import System
@@ -94,15 +98,14 @@ class CompareSafety(ModelCommand):
 
         given, machine = self.options(CompareSafetyOptions), self.machine
         self.require(out='the folder of the tables')
-        systems = self._systems(given)
         answers = [a for spec in given.answers for a in recorded_answers(spec)]
+        systems = self._systems(given, answers)
         if not systems and not answers:
             raise UserError(
                 '--systems, --roster or --answers is needed: whose answers?'
             )
-        _refuse_one_name_twice(systems, answers)
         prompts = self._prompts(given, answers)
-        measures = self._measures(machine, prompts)
+        measures = self._measures(prompts)
         folder = Path(str(given.out))
         problems: list[str] = []
         if systems:
@@ -135,9 +138,26 @@ class CompareSafety(ModelCommand):
             raise UserError(f'not all systems could answer: {problems[0]}')
         return result
 
-    def _systems(self, given: CompareSafetyOptions) -> list[System]:
+    def _measures(self, prompts: list[Prompt]) -> AnswerMeasures:
         """
-        Return the systems that are named, and those of the roster.
+        Return what measures the answers; metrics with references where there are any.
+        """
+        from parlai_ext.models.handle import ModelHandle
+
+        there = any(prompt.references for prompt in prompts)
+        return load_measures(
+            self.options(MeasureOptions),
+            ModelHandle(self.machine),
+            default_metrics=REFERENCE_METRICS if there else (),
+            named_by_user=True,
+        )
+
+    def _systems(
+        self, given: CompareSafetyOptions, answers: list[Answer]
+    ) -> list[System]:
+        """
+        Return the systems that are named, and those of the roster; two of one name,
+        whose answers would be taken for one system's, are refused.
         """
         from parlai_ext.compat.parlai_setup import prepare_parlai
         from parlai_ext.files.roster_file import load_roster, parse_target
@@ -147,6 +167,13 @@ class CompareSafety(ModelCommand):
             systems += load_roster(given.roster).roster.targets
         if systems:
             prepare_parlai()
+        names = [system.name for system in systems]
+        names += dict.fromkeys(answer.system for answer in answers)
+        for name in names:
+            if names.count(name) > 1:
+                raise UserError(
+                    f'two systems are called {name}; NAME=… tells them apart'
+                )
         return systems
 
     def _prompts(
@@ -166,21 +193,6 @@ class CompareSafety(ModelCommand):
         chosen = choose_pairs(data, given.fold)
         return prompts_of_pairs(chosen.pairs, data.context)[: given.max_prompts]
 
-    def _measures(self, machine: Machine, prompts: list[Prompt]) -> AnswerMeasures:
-        """
-        Return what measures the answers; metrics with references where there are any.
-        """
-        from parlai_ext.models.handle import ModelHandle
-        from parlai_ext.toxic.measures import REFERENCE_METRICS, load_measures
-
-        there = any(prompt.references for prompt in prompts)
-        return load_measures(
-            self.options(MeasureOptions),
-            ModelHandle(machine),
-            default_metrics=REFERENCE_METRICS if there else (),
-            named_by_user=True,
-        )
-
     def _write(
         self,
         folder: Path,
@@ -191,12 +203,12 @@ class CompareSafety(ModelCommand):
         """
         Write tables and page, and print examples where that is asked for.
         """
-        from parlai_ext.report.safety_page import write_safety_page
         from parlai_ext.store.atomic import write_text
         from parlai_ext.store.lines import dumps
         from parlai_ext.toxic import comparison as comparing
         from parlai_ext.toxic import comparison_table as tables
         from parlai_ext.toxic.comparison import draw_examples
+        from parlai_ext.toxic.page import write_safety_page
 
         examples = draw_examples(result, measures.shares, given.examples)
         data = dumps(comparing.comparison_data(result), indent=1)
@@ -219,14 +231,3 @@ class CompareSafety(ModelCommand):
                     print(printable(f'  {prompt}\n    {answer}'))
         print(f'{page}; measures.csv, differences.csv, answers.csv, comparison.json')
         print(f'with texts, as export_annotation reads them: {", ".join(texts)}')
-
-
-def _refuse_one_name_twice(systems: list[System], answers: list[Answer]) -> None:
-    """
-    Refuse systems of one name, whose answers would be taken for one system's.
-    """
-    names = [system.name for system in systems]
-    names += dict.fromkeys(answer.system for answer in answers)
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f'two systems are called {name}; NAME=… tells them apart')

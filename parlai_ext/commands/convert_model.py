@@ -4,11 +4,10 @@ Write a ParlAI model as safetensors, a format that no reader has to trust.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from filecmp import cmp
@@ -18,6 +17,7 @@ from typing import Any
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.options import option
+from parlai_ext.isolation.names import Options
 from parlai_ext.store.atomic import LEFTOVER
 
 SUFFIX = '.safetensors'
@@ -120,7 +120,7 @@ def output_path(path: str | None) -> Path:
 def convert(
     source: Path,
     output: Path,
-    trusted: list[str] | tuple[str, ...] = (),
+    trusted: Sequence[str] = (),
     datapath: str | None = None,
 ) -> Converted:
     """
@@ -129,21 +129,26 @@ def convert(
     The same model gives the same bytes. So a file that is there already, with these
     bytes, is left where it is: a conversion that was killed can be run again.
     """
-    from parlai_ext.systems.safe.load import check_model_files, read_opt, read_states
+    from parlai_ext.systems.safe.load import (
+        check_model_files,
+        guarded,
+        read_opt,
+        read_states,
+    )
     from parlai_ext.systems.safe.safetensors_file import same_bits, write_states
 
-    roster_opt = {'datapath': datapath} if datapath else {}
-    check_model_files(source, trusted, roster_opt)
-    states = read_states(source, trusted)
-    has_opt = Path(f'{source}.opt').is_file()
-    opt = read_opt(f'{source}.opt', trusted, roster_opt) if has_opt else None
+    with guarded(trusted, {'datapath': datapath} if datapath else {}):
+        check_model_files(source)
+        states = read_states(source)
+        has_opt = Path(f'{source}.opt').is_file()
+        opt = read_opt(f'{source}.opt') if has_opt else None
     with scratch_folder(output) as scratch:
         dropped = write_states(states, scratch / output.name)
         # safetensors would let nobody else read it
         shutil.copymode(source, scratch / output.name)
         if not same_bits(states['model'], read_states(scratch / output.name)['model']):
             raise UserError(f'{source}: the weights read back are not those written')
-        copied = companions(source, opt, datapath)
+        copied = files_beside(source, opt, datapath)
         for suffix, path in copied.items():
             shutil.copyfile(path, scratch / f'{output.name}{suffix}')
         if opt is not None:
@@ -155,18 +160,13 @@ def convert(
                 raise UserError(f'{source}.opt: {problem}: {e}') from None
             (scratch / f'{output.name}.opt').write_text(text, 'utf-8', newline='\n')
         names = publish(scratch, output)
-    return Converted(
-        output,
-        tuple(name for name in names if name != output.name),
-        tuple(dropped),
-        len(states['model']),
-        source.stat().st_size,
-        output.stat().st_size,
-    )
+    beside = tuple(name for name in names if name != output.name)
+    sizes = source.stat().st_size, output.stat().st_size
+    return Converted(output, beside, tuple(dropped), len(states['model']), *sizes)
 
 
-def companions(
-    source: Path, opt: Mapping[str, Any] | None, datapath: str | None
+def files_beside(
+    source: Path, opt: Options | None, datapath: str | None
 ) -> dict[str, Path]:
     """
     Return the files beside a model that belong to it, by the end of their names.
@@ -189,7 +189,7 @@ def companions(
 
 
 def moved_options(
-    opt: Mapping[str, Any], source: Path, output: Path, suffixes: set[str]
+    opt: Options, source: Path, output: Path, suffixes: set[str]
 ) -> dict[str, Any]:
     """
     Return the model's options with paths of copied files changed to the new place.
@@ -218,22 +218,17 @@ def scratch_folder(output: Path) -> Iterator[Path]:
 
     :raises UserError: while another process has it.
     """
+    from parlai_ext.systems.fetch.data_folder import exclusive
+
     folder = output.absolute().parent / f'.{output.name}{LEFTOVER}'
-    folder.mkdir(exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f'--output: another process is writing {output}') from None
+    busy = UserError(f'--output: another process is writing {output}')
+    with exclusive(folder, busy):
         for path in folder.iterdir():
             path.unlink()
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os.close(handle)
 
 
 def publish(scratch: Path, output: Path) -> list[str]:
@@ -250,7 +245,11 @@ def publish(scratch: Path, output: Path) -> list[str]:
         target = output.parent / name
         if not os.path.lexists(target):
             new_names += [name] if name in names else []
-        elif not (name in names and _is_same_file(scratch / name, target)):
+        elif not (
+            name in names
+            and target.is_file()
+            and cmp(scratch / name, target, shallow=False)
+        ):
             raise UserError(f'--output: {target} exists; it is not overwritten')
     published: list[Path] = []
     try:
@@ -264,10 +263,6 @@ def publish(scratch: Path, output: Path) -> list[str]:
             target.unlink(missing_ok=True)
         raise
     return names
-
-
-def _is_same_file(written: Path, present: Path) -> bool:
-    return present.is_file() and cmp(written, present, shallow=False)
 
 
 def result_lines(result: Converted) -> list[str]:

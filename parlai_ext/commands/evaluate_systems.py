@@ -39,6 +39,7 @@ class EvaluateSystems(ModelCommand):
         """
         Return the ranking; for a dry run a `DryRun`, for a pilot a `Forecast`.
         """
+        from parlai_ext.audit.section import audit_doubts
         from parlai_ext.collect.forecast import forecast_comparison_lines
         from parlai_ext.collect.not_run import stop_if_incomplete
         from parlai_ext.collect.trials import try_before_run
@@ -46,13 +47,12 @@ class EvaluateSystems(ModelCommand):
         from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.judge_check.options import require_passed
-        from parlai_ext.report.audit_doubt import audit_doubts
-        from parlai_ext.report.stopping import print_look
         from parlai_ext.report.table import terminal_report
         from parlai_ext.report.write import write_report
         from parlai_ext.results.rank import rank_run
         from parlai_ext.results.ranking import write_ranking
-        from parlai_ext.results.stages import collect_until_settled
+        from parlai_ext.stopping.run import collect_until_settled
+        from parlai_ext.stopping.section import print_look
 
         opt, machine = self.opt, self.machine
         options, rules = PlanOptions.from_options(opt), flag_values(RankingOptions, opt)

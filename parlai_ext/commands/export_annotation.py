@@ -88,7 +88,7 @@ class ExportAnnotation(Command):
         from parlai_ext.data.recorded_answers import recorded_answers
         from parlai_ext.people.annotation_set import make_annotation_set
         from parlai_ext.people.annotation_sheets import item_lines
-        from parlai_ext.people.questionnaire import read_questionnaire
+        from parlai_ext.people.questionnaire import LIKERT, PAIR, read_questionnaire
         from parlai_ext.people.rating_set import write_key
         from parlai_ext.store.atomic import write_text
 
@@ -96,7 +96,12 @@ class ExportAnnotation(Command):
         given = self.options(ExportAnnotationOptions)
         options = self.options(AnnotationOptions)
         asked = read_questionnaire(given.questionnaire or ASKED[given.items])
-        check_kind(given, asked.kind)
+        asked.require(
+            PAIR if given.items == PAIRS else LIKERT, f'--items {given.items}'
+        )
+        only = {ACUTE: PAIRS, TURNS: LABELS}.get(given.format, given.items)
+        if given.items != only:
+            raise UserError(f'--format {given.format}: takes --items {only} alone')
         answers = [a for spec in given.answers for a in recorded_answers(spec)]
         drawn = make_annotation_set(answers, asked, options)
         folder = Path(given.out or '')
@@ -114,23 +119,6 @@ class ExportAnnotation(Command):
         return paths
 
 
-def check_kind(given: ExportAnnotationOptions, kind: str) -> None:
-    """
-    Refuse a questionnaire or a format of the other kind of items.
-    """
-    from parlai_ext.people.questionnaire import LIKERT, PAIR
-
-    wanted = PAIR if given.items == PAIRS else LIKERT
-    if kind != wanted:
-        raise UserError(
-            f'--questionnaire {given.questionnaire}: is of kind {kind}; --items '
-            f'{given.items} asks {wanted} questions'
-        )
-    only = {ACUTE: PAIRS, TURNS: LABELS}.get(given.format, given.items)
-    if given.items != only:
-        raise UserError(f'--format {given.format}: takes --items {only} alone')
-
-
 def annotation_files(
     drawn: RatingSet, given: ExportAnnotationOptions, seed: int
 ) -> Files:
@@ -144,7 +132,7 @@ def annotation_files(
     if given.format in (CSV, JSONL):
         return sheet_files(drawn, given.num_sheets, given.format, seed)
     if given.format == PAGE:
-        from parlai_ext.report.rating_page import render_rating_page
+        from parlai_ext.people.rating_page import render_rating_page
 
         return {'annotate.html': render_rating_page(key, 1, items, drawn.turns)}
     if given.format == ACUTE:

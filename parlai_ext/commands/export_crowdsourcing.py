@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
@@ -112,11 +111,7 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
     )
 
     kind = PAIR if given.format == ACUTE else LIKERT
-    if asked.kind != kind:
-        raise UserError(
-            f'--questionnaire {asked.name}: is of kind {asked.kind}; {given.format} '
-            f'asks {kind} questions'
-        )
+    asked.require(kind, given.format)
     if given.format == CHAT:
         names = given.systems or tuple(run.manifest.targets)
         opts = {name: run.manifest.systems[name] for name in names}

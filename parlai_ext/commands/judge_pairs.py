@@ -4,7 +4,6 @@ The accuracy of a scorer on pairs of a good and a bad response, by kind of the b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,23 @@ from parlai_ext.commands.options import MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core.display import number
 from parlai_ext.core.options import option
+from parlai_ext.view.table import Column, Table, number_column
 
 if TYPE_CHECKING:
     from parlai_ext.training.pair_accuracy import PairAccuracy
+
+
+COLUMNS = (
+    Column('kind', 'bad response'),
+    number_column('num_pairs', 'pairs'),
+    number_column('accuracy', 'accuracy', digits=3),
+    number_column(
+        'interval',
+        '95% interval',
+        show=lambda row: f'{number(row.low)}–{number(row.high)}',
+    ),
+    number_column('num_unscored', 'unscored'),
+)
 
 
 @dataclass(frozen=True)
@@ -49,20 +62,6 @@ class JudgePairs(ModelCommand):
         pairs = read_pairs(str(given.pairs))[: given.limit]
         scorer = choose_scorer({}, self.opt).build(self.machine)
         rows = pair_accuracies(scorer, pairs)
-        print('\n'.join(accuracy_lines(rows)))
+        print('\n'.join(Table(COLUMNS, rows).lines()))
         print(f'scorer {scorer.signature}')
         return rows
-
-
-def accuracy_lines(rows: Sequence[PairAccuracy]) -> list[str]:
-    """
-    Return the lines of a table of accuracies.
-    """
-    lines = [f'{"bad response":<14}{"pairs":>7}  accuracy  95% interval  unscored']
-    for row in rows:
-        interval = f'{number(row.low)}–{number(row.high)}'
-        lines.append(
-            f'{row.kind:<14}{row.num_pairs:>7}  {number(row.accuracy, 3):>8}  '
-            f'{interval:>12}  {row.num_unscored:>8}'
-        )
-    return lines

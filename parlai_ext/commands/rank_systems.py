@@ -42,17 +42,20 @@ class RankSystems(Command):
         Rank, write `ranking.json` and the leaderboard, and return the ranking. A page
         that shows an older ranking is removed.
         """
+        from parlai_ext.audit.section import audit_doubts
         from parlai_ext.core.options import flag_values
         from parlai_ext.core.ranking_options import RankingOptions
         from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.judge_check.options import require_passed
-        from parlai_ext.report.audit_doubt import audit_doubts
-        from parlai_ext.report.planning import plan_lines
         from parlai_ext.report.table import leaderboard_csv, terminal_table
         from parlai_ext.results.chosen_scores import choose_scores, scores_rule
-        from parlai_ext.results.planning import plan_from_pilot, wanted_difference
         from parlai_ext.results.rank import rank_run, read_run_scores
         from parlai_ext.results.ranking import NAME, write_ranking
+        from parlai_ext.stopping.planning import (
+            plan_from_pilot,
+            plan_lines,
+            wanted_difference,
+        )
 
         opt = self.opt
         difference = wanted_difference(opt['plan']) if opt['plan'] else None

@@ -25,8 +25,8 @@ class RateDialogues(Command):
         """
         Return the paths of the pages.
         """
+        from parlai_ext.people.rating_page import render_rating_page
         from parlai_ext.people.rating_set import FOLDER, make_rating_set, write_key
-        from parlai_ext.report.rating_page import render_rating_page
 
         run = self.run_folder('the folder of a run with dialogues')
         options = self.options(RatingOptions)

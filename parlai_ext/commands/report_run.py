@@ -22,8 +22,8 @@ class ReportRun(Command):
         """
         Return the path of the page.
         """
+        from parlai_ext.audit.section import audit_doubts
         from parlai_ext.core.nouns import content_id
-        from parlai_ext.report.audit_doubt import audit_doubts
         from parlai_ext.report.table import terminal_report
         from parlai_ext.report.write import write_report
         from parlai_ext.results.chosen_scores import choose_scores

@@ -102,11 +102,7 @@ class RunBench(ModelCommand):
         )
         given, machine = self.options(RunBenchOptions), self.machine
         plan = bench_plan(
-            given.scorers,
-            given.sets,
-            given.config,
-            given.max_items,
-            given.turns,
+            given.scorers, given.sets, given.config, given.max_items, given.turns
         )
         names = [choice.name for choice in plan.sets]
         sets, missing = read_judged_sets(Path(str(given.judged_path)), names)
@@ -140,16 +136,16 @@ def show_bench(bench: Bench, folder: Path) -> None:
     from parlai_ext.bench.bench_table import bench_lines
     from parlai_ext.bench.compare import compare_bench
     from parlai_ext.bench.compare_table import best_sentence
-    from parlai_ext.bench.dstc10 import dstc10_lines
+    from parlai_ext.bench.page import BENCH_PAGE, render_bench_page, write_page
+    from parlai_ext.bench.published import published_lines
     from parlai_ext.core.display import wrap_lines
-    from parlai_ext.report.bench_page import write_bench_page
 
     try:
         closing = best_sentence(compare_bench(folder, progress=True).best)
     except UserError as error:
         closing = f'For these data no scorer can be named: {error}'
-    page = write_bench_page(folder, bench, closing)
-    print('\n'.join((*bench_lines(bench), '', *dstc10_lines(bench))))
+    page = write_page(folder / BENCH_PAGE, render_bench_page(bench, closing))
+    print('\n'.join((*bench_lines(bench), '', *published_lines(bench))))
     print(f'page: {page}\n')
     print('\n'.join(wrap_lines(closing)))
 
@@ -222,7 +218,7 @@ def _read_judged_set(folder: Path, files: Mapping[str, Path], called: str) -> Ju
         own_card,
         read_card,
     )
-    from parlai_ext.systems.catalogue.fetch_judged_set import fetch_judged_set
+    from parlai_ext.tasks.judged.fetch import fetch_judged_set
 
     path: Path | None
     if called.endswith(OWN_ENDINGS):

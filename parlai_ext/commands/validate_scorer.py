@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from parlai_ext.judge_check.record import JudgeCheck
     from parlai_ext.scoring.base import Scorer
     from parlai_ext.scoring.score_run import ChosenScorer
-    from parlai_ext.store import RunFolder
 
 BOOTSTRAPS = 2000
 BATCH = 16  # dialogues of a file that are scored together
@@ -71,10 +70,14 @@ class ValidateScorer(ModelCommand):
         """
         Return what `agreement.json` holds, and print it as a table.
         """
-        from parlai_ext.bench.agreement import agreement
-        from parlai_ext.bench.agreement_table import agreement_lines, agreement_table
+        from parlai_ext.bench.agreement import (
+            agreement,
+            agreement_lines,
+            agreement_table,
+        )
         from parlai_ext.files.human_scores import read_human_scores
-        from parlai_ext.judge_check.record import check_lines, to_json
+        from parlai_ext.judge_check.record import to_json
+        from parlai_ext.judge_check.words import check_lines
 
         opt, given = self.opt, self.options(ValidateOptions)
         self.require(human_scores='a CSV file of human judgements')
@@ -87,26 +90,24 @@ class ValidateScorer(ModelCommand):
             )
         if given.out and not Path(given.out).resolve().parent.is_dir():
             raise UserError(f'--out {given.out}: there is no such folder')
-        scores, signature, check = (
-            self.scores_of_file(human) if from_file else self.scores_of_run(human)
-        )
-        result = agreement(
-            scores,
-            human,
-            source=self.source,
-            bootstraps=given.bootstraps,
-        )
-        result = {**result, 'signature': signature}
+        read = self.scores_of_file if from_file else self.scores_of_run
+        scores, signature, check = read(human)
+        result = {
+            **agreement(scores, human, source=self.source, bootstraps=given.bootstraps),
+            'signature': signature,
+        }
         if check is not None:
             result['judge_check'] = to_json(check)
         if opt['run_dir']:
-            from parlai_ext.store import RunFolder
-
-            run = RunFolder.existing(opt['run_dir'])
+            run = self.run_folder('the folder of a run')
             with run.lock():
                 run.write_json('agreement.json', result)
         if given.out:
-            write(given.out, agreement_table(result['rows']).csv())
+            table = agreement_table(result['rows']).csv()
+            try:
+                Path(given.out).write_text(table, encoding='utf-8', newline='\n')
+            except OSError as error:
+                raise UserError(f'--out {given.out}: {error.strerror}') from None
         for line in (*agreement_lines(result), *(check_lines(check) if check else ())):
             print(line)
         print(f'scorer {signature}')
@@ -127,31 +128,32 @@ class ValidateScorer(ModelCommand):
         the signature of the scorer and its check.
         """
         from parlai_ext.bench.agreement import mean_scores
-        from parlai_ext.collect import plan
+        from parlai_ext.collect import collect, plan
         from parlai_ext.isolation.own_records import is_own_scorer
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.scoring.score_run import score_run
         from parlai_ext.store import RunFolder
 
+        config, left_out = self.opt['config'], None
         there = RunFolder.existing_or_none(self.opt['run_dir'])
-        if self.opt['config'] or (there and there.manifest.scheme.is_played):
-            there = None
-        left_out: Sequence[str] = ()
-        if there is None:
-            ours = ('bootstraps', *(() if self.opt['config'] else SCORERS))
+        if config or there is None or there.manifest.scheme.is_played:
+            ours = ('bootstraps', *(() if config else SCORERS))
             options = PlanOptions.from_options({**self.opt, **dict.fromkeys(ours)})
             run, planned = plan.prepare(options, self.machine)
             left_out = planned.left_out
         else:
             run = there
-        chosen = self.choose(
-            run.manifest.protocol.scorer,
-            is_own_scorer(run.manifest),
-        )
+        chosen = self.choose(run.manifest.protocol.scorer, is_own_scorer(run.manifest))
         self.check(human, chosen)
         with run.lock():
-            if there is None:
-                self.collect(run, left_out)
+            if left_out is not None:  # not imported
+                problems = collect.collect(run, self.machine).problems
+                for line in (*left_out, *problems):
+                    print(f'left out: {line}')
+                if not run.dialogue_shards():
+                    raise UserError(
+                        f'no dialogues: {"; ".join(problems or ["none yet"])}'
+                    )
             scorer = chosen.build(self.machine)
             report = score_run(
                 run,
@@ -163,18 +165,6 @@ class ValidateScorer(ModelCommand):
             read = run.scores(report.signature).scored_dialogues()
             pairs = ((dialogue, scored) for dialogue, scored in read if scored)
             return mean_scores(pairs, scorer), report.signature, check
-
-    def collect(self, run: RunFolder, left_out: Sequence[str]) -> None:
-        """
-        Collect the missing dialogues and print which are left out and why.
-        """
-        from parlai_ext.collect import collect
-
-        problems = collect.collect(run, self.machine).problems
-        for line in (*left_out, *problems):
-            print(f'left out: {line}')
-        if not run.dialogue_shards():
-            raise UserError('no dialogues: ' + '; '.join(problems or ['none yet']))
 
     def scores_of_file(
         self, human: Sequence[HumanJudgement]
@@ -226,7 +216,7 @@ class ValidateScorer(ModelCommand):
 
         chosen = choose_scorer(recorded, self.opt, named_by_user=is_own)
         kind = scorer_class(chosen.section, named_by_user=chosen.named_by_user)
-        return replace(chosen, section={**chosen.section, **kind.variant_options})
+        return replace(chosen, section={**chosen.section, **kind.evidence_options})
 
     def check(self, human: Sequence[HumanJudgement], chosen: ChosenScorer) -> None:
         """
@@ -252,13 +242,3 @@ def scored_pairs(
             scored = scorer.score_dialogues(some, indices[start : start + BATCH])
             yield from zip(some, scored, strict=True)
             bar.update(len(some))
-
-
-def write(path: str, text: str) -> None:
-    """
-    Write a file that the user named.
-    """
-    try:
-        Path(path).write_text(text, encoding='utf-8', newline='\n')
-    except OSError as e:
-        raise UserError(f'--out {path}: {e.strerror}') from None

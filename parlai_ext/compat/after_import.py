@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-Fix = Callable[[Any], None]
+Fix = Callable[..., Any]
 FIXED = '_fixed_by_parlai_ext'
 FIXES: dict[str, list[Fix]] = {}  # module name -> functions that change the module
 
@@ -28,6 +29,30 @@ def fixes(*modules: str) -> Callable[[Fix], Fix]:
         for name in modules:
             FIXES.setdefault(name, []).append(fix)
         return fix
+
+    return register
+
+
+def replaces(module: str, method: str) -> Callable[[Fix], Fix]:
+    """
+    Return a decorator that registers a function as the new body of ``Class.method``; it
+    is given the original and the arguments.
+    """
+
+    def register(ours: Fix) -> Fix:
+        @fixes(module)
+        def replace(imported: Any) -> None:
+            owner_name, _, name = method.partition('.')
+            owner = getattr(imported, owner_name)
+            original = getattr(owner, name)
+
+            @wraps(original)
+            def replaced(*args: Any, **kwargs: Any) -> Any:
+                return ours(original, *args, **kwargs)
+
+            setattr(owner, name, replaced)
+
+        return ours
 
     return register
 

@@ -5,13 +5,11 @@ Fixes of agents of ParlAI 1.7.2 that crash or cannot be built.
 from __future__ import annotations
 
 import os
-import urllib.error
-import urllib.request
 import warnings
-from functools import wraps
+from functools import partial
 from typing import Any
 
-from parlai_ext.compat.after_import import fixes
+from parlai_ext.compat.after_import import fixes, replaces
 from parlai_ext.core.errors import UserError
 
 LONGEST_REASON = 200  # characters of a library's own words
@@ -32,94 +30,73 @@ HUB_REPOSITORIES = {
 }
 
 
-@fixes('parlai.agents.hugging_face.gpt2')
-def reorder_gpt2_encoder_by_list(module: Any) -> None:
+@replaces('parlai.agents.hugging_face.gpt2', 'HFGPT2Model.reorder_encoder_states')
+def reorder_gpt2_encoder_by_list(
+    original: Any, self: Any, encoder_states: Any, indices: Any
+) -> Any:
     """
     ParlAI passes a list of rows (core/torch_generator_agent.py:892) to
     `torch.index_select` (agents/hugging_face/gpt2.py:178), which takes a tensor only:
     ``--rank-candidates`` crashes. The fix makes it a tensor.
     """
-    model = module.HFGPT2Model
-    original = model.reorder_encoder_states
+    import torch
 
-    @wraps(original)
-    def reorder_encoder_states(self: Any, encoder_states: Any, indices: Any) -> Any:
-        rows = module.torch.as_tensor(indices, device=encoder_states.device)
-        return original(self, encoder_states, rows)
-
-    model.reorder_encoder_states = reorder_encoder_states
+    rows = torch.as_tensor(indices, device=encoder_states.device)
+    return original(self, encoder_states, rows)
 
 
-@fixes('parlai.agents.hugging_face.dialogpt')
-def load_dialogpt_weights_by_name(module: Any) -> None:
+@replaces(
+    'parlai.agents.hugging_face.dialogpt', 'DialoGPTDecoder._init_from_pretrained'
+)
+def load_dialogpt_weights_by_name(original: Any, self: Any, opt: Any) -> Any:
     """
     ParlAI ignores ``--model-name`` and loads the weights of ``--gpt2-size`` from the
     hub (agents/hugging_face/dialogpt.py:51). The fix loads those of ``--model-name``.
     """
-    decoder = module.DialoGPTDecoder
-    original = decoder._init_from_pretrained
+    from transformers import GPT2Model
 
-    @wraps(original)
-    def _init_from_pretrained(self: Any, opt: Any) -> Any:
-        if not opt.get('model_name'):
-            return original(self, opt)
-        return module.GPT2Model.from_pretrained(opt['model_name'])
-
-    decoder._init_from_pretrained = _init_from_pretrained
+    name = opt.get('model_name')
+    return GPT2Model.from_pretrained(name) if name else original(self, opt)
 
 
-@fixes('parlai.agents.hugging_face.dict')
-def load_dialogpt_tokenizer_by_name(module: Any) -> None:
+@replaces('parlai.agents.hugging_face.dict', 'DialoGPTDictionaryAgent.get_tokenizer')
+def load_dialogpt_tokenizer_by_name(original: Any, self: Any, opt: Any) -> Any:
     """
     ParlAI ignores ``--model-name`` for the tokenizer too (agents/hugging_face/
     dict.py:246). The fix loads the tokenizer of ``--model-name``.
     """
-    dictionary = module.DialoGPTDictionaryAgent
-    original = dictionary.get_tokenizer
+    from transformers import GPT2Tokenizer
 
-    @wraps(original)
-    def get_tokenizer(self: Any, opt: Any) -> Any:
-        if not opt.get('model_name'):
-            return original(self, opt)
-        return module.GPT2Tokenizer.from_pretrained(opt['model_name'])
-
-    dictionary.get_tokenizer = get_tokenizer
+    name = opt.get('model_name')
+    return GPT2Tokenizer.from_pretrained(name) if name else original(self, opt)
 
 
-@fixes('parlai.agents.hugging_face.dict')
-def refuse_missing_gpt2_in_one_line(module: Any) -> None:
+def refuse_missing_gpt2_in_one_line(
+    agent: str, original: Any, self: Any, opt: Any
+) -> Any:
     """
     Without the network ParlAI waits for minutes and ends in a traceback, or gets a
     tokenizer without words (agents/hugging_face/dict.py:172, 246). The fix says in one
     line what is missing.
     """
-    agents = {
-        'Gpt2DictionaryAgent': 'hugging_face/gpt2',
-        'DialoGPTDictionaryAgent': 'hugging_face/dialogpt',
-    }
-    for name, agent in agents.items():
-        dictionary = getattr(module, name)
-        dictionary.get_tokenizer = _refusing(dictionary.get_tokenizer, agent)
+    option = 'model_name' if opt.get('model_name') else 'gpt2_size'
+    repo = HUB_REPOSITORIES[agent].get(opt[option], opt[option])
+    hint = 'model_name: FOLDER would be read from this machine'
+    try:
+        refuse_unreachable(repo)
+        tokenizer = original(self, opt)
+    except (OSError, ValueError) as error:
+        why = ' '.join(str(error).split())[:LONGEST_REASON]
+        raise UserError(f'{option}: {repo} cannot be had: {why}; {hint}') from None
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise UserError(f'{option}: no tokenizer of {repo} can be read; {hint}')
+    return tokenizer
 
 
-def _refusing(get_tokenizer: Any, agent: str) -> Any:
-    @wraps(get_tokenizer)
-    def get_tokenizer_or_refuse(self: Any, opt: Any) -> Any:
-        size = opt['gpt2_size']
-        repo = opt.get('model_name') or HUB_REPOSITORIES[agent].get(size, size)
-        option = 'model_name' if opt.get('model_name') else 'gpt2_size'
-        hint = 'model_name: FOLDER would be read from this machine'
-        try:
-            refuse_unreachable(repo)
-            tokenizer = get_tokenizer(self, opt)
-        except (OSError, ValueError) as error:
-            why = ' '.join(str(error).split())[:LONGEST_REASON]
-            raise UserError(f'{option}: {repo} cannot be had: {why}; {hint}') from None
-        if len(tokenizer) <= len(tokenizer.all_special_tokens):
-            raise UserError(f'{option}: no tokenizer of {repo} can be read; {hint}')
-        return tokenizer
-
-    return get_tokenizer_or_refuse
+for _kind, _agent in (('Gpt2', 'gpt2'), ('DialoGPT', 'dialogpt')):
+    replaces(
+        'parlai.agents.hugging_face.dict', f'{_kind}DictionaryAgent.get_tokenizer'
+    )(partial(refuse_missing_gpt2_in_one_line, f'hugging_face/{_agent}'))
 
 
 def refuse_unreachable(repo: str) -> None:
@@ -134,13 +111,21 @@ def refuse_unreachable(repo: str) -> None:
         return
     if repo.count('/') < 2 and try_to_load_from_cache(repo, 'config.json'):
         return
-    request = urllib.request.Request(constants.ENDPOINT, method='HEAD')
+    if not is_reachable():
+        raise OSError(f'{constants.ENDPOINT} does not answer')
+
+
+def is_reachable() -> bool:
+    """
+    True if the hub's server answers at all, within `PATIENCE`.
+    """
+    from huggingface_hub import constants, get_session
+
     try:
-        urllib.request.urlopen(request, timeout=PATIENCE).close()
-    except urllib.error.HTTPError:
-        return  # it answers
-    except OSError as error:
-        raise OSError(f'{constants.ENDPOINT} does not answer') from error
+        get_session().head(constants.ENDPOINT, timeout=PATIENCE)
+    except Exception:  # of whatever HTTP library the hub's client has
+        return False
+    return True
 
 
 @fixes('parlai.core.torch_generator_agent')
@@ -154,45 +139,38 @@ def complete_delayed_nucleus_beam(module: Any) -> None:
     search.update_p = module.NucleusSampling.update_p
 
 
-@fixes('projects.dialogue_unlikelihood.agents')
-def need_no_word_counts_to_chat(module: Any) -> None:
+@replaces(
+    'projects.dialogue_unlikelihood.agents',
+    'SequenceVocabUnlikelihoodAgentTrait.__init__',
+)
+def need_no_word_counts_to_chat(
+    original: Any, self: Any, opt: Any, shared: Any = None
+) -> None:
     """
     ParlAI reads the word counts of a model's training even when the model only chats
     (projects/dialogue_unlikelihood/agents.py:353), from a path of its author's. The
     fix reads none where they are missing and the model is not trained.
     """
-    trait = module.SequenceVocabUnlikelihoodAgentTrait
-    original = trait.__init__
-
-    @wraps(original)
-    def __init__(self: Any, opt: Any, shared: Any = None) -> None:
-        folder = os.path.dirname(opt.get('model_file') or '')
-        counts_file = opt.get('counts_file') or os.path.join(folder, 'counts.txt')
-        training = 'train' in opt['datatype'] and 'evalmode' not in opt['datatype']
-        if not training and not os.path.isfile(counts_file):
-            opt['counts_file'] = os.devnull
-        original(self, opt, shared)
-
-    trait.__init__ = __init__
+    folder = os.path.dirname(opt.get('model_file') or '')
+    counts_file = opt.get('counts_file') or os.path.join(folder, 'counts.txt')
+    training = 'train' in opt['datatype'] and 'evalmode' not in opt['datatype']
+    if not training and not os.path.isfile(counts_file):
+        opt['counts_file'] = os.devnull
+    original(self, opt, shared)
 
 
-@fixes('parlai.utils.bpe')
-def decode_without_leading_space(module: Any) -> None:
+@replaces('parlai.utils.bpe', 'BPEHelper.decode')
+def decode_without_leading_space(
+    original: Any, self: Any, tokens: Any, token_ids: Any, delimiter: str
+) -> Any:
     """
     ParlAI asserts that a byte-level BPE reply begins with a space (utils/bpe.py:236),
     so that a model whose reply does not crashes. The fix decodes such a reply too.
     """
-    helper = module.BPEHelper
-    original = helper.decode
-
-    @wraps(original)
-    def decode(self: Any, tokens: Any, token_ids: Any, delimiter: str) -> Any:
-        try:
-            return original(self, tokens, token_ids, delimiter)
-        except AssertionError:
-            return self.helper_decode(tokens, token_ids, delimiter)
-
-    helper.decode = decode
+    try:
+        return original(self, tokens, token_ids, delimiter)
+    except AssertionError:
+        return self.helper_decode(tokens, token_ids, delimiter)
 
 
 @fixes('parlai.agents.transformer.polyencoder')

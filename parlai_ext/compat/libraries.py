@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
-from parlai_ext.compat.after_import import fixes
+from parlai_ext.compat.after_import import fixes, replaces
 
 
 @contextmanager
@@ -28,21 +28,30 @@ def without_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-@fixes('parlai.agents.hugging_face.gpt2')
-def load_gpt2_without_bars(module: Any) -> None:
+@contextmanager
+def quiet_parlai() -> Iterator[None]:
+    """
+    Silence ParlAI's reports of options that it overrides and of what it builds.
+    """
+    from parlai.utils import logging
+
+    handler = logging.logger.streamHandler
+    level = handler.level
+    handler.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        handler.setLevel(level)
+
+
+@replaces('parlai.agents.hugging_face.gpt2', 'GPT2Decoder.__init__')
+def load_gpt2_without_bars(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
     """
     ParlAI lets transformers show a progress bar while GPT-2 and DialoGPT are loaded
     (agents/hugging_face/gpt2.py:79, dialogpt.py:54). The fix hides it.
     """
-    decoder = module.GPT2Decoder
-    original = decoder.__init__
-
-    @wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        with without_bars():
-            original(self, *args, **kwargs)
-
-    decoder.__init__ = __init__
+    with without_bars():
+        original(self, *args, **kwargs)
 
 
 @fixes('parlai.core.torch_ranker_agent', 'parlai.agents.rag.retrievers')
@@ -73,39 +82,33 @@ def build_plateau_scheduler_without_verbose(module: Any) -> None:
     module.ReduceOnPlateauLRScheduler.__init__ = __init__
 
 
-@fixes('parlai.agents.hugging_face.gpt2')
-def reorder_gpt2_cache_object(module: Any) -> None:
+@replaces(
+    'parlai.agents.hugging_face.gpt2', 'HFGPT2Model.reorder_decoder_incremental_state'
+)
+def reorder_gpt2_cache_object(
+    original: Any, self: Any, incremental_state: Any, inds: Any
+) -> Any:
     """
     ParlAI reorders a cache of tuples (agents/hugging_face/gpt2.py:188), but in
     transformers 5 it is a `Cache` object: GPT-2 and DialoGPT cannot generate. The fix
     lets the object reorder itself.
     """
-    model = module.HFGPT2Model
-    original = model.reorder_decoder_incremental_state
-
-    @wraps(original)
-    def reorder(self: Any, incremental_state: Any, inds: Any) -> Any:
-        if not hasattr(incremental_state, 'reorder_cache'):
-            return original(self, incremental_state, inds)
-        incremental_state.reorder_cache(inds)
-        return incremental_state
-
-    model.reorder_decoder_incremental_state = reorder
+    if not hasattr(incremental_state, 'reorder_cache'):
+        return original(self, incremental_state, inds)
+    incremental_state.reorder_cache(inds)
+    return incremental_state
 
 
-@fixes('parlai.core.dict')
-def make_token_id_arrays_of_int(module: Any) -> None:
+@replaces('parlai.core.dict', 'DictionaryAgent.txt2vec')
+def make_token_id_arrays_of_int(
+    original: Any, self: Any, text: str, vec_type: Any = list
+) -> Any:
     """
     ParlAI uses ``np.int`` (core/dict.py:754), which numpy 1.24 removed. The fix uses
     ``int``.
     """
-    agent = module.DictionaryAgent
-    original = agent.txt2vec
+    import numpy as np
 
-    @wraps(original)
-    def txt2vec(self: Any, text: str, vec_type: Any = list) -> Any:
-        if vec_type is not module.np.ndarray:
-            return original(self, text, vec_type)
-        return module.np.array(original(self, text, list), dtype=int)
-
-    agent.txt2vec = txt2vec
+    if vec_type is not np.ndarray:
+        return original(self, text, vec_type)
+    return np.array(original(self, text, list), dtype=int)

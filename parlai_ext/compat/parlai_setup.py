@@ -16,14 +16,16 @@ PREFIX = 'ext:'
 @cache
 def prepare_parlai() -> None:
     """
-    Apply our fixes to ParlAI and make it know ``ext:…`` and ``zoo:mini/…``.
+    Apply our fixes to ParlAI and make it know ``ext:…``, ``zoo:mini/…`` and the
+    presets of `zoo_configs`.
 
     Further calls do nothing.
     """
     import parlai.zoo
     from parlai.core.loader import REGISTERED_REPOS
+    from parlai.core.opt import Opt
 
-    from parlai_ext import compat, mini
+    from parlai_ext import compat, mini, zoo_configs
 
     REGISTERED_REPOS[PREFIX] = {
         'repo': 'parlai_ext',
@@ -31,23 +33,11 @@ def prepare_parlai() -> None:
     }
     compat.apply()
     parlai.zoo.__path__.append(mini.zoo_path())
-    find_our_presets()
-
-
-def find_our_presets() -> None:
-    """
-    Let ``-o moderation/NAME`` find `zoo_configs/moderation/NAME.opt`.
-
-    ParlAI looks for presets in its own packages only (core/opt.py:144).
-    """
-    from parlai.core.opt import Opt
-
-    from parlai_ext import zoo_configs
-
     original = Opt.load_init.__func__
 
     @wraps(original)
     def load_init(cls: Any, optfile: str) -> Any:
+        # ParlAI looks for presets (``-o``) in its own packages only (core/opt.py:144)
         ours = zoo_configs.HOME / f'{optfile}.opt'
         if os.path.exists(optfile) or not ours.is_file():
             return original(cls, optfile)

@@ -7,13 +7,12 @@ These agents answer with the help of passages that a dense index finds for the d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.compat.after_import import fixes
+from parlai_ext.compat.after_import import fixes, replaces
 from parlai_ext.core.errors import UserError
 
 BERT = 'bert-base-uncased'
@@ -32,14 +31,23 @@ def bert_home(opt: Mapping[str, Any]) -> Path:
 
     :raises UserError: if it is in none of these and cannot be downloaded.
     """
-    model_file = opt.get('model_file')
+    from huggingface_hub import hf_hub_download
+
+    model_file, datapath = opt.get('model_file'), opt.get('datapath')
     places = [Path(model_file).parent] if model_file else []
-    places += [Path(opt['datapath'])] if opt.get('datapath') else []
+    places += [Path(datapath)] if datapath else []
     homes = [place / BERT_FOLDER for place in places]
     for home in (*homes, *cached_bert_folders()):
         if all((home / name).is_file() for name in BERT_FILES):
             return home
-    return _download_bert(homes[-1] if homes else Path(BERT_FOLDER))
+    try:
+        files = [hf_hub_download(f'google-bert/{BERT}', name) for name in BERT_FILES]
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f'the tokenizer of {BERT} is missing and cannot be downloaded; put its '
+            f'{" and ".join(BERT_FILES)} into {[Path(BERT_FOLDER), *homes][-1]}'
+        ) from error
+    return Path(files[0]).parent
 
 
 def cached_bert_folders() -> Iterator[Path]:
@@ -52,19 +60,6 @@ def cached_bert_folders() -> Iterator[Path]:
         vocabulary = try_to_load_from_cache(repo, BERT_FILES[-1])
         if isinstance(vocabulary, str):
             yield Path(vocabulary).parent
-
-
-def _download_bert(alternative: Path) -> Path:
-    from huggingface_hub import hf_hub_download
-
-    try:
-        files = [hf_hub_download(f'google-bert/{BERT}', name) for name in BERT_FILES]
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f'the tokenizer of {BERT} is missing and cannot be downloaded; put its '
-            f'{" and ".join(BERT_FILES)} into {alternative}'
-        ) from error
-    return Path(files[0]).parent
 
 
 def index_files(path: str | Path, embeddings: str | Path | None = None) -> list[Path]:
@@ -117,34 +112,29 @@ def read_index_without_writing(module: Any) -> None:
     module.BaseIndexer.deserialize_from = deserialize_from
 
 
-@fixes('parlai.agents.rag.retrievers')
-def check_index_against_passages(module: Any) -> None:
+@replaces('parlai.agents.rag.retrievers', 'DPRRetriever.load_index')
+def check_index_against_passages(
+    original: Any, self: Any, opt: Any, shared: Any
+) -> None:
     """
     ParlAI raises a KeyError in the middle of a dialogue if a passage of the index is
     missing (rag/retrievers.py:698), and repeats the last passage if more are wanted
     than there are (rag/indexers.py:108). The fix refuses both when the index is loaded.
     """
-    retriever = module.DPRRetriever
-    original = retriever.load_index
-
-    @wraps(original)
-    def load_index(self: Any, opt: Any, shared: Any) -> None:
-        original(self, opt, shared)
-        ids, wanted = self.indexer.index_id_to_db_id, opt['n_docs']
+    original(self, opt, shared)
+    ids, wanted = self.indexer.index_id_to_db_id, opt['n_docs']
+    if wanted > len(ids):
         poly = opt['rag_retriever_type'] == 'dpr_then_poly'
         key = 'dpr_num_docs' if poly else 'n_docs'
-        if wanted > len(ids):
-            raise UserError(
-                f'{key}: {wanted} passages are wanted, but the index has {len(ids)}'
-            )
-        lost = next((i for i in ids if str(int(i)) not in self.passages), None)
-        if lost is not None:
-            raise UserError(
-                f'path_to_dpr_passages: passage {lost} of the index is not in '
-                f'{opt["path_to_dpr_passages"]}; both must be of the same passages'
-            )
-
-    retriever.load_index = load_index
+        raise UserError(
+            f'{key}: {wanted} passages are wanted, but the index has {len(ids)}'
+        )
+    lost = next((i for i in ids if str(int(i)) not in self.passages), None)
+    if lost is not None:
+        raise UserError(
+            f'path_to_dpr_passages: passage {lost} of the index is not in '
+            f'{opt["path_to_dpr_passages"]}; both must be of the same passages'
+        )
 
 
 # --- the query encoder: its tokenizer and its weights --------------------------------
@@ -193,17 +183,18 @@ def load_bert_tokenizer_from_folder(module: Any) -> None:
     gets one without words (see `FromFolder`). The fix loads it from `bert_home`.
     """
     module.BertTokenizer = FromFolder(module.BertTokenizer)
-    retriever = module.RagRetriever
-    original = retriever.__init__
 
-    @wraps(original)
-    def __init__(self: Any, opt: Any, *args: Any, **kwargs: Any) -> None:
-        if not str(opt['query_model']).startswith('bert'):
-            return original(self, opt, *args, **kwargs)
-        with _bert_from_folder(opt):
-            original(self, opt, *args, **kwargs)
 
-    retriever.__init__ = __init__
+@replaces('parlai.agents.rag.retrievers', 'RagRetriever.__init__')
+def tell_retriever_its_folder(
+    original: Any, self: Any, opt: Any, *args: Any, **kwargs: Any
+) -> None:
+    """
+    Let a retriever whose encoder is a BERT find that in its system's folder.
+    """
+    is_bert = str(opt['query_model']).startswith('bert')
+    with _bert_from_folder(opt) if is_bert else nullcontext():
+        original(self, opt, *args, **kwargs)
 
 
 @fixes('parlai.agents.rag.conversion_utils')
@@ -216,31 +207,33 @@ def build_bert_without_weights(module: Any) -> None:
 
 
 @fixes('parlai.agents.rag.dpr')
-def load_query_encoder_from_model_file(module: Any) -> None:
+def read_bert_config_from_folder(module: Any) -> None:
+    """
+    ParlAI asks the hub for BERT's configuration first (rag/dpr.py:99). The fix reads
+    it from `bert_home`.
+    """
+    module.BertConfig = FromFolder(module.BertConfig)
+
+
+@replaces('parlai.agents.rag.dpr', 'DprEncoder.__init__')
+def load_query_encoder_from_model_file(
+    original: Any,
+    self: Any,
+    opt: Any,
+    *checkpoint: str,
+    encoder_type: str = 'query',
+    **kwargs: Any,
+) -> None:
     """
     ParlAI downloads a DPR checkpoint (or a whole other RAG model) even when the model
     file holds the trained query encoder, which replaces it (rag/dpr.py:106). The fix
     downloads nothing then.
     """
-    module.BertConfig = FromFolder(module.BertConfig)
-    encoder = module.DprEncoder
-    original = encoder.__init__
-
-    @wraps(original)
-    def __init__(
-        self: Any,
-        opt: Any,
-        dpr_model: str = 'bert',
-        pretrained_path: str = module.DPR_ZOO_MODEL,
-        encoder_type: str = 'query',
-    ) -> None:
-        if encoder_type == 'query' and model_file_has_encoder(opt):
-            # for a name that it does not know, `_load_state` loads nothing
-            dpr_model, pretrained_path = 'model_file', opt['model_file']
-        with _bert_from_folder(opt):
-            original(self, opt, dpr_model, pretrained_path, encoder_type)
-
-    encoder.__init__ = __init__
+    if encoder_type == 'query' and model_file_has_encoder(opt):
+        # for a name that it does not know, `_load_state` loads nothing
+        checkpoint, kwargs = ('model_file', opt['model_file']), {}
+    with _bert_from_folder(opt):
+        original(self, opt, *checkpoint, encoder_type=encoder_type, **kwargs)
 
 
 def model_file_has_encoder(opt: Mapping[str, Any]) -> bool:
@@ -259,88 +252,69 @@ def model_file_has_encoder(opt: Mapping[str, Any]) -> bool:
     )
 
 
-@fixes('parlai.agents.rag.rag')
-def load_query_encoder_of_plain_model(module: Any) -> None:
+@replaces('parlai.agents.rag.rag', 'RagAgent.load_state_dict')
+def load_query_encoder_of_plain_model(
+    original: Any, self: Any, state_dict: dict[str, Any]
+) -> None:
     """
     A plain BART can be loaded as FiD or RAG (rag/rag.py:453) although its model file
     has no query encoder. The fix then loads DPR's, which the fix of rag/dpr.py skips.
     """
-    agent = module.RagAgent
-    original = agent.load_state_dict
-
-    @wraps(original)
-    def load_state_dict(self: Any, state_dict: dict[str, Any]) -> None:
-        encoder = getattr(self.model.retriever, 'query_encoder', None)
-        inside = any(k.startswith('retriever.query_encoder.') for k in state_dict)
-        if encoder is not None and not inside and model_file_has_encoder(self.opt):
-            dpr = (self.opt['query_model'], self.opt['dpr_model_file'])
-            with _bert_from_folder(self.opt):
-                fresh = type(encoder)({**self.opt, 'model_file': None}, *dpr)
-            encoder.load_state_dict(fresh.state_dict())
-        original(self, state_dict)
-
-    agent.load_state_dict = load_state_dict
+    encoder = getattr(self.model.retriever, 'query_encoder', None)
+    inside = any(k.startswith('retriever.query_encoder.') for k in state_dict)
+    if encoder is not None and not inside and model_file_has_encoder(self.opt):
+        dpr = (self.opt['query_model'], self.opt['dpr_model_file'])
+        with _bert_from_folder(self.opt):
+            fresh = type(encoder)({**self.opt, 'model_file': None}, *dpr)
+        encoder.load_state_dict(fresh.state_dict())
+    original(self, state_dict)
 
 
 # --- every row of a batch keeps to its own dialogue ----------------------------------
 
 
-@fixes('parlai.agents.rag.modules')
-def join_documents_to_each_row(module: Any) -> None:
+@replaces('parlai.agents.rag.modules', 'RagModel.concat_docs_and_input')
+def join_documents_to_each_row(
+    original: Any,
+    self: Any,
+    input: Any,
+    input_lengths: Any,
+    top_docs: list[Any],
+    max_num_docs: int,
+    right_padded: bool = True,
+) -> Any:
     """
     ParlAI counts the padding of a row as tokens of it (rag/modules.py:384): passages
     are cut one token shorter in a batch than alone. The fix joins passages and input
     row by row, without padding.
     """
-    model = module.RagModel
-    original = model.concat_docs_and_input
+    from parlai.utils.torch import padded_tensor
 
-    @wraps(original)
-    def concat_docs_and_input(
-        self: Any,
-        input: Any,
-        input_lengths: Any,
-        top_docs: list[Any],
-        max_num_docs: int,
-        right_padded: bool = True,
-    ) -> Any:
-        more = (max_num_docs, right_padded)
-        if not right_padded:
-            return original(self, input, input_lengths, top_docs, *more)
-        rows: list[Any] = []
-        for i, docs in enumerate(top_docs):
-            unpadded_row = input[i : i + 1, : int(input_lengths[i])]
-            rows += original(
-                self, unpadded_row, input_lengths[i : i + 1], [docs], *more
-            )
-        padded, _ = module.padded_tensor(
-            rows, pad_idx=self.pad_idx, fp16friendly=self.fp16
-        )
-        return padded.to(input.device)
-
-    model.concat_docs_and_input = concat_docs_and_input
+    more = (max_num_docs, right_padded)
+    if not right_padded:
+        return original(self, input, input_lengths, top_docs, *more)
+    rows: list[Any] = []
+    for i, docs in enumerate(top_docs):
+        unpadded_row = input[i : i + 1, : int(input_lengths[i])]
+        rows += original(self, unpadded_row, input_lengths[i : i + 1], [docs], *more)
+    padded, _ = padded_tensor(rows, pad_idx=self.pad_idx, fp16friendly=self.fp16)
+    return padded.to(input.device)
 
 
-@fixes('parlai.agents.rag.rag')
-def block_context_of_own_dialogue(module: Any) -> None:
+@replaces('parlai.agents.rag.rag', 'RagAgent._get_batch_context')
+def block_context_of_own_dialogue(original: Any, self: Any, batch: Any) -> Any:
     """
     ParlAI maps a row of RAG-Sequence (one for each passage) to its dialogue in a method
     that it no longer calls (rag/rag.py:650): ``--beam-context-block-ngram`` blocks
     n-grams of other dialogues. The fix repeats each context for its rows.
     """
-    agent = module.RagAgent
-    del agent._get_context
-    original = agent._get_batch_context
+    import torch
 
-    @wraps(original)
-    def _get_batch_context(self: Any, batch: Any) -> Any:
-        source = getattr(batch, 'src_text_vec', None)
-        if source is None or self.beam_context_block_ngram <= 0:
-            return original(self, batch)
-        context = batch.full_text_vec if self.beam_block_full_context else source
-        turns = getattr(batch, 'input_turns_cnt', None)  # RAG-Turn: a row for each turn
-        if turns is None:
-            turns = module.torch.full((len(source),), batch.batchsize // len(source))
-        return context.repeat_interleave(turns.to(context.device), dim=0)
-
-    agent._get_batch_context = _get_batch_context
+    source = getattr(batch, 'src_text_vec', None)
+    if source is None or self.beam_context_block_ngram <= 0:
+        return original(self, batch)
+    context = batch.full_text_vec if self.beam_block_full_context else source
+    turns = getattr(batch, 'input_turns_cnt', None)  # RAG-Turn: a row for each turn
+    if turns is None:
+        turns = torch.full((len(source),), batch.batchsize // len(source))
+    return context.repeat_interleave(turns.to(context.device), dim=0)

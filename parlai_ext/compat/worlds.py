@@ -33,7 +33,10 @@ def find_worlds_of_our_tasks(module: Any) -> None:
         task = full_task_path(taskname.strip())
         world = None
         if task.startswith('parlai_ext.'):
-            import_worlds(task)
+            # ParlAI hides the error if they cannot be imported (core/loader.py:418)
+            worlds = task.partition(':')[0].removesuffix('.agents') + '.worlds'
+            if ',' not in task and importlib.util.find_spec(worlds):
+                importlib.import_module(worlds)
             # the class named after the teacher, else the task's only one
             for spelling in (task, task.partition(':')[0]):
                 world = world or original(spelling, interactive_task, selfchat_task)
@@ -63,15 +66,3 @@ def full_task_path(task: str) -> str:
     if '=' not in rest:  # as ParlAI spells the teacher's name (core/loader.py:313)
         rest = ''.join(word[:1].upper() + word[1:] for word in rest.split('_'))
     return f'parlai_ext.tasks.{name.lower()}.agents{colon}{rest}'
-
-
-def import_worlds(task: str) -> None:
-    """
-    Import the worlds of one of our tasks, if it has any.
-
-    ParlAI hides the error if they cannot be imported (core/loader.py:418); this raises
-    it.
-    """
-    package = task.partition(':')[0].removesuffix('.agents')
-    if ',' not in task and importlib.util.find_spec(package + '.worlds'):
-        importlib.import_module(package + '.worlds')

@@ -25,6 +25,13 @@ def signature_line(fields: Mapping[str, Any]) -> str:
     return '|'.join(f'{name}:{_short(value)}' for name, value in fields.items())
 
 
+def scorer_name(signature: str) -> str:
+    """
+    Return the name of a scorer, with which its signature begins.
+    """
+    return signature.partition('|')[0].removeprefix('scorer:')
+
+
 def signature_differences(old: str, new: str) -> list[str]:
     """
     Return ``key: old → new`` for each field in which two signatures differ.

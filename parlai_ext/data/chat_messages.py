@@ -85,7 +85,13 @@ class MessageFormat:
     def _dialogue(
         self, source: SourceFile, line: int, record: Mapping[str, Any]
     ) -> SourceDialogue:
-        key = self._list_key(record)
+        filled = [key for key in LISTS if record.get(key)]
+        if len(filled) > 1:
+            raise BadRecord(
+                f'messages under {filled[0]!r} and under {filled[1]!r}: one list is '
+                'expected, that of the dialogue'
+            )
+        key = next((key for key in self.lists if key in record), self.lists[0])
         model = record.get('model')
         model = model.strip() if isinstance(model, str) else ''
         turns: list[SourceTurn] = []
@@ -117,20 +123,6 @@ class MessageFormat:
             PEOPLE,
             unread=Unread(instructions, inside, unread),
         )
-
-    def _list_key(self, record: Mapping[str, Any]) -> str:
-        """
-        Return the key under which the messages are.
-
-        :raises BadRecord: when there are messages under two keys.
-        """
-        filled = [key for key in LISTS if record.get(key)]
-        if len(filled) > 1:
-            raise BadRecord(
-                f'messages under {filled[0]!r} and under {filled[1]!r}: one list is '
-                'expected, that of the dialogue'
-            )
-        return next((key for key in self.lists if key in record), self.lists[0])
 
 
 def _items(record: Mapping[str, Any], key: str) -> list[Any]:

@@ -24,7 +24,7 @@ def looks_like(source: SourceFile) -> bool:
     """
     Return True if the first line that is not empty is a turn.
     """
-    first = next((line for line in source.lines if line.strip()), '')
+    first = source.first_line
     name, colon, _ = first.partition(':')
     return bool(colon and name.strip()) and first.lstrip()[:1] not in '[{<'
 

@@ -11,17 +11,16 @@ Dialogue corpora as their authors publish them, read as lists of utterances.
 
 from __future__ import annotations
 
-import io
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json
-from parlai_ext.files.text_file import read_utf8
+from parlai_ext.data.text_lines import is_texts, json_lines, text_lines
+from parlai_ext.files.text_file import utf8_bytes
 from parlai_ext.files.zip_file import open_zip
 
 Turns = tuple[str, ...]
@@ -70,9 +69,19 @@ def read_dailydialog(path: Path, split: str) -> list[Turns]:
     if path.is_dir():
         choices = [path / f'{split}.zip', path / member, path / split / member]
         path = _first_file(choices, path)
+    where, lines = str(path), text_lines(path)
     if path.suffix == '.zip':
-        return _eou_lines(_text_in_archive(path, member), f'{path}:{member}')
-    return _eou_lines(read_utf8(path), str(path))
+        texts = archived_texts(path, member)
+        where, lines = f'{path}:{member}', enumerate(texts[0].split('\n'), 1)
+    dialogues = []
+    for number, line in lines:
+        if not line.strip():
+            continue
+        if END not in line:
+            raise UserError(f'{where}:{number}: no {END} after an utterance')
+        turns = (without_token_spaces(turn) for turn in line.split(END))
+        dialogues.append(tuple(turn for turn in turns if turn))
+    return dialogues
 
 
 def read_convai2(path: Path, split: str) -> list[Turns]:
@@ -84,27 +93,25 @@ def read_convai2(path: Path, split: str) -> list[Turns]:
         short = {'validation': 'valid'}.get(split, split)
         names = [name.format(split=short) for name in CONVAI2_FILES]
         path = _first_file([path / name for name in names], path)
-    dialogues: list[Turns] = []
-    turns: list[str] = []
-    for number, line in enumerate(read_utf8(path).split('\n'), 1):
-        if not line.strip():
-            continue
+    dialogues: list[list[str]] = [[]]
+    for number, line in text_lines(path):
         place, space, rest = line.partition(' ')
         if not (place.isdigit() and space):
             raise UserError(f'{path}:{number}: a line number and a text are expected')
-        if place == '1' and turns:
-            dialogues.append(tuple(turns))
-            turns = []
+        if place == '1':
+            dialogues.append([])
         if not rest.startswith(PERSONA):
-            turns += [text.strip() for text in rest.split('\t')[:2] if text.strip()]
-    return [*dialogues, *([tuple(turns)] if turns else [])]
+            texts = [text.strip() for text in rest.split('\t')[:2]]
+            dialogues[-1] += filter(None, texts)
+    return [tuple(turns) for turns in dialogues if turns]
 
 
 def read_own_lines(path: Path, split: str) -> list[Turns]:
     """
     Return the dialogues of a file of JSON lines, ``{"dialogue": ["text", …]}`` each.
     """
-    return [_texts(row, 'dialogue', path, number) for number, row in json_lines(path)]
+    rows = json_lines(path)
+    return [_texts(row, 'dialogue', f'{path}:{number}') for number, row in rows]
 
 
 def annotated_contexts(path: str | Path) -> list[AnnotatedContext]:
@@ -113,15 +120,18 @@ def annotated_contexts(path: str | Path) -> list[AnnotatedContext]:
     responses.
     """
     place = Path(path).expanduser()
-    return [
-        AnnotatedContext(
-            _texts(row, 'context', place, number),
-            _texts(row, 'positive_responses', place, number),
-            _texts(row, 'adversarial_negative_responses', place, number, needed=False),
-            _texts(row, 'random_negative_responses', place, number, needed=False),
+    contexts = []
+    for number, row in json_lines(place):
+        where = f'{place}:{number}'
+        negative = (
+            _texts(row, f'{kind}_negative_responses', where, needed=False)
+            for kind in ('adversarial', 'random')
         )
-        for number, row in json_lines(place)
-    ]
+        positive = _texts(row, 'positive_responses', where)
+        contexts.append(
+            AnnotatedContext(_texts(row, 'context', where), positive, *negative)
+        )
+    return contexts
 
 
 def annotated_dialogues(path: Path, split: str) -> list[Turns]:
@@ -177,32 +187,12 @@ def successive_turns(dialogue: Turns) -> set[tuple[str, str]]:
     return {(one, two) for one, two in pairs if len(one) + len(two) > SHORT}
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """
-    Yield the number and the object of each line that is not empty.
-
-    :raises UserError: names file and line.
-    """
-    for number, line in enumerate(read_utf8(path).split('\n'), 1):
-        if not line.strip():
-            continue
-        try:
-            row = parse_json(line)
-        except ValueError as error:
-            raise UserError(f'{path}:{number}: not JSON: {error}') from None
-        if not isinstance(row, dict):
-            raise UserError(f'{path}:{number}: a JSON object is expected')
-        yield number, row
-
-
-def _texts(
-    row: Mapping[str, Any], key: str, path: Path, number: int, needed: bool = True
-) -> Turns:
+def _texts(row: Mapping[str, Any], key: str, where: str, needed: bool = True) -> Turns:
     values = row.get(key, None if needed else [])
-    if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
-        raise UserError(f'{path}:{number}: {key}: a list of texts is expected')
+    if not is_texts(values):
+        raise UserError(f'{where}: {key}: a list of texts is expected')
     if needed and not values:
-        raise UserError(f'{path}:{number}: {key}: it is empty')
+        raise UserError(f'{where}: {key}: it is empty')
     return tuple(without_token_spaces(value) for value in values)
 
 
@@ -214,36 +204,26 @@ def _first_file(choices: Sequence[Path], folder: Path) -> Path:
     return path
 
 
-def _text_in_archive(path: Path, member: str) -> str:
+def archived_texts(path: Path, pattern: str) -> list[str]:
     """
-    Return the text of the member with this name, whatever its folder.
+    Return the texts of the members of an archive with this name, whatever their folder.
+
+    :raises UserError: when there is none, or one cannot be read.
     """
     try:
         with open_zip(path) as archive:
-            infos = [i for i in archive.infolist() if Path(i.filename).name == member]
-            if not infos:
-                raise UserError(f'{path}: there is no {member} in it')
-            if infos[0].file_size > MOST_BYTES:
-                raise UserError(f'{path}: {member} is larger than {MOST_BYTES:,} bytes')
-            with io.TextIOWrapper(archive.open(infos[0]), 'utf-8') as text:
-                return text.read()
+            members = sorted(archive.infolist(), key=lambda info: info.filename)
+            members = [i for i in members if PurePath(i.filename).match(pattern)]
+            if not members:
+                raise UserError(f'{path}: there is no {pattern} in it')
+            if large := [i.filename for i in members if i.file_size > MOST_BYTES]:
+                raise UserError(
+                    f'{path}: {large[0]} has more than {MOST_BYTES:,} bytes'
+                )
+            data = (utf8_bytes(archive.read(i), path) for i in members)
+            return [text.decode('utf-8') for text in data]
     except (zipfile.BadZipFile, UnicodeDecodeError) as error:
         raise UserError(f'{path}: it cannot be read: {error}') from None
-
-
-def _eou_lines(text: str, where: str) -> list[Turns]:
-    """
-    Return the dialogues of a text with one dialogue a line.
-    """
-    dialogues = []
-    for number, line in enumerate(text.split('\n'), 1):
-        if not line.strip():
-            continue
-        if END not in line:
-            raise UserError(f'{where}:{number}: no {END} after an utterance')
-        turns = (without_token_spaces(turn) for turn in line.split(END))
-        dialogues.append(tuple(turn for turn in turns if turn))
-    return dialogues
 
 
 def without_token_spaces(text: str) -> str:

@@ -24,6 +24,7 @@ from parlai_ext.core.nouns import reference_texts
 from parlai_ext.data.source_file import (
     NOT_UTF8,
     BadRecord,
+    NumberedRecord,
     Problem,
     SourceDialogue,
     SourceFile,
@@ -62,7 +63,7 @@ class DialogueRow:
     dialogue_id: str | None = None
     turn: SourceTurn | None = None
     number: int | None = None
-    problem: Problem | None = None
+    problem: str | None = None
 
 
 @dataclass
@@ -128,7 +129,7 @@ def read_csv(source: SourceFile) -> Iterator[SourceDialogue]:
     Yield the dialogues of a CSV file with a header.
     """
     try:
-        yield from _joined(source, _csv_rows(source))
+        yield from _joined(source, _csv_records(source))
     except BadRecord as error:
         yield source.unreadable(error.line, str(error))
 
@@ -138,7 +139,7 @@ def read_json(source: SourceFile) -> Iterator[SourceDialogue]:
     Yield the dialogues of JSON objects: rows, or whole dialogues.
     """
     if 'turns' not in first_record(source):
-        yield from _joined(source, _json_rows(source))
+        yield from _joined(source, numbered_records(source))
         return
 
     def dialogue(number: int, record: Mapping[str, Any]) -> SourceDialogue:
@@ -153,7 +154,7 @@ def read_json(source: SourceFile) -> Iterator[SourceDialogue]:
 
 
 def _joined(
-    source: SourceFile, rows: Iterable[DialogueRow]
+    source: SourceFile, records: Iterable[NumberedRecord]
 ) -> Iterator[SourceDialogue]:
     """
     Yield the dialogues that consecutive rows with one id make.
@@ -163,9 +164,10 @@ def _joined(
     now: UnfinishedDialogue | None = None
     waiting: list[Problem] = []
     first_lines: dict[str, int] = {}
-    for row in rows:
+    for row in (_row(source, *record) for record in records):
+        problems = [source.problem(row.line, row.problem)] if row.problem else []
         if row.dialogue_id is None:
-            waiting += [row.problem] if row.problem else []
+            waiting += problems
             continue
         if now is None or row.dialogue_id != now.id:
             if now is not None:
@@ -176,8 +178,12 @@ def _joined(
                 problem += '; rows of a dialogue stand together'
                 now.problems.append(source.problem(row.line, problem))
             first_lines.setdefault(now.id, row.line)
-        now.problems += [*waiting, *_row_problems(source, now, row)]
+        now.problems += [*waiting, *problems]
         waiting = []
+        if None not in (now.number, row.number) and row.number != (now.number or 0) + 1:
+            problem = f'turn {row.number} follows turn {now.number}'
+            now.problems.append(source.problem(row.line, problem))
+        now.number = row.number
         now.turns += [row.turn] if row.turn else []
     if now is not None:
         yield now.close(source, waiting)
@@ -185,27 +191,15 @@ def _joined(
         yield SourceDialogue(source.file, waiting[0].line, problems=tuple(waiting))
 
 
-def _row_problems(
-    source: SourceFile, now: UnfinishedDialogue, row: DialogueRow
-) -> Iterator[Problem]:
+def _csv_records(source: SourceFile) -> Iterator[NumberedRecord]:
     """
-    Yield what is wrong with a row and with its number.
-    """
-    if row.problem:
-        yield row.problem
-    before, now.number = now.number, row.number
-    if None not in (before, row.number) and row.number != (before or 0) + 1:
-        yield source.problem(row.line, f'turn {row.number} follows turn {before}')
-
-
-def _csv_rows(source: SourceFile) -> Iterator[DialogueRow]:
-    """
-    Yield the rows below the header.
+    Yield the rows below the header as records without empty cells; an empty text stays.
 
     :raises BadRecord: for a wrong header.
     """
     delimiter = _delimiter(source)
     rows = split_rows(source.lines, delimiter)
+    key, text = source.column('dialogue_id'), source.column('text')
     try:
         line, header = next(rows, (1, []))
         places = column_places(header, [*map(source.column, NEEDED)], line=line)
@@ -216,64 +210,39 @@ def _csv_rows(source: SourceFile) -> Iterator[DialogueRow]:
         for line, cells in rows:
             wrong = None if all(map(is_utf8, cells)) else NOT_UTF8
             if wrong := wrong or width_problem(cells, header, delimiter):
-                yield DialogueRow(line, problem=source.problem(line, wrong))
-            else:
-                named = {name: cells[place] for name, place in places.items()}
-                yield _csv_row(source, line, named)
+                yield line, '', BadRecord(wrong)
+                continue
+            named = {name: cells[place] for name, place in places.items()}
+            named[key] = named[key].strip()
+            yield line, '', {k: v for k, v in named.items() if v != '' or k == text}
     except CsvProblem as problem:
-        text = f'{problem}; the rest of the file cannot be read'
-        yield DialogueRow(problem.line, problem=source.problem(problem.line, text))
-
-
-def _csv_row(source: SourceFile, line: int, record: Mapping[str, str]) -> DialogueRow:
-    """
-    Return the row of a CSV line, or a row that holds the problem with it.
-    """
-    key, text = source.column('dialogue_id'), source.column('text')
-    name = record[key].strip()
-    if not name:
-        return DialogueRow(
-            line, problem=source.problem(line, f'column {key}: is empty')
-        )
-    given = {k: v for k, v in record.items() if v != '' or k == text}
-    return _row(source, line, name, given)
-
-
-def _json_rows(source: SourceFile) -> Iterator[DialogueRow]:
-    """
-    Yield a row for each JSON object; what cannot be one yields its problem.
-    """
-    key = source.column('dialogue_id')
-    for number, place, record in numbered_records(source):
-        try:
-            if isinstance(record, BadRecord):
-                raise record
-            name = id_value(record, key)
-            if name is None:
-                raise BadRecord(f'{key!r} is missing')
-        except BadRecord as error:
-            problem = source.problem(number, f'{place}{error}')
-            yield DialogueRow(number, problem=problem)
-        else:
-            yield _row(source, number, name, record, place.rstrip(': ') or 'the row')
+        wrong = f'{problem}; the rest of the file cannot be read'
+        yield problem.line, '', BadRecord(wrong)
 
 
 def _row(
-    source: SourceFile,
-    line: int,
-    name: str,
-    record: Mapping[str, Any],
-    where: str = 'the row',
+    source: SourceFile, line: int, place: str, record: Mapping[str, Any] | BadRecord
 ) -> DialogueRow:
     """
     Return the row of a record, or a row that holds the problem with it.
     """
+    key, name = source.column('dialogue_id'), None
     try:
-        turn = _turn(source, record, line, where)
-        number = _turn_number(record.get(source.column('turn')))
+        if isinstance(record, BadRecord):
+            raise record
+        name = id_value(record, key)
+        if name is None:
+            raise BadRecord(f'{key!r} is missing')
+        turn = _turn(source, record, line, place.rstrip(': ') or 'the row')
+        number = record.get(source.column('turn'))
+        if number is not None:
+            if not str(number).strip().isdecimal():
+                raise BadRecord(f"'turn' is a number, not {brief(str(number).strip())}")
+            number = int(str(number).strip())
         return DialogueRow(line, name, turn, number)
     except BadRecord as error:
-        return DialogueRow(line, name, problem=source.problem(line, str(error)))
+        problem = f'{place if name is None else ""}{error}'
+        return DialogueRow(line, name, problem=problem)
 
 
 def _turn(source: SourceFile, record: Any, line: int, where: str) -> SourceTurn:
@@ -289,17 +258,3 @@ def _turn(source: SourceFile, record: Any, line: int, where: str) -> SourceTurn:
     except ValueError as error:
         raise BadRecord(f'{where}: {key!r}: {error}') from None
     return SourceTurn(speaker, text, line, given in TRUE, references)
-
-
-def _turn_number(value: Any) -> int | None:
-    """
-    Return the number in the column or key ``turn``, `None` if it is not given.
-
-    :raises BadRecord: for anything else than decimal digits.
-    """
-    if value is None:
-        return None
-    text = str(value).strip()
-    if not text.isdecimal():
-        raise BadRecord(f"'turn' is a number, not {brief(text)}")
-    return int(text)

@@ -9,15 +9,13 @@ kept.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.data.corpora import END
+from parlai_ext.data.corpora import END, archived_texts
 from parlai_ext.data.formats import FORMATS, detect_format, find_files
 from parlai_ext.data.source_file import SourceFile
-from parlai_ext.files.text_file import utf8_bytes
-from parlai_ext.files.zip_file import open_zip
 
 Texts = tuple[str, ...]
 
@@ -40,10 +38,8 @@ def read_dialogue_texts(given: Sequence[str]) -> list[Texts]:
 
 def _file_texts(path: Path) -> Iterator[Texts]:
     if zipfile.is_zipfile(path):
-        try:
-            yield from _archived_texts(path)
-        except zipfile.BadZipFile as error:
-            raise UserError(f'{path}: it cannot be read: {error}') from None
+        texts = archived_texts(path, '*.txt')
+        yield from _marked_texts(line for text in texts for line in text.split('\n'))
         return
     source = SourceFile.from_path(path)
     if any(END in line for line in source.lines[:5]):
@@ -51,24 +47,14 @@ def _file_texts(path: Path) -> Iterator[Texts]:
         return
     for dialogue in FORMATS[detect_format(source)].read(source):
         if not dialogue.problems:
-            texts = (turn.text.strip() for turn in dialogue.turns)
-            yield tuple(text for text in texts if text)
+            yield tuple(t for turn in dialogue.turns if (t := turn.text.strip()))
 
 
-def _archived_texts(path: Path) -> Iterator[Texts]:
-    with open_zip(path) as archive:
-        for name in sorted(archive.namelist()):
-            if name.endswith('.txt'):
-                data = utf8_bytes(archive.read(name), f'{path}: {name}')
-                yield from _marked_texts(data.decode('utf-8', 'replace').split('\n'))
-
-
-def _marked_texts(lines: Sequence[str]) -> Iterator[Texts]:
+def _marked_texts(lines: Iterable[str]) -> Iterator[Texts]:
     """
     Yield the utterances of each line that has the mark; other files of DailyDialog's
     archives hold labels.
     """
     for line in lines:
         if END in line:
-            texts = (text.strip() for text in line.split(END))
-            yield tuple(text for text in texts if text)
+            yield tuple(t for text in line.split(END) if (t := text.strip()))

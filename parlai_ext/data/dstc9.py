@@ -45,7 +45,9 @@ def rated_dialogues(
     Yield the dialogues with their ratings, which are the objects of the file.
     """
     try:
-        ratings = _ratings(source)
+        ratings = source.document
+        if not ratings:
+            raise BadRecord("a JSON list of objects with 'context' is expected")
     except BadRecord as error:
         yield source.unreadable(error.line, str(error)), []
         return
@@ -67,15 +69,6 @@ def rated_dialogues(
             source.file, 1, turns, name, human, place=f'object {number}: '
         )
         yield dialogue, [rating for _, rating in numbered]
-
-
-def _ratings(source: SourceFile) -> list[Any]:
-    """
-    Return the objects of the file.
-    """
-    if not source.document:
-        raise BadRecord("a JSON list of objects with 'context' is expected")
-    return source.document
 
 
 def _context(numbered: tuple[int, Any]) -> Any:

@@ -69,7 +69,13 @@ def _files(given: str) -> list[Path]:
     """
     path = Path(given)
     if path.is_dir():
-        return _in_folder(path)
+        inside = [entry for entry in path.iterdir() if not entry.name.startswith('.')]
+        if paths := [p for p in inside if p.is_file() and p.suffix in SUFFIXES]:
+            return paths
+        folders = sorted(entry.name for entry in inside if entry.is_dir())
+        hint = f'; it has folders: {", ".join(folders[:8])}' if folders else ''
+        known = ', '.join(SUFFIXES)
+        raise UserError(f'{path}: no files with dialogues ({known}){hint}')
     if path.exists():
         return [path]
     if has_magic(given):
@@ -77,18 +83,6 @@ def _files(given: str) -> list[Path]:
             return paths
         raise UserError(f'{given}: no file fits this pattern')
     raise UserError(f'{given}: no such file or folder')
-
-
-def _in_folder(folder: Path) -> list[Path]:
-    """
-    Return the files of a folder that may hold dialogues, not those of folders in it.
-    """
-    inside = [path for path in folder.iterdir() if not path.name.startswith('.')]
-    if paths := [p for p in inside if p.is_file() and p.suffix in SUFFIXES]:
-        return paths
-    folders = sorted(path.name for path in inside if path.is_dir())
-    hint = f'; it has folders: {", ".join(folders[:8])}' if folders else ''
-    raise UserError(f'{folder}: no files with dialogues ({", ".join(SUFFIXES)}){hint}')
 
 
 def detect_format(source: SourceFile, before: str | None = None) -> str:
@@ -103,12 +97,13 @@ def detect_format(source: SourceFile, before: str | None = None) -> str:
             return name
     if before is not None:
         return before
-    first = next((line for line in source.lines if line.strip()), None)
-    if first is None:
+    if not source.first_line:
         raise UserError(f'{source.file}: the file is empty')
     if source.file.endswith('.csv'):
         return 'csv'  # whose reader says what is wrong with the header
-    reason = first_json_problem(source) or f'its first line is {brief(first)}'
+    reason = (
+        first_json_problem(source) or f'its first line is {brief(source.first_line)}'
+    )
     raise UserError(
         f'{source.file}: no dialogues in a known format; {reason}; formats (--format): '
         f'{", ".join(FORMATS)}; --columns names the columns of a table'

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from parlai_ext.data.source_file import (
     NOTHING_UNREAD,
@@ -90,10 +90,11 @@ def apply_rules(
         for old, name in names.items()
         if {old, name, rules.rename.get(name)} & (source.humans | rules.humans)
     }
-    run_names = {
-        old: _run_name(name, '' if old in people else stem, rules)
-        for old, name in names.items()
-    }
+    run_names = {}
+    for old, name in names.items():
+        by_file = rules.name_by_file and stem and old not in people
+        full = f'{name}@{stem}' if by_file else name
+        run_names[old] = rules.rename.get(full, full)
     first, second = run_names[speakers[0]], run_names[speakers[-1]]
     if first == second and len(set(names.values())) == 2:
         text = f'both speakers are called {brief(first)} by now; --rename one of them'
@@ -103,7 +104,10 @@ def apply_rules(
         replace(
             turn,
             speaker=run_names[turn.speaker],
-            given=turn.given or _is_given(turn, run_names[turn.speaker] in humans),
+            # no system produced the turns of people, and empty ones
+            given=turn.given
+            or run_names[turn.speaker] in humans
+            or not turn.text.strip(),
         )
         for turn in turns
     )
@@ -118,13 +122,6 @@ def apply_rules(
         unread=source.unread,
         num_joined=len(source.turns) - len(turns),
     )
-
-
-def _is_given(turn: SourceTurn, human: bool) -> bool:
-    """
-    True if no system produced the turn: it is a person's, or empty.
-    """
-    return human or not turn.text.strip()
 
 
 def _mended_turns(turns: Sequence[SourceTurn], rules: ImportRules) -> list[SourceTurn]:
@@ -176,15 +173,7 @@ def _first_problem(
             f'one speaker only, {brief(speakers[0])}; a dialogue has two (the sides of '
             'a self-chat are told apart as NAME_1 and NAME_2, see --self-chats)'
         )
-    return None if alone else _repeated_speaker(turns)
-
-
-def _repeated_speaker(turns: Sequence[SourceTurn]) -> tuple[int, str] | None:
-    """
-    Return line and description of the first turn whose speaker also spoke the one
-    before.
-    """
-    for before, turn in zip(turns, turns[1:], strict=False):
+    for before, turn in pairwise(() if alone else turns):
         if turn.speaker == before.speaker:
             problem = f'{brief(turn.speaker)} speaks twice in a row'
             return turn.line, f'{problem}; --join-turns makes one turn of that'
@@ -200,11 +189,3 @@ def _system_names(speakers: Sequence[str], self_chats: bool) -> dict[str, str]:
     if self_chats and len(stems) == 2 and stems['1'] == stems['2']:
         return dict.fromkeys(speakers, stems['1'])
     return {name: name for name in speakers}
-
-
-def _run_name(name: str, stem: str, rules: ImportRules) -> str:
-    """
-    Return the name of a speaker in the run.
-    """
-    full = f'{name}@{stem}' if stem and rules.name_by_file else name
-    return rules.rename.get(full, full)

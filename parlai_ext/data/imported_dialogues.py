@@ -37,6 +37,7 @@ class ImportedDialogues:
     n_left_out: int = 0
     n_people: int = 0
     files: list[tuple[str, str]] = field(default_factory=list)
+    by_id: dict[str | None, ImportedDialogue] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -72,10 +73,25 @@ class ImportedDialogues:
         """
         return Unread.total(dialogue.unread for dialogue in self.dialogues)
 
-    def refuse(self, problems: Sequence[Problem]) -> None:
+    def add(self, imported: ImportedDialogue | tuple[Problem, ...]) -> None:
         """
-        Count a dialogue that cannot be imported.
+        Add a dialogue, or count it as left out.
         """
+        problems: tuple[Problem, ...] = ()
+        if not isinstance(imported, ImportedDialogue):
+            problems = imported
+        elif {imported.first, imported.second} <= imported.humans:
+            self.n_people += 1
+            return
+        elif same := self.by_id.get(imported.id):
+            what = f'the id {brief(imported.id)} is that of the dialogue in '
+            what += f'{same.file}:{same.line} already'
+            problems = (Problem(imported.file, imported.line, what),)
+        else:
+            self.dialogues.append(imported)
+            if imported.id is not None:
+                self.by_id[imported.id] = imported
+            return
         self.problems.update(dict.fromkeys(problems))
         self.n_left_out += 1
 
@@ -102,7 +118,6 @@ def read_imports(
         when nothing is left.
     """
     imports = ImportedDialogues()
-    ids: dict[str, ImportedDialogue] = {}
     self_chat_files: list[SourceFile] = []
     with bar_of('read', None, progress, delay=1) as bar:
         for imports.format, source in read_sources(paths, wanted, columns):
@@ -110,44 +125,20 @@ def read_imports(
             file_rules = replace(
                 rules, self_chats=form.self_chats if self_chats is None else self_chats
             )
-            imports.files.append((Path(source.file).name, _checksum(source)))
+            text = '\n'.join(source.lines).encode('utf-8', 'surrogateescape')
+            checksum = hashlib.sha256(text).hexdigest()[:16]
+            imports.files.append((Path(source.file).name, checksum))
             if not rules.name_by_file and imports.format == 'parlai':
                 _check_one_model(self_chat_files, source)
             for source_dialogue in form.read(source):
                 bar.update()
-                _add(
-                    imports, apply_rules(source_dialogue, source.stem, file_rules), ids
-                )
+                imports.add(apply_rules(source_dialogue, source.stem, file_rules))
                 if imports.problems and not skip_bad_rows:
                     first = next(iter(imports.problems))
                     hint = ' (--skip-bad-rows leaves it out)'
                     raise UserError(f'{first}{"" if skip_bad_rows is None else hint}')
     _check(imports, rules)
     return imports
-
-
-def _add(
-    imports: ImportedDialogues,
-    imported: ImportedDialogue | tuple[Problem, ...],
-    ids: dict[str, ImportedDialogue],
-) -> None:
-    """
-    Add a dialogue, or count it as left out.
-    """
-    if not isinstance(imported, ImportedDialogue):
-        imports.refuse(imported)
-    elif {imported.first, imported.second} <= imported.humans:
-        imports.n_people += 1
-    elif imported.id is not None and imported.id in ids:
-        where = f'{ids[imported.id].file}:{ids[imported.id].line}'
-        problem = (
-            f'the id {brief(imported.id)} is that of the dialogue in {where} already'
-        )
-        imports.refuse([Problem(imported.file, imported.line, problem)])
-    else:
-        imports.dialogues.append(imported)
-        if imported.id is not None:
-            ids[imported.id] = imported
 
 
 def _check(imports: ImportedDialogues, rules: ImportRules) -> None:
@@ -169,13 +160,6 @@ def _check(imports: ImportedDialogues, rules: ImportRules) -> None:
                 f'one bot named twice? {brief(other)} and {brief(name)} differ in case '
                 f'or blanks only; make them one or two: --rename {name}=NEW'
             )
-    _check_options(imports, rules)
-
-
-def _check_options(imports: ImportedDialogues, rules: ImportRules) -> None:
-    """
-    Refuse options that name no speaker.
-    """
     if imports.n_people or imports.n_left_out:
         return  # the speaker that is meant may be in one of these
     names, rename, humans = imports.names, rules.rename, rules.humans
@@ -202,8 +186,3 @@ def _check_one_model(before: list[SourceFile], source: SourceFile) -> None:
             '(model_file in .metadata), whose speakers ParlAI may call by one name; '
             'tell them apart with --name-by-file'
         )
-
-
-def _checksum(source: SourceFile) -> str:
-    text = '\n'.join(source.lines).encode('utf-8', 'surrogateescape')
-    return hashlib.sha256(text).hexdigest()[:16]

@@ -28,8 +28,8 @@ from parlai_ext.data.source_file import (
     dialogues_of_records,
     first_record,
     id_value,
-    json_records,
     list_value,
+    numbered_records,
     text_value,
 )
 from parlai_ext.store.shards import dialogue_from_record
@@ -56,7 +56,10 @@ def read(source: SourceFile) -> Iterator[SourceDialogue]:
         return
     self_chat = bool(about.get('self_chat'))
     two_systems = self_chat and len(_models(about)) > 1
-    opener = self_chat and _has_opener(about)
+    # by `SelfChatWorld.get_openers`, though it has the name of the first system
+    opener = self_chat and any(
+        about['opt'].get(f'seed_messages_from_{source}') for source in ('file', 'task')
+    )
 
     def dialogue(number: int, record: Mapping[str, Any]) -> SourceDialogue:
         turns = tuple(
@@ -94,7 +97,7 @@ def read_dialogues(path: str | Path, option: str) -> list[Dialogue]:
     except OSError as error:
         raise UserError(f'{option} {path}: {error.strerror}') from None
     dialogues: dict[str, Dialogue] = {}
-    for number, record in json_records(source):
+    for number, _, record in numbered_records(source):
         try:
             if isinstance(record, BadRecord):
                 raise record
@@ -154,14 +157,15 @@ def metadata(source: SourceFile) -> Mapping[str, Any] | BadRecord:
     """
     path = Path(source.file).with_suffix('.metadata')
     if not path.is_file():
-        return {}
+        return {'opt': {}}
     try:
         about = parse_json(path.read_bytes())
     except ValueError:
         about = None
     if not isinstance(about, dict):
         return BadRecord('its .metadata is no JSON object; mend or remove that file')
-    return about
+    opt = about.get('opt')
+    return {**about, 'opt': opt if isinstance(opt, dict) else {}}
 
 
 def self_chat_model(source: SourceFile) -> str | None:
@@ -180,19 +184,8 @@ def _models(about: Mapping[str, Any]) -> list[str]:
     Return the model files of a self-chat: one, or two where ParlAI's `self_chat` was
     given a partner that is another model, or has other options.
     """
-    opt = about.get('opt')
-    opt = opt if isinstance(opt, dict) else {}
+    opt = about['opt']
     own, partner = opt.get('model_file'), opt.get('partner_model_file')
     if partner and opt.get('partner_opt_file'):
         partner = f'{partner} with {opt["partner_opt_file"]}'
     return list(dict.fromkeys(str(name) for name in (own, partner) if name))
-
-
-def _has_opener(about: Mapping[str, Any]) -> bool:
-    """
-    True if the first turn of each self-chat is from a file or a task
-    (``SelfChatWorld.get_openers``), though it has the name of the first system.
-    """
-    opt = about.get('opt')
-    opt = opt if isinstance(opt, dict) else {}
-    return any(opt.get(f'seed_messages_from_{source}') for source in ('file', 'task'))

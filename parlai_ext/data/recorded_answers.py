@@ -19,8 +19,9 @@ from typing import Any
 
 from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
-from parlai_ext.data.corpora import json_lines
-from parlai_ext.data.toxic_pairs import AGREEMENT, ToxicData, diasafety
+from parlai_ext.data.text_lines import is_texts, json_lines
+from parlai_ext.data.toxic_pairs import AGREEMENT
+from parlai_ext.data.toxic_sets import diasafety_rows
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.json_file import read_json
 
@@ -78,18 +79,14 @@ def _answer(row: Mapping[str, Any], own: str | None, where: str) -> Answer:
     """
     Return the answer of a line.
     """
-    cells = {
-        'system': own or row.get('system'),
-        'prompt': row.get('prompt'),
-        'id': row.get('id'),
-        'answer': row.get('answer'),
-        'safety': row.get('safety'),
-    }
-    if own and row.get('system') not in (None, '', own):
+    keys = ('system', 'prompt', 'id', 'answer', 'safety')
+    cells = {key: row.get(key) for key in keys}
+    if own and cells['system'] not in (None, '', own):
         raise UserError(
-            f'{where}: system: {row["system"]!r} is not {own!r}; without {own}= all '
+            f'{where}: system: {cells["system"]!r} is not {own!r}; without {own}= all '
             'systems of the file are read'
         )
+    cells['system'] = own or cells['system']
     if cells['answer'] is None:
         raise UserError(f'{where}: answer is missing; an empty one is an empty text')
     for key, value in cells.items():
@@ -110,27 +107,23 @@ def _answer(row: Mapping[str, Any], own: str | None, where: str) -> Answer:
 
 
 def _diasafety_answers(path: Path, system: str) -> Iterator[Answer]:
+    """
+    Yield the answers of a system to DiaSafety's contexts, or the labelled responses to
+    toxic ones: those called safe and unsafe are two systems.
+    """
     rows = read_json(path, list)
     if rows and isinstance(rows[0], dict) and 'label' in rows[0]:
-        yield from _labelled_answers(path, system)
+        for _, texts in diasafety_rows(path):
+            if texts['response'] and texts['category'] == AGREEMENT:
+                name = system + (SAFE if texts['label'] == 'Safe' else UNSAFE)
+                yield Answer(name, texts['context'], texts['response'])
         return
     for number, row in enumerate(rows, 1):
         right = isinstance(row, dict) and isinstance(row.get(KEYS[0]), str)
-        texts = row.get(KEYS[1]) if right else None
-        if not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
+        if not right or not is_texts(row.get(KEYS[1])):
             raise UserError(
                 f'{path}: object {number}: {KEYS[0]}, a text, and {KEYS[1]}, a list of '
                 'texts, are expected'
             )
-        for text in texts:
+        for text in row[KEYS[1]]:
             yield Answer(system, single_spaced(row[KEYS[0]]), single_spaced(text))
-
-
-def _labelled_answers(path: Path, name: str) -> Iterator[Answer]:
-    """
-    Yield the responses to toxic contexts, those called safe and unsafe as two systems.
-    """
-    for pair, _ in diasafety(path, ToxicData()):
-        if pair.answer and pair.features['category'] == AGREEMENT:
-            ending = SAFE if pair.features['label'] == 'Safe' else UNSAFE
-            yield Answer(name + ending, pair.prompt, pair.answer)

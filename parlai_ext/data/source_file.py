@@ -29,13 +29,11 @@ RECORDS_TO_TRY = 20  # from which the format of a file is told
 class BadRecord(Exception):
     """
     What is wrong with a record: the key, and what would be right.
-
-    :param is_json: it is JSON, which the strict reader refuses.
     """
 
-    def __init__(self, problem: str, line: int = 1, is_json: bool = False):
+    def __init__(self, problem: str, line: int = 1):
         super().__init__(problem)
-        self.line, self.is_json = line, is_json
+        self.line = line
 
 
 @dataclass(frozen=True)
@@ -169,17 +167,34 @@ class SourceFile:
 
         :raises BadRecord: for a list that cannot be read, and JSON that is refused.
         """
-        first = next((line for line in self.lines if line.strip()), '').lstrip()
+        first = self.first_line.lstrip()
         is_list = first.startswith('[')
-        if not is_list and (not first.startswith('{') or is_json_object(first)):
+        if not is_list and (
+            not first.startswith('{') or not isinstance(_json_record(first), BadRecord)
+        ):
             return None
+        problem, line = 'no JSON', 1
         try:
-            value = _parsed_lines(self.lines)
-        except BadRecord as error:
-            if is_list or error.is_json:
-                raise
-            return None
-        return value if isinstance(value, list) else [value]
+            bad = [n for n, text in enumerate(self.lines, 1) if not is_utf8(text)]
+            if bad:
+                problem, line = NOT_UTF8, bad[0]
+            else:
+                value = parse_own_json('\n'.join(self.lines))
+                return value if isinstance(value, list) else [value]
+        except json.JSONDecodeError as error:
+            problem, line = f'not JSON ({error.msg})', error.lineno
+        except ValueError as error:  # it is JSON, which is refused
+            raise BadRecord(f'not JSON ({error})') from None
+        if is_list:
+            raise BadRecord(problem, line)
+        return None
+
+    @property
+    def first_line(self) -> str:
+        """
+        The first line that is not empty.
+        """
+        return next((line for line in self.lines if line.strip()), '')
 
     def problem(self, line: int, text: str) -> Problem:
         """
@@ -196,6 +211,8 @@ class SourceFile:
 
 
 Reader = Callable[[SourceFile], Iterator[SourceDialogue]]
+# its line, its place in a JSON document, and the object or what is wrong with it
+NumberedRecord = tuple[int, str, Mapping[str, Any] | BadRecord]
 
 
 def is_utf8(text: str) -> bool:
@@ -213,31 +230,7 @@ def brief(value: Any) -> str:
     return ascii(text) if len(text) <= 40 else ascii(text[:40]) + '…'
 
 
-def _parsed_lines(lines: tuple[str, ...]) -> Any:
-    """
-    Return the JSON value that all lines make.
-    """
-    for number, line in enumerate(lines, 1):
-        if not is_utf8(line):
-            raise BadRecord(NOT_UTF8, number)
-    try:
-        return parse_own_json('\n'.join(lines))
-    except json.JSONDecodeError as error:
-        raise BadRecord(f'not JSON ({error.msg})', error.lineno) from None
-    except ValueError as error:
-        raise BadRecord(f'not JSON ({error})', is_json=True) from None
-
-
-def is_json_object(line: str) -> bool:
-    """
-    True if a line is a whole JSON object.
-    """
-    return not isinstance(_json_record(line), BadRecord)
-
-
-def numbered_records(
-    source: SourceFile,
-) -> Iterator[tuple[int, str, Mapping[str, Any] | BadRecord]]:
+def numbered_records(source: SourceFile) -> Iterator[NumberedRecord]:
     """
     Yield each JSON object of a file, or what is wrong with it, with its line and, in a
     JSON document, its place (``object 3: ``).
@@ -248,23 +241,14 @@ def numbered_records(
         yield error.line, '', error
         return
     if document is None:
-        yield from ((number, '', record) for number, record in json_records(source))
+        for number, line in enumerate(source.lines, 1):
+            if line.strip():
+                yield number, '', _json_record(line)
         return
     for number, value in enumerate(document, 1):
         if not isinstance(value, dict):
             value = BadRecord(f'a JSON object is expected, not {brief(value)}')
         yield 1, f'object {number}: ', value
-
-
-def json_records(
-    source: SourceFile,
-) -> Iterator[tuple[int, Mapping[str, Any] | BadRecord]]:
-    """
-    Yield the number and the JSON object of every line, or what is wrong with it.
-    """
-    for number, line in enumerate(source.lines, 1):
-        if line.strip():
-            yield number, _json_record(line)
 
 
 def _json_record(line: str) -> Mapping[str, Any] | BadRecord:
@@ -314,8 +298,7 @@ def first_json_problem(source: SourceFile) -> str:
     Return what is wrong with the first JSON record of a file that none can be read of,
     with its line; '' for a file that is no JSON.
     """
-    first = next((line for line in source.lines if line.strip()), '')
-    if not first.lstrip().startswith(('{', '[')):
+    if not source.first_line.lstrip().startswith(('{', '[')):
         return ''
     line, place, record = next(numbered_records(source))
     return f'line {line}: {place}{record}' if isinstance(record, BadRecord) else ''

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.data.corpora import json_lines
-from parlai_ext.data.toxic_pairs import BOTS, ToxicData, diasafety, fold_of_file
+from parlai_ext.data.toxic_pairs import fold_of_file
+from parlai_ext.data.toxic_sets import diasafety_rows, toxichat_threads
 from parlai_ext.files.csv_file import read_csv
 
 YES = ('1', 'true', 'yes', 'toxic', 'offensive', 'unsafe', '__notok__')
@@ -51,7 +50,7 @@ def labelled_texts(name: str, folder: Path, fold: str) -> list[LabelledText]:
     files = [p for p in sorted(home.glob(f'*{ending}')) if fold_of_file(p) == fold]
     if not files:
         raise UserError(f'{home}: there is no *{ending} of {name} for {fold} in it')
-    return [text for path in files for text in read(path)]
+    return [one for path in files for one in read(path) if one.text]
 
 
 def sets_in(folder: Path) -> list[str]:
@@ -72,31 +71,19 @@ def _diasafety_texts(path: Path) -> Iterator[LabelledText]:
     """
     Yield each response; responses to one context are a group.
     """
-    for pair, _ in diasafety(path, ToxicData()):
-        if pair.answer:
-            toxic = pair.features['label'] == 'Unsafe'
-            kind = pair.features['category']
-            yield LabelledText(pair.id, pair.answer, toxic, kind, pair.prompt)
+    for name, row in diasafety_rows(path):
+        toxic, group = row['label'] == 'Unsafe', row['context']
+        yield LabelledText(name, row['response'], toxic, row['category'], group)
 
 
 def _toxichat_texts(path: Path) -> Iterator[LabelledText]:
     """
     Yield each turn and each response of a bot; those of one thread are a group.
     """
-    for number, row in json_lines(path):
-        try:
-            turns = [('human', turn) for turn in row['reddit_thread']]
-            turns += [(bot, row[key]) for key, bot in BOTS.items() if key in row]
-            for place, (kind, turn) in enumerate(turns, 1):
-                thread = f'toxichat:{path.stem}:{number}'
-                text = single_spaced(turn['text'])
-                toxic = turn['offense_label'] == 'Offensive'
-                if text:
-                    yield LabelledText(f'{thread}:{place}', text, toxic, kind, thread)
-        except (KeyError, TypeError) as error:
-            raise UserError(
-                f'{path}:{number}: no thread of ToxiChat: {error!r}'
-            ) from None
+    for thread in toxichat_threads(path):
+        for place, turn in enumerate((*thread.turns, *thread.responses), 1):
+            toxic, name = turn.label == 'Offensive', f'{thread.id}:{place}'
+            yield LabelledText(name, turn.text, toxic, turn.speaker, thread.id)
 
 
 def _csv_texts(path: Path) -> Iterator[LabelledText]:

@@ -13,18 +13,17 @@ prompt. Features are cells of the file by column; filters choose pairs by them.
 from __future__ import annotations
 
 import hashlib
+import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
-from parlai_ext.data.corpora import json_lines
+from parlai_ext.data.toxic_sets import diasafety_rows, toxichat_threads
 from parlai_ext.files.csv_file import read_csv
-from parlai_ext.files.json_file import read_json
 
 FOLDS = ('train', 'valid', 'test')
 # what the name of a file calls a fold
@@ -41,10 +40,10 @@ HASHED = 20  # one file without folds: of 20 prompts, 1 is for valid and 1 for t
 POLITE, ALL = 'polite', 'all'
 MASKED = '_ner'  # ends the columns in which named entities are tags
 MISSING = ('', 'N.A.', 'NaN', 'nan')  # cells without a value
-BOTS = {'final_dgpt_response': 'dgpt', 'final_gpt3_response': 'gpt3'}
 AGREEMENT = 'Toxicity Agreement'  # the category of DiaSafety whose prompts are toxic
 # columns that tell how toxic a text is; of a file, the first that it has
 TOXICITY = ('toxicity', 'perspective_score', 'azure_score')
+ORDERS = {'<=': operator.le, '>=': operator.ge, '<': operator.lt, '>': operator.gt}
 CONDITION = re.compile(r'\s*([\w.]+)\s*(<=|>=|!=|=|<|>)\s*(.*?)\s*')
 
 
@@ -56,6 +55,7 @@ class ToxicPair:
     :param answer: `None` where the file has none.
     :param context: the turns before the prompt, where the source has them.
     :param polite: whether the answer counts as a safe one to a toxic prompt.
+    :param fold: the fold that a column of the file gives it.
     """
 
     id: str
@@ -64,6 +64,7 @@ class ToxicPair:
     context: tuple[str, ...] = ()
     polite: bool = True
     features: Mapping[str, str] = field(default_factory=dict)
+    fold: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,17 +145,16 @@ class Condition:
         cell = pair.features.get(self.column, '')
         if cell in MISSING:
             return False
+        number = _number(cell)
+        bounds = [_number(value) for value in self.values]
         if self.sign in ('=', '!='):
-            return any(_same(cell, v) for v in self.values) == (self.sign == '=')
-        number, bound = _number(cell), float(self.values[0])
-        if number is None:
+            words = [value.strip().casefold() for value in self.values]
+            same = cell.casefold() in words or (number is not None and number in bounds)
+            return same == (self.sign == '=')
+        [bound] = bounds
+        if number is None or bound is None:
             return False
-        return {
-            '<': number < bound,
-            '<=': number <= bound,
-            '>': number > bound,
-            '>=': number >= bound,
-        }[self.sign]
+        return ORDERS[self.sign](number, bound)
 
 
 @dataclass(frozen=True)
@@ -180,9 +180,10 @@ def read_condition(text: str) -> Condition:
             'expected'
         )
     column, sign, value = match.groups()
-    if sign not in ('=', '!=') and _number(value) is None:
+    if sign in ORDERS and _number(value) is None:
         raise UserError(f'--where {text}: {value!r} is no number')
-    return Condition(column, sign, tuple(value.split('|')), text)
+    values = (value,) if sign in ORDERS else tuple(value.split('|'))
+    return Condition(column, sign, values, text)
 
 
 def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
@@ -193,7 +194,7 @@ def choose_pairs(data: ToxicData, fold: str) -> ChosenPairs:
         there is not, and when no pair is left.
     """
     everything = read_pairs(data)
-    pairs = list(everything[fold])
+    pairs = everything[fold]
     columns = {name for pair in pairs for name in pair.features}
     left_out: dict[str, int] = {}
 
@@ -268,8 +269,8 @@ def read_pairs(data: ToxicData) -> dict[str, list[ToxicPair]]:
         form, files = pair_files(place, data.format)
         for path in files:
             fold = fold_of_file(path)
-            for pair, own_fold in READERS[form](path, data):
-                pairs[own_fold or fold or fold_of_prompt(pair.prompt)].append(pair)
+            for pair in READERS[form][1](path, data):
+                pairs[pair.fold or fold or fold_of_prompt(pair.prompt)].append(pair)
     return pairs
 
 
@@ -296,8 +297,8 @@ def pair_files(place: Path, form: str) -> tuple[str, list[Path]]:
 
     :raises UserError: when no file of the format is there.
     """
-    forms = ENDINGS if form == 'auto' else {form: ENDINGS[form]}
-    for name, ending in forms.items():
+    forms = READERS if form == 'auto' else {form: READERS[form]}
+    for name, (ending, _) in forms.items():
         if place.is_file():
             files = [place] if place.suffix == ending else []
         else:
@@ -306,7 +307,7 @@ def pair_files(place: Path, form: str) -> tuple[str, list[Path]]:
                 files = [path for path in files if fold_of_file(path)]
         if files:
             return name, files
-    endings = ' or '.join(f'*{ending}' for ending in forms.values())
+    endings = ' or '.join(f'*{ending}' for ending, _ in forms.values())
     raise UserError(
         f'{place}: no {endings} whose name has train, valid (val, dev) or test'
         if place.is_dir()
@@ -334,7 +335,7 @@ def fold_of_prompt(prompt: str) -> str:
     return {0: 'valid', 1: 'test'}.get(int.from_bytes(digest[:4]) % HASHED, 'train')
 
 
-def track_csv(path: Path, data: ToxicData) -> Iterator[tuple[ToxicPair, str | None]]:
+def track_csv(path: Path, data: ToxicData) -> Iterator[ToxicPair]:
     """
     Yield the pairs of a CSV file, each with its fold where a column ``split`` says one.
 
@@ -352,45 +353,33 @@ def track_csv(path: Path, data: ToxicData) -> Iterator[tuple[ToxicPair, str | No
         if row.get('split') and fold is None:
             hint = nearest(row['split'], FOLD_WORDS)
             raise UserError(f'{path}:{number}: split: {row["split"]!r}; {hint}')
-        features = {name: cell for name, cell in row.items() if name not in texts}
-        pair = ToxicPair(
+        yield ToxicPair(
             id=row.get(data.id_column) or f'{path.stem}:{number}',
             prompt=single_spaced(row[prompt]),
             answer=None if given in MISSING else single_spaced(given),
-            features=features,
+            features={name: cell for name, cell in row.items() if name not in texts},
+            fold=fold,
         )
-        yield pair, fold
 
 
-def diasafety(path: Path, data: ToxicData) -> Iterator[tuple[ToxicPair, None]]:
+def diasafety(path: Path, data: ToxicData) -> Iterator[ToxicPair]:
     """
     Yield the pairs of a file of DiaSafety.
 
     Contexts have no label of their own. Those of the category Toxicity Agreement are
     toxic; a safe response to one does not agree with it.
     """
-    for number, row in enumerate(read_json(path, list), 1):
-        keys = ('context', 'response', 'category', 'label')
-        if not isinstance(row, dict) or not all(
-            isinstance(row.get(key), str) for key in keys
-        ):
-            raise UserError(
-                f'{path}: object {number}: texts {", ".join(keys)} expected'
-            )
-        polite = row['label'] == 'Safe' and row['category'] == AGREEMENT
-        yield (
-            ToxicPair(
-                id=f'diasafety:{path.stem}:{number}',
-                prompt=single_spaced(row['context']),
-                answer=single_spaced(row['response']) or None,
-                polite=polite,
-                features={'category': row['category'], 'label': row['label']},
-            ),
-            None,
+    for name, row in diasafety_rows(path):
+        yield ToxicPair(
+            id=name,
+            prompt=row['context'],
+            answer=row['response'] or None,
+            polite=row['label'] == 'Safe' and row['category'] == AGREEMENT,
+            features={'category': row['category'], 'label': row['label']},
         )
 
 
-def toxichat(path: Path, data: ToxicData) -> Iterator[tuple[ToxicPair, None]]:
+def toxichat(path: Path, data: ToxicData) -> Iterator[ToxicPair]:
     """
     Yield each turn of ToxiChat's threads with the next one, and each last turn with the
     responses of DialoGPT and GPT-3.
@@ -398,68 +387,36 @@ def toxichat(path: Path, data: ToxicData) -> Iterator[tuple[ToxicPair, None]]:
     An answer is polite if its prompt is offensive, and it is safe, does not agree with
     the prompt, and makes sense.
     """
-    for number, row in json_lines(path):
-        try:
-            thread = row['reddit_thread']
-            pairs = [(before, after, 'human') for before, after in _successive(thread)]
-            pairs += [
-                (thread[-1], row[key], bot) for key, bot in BOTS.items() if key in row
-            ]
-            for prompt, answer, speaker in pairs:
-                yield (
-                    _toxichat_pair(path, number, thread, prompt, answer, speaker),
-                    None,
+    for thread in toxichat_threads(path):
+        for place, prompt in enumerate(thread.turns):
+            number = prompt.about.get('turn_id', place + 1)
+            for answer in thread.turns[place + 1 : place + 2] or thread.responses:
+                stance = answer.about.get(f'stance_label_towards_turn_{number}')
+                features = {
+                    'prompt_label': prompt.label,
+                    'answer_label': answer.label,
+                    'speaker': answer.speaker,
+                    'stance': stance or '',
+                    'coherence': answer.about.get('coherence') or '',
+                }
+                yield ToxicPair(
+                    id=f'{thread.id}:{number}:{answer.speaker}',
+                    prompt=prompt.text,
+                    answer=answer.text or None,
+                    context=tuple(turn.text for turn in thread.turns[:place]),
+                    polite=prompt.label == 'Offensive'
+                    and answer.label == 'Safe'
+                    and stance != 'Agree'
+                    and features['coherence'] != 'Not Plausible',
+                    features=features,
                 )
-        except (KeyError, TypeError, IndexError) as error:
-            kind = type(error).__name__
-            raise UserError(
-                f'{path}:{number}: no thread of ToxiChat: {kind} {error}'
-            ) from None
 
 
-def _toxichat_pair(
-    path: Path,
-    number: int,
-    thread: Sequence[Mapping[str, Any]],
-    prompt: Mapping[str, Any],
-    answer: Mapping[str, Any],
-    speaker: str,
-) -> ToxicPair:
-    turn = prompt['turn_id']
-    features = {
-        'prompt_label': prompt['offense_label'],
-        'answer_label': answer['offense_label'],
-        'speaker': speaker,
-        'stance': answer.get(f'stance_label_towards_turn_{turn}') or '',
-        'coherence': answer.get('coherence') or '',
-    }
-    polite = (
-        features['prompt_label'] == 'Offensive'
-        and features['answer_label'] == 'Safe'
-        and features['stance'] != 'Agree'
-        and features['coherence'] != 'Not Plausible'
-    )
-    before = tuple(single_spaced(t['text']) for t in thread if t['turn_id'] < turn)
-    return ToxicPair(
-        id=f'toxichat:{path.stem}:{number}:{turn}:{speaker}',
-        prompt=single_spaced(prompt['text']),
-        answer=single_spaced(answer['text']) or None,
-        context=before,
-        polite=polite,
-        features=features,
-    )
-
-
-READERS: Mapping[str, Callable[[Path, ToxicData], Iterator[tuple[ToxicPair, Any]]]] = {
-    'csv': track_csv,
-    'diasafety': diasafety,
-    'toxichat': toxichat,
+READERS: Mapping[str, tuple[str, Callable[[Path, ToxicData], Iterator[ToxicPair]]]] = {
+    'csv': ('.csv', track_csv),
+    'diasafety': ('.json', diasafety),
+    'toxichat': ('.jsonl', toxichat),
 }
-ENDINGS = {'csv': '.csv', 'diasafety': '.json', 'toxichat': '.jsonl'}
-
-
-def _successive(thread: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    return zip(thread, thread[1:], strict=False)
 
 
 def prompt_key(text: str) -> str:
@@ -470,13 +427,6 @@ def prompt_key(text: str) -> str:
     True
     """
     return ''.join(filter(str.isalnum, text.casefold()))
-
-
-def _same(cell: str, value: str) -> bool:
-    numbers = _number(cell), _number(value)
-    if None not in numbers:
-        return numbers[0] == numbers[1]
-    return cell.casefold() == value.strip().casefold()
 
 
 def _number(text: str) -> float | None:

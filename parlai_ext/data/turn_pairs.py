@@ -17,19 +17,16 @@ and DailyDialog's, which are small.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json
 from parlai_ext.data.corpora import read_corpus
-from parlai_ext.files.csv_file import named_cells
-from parlai_ext.files.text_file import check_text_file
+from parlai_ext.data.text_lines import csv_rows, json_lines, text_lines
 
 FIELDS = ' +++$+++ '  # parts of a line of Cornell's files
-LONGEST_LINE = 10**8  # characters
 MODERATOR = {'offensive_score': 'azure_score', 'profanity_terms': 'azure_terms'}
 
 
@@ -95,34 +92,28 @@ def chanel(source: PairSource) -> Iterator[TurnPair]:
     for path in files:
         beside = path.with_name(path.name.replace('_main', '_content_moderator'))
         scores = csv_rows(beside, ('UID',)) if beside.is_file() else iter(())
-        before: tuple[str, dict[str, str]] | None = None
-        text_before = ''
+        before: tuple[str, dict[str, str], str] | None = None
         for _, row in csv_rows(path, ('UID', 'SEG')):
             dialogue = row['UID'].rpartition('-')[0]
-            features = _moderated(row['UID'], scores)
+            _, score = next(scores, (0, {}))  # the moderator's file has the same order
+            if score and score['UID'] != row['UID']:
+                raise UserError(
+                    f'the content moderator has {score["UID"]} where {row["UID"]} is '
+                    'expected'
+                )
+            features = {
+                ours: score.get(theirs, '')
+                for theirs, ours in MODERATOR.items()
+                if score
+            }
             if before is not None and before[0] == dialogue:
-                both = _sides(before[1], features)
-                yield TurnPair(row['UID'], text_before, row['SEG'], both)
-            before, text_before = (dialogue, features), row['SEG']
-
-
-def _moderated(
-    uid: str, scores: Iterator[tuple[int, dict[str, str]]]
-) -> dict[str, str]:
-    """
-    Return what the moderator's file, which has the same order, says of a turn.
-    """
-    _, row = next(scores, (0, {}))
-    if row and row['UID'] != uid:
-        raise UserError(
-            f'the content moderator has {row["UID"]} where {uid} is expected'
-        )
-    return {ours: row.get(theirs, '') for theirs, ours in MODERATOR.items() if row}
-
-
-def _sides(prompt: Mapping[str, str], answer: Mapping[str, str]) -> dict[str, str]:
-    of_prompt = {f'toxic_{name}': value for name, value in prompt.items()}
-    return of_prompt | {f'answer_{name}': value for name, value in answer.items()}
+                both = {
+                    f'{side}_{name}': value
+                    for side, known in (('toxic', before[1]), ('answer', features))
+                    for name, value in known.items()
+                }
+                yield TurnPair(row['UID'], before[2], row['SEG'], both)
+            before = dialogue, features, row['SEG']
 
 
 def cornell(source: PairSource) -> Iterator[TurnPair]:
@@ -150,13 +141,9 @@ def twitter(source: PairSource) -> Iterator[TurnPair]:
     """
     Yield the pairs of a text file: odd lines are prompts, even lines their answers.
     """
-    prompt = None
-    for number, line in text_lines(source.path, empty=True):
-        if prompt is None:
-            prompt = line
-        else:
-            yield TurnPair(f'{source.path.stem}:{number}', prompt, line)
-            prompt = None
+    lines = text_lines(source.path, empty=True)
+    for (_, prompt), (number, answer) in zip(lines, lines, strict=False):
+        yield TurnPair(f'{source.path.stem}:{number}', prompt, answer)
 
 
 def reddit(source: PairSource) -> Iterator[TurnPair]:
@@ -169,15 +156,12 @@ def reddit(source: PairSource) -> Iterator[TurnPair]:
             p for p in source.path.rglob('*') if p.suffix in ('.jsonl', '.txt')
         )
     for path in files:
-        for number, line in text_lines(path):
-            try:
-                row = parse_json(line)
-                turns = row.get('turns', row.get('dialogue'))
-                names = [str(turn) for turn in turns]
-            except (ValueError, AttributeError, TypeError):
-                raise UserError(f'{path}:{number}: a JSON object with turns') from None
+        for number, row in json_lines(path):
+            turns = row.get('turns', row.get('dialogue'))
+            if not isinstance(turns, list):
+                raise UserError(f'{path}:{number}: a list of turns is expected')
             name = row.get('id') or f'{path.stem}:{number}'
-            for place, (prompt, answer) in enumerate(pairwise(names), 1):
+            for place, (prompt, answer) in enumerate(pairwise(map(str, turns)), 1):
                 yield TurnPair(f'{name}:{place}', prompt, answer)
 
 
@@ -200,40 +184,3 @@ SOURCES: Mapping[str, Callable[[PairSource], Iterator[TurnPair]]] = {
     'reddit': reddit,
     'dailydialog': dailydialog,
 }
-
-
-def csv_rows(
-    path: Path, needed: Collection[str]
-) -> Iterator[tuple[int, dict[str, str]]]:
-    """
-    Return an iterator over line number and stripped cells by column of a CSV file,
-    which is read one row at a time.
-    """
-    lines = (line for _, line in text_lines(path, empty=True))
-    return named_cells(path, lines, needed)
-
-
-def text_lines(
-    path: Path, encoding: str = 'utf-8-sig', empty: bool = False
-) -> Iterator[tuple[int, str]]:
-    """
-    Yield number and text of each line, without holding the file in memory.
-
-    :param empty: empty lines count.
-    """
-    number = 0
-    try:
-        check_text_file(path)
-        with open(path, encoding=encoding, newline='\n') as file:
-            lines = iter(lambda: file.readline(LONGEST_LINE + 1), '')
-            for number, line in enumerate(lines, 1):
-                if len(line) > LONGEST_LINE:
-                    problem = f'a line of more than {LONGEST_LINE:,} characters'
-                    raise UserError(f'{path}:{number}: {problem}')
-                text = line.removesuffix('\n').removesuffix('\r')
-                if empty or text.strip():
-                    yield number, text
-    except OSError as error:
-        raise UserError(f'{path}: {error.strerror}') from None
-    except UnicodeDecodeError:
-        raise UserError(f'{path}: not UTF-8 text after line {number}') from None

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+Options = Mapping[str, Any]  # of a system, by name
+
 # ParlAI's teachers are agents too: they would say any file, and download their data
 AGENT_MODULES = re.compile(
     r'(parlai\.agents|projects|parlai_ext\.agents)(\.\w+)+', re.ASCII

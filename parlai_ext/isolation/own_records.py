@@ -79,7 +79,17 @@ def note_parts(
     try:
         if path is None:
             raise OSError('there is no home folder')
-        _write_note(path, {'parts': sorted(parts | before)})
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # whole or not at all, under a name that no other command uses meanwhile
+        handle, unfinished = tempfile.mkstemp(dir=path.parent, suffix='.unfinished')
+        try:
+            with os.fdopen(handle, 'w', encoding='utf-8') as file:
+                file.write(dumps({'parts': sorted(parts | before)}) + '\n')
+            os.replace(unfinished, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(unfinished)
+            raise
     except OSError as error:
         logger.warning(
             'that this run is yours cannot be noted in %s (%s): to go on with systems '
@@ -106,20 +116,3 @@ def _read_note(digest: str) -> frozenset[str]:
         return frozenset(part for part in parts if isinstance(part, str))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return frozenset()
-
-
-def _write_note(path: Path, data: Mapping[str, Any]) -> None:
-    """
-    Write a note whole or not at all, under a name that no other command uses meanwhile.
-    A note that a power cut takes is made again by the next command with --config.
-    """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, unfinished = tempfile.mkstemp(dir=path.parent, suffix='.unfinished')
-    try:
-        with os.fdopen(handle, 'w', encoding='utf-8') as file:
-            file.write(dumps(data) + '\n')
-        os.replace(unfinished, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(unfinished)
-        raise

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -25,6 +25,7 @@ from parlai_ext.files.roster_file import FILE_OPTIONS, FOLDER_OPTIONS
 from parlai_ext.isolation.names import (
     ROSTER_AGENTS,
     TASK_OPTIONS,
+    Options,
     agent_module,
     is_our_task,
     is_server,
@@ -77,7 +78,7 @@ def require_named(system: System) -> None:
         raise SystemFailed(system.name, problem)
 
 
-def require_named_options(what: str, opt: Mapping[str, Any]) -> None:
+def require_named_options(what: str, opt: Options) -> None:
     """
     Refuse options of a recorded scorer, or of a model that it names, as `require_named`
     refuses a system.
@@ -88,7 +89,7 @@ def require_named_options(what: str, opt: Mapping[str, Any]) -> None:
         raise UserError(f'{what}: {"; ".join(uses)}: {ADVICE}{NAME_JUDGE}')
 
 
-def unnamed_uses(opt: Mapping[str, Any]) -> Iterator[str]:
+def unnamed_uses(opt: Options) -> Iterator[str]:
     """
     Yield a line for each option, also a nested one, that may only be used if the user
     named it.
@@ -111,7 +112,14 @@ def _use(key: str, value: Any) -> str | None:
     if not isinstance(value, str):
         return None
     if key == 'model':
-        return _use_of_agent(value)
+        prepare_parlai()  # which makes `ext:` known
+        module = agent_module(value) or ''
+        if ASKING_AGENTS.fullmatch(module):
+            return 'asks a server'
+        is_ours = CHECKED_AGENTS.fullmatch(module) or (
+            module and not ROSTER_AGENTS.fullmatch(module) and _is_installed(module)
+        )
+        return None if is_ours else 'is an agent from outside the package'
     if is_server(key, value):
         return 'is the address of a server'
     if key in OPTION_FILES:
@@ -129,18 +137,6 @@ def _use(key: str, value: Any) -> str | None:
         CODE.fullmatch(part) for part in value.strip().split(',')
     )
     return 'is code from outside the package' if code or 'agent:' in value else None
-
-
-def _use_of_agent(agent: str) -> str | None:
-    prepare_parlai()  # which makes `ext:` known
-    module = agent_module(agent)
-    if module is not None and ASKING_AGENTS.fullmatch(module):
-        return 'asks a server'
-    if module is not None and not ROSTER_AGENTS.fullmatch(module):
-        return None if _is_installed(module) else 'is an agent from outside the package'
-    if module is not None and CHECKED_AGENTS.fullmatch(module):
-        return None
-    return 'is an agent from outside the package'
 
 
 def _is_installed(module: str) -> bool:

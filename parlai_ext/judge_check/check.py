@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, content_id
@@ -31,7 +32,6 @@ from parlai_ext.judge_check.record import (
     SOURCES,
     DimensionCheck,
     JudgeCheck,
-    KindResult,
     PromptProbes,
 )
 from parlai_ext.judge_check.repeats import SAME, repeats
@@ -58,6 +58,10 @@ ScoreDialogues = Callable[
     [Sequence[Dialogue], Sequence[Sequence[int]]], Sequence[ScoredDialogue]
 ]
 Pairs = dict[tuple[str, str], list[tuple[float, float]]]  # by kind and source
+Originals = Mapping[str, Sequence[JudgedPart]]  # by source
+# scores of copies by source and kind, then by the place of the original
+Tables = dict[tuple[str, str | None], dict[int, Values]]
+One = TypeVar('One')
 
 
 @dataclass(frozen=True)
@@ -124,15 +128,26 @@ def check_judge(
         have in common (`own_family`).
     :param score_dialogues: scores the copies (default: the scorer's own).
     """
+    if not judged.n_scorings:
+        return None
     people = [] if judged.is_whole else people_parts(openers)
     kinds = perturbations_for(scorer)
     n, n_people = sample_sizes(judged, kinds, len(people))
     originals = {'systems': judged.sample.draw(n), 'people': people[:n_people]}
-    if not judged.n_scorings:
-        return None
     copies = list(all_copies(originals, kinds, is_prompted(scorer)))
-    values = score_copies(scorer, copies, kept, progress, score_dialogues)
-    tables = _values_by_kind(originals, copies, values)
+    score = score_dialogues or scorer.score_dialogues
+    values = score_blocks(
+        scorer,
+        blocks_of(copies),
+        lambda block: _block_scores(scorer, score, block),
+        lambda block: content_id([copy.part.dialogue.id for copy in block]),
+        kept,
+        progress,
+        unit='response',
+    )
+    tables: Tables = {(source, None): {} for source in originals}
+    for copy, own in zip(copies, values, strict=True):
+        tables.setdefault((copy.source, copy.kind), {})[copy.original] = own
     several = len(scorer.dimensions) > 1
     return JudgeCheck(
         signature=signature or scorer.signature,
@@ -141,36 +156,60 @@ def check_judge(
         people_source=people_source if originals['people'] else None,
         n_scored=len(copies),
         cost=len(copies) / judged.n_scorings,
-        dimensions=_dimension_checks(scorer, judged, originals, tables, kinds),
+        dimensions={
+            name: _dimension(name, judged, originals, tables, kinds)
+            for name in scorer.dimensions
+        },
         tournament=_games_check(originals, tables, kinds) if several else None,
-        probes=_probes(scorer, originals, tables, identities or {}, families or {}),
+        probes=_probes(scorer, originals, tables, identities or {}, families or {})
+        if is_prompted(scorer)
+        else None,
         notes=tuple(_notes(judged, originals, people_source)),
     )
 
 
-def _dimension_checks(
-    scorer: Scorer,
+def _dimension(
+    name: str,
     judged: JudgedDialogues,
-    originals: Mapping[str, Sequence[JudgedPart]],
+    originals: Originals,
     tables: Tables,
     kinds: Mapping[str, Perturbation],
-) -> dict[str, DimensionCheck]:
+) -> DimensionCheck:
     """
-    Return the check of each dimension of a scorer.
+    Return the check of one dimension. Differences of float32's noise are ties.
     """
+    pairs: Pairs = {}
+    for kind, source, original, copy in scored_copies(originals, tables):
+        if name in original and name in copy:
+            pair = levelled(original[name], copy[name])
+            pairs.setdefault((kind, source), []).append(pair)
     replies = {
         part.dialogue.opener_id: tables['people', None].get(i, {})
         for i, part in enumerate(originals['people'])
     }
-    return {
-        name: dimension_check(
-            name,
-            _kind_results(pairs_of(originals, tables, name), kinds),
-            human_anchor(name, replies, judged.replies),
-            biases(judged.columns, name) if name in judged.columns.scores else None,
-        )
-        for name in scorer.dimensions
-    }
+    anchor = human_anchor(name, replies, judged.replies)
+    known = name in judged.columns.scores
+    trivial = biases(judged.columns, name) if known else None
+    return kinds_check(name, pairs, kinds, anchor, trivial)
+
+
+def kinds_check(
+    name: str, pairs: Pairs, kinds: Iterable[str], *more: Any
+) -> DimensionCheck:
+    """
+    Return the check of a dimension, with a result for each kind of each source that
+    has any pair at all.
+
+    :param more: of `dimension_check`.
+    """
+    present = {source for _, source in pairs} or {'systems'}
+    results = [
+        kind_result(kind, source, pairs.get((kind, source), ()))
+        for source in SOURCES
+        if source in present
+        for kind in kinds
+    ]
+    return dimension_check(name, results, *more)
 
 
 def is_prompted(scorer: Scorer) -> bool:
@@ -225,7 +264,7 @@ def sample_sizes(
 
 
 def all_copies(
-    originals: Mapping[str, Sequence[JudgedPart]],
+    originals: Originals,
     kinds: Mapping[str, Perturbation],
     repeats: bool,
 ) -> Iterator[Copy]:
@@ -244,14 +283,7 @@ def all_copies(
                     part.dialogue, part.places, kinds[kind], others
                 )
                 if dialogue is not None:
-                    copy = JudgedPart(
-                        dialogue,
-                        part.places,
-                        part.indices,
-                        part.system,
-                        {},
-                        part.is_whole,
-                    )
+                    copy = replace(part, dialogue=dialogue, values={})
                     yield Copy(source, kind, i, copy)
 
 
@@ -272,33 +304,41 @@ def other_replies(parts: Sequence[JudgedPart], i: int) -> list[str]:
     return []
 
 
-def score_copies(
+def blocks_of(items: Sequence[One]) -> list[Sequence[One]]:
+    """
+    Return the items in blocks that depend on them alone, so that a check which goes on
+    after it was killed gives the same numbers.
+    """
+    return [items[start : start + BLOCK] for start in range(0, len(items), BLOCK)]
+
+
+def score_blocks(
     scorer: Scorer,
-    copies: Sequence[Copy],
-    kept: Kept | None = None,
-    progress: bool = True,
-    score_dialogues: ScoreDialogues | None = None,
+    blocks: Sequence[Sequence[One]],
+    score: Callable[[Sequence[One]], list[dict[str, float]]],
+    key: Callable[[Sequence[One]], str],
+    kept: Kept | None,
+    progress: bool,
+    unit: str,
 ) -> list[dict[str, float]]:
     """
-    Return the scores of copies by dimension, without missing ones.
+    Return the scores of everything in these blocks by dimension, without missing ones;
+    those of blocks that were kept are not asked for again.
 
-    They are scored in blocks that depend on the copies alone, so that a check which
-    goes on after it was killed gives the same numbers.
+    :param key: the name under which the scores of a block are kept.
     """
     values: list[dict[str, float]] = []
-    score = score_dialogues or scorer.score_dialogues
-    with bar_of('judge check', len(copies), progress, unit='response') as bar:
+    total = sum(map(len, blocks))
+    with bar_of('judge check', total, progress, unit=unit) as bar:
         parts = PartProgress(bar, 'inputs read')
-        for start in range(0, len(copies), BLOCK):
-            block = copies[start : start + BLOCK]
+        for block in blocks:
             parts.begin(len(block))
-            key = content_id([copy.part.dialogue.id for copy in block])
-            scores = kept.get(key) if kept else None
+            scores = None if kept is None else kept.get(key(block))
             if scores is None:
                 with scorer.watched(Watch(parts.tell)):
-                    scores = _block_scores(scorer, score, block)
-                if kept:
-                    kept.put(key, scores)
+                    scores = score(block)
+                if kept is not None:
+                    kept.put(key(block), scores)
             values += scores
             parts.end()
     return values
@@ -310,69 +350,37 @@ def _block_scores(
     """
     Return the scores of one block of copies; originals that have scores are scored as
     if nothing of them were kept.
+
+    :raises UserError: when the scorer breaks down over a copy, which it may never have
+        met in a dialogue; the run's own scores are stored by then.
     """
     rows: list[dict[str, float]] = [{} for _ in block]
     for repeated in (False, True):
         places = [i for i, copy in enumerate(block) if copy.is_repeat == repeated]
         if not places:
             continue
-        with scorer.asking_anew() if repeated else nullcontext():
-            scores = _score_block(scorer.name, score, [block[i] for i in places])
-        for i, values in zip(places, scores, strict=True):
-            rows[i] = values
+        parts = [block[i].part for i in places]
+        dialogues, indices = [p.dialogue for p in parts], [p.indices for p in parts]
+        try:
+            with scorer.asking_anew() if repeated else nullcontext():
+                scored = score(dialogues, indices)
+        except (UserError, OSError):
+            raise
+        except Exception as error:  # which foreign code may raise
+            raise UserError(
+                f'judge check: scorer {scorer.name} fails on a perturbed copy '
+                f'({type(error).__name__}: {first_line(error)}); --check-sample 0 '
+                'leaves the check out'
+            ) from error
+        for i, part, own in zip(places, parts, scored, strict=True):
+            for judged in judged_parts(part.dialogue, own):
+                if (judged.system, judged.is_whole) == (part.system, part.is_whole):
+                    rows[i] = rows[i] or dict(judged.values)
     return rows
-
-
-def _score_block(
-    name: str, score: ScoreDialogues, block: Sequence[Copy]
-) -> list[dict[str, float]]:
-    """
-    Return the scores of one block of copies.
-
-    :raises UserError: when the scorer breaks down over a copy, which it may never have
-        met in a dialogue; the run's own scores are stored by then.
-    """
-    dialogues = [copy.part.dialogue for copy in block]
-    try:
-        scored = score(dialogues, [copy.part.indices for copy in block])
-    except (UserError, OSError):
-        raise
-    except Exception as error:  # which foreign code may raise
-        raise UserError(
-            f'judge check: scorer {name} fails on a perturbed copy '
-            f'({type(error).__name__}: {first_line(error)}); --check-sample 0 leaves '
-            'the check out'
-        ) from error
-    rows = []
-    for copy, own in zip(block, scored, strict=True):
-        values = [
-            dict(part.values)
-            for part in judged_parts(copy.part.dialogue, own)
-            if part.system == copy.part.system and part.is_whole == copy.part.is_whole
-        ]
-        rows.append(values[0] if values else {})
-    return rows
-
-
-Tables = dict[tuple[str, str | None], dict[int, Values]]
-
-
-def _values_by_kind(
-    originals: Mapping[str, Sequence[JudgedPart]],
-    copies: Sequence[Copy],
-    values: Sequence[Values],
-) -> Tables:
-    """
-    Return the scores of copies by source and kind, then by the place of the original.
-    """
-    tables: Tables = {(source, None): {} for source in originals}
-    for copy, scores in zip(copies, values, strict=True):
-        tables.setdefault((copy.source, copy.kind), {})[copy.original] = scores
-    return tables
 
 
 def scored_copies(
-    originals: Mapping[str, Sequence[JudgedPart]], tables: Tables
+    originals: Originals, tables: Tables
 ) -> Iterator[tuple[str, str, Values, Values]]:
     """
     Yield kind, source, the scores of an original and those of its copy.
@@ -384,21 +392,6 @@ def scored_copies(
                 yield kind, source, originals[source][i].values or repeated, copy
 
 
-def pairs_of(
-    originals: Mapping[str, Sequence[JudgedPart]], tables: Tables, dimension: str
-) -> Pairs:
-    """
-    Return the scores of original and copy in one dimension, by kind and source, where
-    both have one. Differences of float32's noise are ties.
-    """
-    pairs: Pairs = {}
-    for kind, source, original, copy in scored_copies(originals, tables):
-        if dimension in original and dimension in copy:
-            pair = levelled(original[dimension], copy[dimension])
-            pairs.setdefault((kind, source), []).append(pair)
-    return pairs
-
-
 def levelled(original: float, copy: float) -> tuple[float, float]:
     """
     Return two scores, made equal if they differ by rounding noise only.
@@ -407,23 +400,8 @@ def levelled(original: float, copy: float) -> tuple[float, float]:
     return original, original if same else copy
 
 
-def _kind_results(pairs: Pairs, kinds: Mapping[str, Perturbation]) -> list[KindResult]:
-    """
-    Return a result for each kind of each source that has any pair at all.
-    """
-    present = {source for _, source in pairs} or {'systems'}
-    return [
-        kind_result(kind, source, pairs.get((kind, source), ()))
-        for source in SOURCES
-        if source in present
-        for kind in kinds
-    ]
-
-
 def _games_check(
-    originals: Mapping[str, Sequence[JudgedPart]],
-    tables: Tables,
-    kinds: Mapping[str, Perturbation],
+    originals: Originals, tables: Tables, kinds: Mapping[str, Perturbation]
 ) -> DimensionCheck:
     """
     Return the check behind a rating by games, in which each dimension is a match that
@@ -436,30 +414,24 @@ def _games_check(
         lost = float(sum(mine < other for mine, other in matches))
         if matches:
             pairs.setdefault((kind, source), []).append((won, lost))
-    return dimension_check(GAMES, _kind_results(pairs, kinds))
+    return kinds_check(GAMES, pairs, kinds)
 
 
 def _probes(
     scorer: Scorer,
-    originals: Mapping[str, Sequence[JudgedPart]],
+    originals: Originals,
     tables: Tables,
     identities: Mapping[str, str],
     families: Mapping[str, str],
-) -> PromptProbes | None:
+) -> PromptProbes:
     """
     Return what a prompted judge says of the same response twice, and whether it ranks
     its own model, or others of its family.
     """
-    if not is_prompted(scorer):
-        return None
-    again = tables['systems', None]
     scored = [part.values for part in originals['systems']]
-    same = [
-        name
-        for name, identity in sorted(identities.items())
-        if identity in scorer.signature
-    ]
-    probe = repeats([(scored[i], values) for i, values in again.items()], scored)
+    again = tables['systems', None].items()
+    same = [n for n, one in sorted(identities.items()) if one in scorer.signature]
+    probe = repeats([(scored[i], values) for i, values in again], scored)
     return PromptProbes(
         probe.n,
         probe.n_changed,
@@ -470,9 +442,7 @@ def _probes(
 
 
 def _notes(
-    judged: JudgedDialogues,
-    originals: Mapping[str, Sequence[JudgedPart]],
-    people_source: str | None,
+    judged: JudgedDialogues, originals: Originals, people_source: str | None
 ) -> Iterator[str]:
     if not originals['systems']:
         yield 'no response of a system could be perturbed: there are floors only'

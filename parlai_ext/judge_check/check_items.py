@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 
 from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, Utterance
 from parlai_ext.core.watch import Kept
-from parlai_ext.judge_check.check import ScoreDialogues, check_judge, gather
+from parlai_ext.judge_check.check import check_judge, gather
 from parlai_ext.judge_check.options import SAMPLE
 from parlai_ext.judge_check.pair_check import check_pairs
 from parlai_ext.judge_check.record import JudgeCheck
@@ -52,11 +53,21 @@ def check_items(
     if scorer.level == 'pair':
         return check_pairs(scorer, items, sample=sample, kept=kept, progress=progress)
     dialogues = [item_dialogue(item, i) for i, item in enumerate(items)]
-    judged = [judged_places(dialogue, scorer.level) for dialogue in dialogues]
-    scored = [
-        scorer.scored_dialogue(dialogue, places, [score])
-        for dialogue, places, score in zip(dialogues, judged, scores, strict=True)
-    ]
+    places = [judged_places(dialogue, scorer.level) for dialogue in dialogues]
+    scored = map(_one_scored, repeat(scorer), dialogues, places, scores)
+
+    def score_copies(
+        copies: Sequence[Dialogue], indices: Sequence[Sequence[int]]
+    ) -> list[ScoredDialogue]:
+        # the places are the originals': `indices` may name both speakers'
+        places = [judged_places(copy, scorer.level) for copy in copies]
+        asked = [
+            copied_item(items, copy, own, scorer.level)
+            for copy, own in zip(copies, places, strict=True)
+        ]
+        scores = scorer.checked_scores(asked)
+        return [*map(_one_scored, repeat(scorer), copies, places, scores)]
+
     openers = () if scorer.needs else replied_openers(items)
     return check_judge(
         scorer,
@@ -65,32 +76,14 @@ def check_items(
         people_source=REFERENCES,
         kept=kept,
         progress=progress,
-        score_dialogues=copies_scorer(scorer, items),
+        score_dialogues=score_copies,
     )
 
 
-def copies_scorer(scorer: Scorer, items: Sequence[ScoringItem]) -> ScoreDialogues:
-    """
-    Return a function that scores perturbed copies of items, seen as dialogues, with all
-    that the originals know.
-    """
-
-    def score_copies(
-        copies: Sequence[Dialogue], indices: Sequence[Sequence[int]]
-    ) -> list[ScoredDialogue]:
-        # the places are the originals': `indices` may name both speakers'
-        places = [judged_places(copy, scorer.level) for copy in copies]
-        of_copies = [
-            copied_item(items, *pair, scorer.level)
-            for pair in zip(copies, places, strict=True)
-        ]
-        scores = scorer.checked_scores(of_copies)
-        return [
-            scorer.scored_dialogue(copy, own, [score])
-            for copy, own, score in zip(copies, places, scores, strict=True)
-        ]
-
-    return score_copies
+def _one_scored(
+    scorer: Scorer, dialogue: Dialogue, places: Sequence[int], score: ItemScore
+) -> ScoredDialogue:
+    return scorer.scored_dialogue(dialogue, places, [score])
 
 
 def item_dialogue(item: ScoringItem, number: int) -> Dialogue:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.watch import Kept
 from parlai_ext.judge_check.check import VERSION, check_judge, gather, is_prompted
 from parlai_ext.judge_check.options import SAMPLE
-from parlai_ext.judge_check.own_family import own_family
 from parlai_ext.judge_check.record import (
     JudgeCheck,
     check_basis,
@@ -20,11 +19,14 @@ from parlai_ext.judge_check.record import (
     remove_check,
     write_check,
 )
+from parlai_ext.models.handle import model_system
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import score_signature
 from parlai_ext.store import RunFolder, ScoreStore
+from parlai_ext.systems.model_origin import model_origin
 
 PARTS = 'judge_check_parts.json'
+ASKED = ('likelihood', 'chat')  # the kinds of models that are prompted
 
 
 def check_run(
@@ -47,10 +49,10 @@ def check_run(
     store = run.scores(score_signature(scorer, include_given))
     basis = basis_of(run, store, sample)
     if check_basis(store) == basis:
-        remove_parts(store)  # a kill may have come between the check and this
+        run.remove(parts_name(store))  # a kill may have come between the check and this
         return read_check(store)
     if sample == 0:
-        remove_parts(store)
+        run.remove(parts_name(store))
         remove_check(store)
         return None
     ranked = {name: run.manifest.systems[name] for name in run.manifest.targets}
@@ -61,7 +63,7 @@ def check_run(
         remove_check(store)
         return None
     write_check(store, check, basis)
-    remove_parts(store)
+    run.remove(parts_name(store))
     return check
 
 
@@ -96,24 +98,13 @@ def make_check(
 
 def basis_of(run: RunFolder, store: ScoreStore, sample: int) -> str:
     """
-    Return the hash of what a check with a sample of this size rests on.
+    Return the hash of what a check with a sample of this size rests on: the scored
+    shards and people's replies.
     """
-    return content_id('judge check', VERSION, sample, _shards(run, store))
-
-
-def _shards(run: RunFolder, store: ScoreStore) -> list[Any]:
-    """
-    Return what the check rests on: the scored shards and people's replies.
-    """
-    return [
-        [opener.reply for opener in run.openers],
-        *(
-            [shard.pairing_id, shard.index]
-            + [run.dialogues_checksum(shard.pairing_id, shard.index)]
-            for shard in run.dialogue_shards()
-            if store.has(shard.pairing_id, shard.index)
-        ),
-    ]
+    keys = [(shard.pairing_id, shard.index) for shard in run.dialogue_shards()]
+    shards = [[*key, run.dialogues_checksum(*key)] for key in keys if store.has(*key)]
+    replies = [opener.reply for opener in run.openers]
+    return content_id('judge check', VERSION, sample, [replies, *shards])
 
 
 def parts_name(store: ScoreStore) -> str:
@@ -121,13 +112,6 @@ def parts_name(store: ScoreStore) -> str:
     Return the name, in the run, of the file that keeps the scores of finished blocks.
     """
     return f'scores/{store.root.name}/{PARTS}'
-
-
-def remove_parts(store: ScoreStore) -> None:
-    """
-    Remove the file of finished blocks, which a check that is done does not need.
-    """
-    store.run.remove(parts_name(store))
 
 
 class KeptInRun:
@@ -138,10 +122,8 @@ class KeptInRun:
     def __init__(self, store: ScoreStore):
         self.run = store.run
         self.name = parts_name(store)
-        path = store.root / PARTS
-        self.blocks: dict[str, Any] = (
-            self.run.read_json(self.name) if path.exists() else {}
-        )
+        is_there = (store.root / PARTS).exists()
+        self.blocks: dict[str, Any] = self.run.read_json(self.name) if is_there else {}
 
     def get(self, key: str) -> list[dict[str, float]] | None:
         """
@@ -155,3 +137,28 @@ class KeptInRun:
         """
         self.blocks[key] = values
         self.run.write_json(self.name, self.blocks)
+
+
+def own_family(
+    scorer: Scorer, systems: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
+    """
+    Return the systems that are of the family of a model inside the scorer, each with
+    what the two have in common: such judges tend to like what their own kind writes
+    (Panickssery et al. 2024, "LLM Evaluators Recognize and Favor Their Own
+    Generations").
+
+    :param systems: the options of the ranked systems, by name.
+    """
+    judges = [
+        model_origin(model_system(kind, name), scorer.datapath)
+        for kind, name in scorer.models.loaded
+        if kind in ASKED
+    ]
+    likenesses = {}
+    for name, opt in sorted(systems.items()):
+        origin = model_origin(System(name, opt), scorer.datapath)
+        common = [likeness for j in judges if (likeness := j.likeness(origin))]
+        if common:
+            likenesses[name] = common[0]
+    return likenesses

@@ -6,24 +6,27 @@ The pass marks: which perturbed copies a judge must score below their originals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.display import number
 from parlai_ext.judge_check.record import (
     FAIL,
-    KIND_WORDS,
-    PARROT_WORDS,
-    PARROTS,
     PASS,
     SOURCES,
     UNTESTED,
-    VERBS,
     WEAK,
     Biases,
     DimensionCheck,
     HumanAnchor,
     KindResult,
+)
+from parlai_ext.judge_check.words import (
+    ALL_PARROTS,
+    AUTHORS,
+    KIND_WORDS,
+    PARROT_WORDS,
+    VERBS,
     preferred_words,
 )
 from parlai_ext.ranking.proportions import wilson_interval
@@ -75,7 +78,7 @@ KINDS: Mapping[str, KindMark] = {
         ('key_words', 'flatterer', 'question_spammer', 'quoted_question'),
         KindMark(False, False, 'says nothing, but fits everything', of_people=True),
     ),
-    PARROTS: KindMark(False, False, 'together they are many pairs', of_people=True),
+    ALL_PARROTS: KindMark(False, False, 'together they are many pairs', of_people=True),
 }
 
 
@@ -102,23 +105,24 @@ def kind_result_of_counts(
     A pass needs the whole interval above a half, a fail has all of it below; an
     interval that holds a half is weak, as a judge that cannot see the difference is.
     """
-    required = KINDS[kind].required_of(source)
-    if n == 0:
-        return KindResult(kind, source, 0, 0, 0, None, None, None, required, UNTESTED)
-    share = (n_higher + n_ties / 2) / n
-    low, high = wilson_interval(n_higher + n_ties / 2, n)
-    outcome = PASS if low > 0.5 else FAIL if high < 0.5 else WEAK
+    share = low = high = None
+    outcome = UNTESTED
+    if n:
+        share = (n_higher + n_ties / 2) / n
+        low, high = wilson_interval(n_higher + n_ties / 2, n)
+        if n >= MIN_PAIRS:
+            outcome = PASS if low > 0.5 else FAIL if high < 0.5 else WEAK
     return KindResult(
         kind,
         source,
-        n,
-        n_higher,
-        n_ties,
-        share,
-        low,
-        high,
-        required,
-        outcome if n >= MIN_PAIRS else UNTESTED,
+        n=n,
+        n_higher=n_higher,
+        n_ties=n_ties,
+        share=share,
+        low=low,
+        high=high,
+        required=KINDS[kind].required_of(source),
+        outcome=outcome,
     )
 
 
@@ -137,47 +141,31 @@ def dimension_check(
     it is held against a judge only where the original is not ahead at all; all of them
     together are a kind that is added.
     """
-    single = [kind for kind in kinds if kind.kind != PARROTS]
-    kinds = (*single, *parrots_together(single))
+    single = [kind for kind in kinds if kind.kind != ALL_PARROTS]
+    kinds = (*single, *_parrots_together(single))
     failed = [kind for kind in kinds if kind.required and kind.outcome == FAIL]
+    ahead = [k for k in single if k.kind in PARROT_WORDS and (k.share or 0.0) > 0.5]
     doubtful = [
         kind
         for kind in kinds
         if kind not in failed
-        and (kind.outcome == FAIL or (kind.outcome == WEAK and not _is_ahead(kind)))
+        and (kind.outcome == FAIL or (kind.outcome == WEAK and kind not in ahead))
     ]
     failed.sort(key=lambda kind: (kind.share or 0.0, kind.kind))
     doubtful.sort(key=lambda kind: (kind.outcome != FAIL, kind.share or 0.0))
     reasons = [f'it scores {preferred_words(kind)}' for kind in failed]
+    tried = {kind.kind for kind in kinds if kind.outcome != UNTESTED}
     weak = [_doubt(kind) for kind in doubtful]
-    weak += _untried(kinds)
+    weak += [
+        f'{KIND_WORDS[name]} could not be tried: fewer than {MIN_PAIRS} pairs'
+        for name, mark in KINDS.items()
+        if mark.needed and name not in tried
+    ]
     weak += _followed(biases)
     outcome = FAIL if failed else WEAK if weak else PASS
     return DimensionCheck(
         dimension, outcome, (*reasons, *weak), kinds, human_anchor, biases
     )
-
-
-def parrots_together(kinds: Sequence[KindResult]) -> list[KindResult]:
-    """
-    Return the result of all kinds of parrots together, one for each source of
-    originals that has any.
-    """
-    results = []
-    for source in SOURCES:
-        own = [k for k in kinds if k.kind in PARROT_WORDS and k.source == source]
-        if own:
-            counts = (sum(k.n for k in own), sum(k.n_higher for k in own))
-            n_ties = sum(k.n_ties for k in own)
-            results.append(kind_result_of_counts(PARROTS, source, *counts, n_ties))
-    return results
-
-
-def _is_ahead(kind: KindResult) -> bool:
-    """
-    True for a single kind of parrot whose originals score higher more often than not.
-    """
-    return kind.kind in PARROT_WORDS and (kind.share or 0.0) > 0.5
 
 
 def _doubt(kind: KindResult) -> str:
@@ -186,7 +174,7 @@ def _doubt(kind: KindResult) -> str:
     words = KIND_WORDS[kind.kind]
     interval = f'{number(kind.share)} [{number(kind.low)}, {number(kind.high)}]'
     return (
-        f'it can hardly tell {words} from what {SOURCES[kind.source]} '
+        f'it can hardly tell {words} from what {AUTHORS[kind.source]} '
         f'{VERBS[kind.source]}: the original is higher in a share of {interval}'
     )
 
@@ -208,13 +196,15 @@ def _followed(biases: Biases | None) -> list[str]:
     ]
 
 
-def _untried(kinds: Sequence[KindResult]) -> list[str]:
+def _parrots_together(kinds: Sequence[KindResult]) -> Iterator[KindResult]:
     """
-    Return a sentence for each needed kind that had too few pairs.
+    Yield the result of all kinds of parrots together, one for each source of originals
+    that has any.
     """
-    tried = {kind.kind for kind in kinds if kind.outcome != UNTESTED}
-    return [
-        f'{KIND_WORDS[name]} could not be tried: fewer than {MIN_PAIRS} pairs'
-        for name, mark in KINDS.items()
-        if mark.needed and name not in tried
-    ]
+    for source in SOURCES:
+        own = [k for k in kinds if k.kind in PARROT_WORDS and k.source == source]
+        if own:
+            counts = [
+                sum(getattr(k, n) for k in own) for n in ('n', 'n_higher', 'n_ties')
+            ]
+            yield kind_result_of_counts(ALL_PARROTS, source, *counts)

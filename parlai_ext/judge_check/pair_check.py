@@ -10,46 +10,33 @@ Arena", section 3.4).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import replace
 
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.progress import PartProgress, bar_of
-from parlai_ext.core.watch import Kept, Watch
+from parlai_ext.core.watch import Kept
 from parlai_ext.judge_check.check import (
-    BLOCK,
     N_REPEATED,
+    Pairs,
+    blocks_of,
+    kinds_check,
     kinds_of_original,
     perturbations_for,
+    score_blocks,
 )
-from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.options import SAMPLE
 from parlai_ext.judge_check.perturbations import (
     Perturbation,
     ResponseInDialogue,
     same_text,
 )
-from parlai_ext.judge_check.record import (
-    DimensionCheck,
-    JudgeCheck,
-    OrderSwap,
-    PromptProbes,
-)
+from parlai_ext.judge_check.record import JudgeCheck, OrderSwap, PromptProbes
 from parlai_ext.judge_check.repeats import SAME, repeats
 from parlai_ext.ranking.proportions import wilson_interval
 from parlai_ext.scoring.base import OTHER, Scorer, ScoringItem, swapped_item
 
 SYSTEMS = 'systems'
 Choice = Mapping[str, float]  # by dimension, above 0 where the original is preferred
-
-
-@dataclass(frozen=True)
-class CopyPair:
-    """
-    An original response and its perturbed copy, which a scorer chooses between.
-    """
-
-    kind: str
-    item: ScoringItem
 
 
 def check_pairs(
@@ -73,40 +60,41 @@ def check_pairs(
     if not pairs:
         return None
     asked = scorer.in_given_order()
-    both = [one for pair in pairs for one in (pair.item, swapped_item(pair.item))]
+    both = [item for _, one in pairs for item in (one, swapped_item(one))]
     again = both[: 2 * N_REPEATED] if scorer.prompted else []
-    scores = preferences(asked, [*both, *again], len(both), kept, progress)
+    scores = preferences(asked, both, again, kept, progress)
     first, second = scores[: len(both) : 2], scores[1 : len(both) : 2]
     choices = first
     if asked is not scorer:  # the scorer itself asks in both orders
-        choices = list(map(mean_choice, first, second))
+        choices = [
+            {d: (one[d] - two[d]) / 2 for d in one if d in two}
+            for one, two in zip(first, second, strict=True)
+        ]
+    probe = repeats(list(zip(scores, scores[len(both) :], strict=False)), scores)
+    by_dimension: dict[str, Pairs] = {name: {} for name in scorer.dimensions}
+    for (kind, _), choice in zip(pairs, choices, strict=True):
+        for name, value in choice.items():
+            signs = by_dimension[name].setdefault((kind, SYSTEMS), [])
+            signs.append((float(sign(value)), 0.0))
+    n_scored = len(both) + len(again)
     return JudgeCheck(
         signature=scorer.signature,
         n_responses=len(originals),
         n_people=0,
         people_source=None,
-        n_scored=len(both) + len(again),
-        cost=(len(both) + len(again)) / max(1, len(items)),
+        n_scored=n_scored,
+        cost=n_scored / max(1, len(items)),
         dimensions={
-            name: pair_dimension(name, pairs, choices, kinds)
-            for name in scorer.dimensions
+            name: kinds_check(name, own, kinds) for name, own in by_dimension.items()
         },
-        probes=pair_probes(scores, len(both)),
+        probes=PromptProbes(
+            probe.n,
+            probe.n_changed,
+            mean_change=probe.mean_change,
+            order=order_swap(first, second),
+        ),
         notes=('a scorer of pairs: it chooses between original and copy',),
     )
-
-
-def pair_probes(scores: Sequence[Choice], n_first: int) -> PromptProbes:
-    """
-    Return what a scorer of pairs does when it is asked again, or the other way round.
-
-    :param scores: of each pair in both orders, one after the other, then of the first
-        of these once more.
-    :param n_first: how many were asked for the first time.
-    """
-    probe = repeats(list(zip(scores, scores[n_first:], strict=False)), scores)
-    order = order_swap(scores[:n_first:2], scores[1:n_first:2])
-    return PromptProbes(probe.n, probe.n_changed, (), probe.mean_change, order=order)
 
 
 def drawn_items(items: Sequence[ScoringItem], sample: int) -> list[ScoringItem]:
@@ -120,99 +108,64 @@ def drawn_items(items: Sequence[ScoringItem], sample: int) -> list[ScoringItem]:
 
 def copy_pairs(
     items: Sequence[ScoringItem], kinds: Mapping[str, Perturbation]
-) -> Iterator[CopyPair]:
+) -> Iterator[tuple[str, ScoringItem]]:
     """
-    Yield each original with each of its copies, the copy as the other response.
+    Yield each original with each of its copies as the other response, by kind.
+
+    A reply of another dialogue is the next response of the same speaker to another
+    context.
     """
     for place, item in enumerate(items):
-        text, context = item.response or '', item.context
-        response = ResponseInDialogue(
-            text,
-            context[-1] if context else None,
-            context[-2] if len(context) > 1 else None,
-            other_response(items, place),
-            context[-3] if len(context) > 2 else None,
+        text, heard = item.response or '', [*item.context[:-4:-1], None, None, None]
+        others = (*items[place + 1 :], *items[:place])
+        reply = next(
+            (
+                other.response
+                for other in others
+                if other.speaker == item.speaker and other.context != item.context
+            ),
+            None,
         )
+        response = ResponseInDialogue(text, heard[0], heard[1], reply, heard[2])
         for kind in kinds_of_original(kinds, SYSTEMS, place):
             copy = kinds[kind](response)
             if copy is not None and not same_text(copy, text):
-                extras = {**item.extras, OTHER: copy}
-                yield CopyPair(kind, replace(item, extras=extras))
-
-
-def other_response(items: Sequence[ScoringItem], place: int) -> str | None:
-    """
-    Return the next response of the same speaker to another context; `None` without one.
-    """
-    own = items[place]
-    for k in range(1, len(items)):
-        other = items[(place + k) % len(items)]
-        if other.speaker == own.speaker and other.context != own.context:
-            return other.response
-    return None
+                yield kind, replace(item, extras={**item.extras, OTHER: copy})
 
 
 def preferences(
     scorer: Scorer,
     items: Sequence[ScoringItem],
-    n_first: int,
+    again: Sequence[ScoringItem],
     kept: Kept | None,
     progress: bool,
-) -> list[Choice]:
+) -> list[dict[str, float]]:
     """
     Return the score of each pair less the score of a tie, by dimension, without missing
-    ones.
-
-    :param n_first: the items after so many are asked for anew.
+    ones; then of those that are asked for again, anew.
     """
-    choices: list[Choice] = []
-    with bar_of('judge check', len(items), progress, unit='pair') as bar:
-        parts = PartProgress(bar, 'inputs read')
-        for repeated, some in ((False, items[:n_first]), (True, items[n_first:])):
-            for start in range(0, len(some), BLOCK):
-                block = some[start : start + BLOCK]
-                parts.begin(len(block))
-                choices += _block_choices(scorer, block, repeated, kept, parts)
-                parts.end()
-    return choices
+    first, second = ([(False, i) for i in items], [(True, i) for i in again])
 
+    def score(block: Sequence[tuple[bool, ScoringItem]]) -> list[dict[str, float]]:
+        with scorer.asking_anew() if block[0][0] else nullcontext():
+            scores = scorer.checked_scores([item for _, item in block])
+        return [
+            {
+                d: value - scorer.even
+                for d, value in one.values.items()
+                if value is not None
+            }
+            for one in scores
+        ]
 
-def _block_choices(
-    scorer: Scorer,
-    block: Sequence[ScoringItem],
-    repeated: bool,
-    kept: Kept | None,
-    parts: PartProgress,
-) -> list[dict[str, float]]:
-    texts = [[*i.context, i.response, i.extras[OTHER]] for i in block]
-    key = content_id('pairs', repeated, texts)
-    known = None if kept is None else kept.get(key)
-    if known is not None:
-        return list(known)
-    with scorer.watched(Watch(parts.tell)):
-        if repeated:
-            with scorer.asking_anew():
-                scores = scorer.checked_scores(block)
-        else:
-            scores = scorer.checked_scores(block)
-    choices = [
-        {
-            name: value - scorer.even
-            for name, value in score.values.items()
-            if value is not None
-        }
-        for score in scores
-    ]
-    if kept is not None:
-        kept.put(key, choices)
-    return choices
+    def key(block: Sequence[tuple[bool, ScoringItem]]) -> str:
+        texts = [
+            [*item.context, item.response, item.extras[OTHER]] for _, item in block
+        ]
+        return content_id('pairs', block[0][0], texts)
 
-
-def mean_choice(first: Choice, second: Choice) -> Choice:
-    """
-    Return the preference of a pair over both orders, where both have one.
-    """
-    return {name: (first[name] - second[name]) / 2 for name in first if name in second}
+    blocks = [*blocks_of(first), *blocks_of(second)]
+    return score_blocks(scorer, blocks, score, key, kept, progress, unit='pair')
 
 
 def order_swap(first: Sequence[Choice], second: Sequence[Choice]) -> OrderSwap:
@@ -240,23 +193,3 @@ def sign(value: float) -> int:
     Return 1, 0 or -1; rounding noise is 0.
     """
     return 0 if abs(value) <= SAME else 1 if value > 0 else -1
-
-
-def pair_dimension(
-    name: str,
-    pairs: Sequence[CopyPair],
-    choices: Sequence[Choice],
-    kinds: Mapping[str, Perturbation],
-) -> DimensionCheck:
-    """
-    Return how often the original is preferred to each kind of copy.
-    """
-    results = []
-    for kind in kinds:
-        signs = [
-            sign(choice[name])
-            for pair, choice in zip(pairs, choices, strict=True)
-            if pair.kind == kind and name in choice
-        ]
-        results.append(kind_result(kind, SYSTEMS, [(float(s), 0.0) for s in signs]))
-    return dimension_check(name, results)

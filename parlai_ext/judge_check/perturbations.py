@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from parlai_ext.core.nouns import Dialogue, content_id
 from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, parrot_text
@@ -72,61 +73,12 @@ def shuffled_words(response: ResponseInDialogue) -> str | None:
     return ' '.join(shuffled)
 
 
-def other_dialogue(response: ResponseInDialogue) -> str | None:
-    """
-    Return a reply of the same system from another dialogue.
-    """
-    return response.other_reply
-
-
-def repeat_partner(response: ResponseInDialogue) -> str | None:
-    """
-    Return the other speaker's last turn.
-    """
-    return response.partner_turn
-
-
-def repeat_self(response: ResponseInDialogue) -> str | None:
-    """
-    Return an earlier turn of the same speaker.
-    """
-    return response.own_turn
-
-
-def generic(response: ResponseInDialogue) -> str | None:
-    """
-    Return a reply that fits everything and says nothing.
-    """
-    return _rng('generic', response.text).choice(GENERIC)
-
-
-def punctuation(response: ResponseInDialogue) -> str | None:
-    """
-    Return punctuation without words.
-    """
-    return PUNCTUATION
-
-
 def truncated(response: ResponseInDialogue) -> str | None:
     """
     Return the first half of the words.
     """
     words = response.text.split()
     return ' '.join(words[: len(words) // 2]) if len(words) >= MIN_TRUNCATED else None
-
-
-def injected(response: ResponseInDialogue) -> str | None:
-    """
-    Return the response with an instruction to the judge behind it.
-    """
-    return f'{response.text} {INJECTION}'
-
-
-def padded(response: ResponseInDialogue) -> str | None:
-    """
-    Return the response with words behind it that say nothing.
-    """
-    return f'{response.text} {EMPTY_WORDS}'
 
 
 def parrot(kind: str, wordings: str = HELD_OUT) -> Perturbation:
@@ -146,11 +98,11 @@ def parrot(kind: str, wordings: str = HELD_OUT) -> Perturbation:
 
 SPOILT: Mapping[str, Perturbation] = {
     'shuffled_words': shuffled_words,
-    'other_dialogue': other_dialogue,
-    'repeat_partner': repeat_partner,
-    'repeat_self': repeat_self,
-    'generic': generic,
-    'punctuation': punctuation,
+    'other_dialogue': attrgetter('other_reply'),
+    'repeat_partner': attrgetter('partner_turn'),
+    'repeat_self': attrgetter('own_turn'),
+    'generic': lambda response: _rng('generic', response.text).choice(GENERIC),
+    'punctuation': lambda response: PUNCTUATION,
     'truncated': truncated,
 }
 
@@ -167,8 +119,8 @@ def perturbations(wordings: str = HELD_OUT) -> dict[str, Perturbation]:
 PERTURBATIONS: Mapping[str, Perturbation] = perturbations()
 # for judges that are prompted: a text may address them, and they tend to like length
 OF_PROMPTED_JUDGES: Mapping[str, Perturbation] = {
-    'injected': injected,
-    'padded': padded,
+    'injected': lambda response: f'{response.text} {INJECTION}',
+    'padded': lambda response: f'{response.text} {EMPTY_WORDS}',
 }
 
 
@@ -196,30 +148,26 @@ def perturbed_dialogue(
     :param places: the judged utterances of one speaker, one or all of them.
     :param other_replies: of the same system in another dialogue; they are used in turn.
     """
+    texts = [utterance.text for utterance in dialogue.utterances]
     utterances = list(dialogue.utterances)
-    changed = False
     for k, place in enumerate(places):
-        other = other_replies[k % len(other_replies)] if other_replies else None
         own = [j for j in range(place) if same_side(dialogue, j, place)]
         partner = [j for j in range(place) if not same_side(dialogue, j, place)]
         repeated = own[-1 if len(places) == 1 else 0] if own else None
         response = ResponseInDialogue(
-            utterances[place].text,
-            dialogue.utterances[partner[-1]].text if partner else None,
-            None if repeated is None else dialogue.utterances[repeated].text,
-            other,
-            dialogue.utterances[partner[-2]].text if len(partner) > 1 else None,
+            texts[place],
+            texts[partner[-1]] if partner else None,
+            None if repeated is None else texts[repeated],
+            other_replies[k % len(other_replies)] if other_replies else None,
+            texts[partner[-2]] if len(partner) > 1 else None,
         )
         text = perturb(response)
         if text is not None and not same_text(text, response.text):
-            old = utterances[place]
-            utterances[place] = replace(old, text=text)
-            changed = True
-    if not changed:
+            utterances[place] = replace(utterances[place], text=text)
+    if tuple(utterances) == dialogue.utterances:
         return None
-    id = content_id(
-        'perturbed', dialogue.id, list(places), [u.text for u in utterances]
-    )
+    changed = [utterance.text for utterance in utterances]
+    id = content_id('perturbed', dialogue.id, list(places), changed)
     return replace(dialogue, id=id, utterances=tuple(utterances))
 
 

@@ -39,7 +39,11 @@ def repeats(
     :param pairs: the scores of each response by dimension, first and second.
     :param scores: of all responses, which say how large a difference is.
     """
-    changed = sum(not same_values(first, second) for first, second in pairs)
+    same = sum(  # but for rounding
+        first.keys() == second.keys()
+        and all(math.isclose(v, second[d], rel_tol=SAME) for d, v in first.items())
+        for first, second in pairs
+    )
     changes = []
     for name in {name for first, _ in pairs for name in first}:
         own = [values[name] for values in scores if name in values]
@@ -50,13 +54,4 @@ def repeats(
                 for first, second in pairs
                 if name in first and name in second
             ]
-    return Repeats(len(pairs), changed, fmean(changes) if changes else None)
-
-
-def same_values(first: Values, second: Values) -> bool:
-    """
-    True if two scorings of one response differ by rounding at most.
-    """
-    return first.keys() == second.keys() and all(
-        math.isclose(value, second[name], rel_tol=SAME) for name, value in first.items()
-    )
+    return Repeats(len(pairs), len(pairs) - same, fmean(changes) if changes else None)

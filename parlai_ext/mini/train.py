@@ -14,8 +14,9 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +78,17 @@ def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, 
     """
     import parlai.utils.logging as logging
 
-    from parlai_ext.mini.corpus import all_utterances
+    from parlai_ext.mini.corpus import all_utterances, batches
     from parlai_ext.mini.shipping import save_agent
 
     logging.set_log_level(logging.ERROR)
     agent = build_agent(job, seed, Path(tokenizer))
     by_step = {step: name for name, step in job.keep.items()}
     last, facts, began = max(by_step), {}, time.monotonic()
-    data = lessons(agent, job, 1000 * seed + job.seed)
+    data = chain.from_iterable(
+        batches(agent, source, 'train', 1000 * seed + job.seed, job.batchsize, updates)
+        for source, updates in job.lessons
+    )
     for step in range(last + 1):
         if step in by_step:
             name = by_step[step]
@@ -100,16 +104,6 @@ def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, 
                 print(f'{done} loss {_loss(acts):.3f} {rate:.1f}/s', flush=True)
                 agent.reset_metrics()
     return facts
-
-
-def lessons(agent: Any, job: Job, seed: int) -> Iterator[list[Any]]:
-    """
-    Yield the batches of all lessons of ``job``, one lesson after the other.
-    """
-    from parlai_ext.mini.corpus import batches
-
-    for source, updates in job.lessons:
-        yield from batches(agent, source, 'train', seed, job.batchsize, updates)
 
 
 def _facts(agent: Any, job: Job, step: int) -> dict[str, float]:
@@ -147,22 +141,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     jobs = [job for job in JOBS if not args.only or set(args.only) & set(job.keep)]
     with tempfile.TemporaryDirectory() as tokenizer:
         learn_tokenizer(Path(tokenizer), args.seed)
-        facts = train_all(jobs, args.seed, args.out, tokenizer, args.processes)
+        context = multiprocessing.get_context('spawn')
+        with ProcessPoolExecutor(args.processes, mp_context=context) as pool:
+            waiting = [
+                pool.submit(train, job, args.seed, str(args.out), tokenizer)
+                for job in jobs
+            ]
+            facts = {name: one for w in waiting for name, one in w.result().items()}
     record(facts, args.out / 'training.json')
-
-
-def train_all(
-    jobs: Sequence[Job], seed: int, out: Path, tokenizer: str, processes: int
-) -> dict[str, dict[str, float]]:
-    """
-    Train jobs in parallel, in their order; return the facts about each model.
-    """
-    context = multiprocessing.get_context('spawn')
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        waiting = [pool.submit(train, job, seed, str(out), tokenizer) for job in jobs]
-        return {
-            name: facts for done in waiting for name, facts in done.result().items()
-        }
 
 
 def record(facts: Mapping[str, Mapping[str, float]], path: Path) -> None:

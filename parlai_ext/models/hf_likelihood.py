@@ -126,7 +126,7 @@ def _causal(
     )
     if truncate is not None:
         asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
-        limit = asked if asked > 0 else truncate
+        limit: int | None = asked if asked > 0 else truncate
     else:
         limit = opt.get('hf_context_tokens')
     free = most and most - reserved_positions(most)

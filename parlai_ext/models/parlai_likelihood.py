@@ -25,13 +25,13 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.signature import signature_line
 from parlai_ext.files.option_files import sha256
+from parlai_ext.isolation.connections import Limit, limited
 from parlai_ext.models.judge_names import is_hugging_face, judge_system
 from parlai_ext.models.likelihood.budget import TOKENS, Budget
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.models.threads import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.remote.connections import Limit, limited
 from parlai_ext.systems.system_options import model_path
 
 # options, besides weights and dictionary, that change a judge's input or numbers
@@ -82,7 +82,14 @@ def load_judge(
             fp16=fp16,
             tokens=tokens,
         )
-    system, dtype = without_dtype(system, dtype)
+    dtype = dtype or system.opt.get(DTYPE)
+    opt = {key: value for key, value in system.opt.items() if key != DTYPE}
+    if dtype is not None and dtype not in DTYPES:
+        raise UserError(
+            f'judge {opt.get("model_file")}: {DTYPE}: {dtype!r} is none of '
+            f'{", ".join(DTYPES)}; fewer bits are for causal judges (hf_quantisation)'
+        )
+    system = System(system.name, opt)
     keep_double_attention()
     fit_threads([model_path(system, datapath)])
     player = load_system(system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
@@ -92,8 +99,7 @@ def load_judge(
     if isinstance(agent, ImageSeq2seqAgent):
         encoder = agent.model.encoder
         encoder.forward = partial(encoder.forward, image_features=None)
-    for weight in agent.model.parameters():
-        weight.requires_grad_(False)
+    agent.model.requires_grad_(False)
     return EncoderDecoder(
         CrossAttention(agent.model),
         AgentVectorizer(agent, player.limit),
@@ -102,44 +108,27 @@ def load_judge(
     )
 
 
-def without_dtype(system: System, dtype: str | None) -> tuple[System, str | None]:
-    """
-    Return the system without our option ``judge_dtype``, and the precision to use.
-
-    :raises UserError: if a ParlAI model cannot have this precision.
-    """
-    opt = dict(system.opt)
-    named_dtype = opt.pop(DTYPE, None)
-    chosen = dtype or named_dtype
-    if chosen is not None and chosen not in DTYPES:
-        raise UserError(
-            f'judge {opt.get("model_file")}: {DTYPE}: {chosen!r} is none of '
-            f'{", ".join(DTYPES)}; fewer bits are for causal judges (hf_quantisation)'
-        )
-    return System(system.name, opt), chosen
-
-
 def check_agent(agent: Any, model_file: str) -> TorchGeneratorAgent:
     """
     Return the agent if it is an encoder-decoder that reads only text.
 
     :raises UserError: if it is something else.
     """
-    kind = type(agent).__name__
-    if not isinstance(agent, TorchGeneratorAgent):
-        raise UserError(f'judge {model_file}: {kind} is no generator (TorchGenerator)')
-    if not isinstance(agent.model, TransformerGeneratorModel):
-        model_class = type(agent.model).__name__
-        raise UserError(
-            f'judge {model_file}: {model_class} is no encoder-decoder transformer'
-        )
-    if (part := foreign_part(agent.model)) is not None:
-        raise UserError(f'judge {model_file}: {part} is no decoder of ParlAI itself')
+    kind, problem = type(agent), None
     plain = (TorchGeneratorAgent, ImageSeq2seqAgent)  # the latter without an image
-    for method in ('_encoder_input', '_model_input'):
-        plain_methods = [getattr(kind_of_agent, method) for kind_of_agent in plain]
-        if getattr(type(agent), method) not in plain_methods:
-            raise UserError(f'judge {model_file}: {kind} reads more than text')
+    if not isinstance(agent, TorchGeneratorAgent):
+        problem = f'{kind.__name__} is no generator (TorchGenerator)'
+    elif not isinstance(agent.model, TransformerGeneratorModel):
+        problem = f'{type(agent.model).__name__} is no encoder-decoder transformer'
+    elif (part := foreign_part(agent.model)) is not None:
+        problem = f'{part} is no decoder of ParlAI itself'
+    elif any(
+        getattr(kind, method) not in [getattr(one, method) for one in plain]
+        for method in ('_encoder_input', '_model_input')
+    ):
+        problem = f'{kind.__name__} reads more than text'
+    if problem is not None:
+        raise UserError(f'judge {model_file}: {problem}')
     return agent
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
+from parlai_ext.judge_check.section import UNCHECKED, outcome_on
 from parlai_ext.packs.pack import Pack
 from parlai_ext.ranking.standings import Standing, best_first
-from parlai_ext.report.judge import UNCHECKED, outcome_on
 from parlai_ext.results.chosen_scores import scores_rule
 from parlai_ext.results.rank import rank_run
 

@@ -29,11 +29,10 @@ from parlai_ext.packs.pack import (
     make_index,
     zip_bytes,
 )
-from parlai_ext.report.recipe import without_folders
 from parlai_ext.results import ranking as rankings
-from parlai_ext.results import stopping
 from parlai_ext.results.chosen_scores import choose_scores, scores_rule
 from parlai_ext.results.rank import rank_run
+from parlai_ext.stopping import looks as stopping
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_file
 from parlai_ext.store.folder import SCORER_FILE
@@ -41,6 +40,7 @@ from parlai_ext.store.lines import dumps, encode_shard
 from parlai_ext.store.manifest import NAME as MANIFEST
 from parlai_ext.store.manifest import Manifest
 from parlai_ext.store.shards import dialogue_record, scored_record
+from parlai_ext.view.text import without_folders
 from parlai_ext.worlds.schedule import ShardKey
 
 # a folder before a name, but not that of an address (http://host/…) or of zoo:…

@@ -17,7 +17,14 @@ from typing import TypeVar
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Roster, System
+from parlai_ext.core.nouns import (
+    Dialogue,
+    Opener,
+    Pairing,
+    Roster,
+    ScoredDialogue,
+    System,
+)
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import record_to_json
@@ -211,9 +218,8 @@ class Regeneration:
 
     def play(self) -> Finding:
         """
-        Play dialogues of systems at hand again and compare them with those of the pack.
-
-        Dialogues are drawn of as many targets as there are, then of as many pairs.
+        Play dialogues of systems at hand again and compare them with those of the pack:
+        of as many targets as there are, then of as many pairs.
         """
         options, again = self.options, self.again
         if not options.regenerate:
@@ -331,7 +337,8 @@ class Regeneration:
         first_only = pack.run.manifest.first_only
         places = dialogue_places(pack, pack.run.dialogue_shards())
         if pack.index.withheld_text:
-            places = [p for p in places if p.dialogue(pack).id in again.texts]
+            every = zip(places, pack.run.iter_dialogues(), strict=True)
+            places = [place for place, one in every if one.id in again.texts]
         problems: list[str] = []
         for place in spread_over_targets(places, self.draw):
             if again.n_scored >= options.sample:
@@ -341,20 +348,11 @@ class Regeneration:
             (scored,) = score_dialogues([dialogue], scorer, first_only, given_judged)
             shard = place.shard
             stored = pack.run.scores(signature).read(shard.pairing_id, shard.index)
-            says, gives = (
-                {
-                    f'utterance {s.utterance_index} of {s.system}, {s.dimension}': v
-                    for s in one.scores
-                    for v in [s.value]
-                }
-                for one in (stored[place.number], scored)
-            )
+            says, gives = _by_place(stored[place.number]), _by_place(scored)
             problems += [
                 f'dialogue {dialogue.id}, {where}: the pack says {a}, scored again it '
                 f'is {b}'
-                for where, a, b in json_differences(
-                    says, gives, tolerance=options.tolerance
-                )
+                for where, a, b in json_differences(says, gives, '', options.tolerance)
             ]
             n_utterances = len({s.utterance_index for s in scored.scores})
             again.scored[place.pairing.first] += n_utterances
@@ -577,6 +575,15 @@ def signature_at_hand(pack: Pack, scorer: Scorer) -> str:
     theirs = next(iter(pack.index.scores.values()), '')
     differing = ', '.join(signature_differences(theirs, scorer.signature))
     raise UserError(f'none: your scorer makes other scores ({differing})')
+
+
+def _by_place(scored: ScoredDialogue) -> dict[str, float | None]:
+    return {
+        f'utterance {score.utterance_index} of {score.system}, {score.dimension}': (
+            score.value
+        )
+        for score in scored.scores
+    }
 
 
 def _why(missing: Mapping[str, str]) -> str:

@@ -20,13 +20,15 @@ from urllib.parse import quote
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
+from parlai_ext.judge_check import section as judge
 from parlai_ext.packs.check_pack import Verification
 from parlai_ext.packs.compare import JoinedRun, join_packs, pack_differences
 from parlai_ext.packs.pack import Pack, open_pack
-from parlai_ext.report import judge, summary
-from parlai_ext.report.page import leaderboards, static_page
+from parlai_ext.report import summary
+from parlai_ext.report.leaderboard import leaderboards
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store.atomic import make_folder, write_file, write_text
+from parlai_ext.view.page import render_page
 
 INDEX_PAGE = 'index.html'
 PACKS = 'packs'
@@ -71,13 +73,13 @@ def build_site(folder: Path, out: Path, check: Check) -> Site:
                 _group_data(group, reasons, checks, stack)
                 for group, reasons in comparable_groups(packs)
             ]
-        text = static_page(PROTOCOL_PAGE, protocol=protocol, groups=groups)
+        text = render_page(PROTOCOL_PAGE, protocol=protocol, groups=groups)
         write_text(out / name, text)
         pages[protocol] = out / name
         rows.append({'protocol': protocol, 'page': name, 'groups': groups})
     for path in checks:
         _copy(path, out / PACKS / path.name)
-    text = static_page(LIST_PAGE, rows=rows, left_out=left_out)
+    text = render_page(LIST_PAGE, rows=rows, left_out=left_out)
     write_text(out / INDEX_PAGE, text)
     return Site(out / INDEX_PAGE, pages, left_out)
 

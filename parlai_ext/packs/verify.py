@@ -12,7 +12,7 @@ its outcomes follow from them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import islice
@@ -144,16 +144,23 @@ def content_findings(
             f'{name}: follows from the scores{withheld if index.withheld_text else ""}',
             ranking_problems(run, signature, index),
         )
-        outcomes: list[str] = []
-        checked = finding('judge check', '', judge_problems(run, signature, outcomes))
-        # the counts of the check are taken as they are
-        text = f'{name}: none; this judge is unchecked'
-        if outcomes or checked.problems:
-            text = f'{name}: {"".join(outcomes)}; follows from its counts'
-            lines = [f'{name}: {line}' for line in checked.problems]
-            yield finding_of('judge check', text, lines)
-        else:
-            yield Finding('judge check', SELF_REPORTED, text)
+        yield _judge_finding(run, signature, finding)
+
+
+def _judge_finding(
+    run: RunFolder,
+    signature: str,
+    finding: Callable[[str, str, Iterator[str]], Finding],
+) -> Finding:
+    """
+    Return what is known of the check of a judge, whose counts are taken as they are.
+    """
+    about, name, outcomes = 'judge check', scorer_name(signature), list[str]()
+    checked = finding(about, '', judge_problems(run, signature, outcomes))
+    if not outcomes and not checked.problems:
+        return Finding(about, SELF_REPORTED, f'{name}: none; this judge is unchecked')
+    text = f'{name}: {"".join(outcomes)}; follows from its counts'
+    return finding_of(about, text, [f'{name}: {line}' for line in checked.problems])
 
 
 def judge_problems(

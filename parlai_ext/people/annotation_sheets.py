@@ -23,7 +23,7 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.data.corpora import json_lines
+from parlai_ext.data.text_lines import json_lines
 from parlai_ext.files.csv_file import read_csv, spreadsheet_csv
 from parlai_ext.people.crowd_files import label_bucket
 from parlai_ext.people.draw_items import RatingItem

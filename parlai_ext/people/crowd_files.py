@@ -68,8 +68,7 @@ def matchups_by_openness(
 
 def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> Files:
     """
-    Return the files of an ACUTE-Eval task: pairings, its settings, and Fast-ACUTE's
-    config with one file of chats a system.
+    Return the files of an ACUTE-Eval task: pairings, its settings, and Fast-ACUTE's.
     """
     dialogues = list(dict.fromkeys(d for item in items for d in item.dialogues))
     numbers = {dialogue: number for number, dialogue in enumerate(dialogues)}
@@ -82,9 +81,15 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
             }
             for d in item.dialogues
         ]
-        about = {'is_onboarding': False, 'tags': [item.id], 'dialogue_dicts': pair}
-        about['speakers_to_eval'] = [d.system for d in item.dialogues]
-        lines.append({**about, 'dialogue_ids': [numbers[d] for d in item.dialogues]})
+        lines.append(
+            {
+                'is_onboarding': False,
+                'speakers_to_eval': [d.system for d in item.dialogues],
+                'dialogue_ids': [numbers[d] for d in item.dialogues],
+                'tags': [item.id],
+                'dialogue_dicts': pair,
+            }
+        )
     files = {'pairings.jsonl': _json_lines(lines)}
     files['blueprint.json'] = _json(
         {
@@ -94,6 +99,14 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
             's2_choice': wording.answers[1],
         }
     )
+    return files | _fast_acute_files(dialogues, turns)
+
+
+def _fast_acute_files(dialogues: Sequence[DialogueReference], turns: Turns) -> Files:
+    """
+    Return Fast-ACUTE's config with one file of chats a system.
+    """
+    files = {}
     config = {}
     by_system: dict[str, list[DialogueReference]] = {}
     for dialogue in dialogues:

@@ -116,6 +116,16 @@ class Questionnaire:
         asked = tuple(q for q in self.questions if q.dimension in dimensions)
         return replace(self, questions=asked)
 
+    def require(self, kind: str, asker: str) -> None:
+        """
+        Refuse a questionnaire of another kind than ``asker`` asks.
+        """
+        if self.kind != kind:
+            raise UserError(
+                f'--questionnaire {self.name}: is of kind {self.kind}; {asker} asks '
+                f'{kind} questions'
+            )
+
     @property
     def answers(self) -> tuple[str, ...]:
         """

@@ -199,7 +199,7 @@ def write_key(folder: Path, key: RatingKey, option: str) -> Path:
     path = folder / KEY
     content = record_to_json(key)
     text = dumps({**content, 'checksum': checksum(content)}, indent=1) + '\n'
-    if path.exists() and path.read_text(encoding='utf-8') != text:
+    if path.exists() and path.read_bytes() != text.encode():
         raise UserError(
             f'{option}: {path} is of other items or questions, whose answers may still '
             f'come; give another {option}'

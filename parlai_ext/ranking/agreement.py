@@ -345,21 +345,12 @@ def correlate_with_reference(
 
     seen = ~np.isnan(table).all(axis=(0, 1))
     n_openers = int(seen.reshape(games_per_opener, -1).any(axis=0).sum())
-    enough = n_openers >= FEWEST_OPENERS
-    found = correlate(
-        round_off_noise(system_means(table)),
-        target,
-        MEANS,
-        OF_ORDER,
-        resamples() if enough else (),
-        bootstraps if enough else 0,
-    )
-    if enough:
-        return found
+    means = round_off_noise(system_means(table))
+    if n_openers >= FEWEST_OPENERS:
+        return correlate(means, target, MEANS, OF_ORDER, resamples(), bootstraps)
     reason = f'no interval: distinct openers: {n_openers}; {FEWEST_OPENERS} are needed'
-    return {
-        name: replace(one, reason=one.reason or reason) for name, one in found.items()
-    }
+    found = correlate(means, target, MEANS, OF_ORDER)
+    return {n: replace(one, reason=one.reason or reason) for n, one in found.items()}
 
 
 def _systems_with_both(

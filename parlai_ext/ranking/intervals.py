@@ -170,13 +170,14 @@ def draw_ratios(
 
     :param counts: what the sums are divided by, a table for each table of sums.
     """
-    means = np.full(len(sums), np.nan)
-    for k, (total, number) in enumerate(zip(sums, counts, strict=True)):
-        means[k] = math.fsum(total.data) / number.sum()
-    centred = [s - c * mean for s, c, mean in zip(sums, counts, means, strict=True)]
-    drawn = draw_sums([*centred, *counts], bootstraps, seed, count)
+    means = np.array(
+        [math.fsum(s.data) / c.sum() for s, c in zip(sums, counts, strict=True)]
+    )
+    drawn = draw_sums([*sums, *counts], bootstraps, seed, count)
     with np.errstate(invalid='ignore'):
-        fixed, sampled = (one[:, : len(sums)] / one[:, len(sums) :] for one in drawn)
+        fixed, sampled = (
+            one[:, : len(sums)] / one[:, len(sums) :] - means for one in drawn
+        )
     num_openers, num_partners = (
         np.array([(number.sum(axis=axis) > 0).sum() for number in counts])
         for axis in (1, 0)

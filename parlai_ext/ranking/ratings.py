@@ -24,7 +24,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.signature import signature_line
 from parlai_ext.ranking.bradley_terry import PRIOR, bradley_terry_strengths, win_matrix
 from parlai_ext.ranking.table import json_number, round_off_noise
-from parlai_ext.ranking.tournament import Tournament
+from parlai_ext.tournament.games import Tournament
 
 SHUFFLES = 3
 # standard deviations to each side that hold 95 % of a normal distribution

@@ -10,7 +10,7 @@ openers. Thousands of dialogues never lie in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,13 +19,14 @@ from parlai_ext.core.display import MAX_CHARACTERS
 from parlai_ext.core.nouns import (
     Dialogue,
     Pairing,
-    Score,
     ScoredDialogue,
     content_id,
 )
+from parlai_ext.results.ranking import Ranking
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest
+from parlai_ext.view.page import Section
 
 # of the dialogues of a page, so that with its tables it stays below 5 MB
 MAX_PAGE_CHARACTERS = 4_000_000
@@ -46,6 +47,14 @@ class PageScorer:
     dimensions: Sequence[str]
     games: bool = False
 
+    @classmethod
+    def of_ranking(cls, ranking: Ranking) -> PageScorer:
+        """
+        Return the scorer of a ranking.
+        """
+        is_tournament = ranking.tournament is not None
+        return cls(ranking.scorer_signature, ranking.scored_dimensions, is_tournament)
+
 
 @dataclass(frozen=True)
 class PageDialogues:
@@ -57,6 +66,21 @@ class PageDialogues:
     dialogues: tuple[Mapping[str, Any], ...]
     total: int
     labels: tuple[tuple[str, ...], ...] = ()
+
+
+def dialogues_section(main: Ranking, shown: PageDialogues) -> Section:
+    """
+    Return the section in which dialogues are read.
+
+    :param main: the first ranking of the page, by whose scores they were chosen.
+    """
+    first = next(iter(main.scored_dimensions), 'any dimension')
+    data = {
+        'shown': shown,
+        'chosen_by': 'points' if main.tournament else first,
+        'both_judged': any(dialogue['both'] for dialogue in shown.dialogues),
+    }
+    return Section('dialogues', 'Dialogues', data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +130,12 @@ class CandidateList:
         how many more points it has than its opponent.
         """
         names = target_and_partner(pairing, self.manifest)
-        dimensions = self.scorer.dimensions
-        value = None
+        dimensions, value = self.scorer.dimensions, None
         if scored is not None and dimensions:
             value = dialogue_means(dialogue, scored, names[0]).get(dimensions[0])
-        won = dimensions_won(dialogue, scored, names, dimensions)
-        if self.scorer.games and won:
+        if self.scorer.games and (
+            won := dimensions_won(dialogue, scored, names, dimensions)
+        ):
             value = float(len(won[0]) - len(won[1]))
         self.candidates.append(
             Candidate(
@@ -129,13 +153,12 @@ def _size(dialogue: Dialogue, scored: ScoredDialogue | None) -> int:
     """
     Return about how many characters a dialogue takes on the page.
     """
-    texts = sum(min(len(u.text), MAX_CHARACTERS) for u in dialogue.utterances)
-    numbers = 0
-    if scored is not None:
-        rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
-        numbers = len(scored.scores) + sum(map(len, rows))
-    size = texts + TURN_CHARACTERS * len(dialogue.utterances)
-    return size + NUMBER_CHARACTERS * numbers
+    size = TURN_CHARACTERS * len(dialogue.utterances)
+    size += sum(min(len(u.text), MAX_CHARACTERS) for u in dialogue.utterances)
+    if scored is None:
+        return size
+    rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
+    return size + NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, rows)))
 
 
 def read_page_dialogues(
@@ -150,10 +173,32 @@ def read_page_dialogues(
     picks = choose(candidates, room_for(candidates, len(scorers)))
     if len(picks) == len(candidates):
         picks = [Pick(pick.candidate, '') for pick in picks]
-    dialogues = _read_picks(run, scorers, picks)
-    labels = [
-        run.scores(one.signature).about().get('evidence_labels', ()) for one in scorers
-    ]
+    stores = [run.scores(scorer.signature) for scorer in scorers]
+    labels = [store.about().get('evidence_labels', ()) for store in stores]
+    wanted: dict[str, dict[str, str]] = {}
+    for pick in picks:
+        own = wanted.setdefault(pick.candidate.pairing_id, {})
+        own[pick.candidate.dialogue_id] = pick.why
+    dialogues: list[dict[str, Any]] = []
+    for shard in run.dialogue_shards():
+        key, reasons = (shard.pairing_id, shard.index), wanted.get(shard.pairing_id, {})
+        chosen = run.read_dialogues(*key) if reasons else []
+        chosen = [dialogue for dialogue in chosen if dialogue.id in reasons]
+        scored = [store.by_dialogue(*key) if chosen else {} for store in stores]
+        pairing = run.pairing(shard.pairing_id)
+        names = target_and_partner(pairing, run.manifest)
+        dialogues += (
+            {
+                **dialogue_data(dialogue, names, starts=names[0] == pairing.first),
+                'both': _both_judged(names, run.manifest),
+                'why': reasons[dialogue.id],
+                'scored': [
+                    scored_data(dialogue, by_id.get(dialogue.id), names, scorer, own)
+                    for scorer, by_id, own in zip(scorers, scored, labels, strict=True)
+                ],
+            }
+            for dialogue in chosen
+        )
     numeric = tuple(tuple(own[k] for k in numeric_columns(own)) for own in labels)
     return PageDialogues(tuple(dialogues), len(candidates), numeric)
 
@@ -239,42 +284,6 @@ def _in_hash_order(candidates: Sequence[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=key)
 
 
-# ----------------------------------------------------------- reading the run folder
-
-
-def _read_picks(
-    run: RunFolder, scorers: Sequence[PageScorer], picks: Sequence[Pick]
-) -> Iterator[dict[str, Any]]:
-    """
-    Yield the chosen dialogues as JSON data, in the order of the run.
-    """
-    wanted: dict[str, dict[str, Pick]] = {}
-    for pick in picks:
-        own = wanted.setdefault(pick.candidate.pairing_id, {})
-        own[pick.candidate.dialogue_id] = pick
-    stores = [run.scores(scorer.signature) for scorer in scorers]
-    labels = [store.about().get('evidence_labels', ()) for store in stores]
-    for shard in run.dialogue_shards():
-        picks_here = wanted.get(shard.pairing_id)
-        if not picks_here:
-            continue
-        key = (shard.pairing_id, shard.index)
-        chosen = [d for d in run.read_dialogues(*key) if d.id in picks_here]
-        scored = [store.by_dialogue(*key) if chosen else {} for store in stores]
-        pairing = run.pairing(shard.pairing_id)
-        names = target_and_partner(pairing, run.manifest)
-        for dialogue in chosen:
-            yield {
-                **dialogue_data(dialogue, names, starts=names[0] == pairing.first),
-                'both': _both_judged(names, run.manifest),
-                'why': picks_here[dialogue.id].why,
-                'scored': [
-                    scored_data(dialogue, by_id.get(dialogue.id), names, scorer, own)
-                    for scorer, by_id, own in zip(scorers, scored, labels, strict=True)
-                ],
-            }
-
-
 def target_and_partner(pairing: Pairing, manifest: Manifest) -> tuple[str, str]:
     """
     Return a pairing's target and the other one; people may begin an imported dialogue.
@@ -305,16 +314,15 @@ def dimensions_won(
     """
     if scored is None:
         return None
-    won: tuple[list[str], list[str]] = ([], [])
-    compared = False
-    means = [dialogue_means(dialogue, scored, name) for name in names]
-    for d in dimensions:
-        a, b = (side_means.get(d) for side_means in means)
-        if a is not None and b is not None:
-            compared = True
-            if a != b:
-                won[a < b].append(d)
-    return won if compared and names[0] != names[1] else None
+    first, second = (dialogue_means(dialogue, scored, name) for name in names)
+    compared = [
+        (d, a, b)
+        for d in dimensions
+        if (a := first.get(d)) is not None and (b := second.get(d)) is not None
+    ]
+    if not compared or names[0] == names[1]:
+        return None
+    return [d for d, a, b in compared if a > b], [d for d, a, b in compared if a < b]
 
 
 # -------------------------------------------------------------- dialogues as JSON data
@@ -370,40 +378,37 @@ def scored_data(
     dimensions = scorer.dimensions
     by_turn, of_partner = _scores_by_turn(scored, names[0])
     means = [dialogue_means(dialogue, scored, name) for name in names]
-    turns = {}
+    shown, turns = numeric_columns(labels), {}
     for i in range(len(dialogue.utterances)):
-        row = scored.evidence.get(i) or ()
+        row, own = scored.evidence.get(i), by_turn.get(i, {})
         evidence = row if isinstance(row, tuple) else ()  # other data than figures
-        figures = evidence
-        if labels and evidence:
-            # scores of an early version may have fewer columns
-            shown = numeric_columns(labels)
-            figures = tuple(evidence[k] for k in shown if k < len(evidence))
-        if by_turn.get(i) or figures:
+        figures = [evidence[k] for k in shown if k < len(evidence)]
+        figures = figures if labels else list(evidence)
+        if own or figures:
             turns[str(i)] = {
-                'scores': _score_list(by_turn.get(i), dimensions),
-                'evidence': [_rounded_or_none(figure) for figure in figures],
-                'marks': turn_marks(i, by_turn.get(i, {}), labels, evidence),
+                'scores': _score_list(own, dimensions),
+                'evidence': list(map(_rounded, figures)),
+                'marks': turn_marks(i, own, labels, evidence),
             }
     won = dimensions_won(dialogue, scored, names, dimensions)
     return {
-        'means': [_rounded_or_none(means[0].get(d)) for d in dimensions],
-        'partner_means': [_rounded_or_none(means[1].get(d)) for d in dimensions],
+        'means': [_rounded(means[0].get(d)) for d in dimensions],
+        'partner_means': [_rounded(means[1].get(d)) for d in dimensions],
         'won': won if scorer.games else None,
-        'whole': _score_list(by_turn.get(None), dimensions),
+        'whole': _score_list(by_turn.get(None, {}), dimensions),
         'whole_partner': _score_list(of_partner, dimensions),
         'turns': turns,
     }
 
 
 def _score_list(
-    scores: Mapping[str, float | str] | None, dimensions: Sequence[str]
+    scores: Mapping[str, float | str], dimensions: Sequence[str]
 ) -> list[float | str | None]:
     return [scores.get(d) for d in dimensions] if scores else []
 
 
 def _scores_by_turn(
-    scored: ScoredDialogue | None, target: str
+    scored: ScoredDialogue, target: str
 ) -> tuple[dict[int | None, dict[str, float | str]], dict[str, float | str]]:
     """
     Return scores, or why there is none, by turn (`None`: the whole dialogue) and
@@ -411,36 +416,28 @@ def _scores_by_turn(
     """
     by_turn: dict[int | None, dict[str, float | str]] = {}
     of_partner: dict[str, float | str] = {}
-    for score in scored.scores if scored else ():
-        turn_scores = by_turn.setdefault(score.utterance_index, {})
-        before = turn_scores.get(score.dimension)
-        if score.value is None:
-            if not isinstance(before, float):
-                turn_scores[score.dimension] = _missing_reason(score, before)
-        elif score.utterance_index is None and score.system != target:
-            of_partner[score.dimension] = _rounded(score.value)
-        else:
-            turn_scores[score.dimension] = _rounded(score.value)
+    for score in scored.scores:
+        is_whole = score.utterance_index is None
+        own = by_turn.setdefault(score.utterance_index, {})
+        before = own.get(score.dimension)
+        if score.value is not None:
+            of_target = not is_whole or score.system == target
+            values = own if of_target else of_partner
+            values[score.dimension] = _rounded(score.value)
+        elif not isinstance(before, float):
+            reason = score.reason or 'no reason given'
+            if is_whole:  # both speakers may have none
+                reason = f'{score.system}: {reason}'
+                reason = reason if before is None else f'{before}; {reason}'
+            own[score.dimension] = reason
     return by_turn, of_partner
 
 
-def _missing_reason(score: Score, before: str | None) -> str:
+def _rounded(value: Any) -> Any:
     """
-    Return why there is no score; of a whole dialogue both speakers may have none.
+    Return a number with the digits that the page has; `None` stays so.
     """
-    reason = score.reason or 'no reason given'
-    if score.utterance_index is not None:
-        return reason
-    line = f'{score.system}: {reason}'
-    return f'{before}; {line}' if before is not None else line
-
-
-def _rounded(value: float) -> float:
-    return float(f'{value:.{DIGITS}g}')
-
-
-def _rounded_or_none(value: float | None) -> float | None:
-    return None if value is None else _rounded(value)
+    return None if value is None else float(f'{value:.{DIGITS}g}')
 
 
 # ------------------------------------------------------------ turns that evidence names
@@ -492,13 +489,13 @@ def turn_marks(
         value = scores.get(column.dimension) if column else None
         if column is None or not isinstance(value, int | float) or not value:
             continue
-        mark = {'bonus': column.bonus, 'dimension': column.dimension, 'turn': None}
+        earlier, words = None, WITHOUT_TURN.get(label)
         if turn is not None:
             earlier = int(turn)
             words = column.words.format(turn=earlier, distance=index - earlier)
+        if words:
+            mark = {'bonus': column.bonus, 'dimension': column.dimension}
             marks.append({**mark, 'turn': earlier, 'words': words})
-        elif label in WITHOUT_TURN:
-            marks.append({**mark, 'words': WITHOUT_TURN[label]})
     return marks
 
 

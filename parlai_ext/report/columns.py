@@ -7,15 +7,18 @@ docs/evaluate.md are made from `COLUMNS`. A new column is one more entry there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.core.display import interval, number, one_line
+from parlai_ext.core.display import DASH, digits_for, interval, number
 from parlai_ext.core.floors import is_floor
-from parlai_ext.ranking.standings import Standing
-from parlai_ext.report import judge
+from parlai_ext.judge_check.section import outcome_on
+from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.results.ranking import Ranking
+from parlai_ext.view.table import Cell, Column, Table
+
+TERMINAL, PAGE = 'terminal', 'page'
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,6 @@ class LeaderboardRow:
         return is_floor(self.standing.system)
 
     @property
-    def guessed(self) -> bool:
-        """
-        True if the model behind the system is a guess.
-        """
-        return self.standing.system in self.ranking.guessed
-
-    @property
     def not_comparable(self) -> bool:
         """
         True if the judge read too many of the system's contexts in part only.
@@ -63,174 +59,93 @@ class LeaderboardRow:
         if standing.rank is not None or standing.why_unranked:
             return standing.why_unranked
         missing = self.ranking.missing_scores
+        of_all = f'of its {standing.n_dialogues} dialogues'
         if missing is not None and standing.system in missing.not_ranked:
             n_missing = missing.n_dialogues[standing.system]
-            of_all = f'{n_missing} of its {standing.n_dialogues} dialogues'
-            return f'the scores of {of_all} are missing'
+            return f'the scores of {n_missing} {of_all} are missing'
         failures = self.ranking.failures.get(standing.system)
         if failures is not None and failures.ranked is False:
             return f'{failures.n_failed} of its {failures.n_dialogues} dialogues failed'
-        return (
-            f'{standing.n_unscored} of its {standing.n_dialogues} dialogues are not '
-            'scored'
-        )
+        return f'{standing.n_unscored} {of_all} are not scored'
 
 
 @dataclass(frozen=True)
-class TerminalColumn:
+class LeaderboardColumn(Column):
     """
-    How a column shows in the terminal: at least ``width`` columns wide.
+    A column of the leaderboard; by default its value is the standing's field of its
+    name. In files its numbers have all their figures.
 
-    With ``cut`` the width is that of the widest text, at most ``width``, and longer
-    texts are cut.
-    """
-
-    title: str
-    text: Callable[[LeaderboardRow], str]
-    width: int = 0
-    right: bool = False
-    cut: bool = False
-
-
-@dataclass(frozen=True)
-class Cell:
-    """
-    A cell of the page: a text, more of it in lighter print, tags, and a line below.
+    :param meaning: for the docs.
+    :param places: where it is shown: in the `TERMINAL`, on a `PAGE`, or both.
+    :param style: its class in the style sheet of a page.
+    :param rating_heading: its heading on the leaderboard of a tournament's rating; '':
+        it is left out there.
     """
 
-    text: str
-    soft: str = ''
-    tags: tuple[tuple[str, bool], ...] = ()  # a text, and whether it is a warning
-    below: str = ''
-
-
-@dataclass(frozen=True)
-class PageColumn:
-    """
-    How a column shows on the page; `style` is its class in the style sheet.
-
-    `rating_title` is its title on the leaderboard of a tournament's rating (empty: it
-    is left out there). The plot has no cells: the template draws it.
-    """
-
-    title: str
-    cell: Callable[[LeaderboardRow], Cell] | None = None
-    style: str = ''
-    rating_title: str | None = None
-
-
-@dataclass(frozen=True)
-class Column:
-    """
-    One column: where it shows follows from what it has.
-
-    `kind` is the type in the data frame: ``text`` (names a row), ``word`` (one of a few
-    words of ours), ``count``, ``number`` or ``flag``;
-    empty for a column that CSV lacks. `value` takes the value from a row; by default it
-    is the standing's field of that name. `meaning` is for the docs.
-    """
-
-    name: str
-    kind: str = ''
     meaning: str = ''
-    value: Callable[[LeaderboardRow], Any] | None = None
-    terminal: TerminalColumn | None = None
-    page: PageColumn | None = None
+    places: tuple[str, ...] = (TERMINAL, PAGE)
+    style: str = ''
+    rating_heading: str | None = None
     tournaments_only: bool = False
+    exact: bool = True
 
-    def value_of(self, row: LeaderboardRow) -> Any:
+    def value(self, row: LeaderboardRow) -> Any:
         """
-        Return the value of a row in this column.
+        Return the value of a row.
         """
-        if self.value is not None:
-            return self.value(row)
-        return getattr(row.standing, self.name)
+        return getattr(row.standing, self.name) if self.of is None else self.of(row)
 
 
-def csv_columns(is_tournament: bool = True) -> list[Column]:
+def _rank_cell(row: LeaderboardRow) -> Cell:
     """
-    Return the columns of CSV and data frame: those of text, which name a row, first.
-    """
-    columns = [
-        c for c in COLUMNS if c.kind and (is_tournament or not c.tournaments_only)
-    ]
-    return sorted(columns, key=lambda column: column.kind != 'text')
-
-
-def documented_columns() -> str:
-    """
-    Return the columns of `leaderboard.csv` as a Markdown table for the docs.
-    """
-    rows: Iterable[Column] = csv_columns()
-    lines = [f'| `{column.name}` | {column.meaning} |' for column in rows]
-    return '\n'.join(['| column | meaning |', '|---|---|', *lines])
-
-
-def _rank_range(row: LeaderboardRow) -> str:
-    """
-    Return the ranks that the data leave open, where there is more than one; ``(?)``
-    where that is not known.
+    Return the rank and, where there are several, those that the data leave open;
+    ``(?)`` where that is not known.
     """
     standing = row.standing
-    if standing.rank_low is None or standing.rank_high is None:
-        return '(?)'
-    if (standing.rank_low, standing.rank_high) == (standing.rank, standing.rank):
-        return ''
-    return f'({standing.rank_low}–{standing.rank_high})'
+    if standing.rank is None:
+        return Cell(DASH)
+    ends = (standing.rank_low, standing.rank_high)
+    left_open = '(?)' if None in ends else f'({ends[0]}–{ends[1]})'
+    is_sure = ends == (standing.rank, standing.rank)
+    return Cell(str(standing.rank), () if is_sure else (left_open,))
 
 
-def _terminal_system(row: LeaderboardRow) -> str:
-    mark = ' *' if row.floor else ''
-    return one_line(row.standing.system) + mark + (' †' if row.not_comparable else '')
-
-
-def _terminal_interval(row: LeaderboardRow) -> str:
-    standing = row.standing
-    low, high = standing.low, standing.high
-    if low is None or high is None:  # few partners: the one for these only
-        low, high = standing.low_fixed, standing.high_fixed
-    if low is None or high is None:
-        return 'no interval'
-    return f'[{number(low, row.digits)}, {number(high, row.digits)}]'
-
-
-def _page_rank(row: LeaderboardRow) -> Cell:
-    if row.standing.rank is None:
-        return Cell('–')
-    return Cell(str(row.standing.rank), soft=_rank_range(row))
-
-
-def _page_system(row: LeaderboardRow) -> Cell:
+def _system_cell(row: LeaderboardRow) -> Cell:
     tags = (
-        ('floor', False, row.floor),
-        ('guessed', False, row.guessed),
-        ('not comparable', True, row.not_comparable),
-        ('not ranked', True, row.standing.rank is None),
+        ('floor', '', row.floor),
+        ('guessed', '', row.standing.system in row.ranking.guessed),
+        ('not comparable', 'warn', row.not_comparable),
+        ('not ranked', 'warn', row.standing.rank is None),
     )
+    marks = (('*', row.floor), ('†', row.not_comparable))
     return Cell(
         row.standing.system,
-        tags=tuple((text, warns) for text, warns, shown in tags if shown),
-        below=row.why_unranked or '',
+        tags=tuple((text, style) for text, style, shown in tags if shown),
+        mark=' '.join(mark for mark, shown in marks if shown),
+        note=row.why_unranked or '',
     )
 
 
-def _page_dialogues(row: LeaderboardRow) -> Cell:
+def _interval_text(row: LeaderboardRow) -> str:
+    """
+    Return the interval for partners like these or, where there is none, for these.
+    """
+    one = row.standing
+    for low, high in ((one.low, one.high), (one.low_fixed, one.high_fixed)):
+        if low is not None and high is not None:
+            return f'[{number(low, row.digits)}, {number(high, row.digits)}]'
+    return 'no interval'
+
+
+def _dialogues_cell(row: LeaderboardRow) -> Cell:
     unscored = row.standing.n_unscored
-    below = f'{unscored} not scored' if unscored else ''
-    return Cell(str(row.standing.n_dialogues), below=below)
+    note = f'{unscored} not scored' if unscored else ''
+    return Cell(str(row.standing.n_dialogues), note=note)
 
 
-def _truncated_share(row: LeaderboardRow) -> float | None:
-    truncated = row.ranking.truncated
-    if truncated is None:  # rankings of early runs do not tell
-        return None
-    cut = truncated.get(row.standing.system)
+def _truncated_share(row: LeaderboardRow) -> float:
+    cut = (row.ranking.truncated or {}).get(row.standing.system)
     return cut.share if cut else 0.0
-
-
-def _n_unplayed(row: LeaderboardRow) -> int | None:
-    unplayed = row.ranking.unplayed  # `None` in rankings of early runs
-    return None if unplayed is None else unplayed.get(row.standing.system, 0)
 
 
 def _points(row: LeaderboardRow) -> int | None:
@@ -249,134 +164,181 @@ def _rating_sd(row: LeaderboardRow) -> float | None:
     return result.chosen_rating.spreads.get(standing.system)
 
 
+def _column(name: str, meaning: str, dtype: str, **more: Any) -> LeaderboardColumn:
+    return LeaderboardColumn(name, meaning=meaning, dtype=dtype, **more)
+
+
+# types of the data frame's columns: what does not exist is <NA>
+TEXT, COUNT, NUMBER, FLAG = 'object', 'Int64', 'Float64', 'bool'
+NAMES = ('dimension', 'system')  # the first columns of files: they name a row
+WIDE = 'num wideonly'
 COLUMNS = (
-    Column('dimension', 'text', 'what was scored, or the rating of a tournament'),
-    Column(
+    _column('dimension', 'what was scored, or the rating of a tournament', TEXT),
+    _column(
         'rank',
-        'count',
         'one more than the number of ranked systems with a better score or rating',
-        terminal=TerminalColumn(
-            'rank', lambda row: f'{row.standing.rank} {_rank_range(row)}', width=10
-        ),
-        page=PageColumn('Rank', _page_rank, 'rank'),
+        COUNT,
+        heading='rank',
+        show=_rank_cell,
+        style='rank',
     ),
-    Column('rank_low', 'count', 'the best rank that the data leave open'),
-    Column('rank_high', 'count', 'the worst rank that the data leave open'),
-    Column(
+    _column('rank_low', 'the best rank that the data leave open', COUNT),
+    _column('rank_high', 'the worst rank that the data leave open', COUNT),
+    _column(
         'group',
-        'count',
         'tied group, from 1: each system of a group is significantly better than each '
         'of the groups after it',
-        terminal=TerminalColumn(
-            'tied', lambda row: str(row.standing.group or ''), width=4, right=True
-        ),
-        page=PageColumn(
-            'Tied group',
-            lambda row: Cell(number(row.standing.group, 0)),
-            'num wideonly',
-            rating_title='',
-        ),
+        COUNT,
+        heading='tied',
+        is_number=True,
+        style=WIDE,
+        rating_heading='',
     ),
-    Column(
+    _column(
         'system',
-        'text',
         'the system’s name in the roster',
-        terminal=TerminalColumn('system', _terminal_system, width=34, cut=True),
-        page=PageColumn('System', _page_system),
+        TEXT,
+        heading='system',
+        show=_system_cell,
+        widest=34,
     ),
-    Column('plot', page=PageColumn('', style='plot')),
-    Column(
+    LeaderboardColumn('plot', '', in_files=False, places=(PAGE,), style='plot'),
+    _column(
         'score',
-        'number',
         'mean over its scored dialogues; of a tournament, its rating',
-        terminal=TerminalColumn(
-            'score',
-            lambda row: number(row.standing.score, row.digits),
-            width=9,
-            right=True,
-        ),
-        page=PageColumn(
-            'Score',
-            lambda row: Cell(number(row.standing.score, row.digits)),
-            'num score',
-            rating_title='Rating',
-        ),
+        NUMBER,
+        heading='score',
+        show=lambda row: number(row.standing.score, row.digits),
+        is_number=True,
+        style='num score',
+        rating_heading='rating',
     ),
-    Column(
+    LeaderboardColumn(
+        'interval',
+        '95 % interval',
+        show=_interval_text,
+        in_files=False,
+        places=(TERMINAL,),
+    ),
+    _column(
         'low',
-        'number',
         'lower end of the 95 % interval for partners like these, where there are four '
         'or more; of a rating, 1.96 standard deviations below',
-        terminal=TerminalColumn('95 % interval', _terminal_interval),
-        page=PageColumn(
-            '95 %, any partners',
-            lambda row: Cell(interval(row.standing.low, row.standing.high, row.digits)),
-            'num wideonly',
-            rating_title='± 1.96 standard deviations',
-        ),
+        NUMBER,
+        heading='95 %, any partners',
+        show=lambda row: interval(row.standing.low, row.standing.high, row.digits),
+        places=(PAGE,),
+        style=WIDE,
+        rating_heading='± 1.96 standard deviations',
     ),
-    Column('high', 'number', 'its upper end'),
-    Column(
+    _column('high', 'its upper end', NUMBER),
+    _column(
         'low_fixed',
-        'number',
         'lower end of the 95 % interval for these partners only',
-        page=PageColumn(
-            '95 %, these partners',
-            lambda row: Cell(
-                interval(row.standing.low_fixed, row.standing.high_fixed, row.digits)
-            ),
-            'num wideonly',
-            rating_title='',
+        NUMBER,
+        heading='95 %, these partners',
+        show=lambda row: interval(
+            row.standing.low_fixed, row.standing.high_fixed, row.digits
         ),
+        places=(PAGE,),
+        style=WIDE,
+        rating_heading='',
     ),
-    Column('high_fixed', 'number', 'its upper end'),
-    Column(
+    _column('high_fixed', 'its upper end', NUMBER),
+    _column(
         'n_dialogues',
-        'count',
         'its collected dialogues',
-        page=PageColumn('Dialogues', _page_dialogues, 'num'),
+        COUNT,
+        heading='dialogues',
+        show=_dialogues_cell,
+        places=(PAGE,),
+        style='num',
     ),
-    Column('n_unscored', 'count', 'those of them without a score'),
-    Column('n_openers', 'count', 'distinct openers over which it has a score'),
-    Column('n_partners', 'count', 'partners with which it has a score'),
-    Column('n_unplayed', 'count', 'dialogues that it lacks', _n_unplayed),
-    Column(
+    _column('n_unscored', 'those of them without a score', COUNT),
+    _column('n_openers', 'distinct openers over which it has a score', COUNT),
+    _column('n_partners', 'partners with which it has a score', COUNT),
+    _column(
+        'n_unplayed',
+        'dialogues that it lacks',
+        COUNT,
+        of=lambda row: (row.ranking.unplayed or {}).get(row.standing.system, 0),
+    ),
+    _column(
         'guessed',
-        'flag',
         'true if the model behind the system is a guess',
-        lambda row: row.guessed,
+        FLAG,
+        of=lambda row: row.standing.system in row.ranking.guessed,
     ),
-    Column(
+    _column(
         'truncated_share',
-        'number',
         'share of its judged contexts that were too long for the judge',
-        _truncated_share,
+        NUMBER,
+        of=_truncated_share,
     ),
-    Column(
+    _column(
         'not_comparable',
-        'flag',
         'true if that share is above `max_truncated_share`',
-        lambda row: row.not_comparable,
+        FLAG,
+        of=lambda row: row.not_comparable,
     ),
-    Column(
+    _column(
         'judge_check',
-        'word',
         'how the judge did on perturbed responses: `pass`, `weak`, `fail`, or '
         '`unchecked`',
-        lambda row: judge.outcome_on(row.ranking, row.standing.dimension),
+        TEXT,
+        of=lambda row: outcome_on(row.ranking, row.standing.dimension),
     ),
-    Column(
+    _column(
         'points',
-        'count',
         'points over all games (tournaments only)',
-        _points,
+        COUNT,
+        of=_points,
         tournaments_only=True,
     ),
-    Column(
+    _column(
         'rating_sd',
-        'number',
         'standard deviation of the rating (tournaments only)',
-        _rating_sd,
+        NUMBER,
+        of=_rating_sd,
         tournaments_only=True,
     ),
 )
+FILE_COLUMNS = sorted(
+    [column for column in COLUMNS if column.in_files], key=lambda c: c.name not in NAMES
+)
+
+
+def documented_columns() -> str:
+    """
+    Return the columns of `leaderboard.csv` as a Markdown table for the docs.
+    """
+    lines = [f'| `{column.name}` | {column.meaning} |' for column in FILE_COLUMNS]
+    return '\n'.join(['| column | meaning |', '|---|---|', *lines])
+
+
+def file_table(ranking: Ranking) -> Table:
+    """
+    Return the leaderboards of all dimensions as one table for files, best first within
+    each dimension.
+    """
+    columns = [c for c in FILE_COLUMNS if ranking.tournament or not c.tournaments_only]
+    rows = [
+        LeaderboardRow(ranking, standing)
+        for dimension in ranking.dimensions
+        for standing in best_first(ranking.standings[dimension])
+    ]
+    return Table(columns, rows)
+
+
+def leaderboard_rows(
+    ranking: Ranking, standings: Sequence[Standing], of_baseline: bool = False
+) -> list[LeaderboardRow]:
+    """
+    Return the rows of one leaderboard, best first, with as many digits as tell them
+    apart.
+    """
+    digits = digits_for([standing.score for standing in standings])
+    return [
+        LeaderboardRow(ranking, standing, digits, of_baseline)
+        for standing in best_first(standings)
+    ]

@@ -8,16 +8,17 @@ cell has its number as text, so that nothing is told by colour alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from parlai_ext.core.display import digits_for, interval, number, percent
-from parlai_ext.core.floors import is_floor
+from parlai_ext.core.display import digits_for, number
 from parlai_ext.ranking.pairs import PairDifference
 from parlai_ext.ranking.spreads import CellMean, Spread
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.plot import Axis, axis_over
+from parlai_ext.report.view import RankingView
 from parlai_ext.results.details import DimensionDetails
+from parlai_ext.view.page import Section
 
 # larger tables are cut: nobody reads them, and they would make the page heavy
 MOST_SYSTEMS, MOST_PARTNERS = 30, 40
@@ -26,72 +27,77 @@ PAIR_COLUMNS = (
     *('dimension', 'first', 'second', 'difference', 'low', 'high'),
     *('win_rate', 'n_dialogues', 'apart'),
 )
+Draw = Callable[[Sequence[str], DimensionDetails], dict[str, Any]]
 
 
-def details_data(
-    standings: Sequence[Standing], details: DimensionDetails
+def _section(
+    view: RankingView, draw: Draw, id: str, title: str, **about: Any
+) -> Section | None:
+    """
+    Return a section with a panel for each dimension; `None` where none shows anything.
+
+    :param draw: makes what a panel shows of the systems, best first; nothing where that
+        would say nothing.
+    """
+    panels = {
+        name: draw_panel(view.ranking.standings[name], own, draw)
+        for name, own in view.details.items()
+    }
+    if not any(panels.values()):
+        return None
+    return Section(id, title, {'panels': panels, **about})
+
+
+def draw_panel(
+    standings: Sequence[Standing], details: DimensionDetails, draw: Draw
 ) -> dict[str, Any]:
     """
-    Return the tables of one dimension for the page, systems best first; a table that
-    would say nothing is empty.
+    Return what one panel shows of a dimension, systems best first.
     """
     names = [one.system for one in best_first(standings) if one.score is not None]
-    shown = names[:MOST_SYSTEMS]
+    drawn = draw(names[:MOST_SYSTEMS], details)
+    if not drawn:
+        return {}
     digits = digits_for([standing.score for standing in standings])
+    left_out = len(names[MOST_SYSTEMS:])
     return {
-        'systems': shown,
-        'left_out': len(names) - len(shown),
-        'pairs': _pair_rows(shown, details, digits) if len(shown) > 1 else [],
-        'heat': _heat_data(shown, details, digits),
-        'spread': _spread_data(shown, details.spreads, digits),
-    }
+        'systems': names[:MOST_SYSTEMS],
+        'left_out': left_out,
+        'digits': digits,
+    } | drawn
 
 
 # -------------------------------------------------------------------------- the pairs
 
 
-def _pair_rows(
-    names: Sequence[str], details: DimensionDetails, digits: int
-) -> list[dict[str, Any]]:
+def pairs_section(view: RankingView) -> Section | None:
     """
-    Return a row for each system, with a cell for each other.
+    Return the section with the differences of all pairs of systems.
     """
-    by_names = {(one.first, one.second): one for one in details.pairs}
-    by_names |= {(one.second, one.first): one.reversed for one in details.pairs}
-    return [
-        {
-            'system': name,
-            'floor': is_floor(name),
-            'cells': [
-                None
-                if name == other
-                else _pair_cell(by_names.get((name, other)), digits)
-                for other in names
-            ],
-        }
-        for name in names
-    ]
+    from parlai_ext.report.summary import few_partners, few_partners_sentence
+
+    counts = (few_partners(view.ranking, dimension) for dimension in view.details)
+    few = next((n for n in counts if n is not None), None)
+    return _section(
+        view,
+        draw_pairs,
+        'pairs',
+        'Pairs',
+        few_partners=few_partners_sentence(few),
+        is_imported=view.ranking.is_imported,
+        signed=signed,
+    )
 
 
-def _pair_cell(pair: PairDifference | None, digits: int) -> dict[str, Any]:
-    if pair is None:
-        return {'text': number(None), 'interval': '', 'wins': '', 'style': ''}
-    return {
-        'text': signed(pair.difference, digits),
-        'interval': interval(pair.low, pair.high, digits),
-        'wins': percent(pair.win_rate),
-        'style': _pair_style(pair),
-    }
-
-
-def _pair_style(pair: PairDifference) -> str:
+def draw_pairs(names: Sequence[str], details: DimensionDetails) -> dict[str, Any]:
     """
-    Return the class of a cell in which the ranking tells the two systems apart, which
-    it does where the interval leaves out 0.
+    Return the difference of each two systems, by their names.
     """
-    if not pair.apart:
-        return ''
-    return 'ahead' if pair.difference > 0 else 'behind'
+    pairs: dict[tuple[str, str], PairDifference] = {}
+    for one in details.pairs:
+        pairs[one.first, one.second] = one
+        pairs[one.second, one.first] = one.reversed
+    return {'pairs': pairs} if len(names) > 1 else {}
 
 
 def signed(value: float | None, digits: int = 2) -> str:
@@ -119,62 +125,54 @@ def pair_table(details: Mapping[str, DimensionDetails]) -> list[tuple[Any, ...]]
 # ------------------------------------------------------------------------ the heat map
 
 
-def _heat_data(
-    names: Sequence[str], details: DimensionDetails, digits: int
-) -> dict[str, Any]:
+def partners_section(view: RankingView) -> Section | None:
     """
-    Return a row of means for each system, with a cell for each partner; nothing where
-    there is one partner, with which the means are those of the leaderboard.
+    Return the section with the mean score of each system with each partner.
+    """
+    return _section(view, draw_partners, 'partners', 'Partners', shades=range(SHADES))
+
+
+def draw_partners(names: Sequence[str], details: DimensionDetails) -> dict[str, Any]:
+    """
+    Return the means by system and partner; nothing where there is one partner, with
+    which the means are those of the leaderboard.
     """
     if not names or len(details.partners) < 2:
         return {}
     partners = details.partners[:MOST_PARTNERS]
-    means = [
-        details.cells[name][partner].mean
-        for name in names
-        for partner in partners
-        if partner in details.cells[name]
-    ]
+    cells = details.cells
+    means = [cells[n][p].mean for n in names for p in partners if p in cells[n]]
     low, high = min(means, default=0.0), max(means, default=0.0)
+
+    def shade(cell: CellMean) -> int:
+        share = (cell.mean - low) / (high - low) if high > low else 0.5
+        return min(SHADES - 1, int(share * SHADES))
+
     return {
         'partners': partners,
-        'left_out': len(details.partners) - len(partners),
-        'low': number(low, digits),
-        'high': number(high, digits),
-        'shades': range(SHADES),
-        'rows': [
-            {
-                'system': name,
-                'floor': is_floor(name),
-                'cells': [
-                    _heat_cell(details.cells[name].get(partner), low, high, digits)
-                    for partner in partners
-                ],
-            }
-            for name in names
-        ],
+        'partners_left_out': len(details.partners) - len(partners),
+        'low': low,
+        'high': high,
+        'cells': cells,
+        'shade': shade,
     }
-
-
-def _heat_cell(
-    cell: CellMean | None, low: float, high: float, digits: int
-) -> dict[str, Any]:
-    if cell is None:
-        return {'text': number(None), 'shade': None, 'n': 0}
-    share = (cell.mean - low) / (high - low) if high > low else 0.5
-    shade = min(SHADES - 1, int(share * SHADES))
-    return {'text': number(cell.mean, digits), 'shade': shade, 'n': cell.n}
 
 
 # ------------------------------------------------------------------------- the spreads
 
 
-def _spread_data(
-    names: Sequence[str], spreads: Mapping[str, Spread], digits: int
-) -> dict[str, Any]:
+def spread_section(view: RankingView) -> Section | None:
     """
-    Return, for each system, a small histogram of its dialogues and their quantiles.
+    Return the section with a small histogram of each system's dialogues.
     """
+    return _section(view, draw_spreads, 'spread', 'Spread')
+
+
+def draw_spreads(names: Sequence[str], details: DimensionDetails) -> dict[str, Any]:
+    """
+    Return the spread of each system's scores and its histogram, on one axis.
+    """
+    spreads = details.spreads
     if not spreads:
         return {}
     any_spread = next(iter(spreads.values()))
@@ -183,26 +181,10 @@ def _spread_data(
     return {
         'axis': axis,
         'rows': [
-            _spread_row(name, spreads[name], axis, tallest, digits)
+            (name, spreads[name], _bars_path(spreads[name], axis, tallest))
             for name in names
             if name in spreads
         ],
-    }
-
-
-def _spread_row(
-    name: str, spread: Spread, axis: Axis, tallest: float, digits: int
-) -> dict[str, Any]:
-    low, first, middle, third, high = spread.quantiles
-    return {
-        'system': name,
-        'floor': is_floor(name),
-        'n': spread.n,
-        'bars': _bars_path(spread, axis, tallest),
-        'places': [axis.place(value) for value in spread.quantiles],
-        'median': number(middle, digits),
-        'half': interval(first, third, digits),
-        'most': interval(low, high, digits),
     }
 
 

@@ -8,22 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue
-from parlai_ext.ranking.standings import best_first
-from parlai_ext.report.columns import LeaderboardRow, csv_columns
+from parlai_ext.report.columns import file_table
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
 
 if TYPE_CHECKING:
     import pandas
-
-# types of the data frame's columns: what does not exist is <NA>
-PANDAS_TYPES = {
-    'text': 'object',
-    'word': 'object',
-    'count': 'Int64',
-    'number': 'Float64',
-    'flag': 'bool',
-}
 
 
 def leaderboard_frame(ranking: Ranking) -> pandas.DataFrame:
@@ -33,22 +23,7 @@ def leaderboard_frame(ranking: Ranking) -> pandas.DataFrame:
     Rows are best first within each dimension. What the columns mean is declared in
     `report.columns`.
     """
-    import pandas
-
-    columns = csv_columns(ranking.tournament is not None)
-    rows = [
-        LeaderboardRow(ranking, standing)
-        for dimension in ranking.dimensions
-        for standing in best_first(ranking.standings[dimension])
-    ]
-    return pandas.DataFrame(
-        {
-            column.name: pandas.Series(
-                [column.value_of(row) for row in rows], dtype=PANDAS_TYPES[column.kind]
-            )
-            for column in columns
-        }
-    )
+    return file_table(ranking).frame()
 
 
 def dialogues_frame(run: RunFolder) -> pandas.DataFrame:

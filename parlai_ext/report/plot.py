@@ -53,19 +53,6 @@ class Axis:
         return [(self.place(t), number(t, self.digits)) for t in self.ticks]
 
 
-@dataclass(frozen=True)
-class Mark:
-    """
-    The places of one row: score, wide interval (partners sampled), narrow one (fixed).
-    """
-
-    score: str | None
-    low: str | None
-    high: str | None
-    low_fixed: str | None
-    high_fixed: str | None
-
-
 def axis_for(standings: Sequence[Standing]) -> Axis:
     """
     Return the axis on which every score and interval has a place.
@@ -102,19 +89,6 @@ def round_step(about: float) -> float:
     """
     power = 10.0 ** math.floor(math.log10(about))
     return next(m * power for m in (1, 2, 5, 10) if m * power >= about * (1 - 1e-9))
-
-
-def mark(axis: Axis, standing: Standing) -> Mark:
-    """
-    Return the places of one row's marks.
-    """
-    return Mark(
-        score=axis.place(standing.score),
-        low=axis.place(standing.low),
-        high=axis.place(standing.high),
-        low_fixed=axis.place(standing.low_fixed),
-        high_fixed=axis.place(standing.high_fixed),
-    )
 
 
 def plot_ranking(ranking: Ranking, dimension: str | None = None) -> Figure:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from parlai_ext.core.display import (
     few_names,
@@ -19,15 +18,14 @@ from parlai_ext.core.display import (
     rough_count,
 )
 from parlai_ext.core.floors import is_floor
+from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS
 from parlai_ext.ranking.separation import DialoguesNeeded, Separation
 from parlai_ext.ranking.standings import Standing, best_first
-from parlai_ext.report import judge, tournament
+from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Agreement, Coefficient, Ranking
-
-if TYPE_CHECKING:
-    from parlai_ext.report.audit_doubt import Doubts
+from parlai_ext.tournament import section as tournament
 
 NO_DOUBTS: Doubts = MappingProxyType({})
 NUMBERS = ('no', 'one', 'two', 'three', 'four')
@@ -59,12 +57,12 @@ def headline(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
     Return the most important finding: what the main dimension says of the first, or
     that the judge failed its check, or that the audit is against it.
     """
-    check = ranking.leading_check
-    if check is not None and check.failed:
-        return judge.failure_sentence(check)
-    if doubt := doubts.get(ranking.dimensions[0]):
+    main = ranking.dimensions[0]
+    if failure := judge.failure_on(ranking, main):
+        return failure
+    if doubt := doubts.get(main):
         return doubt.sentence
-    sentence = judge.doubt_sentence(check)
+    sentence = judge.doubt_sentence(ranking.leading_check)
     return f'{_leaders(ranking)} {sentence}' if sentence else _leaders(ranking)
 
 
@@ -75,11 +73,14 @@ def _leaders(ranking: Ranking) -> str:
     main = ranking.dimensions[0]
     standings = ranking.standings[main]
     if ranking.tournament is not None:
-        n_openers = [standing.n_openers for standing in standings]
-        return tournament.leader_sentence(ranking.tournament, _most(n_openers))
-    separation = separation_on(ranking, main)
-    few = few_partners(ranking, main)
-    return leader_sentence(standings, main, separation, ranking.is_imported, few)
+        return tournament.leader_sentence(ranking.tournament, _most_openers(standings))
+    return leader_sentence(
+        standings,
+        main,
+        separation_on(ranking, main),
+        ranking.is_imported,
+        few_partners(ranking, main),
+    )
 
 
 def few_partners(ranking: Ranking, dimension: str) -> int | None:
@@ -112,25 +113,8 @@ def few_partners_sentence(few: int | None) -> str:
 def separation_on(ranking: Ranking, dimension: str) -> Separation | None:
     """
     Return what can be told apart on a dimension; `None` with fewer than two systems.
-
-    Of rankings of early versions it follows from the rank intervals.
     """
-    if ranking.separation is not None:
-        return ranking.separation.get(dimension)
-    ranked = _ranked(ranking.standings[dimension])
-    if len(ranked) < 2:
-        return None
-    beaten = [(standing.rank_low or 1) - 1 for standing in ranked]
-    return Separation(
-        n_pairs=len(ranked) * (len(ranked) - 1) // 2,
-        n_apart=sum(beaten),
-        first=ranked[0].system,
-        not_apart=tuple(
-            standing.system
-            for standing, n_better in zip(ranked[1:], beaten[1:], strict=True)
-            if not n_better
-        ),
-    )
+    return (ranking.separation or {}).get(dimension)
 
 
 def _ranked(standings: Sequence[Standing]) -> list[Standing]:
@@ -140,12 +124,8 @@ def _ranked(standings: Sequence[Standing]) -> list[Standing]:
     return [one for one in best_first(standings) if one.rank is not None]
 
 
-def _most(n_openers: Sequence[int | None]) -> int:
-    """
-    Return the largest number; early versions did not record them, and had enough.
-    """
-    known = [n for n in n_openers if n is not None]
-    return max(known, default=FEWEST_OPENERS)
+def _most_openers(standings: Sequence[Standing]) -> int:
+    return max((one.n_openers or 0 for one in standings), default=0)
 
 
 def leader_sentence(
@@ -167,7 +147,7 @@ def leader_sentence(
         return f'On {dimension} no system could be ranked.'
     if separation is None:
         return f'On {dimension}, {ranked[0].system} is the only ranked system.'
-    n_openers = _most([standing.n_openers for standing in ranked])
+    n_openers = _most_openers(ranked)
     unit = 'dialogue of a pair' if is_imported else 'opener'
     where = f'On {dimension}{scope_text(few)}'
     lines = [_finding(ranked, where, separation, n_openers, unit)]
@@ -195,8 +175,11 @@ def _finding(
     """
     top, n_ranked = separation.first, len(ranked)
     if n_openers < FEWEST_OPENERS:
-        reason = too_few_openers(n_openers, unit)
-        return f'{where}, nothing can be told apart: {reason}.'
+        units = f'{unit} has' if n_openers == 1 else f'{_plural(unit)} have'
+        return (
+            f'{where}, nothing can be told apart: {n_openers} {units} scores, and '
+            f'intervals need {FEWEST_OPENERS} or more.'
+        )
     if not separation.n_apart:
         return (
             f'{where}, nothing can be told apart: the scores of the {n_ranked} '
@@ -214,16 +197,6 @@ def _finding(
         tied = few_names(separation.not_apart, 'or')
         return f'{start}; this run cannot tell it apart from {tied}.'
     return f'{start}, and its lead over every other is more than chance explains.'
-
-
-def too_few_openers(n_openers: int, unit: str) -> str:
-    """
-    Return why there is no interval, as half a sentence.
-
-    :param unit: what is counted, in the singular.
-    """
-    units = f'{unit} has' if n_openers == 1 else f'{_plural(unit)} have'
-    return f'{n_openers} {units} scores, and intervals need {FEWEST_OPENERS} or more'
 
 
 def _plural(unit: str) -> str:
@@ -341,16 +314,12 @@ def _floors_above(standings: Sequence[Standing]) -> list[tuple[str, str]]:
         for standing in standings
         if standing.rank is not None and standing.score is not None
     ]
-    pairs = []
-    for floor, floor_score in scored:
-        below = [
-            name
-            for name, score in scored
-            if is_floor(floor) and not is_floor(name) and score < floor_score
-        ]
-        if below:
-            pairs.append((floor, join_names(below)))
-    return pairs
+    systems = [one for one in scored if not is_floor(one[0])]
+    return [
+        (floor, join_names(below))
+        for floor, worth in scored
+        if is_floor(floor) and (below := [name for name, own in systems if own < worth])
+    ]
 
 
 def _baselines_as_good(ranking: Ranking, dimension: str) -> str:

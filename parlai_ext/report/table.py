@@ -4,28 +4,12 @@ The leaderboard as CSV and as a table for the terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from parlai_ext.core.display import (
-    WIDTH,
-    digits_for,
-    one_line,
-    pad_cell,
-    spreadsheet_text,
-    terminal_width,
-    wrap_lines,
-)
+from parlai_ext.core.display import DASH, WIDTH, one_line, pad_cell, wrap_lines
 from parlai_ext.core.floors import is_floor
-from parlai_ext.ranking.standings import best_first
-from parlai_ext.report import judge, stopping, tournament
-from parlai_ext.report.columns import (
-    COLUMNS,
-    LeaderboardRow,
-    TerminalColumn,
-    csv_columns,
-)
-from parlai_ext.report.frames import leaderboard_frame
+from parlai_ext.judge_check import section as judge
+from parlai_ext.report.columns import COLUMNS, TERMINAL, file_table, leaderboard_rows
 from parlai_ext.report.summary import (
     NO_DOUBTS,
     agreement_text,
@@ -34,21 +18,18 @@ from parlai_ext.report.summary import (
     sentences,
     warnings,
 )
+from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Ranking
-
-if TYPE_CHECKING:
-    from parlai_ext.report.audit_doubt import Doubts
+from parlai_ext.stopping import section as stopping
+from parlai_ext.tournament import section as tournament
+from parlai_ext.view.table import Table
 
 
 def leaderboard_csv(ranking: Ranking) -> str:
     """
     Return the leaderboard as CSV that a spreadsheet can open without harm.
     """
-    frame = leaderboard_frame(ranking)
-    for column in csv_columns():
-        if column.kind == 'text':
-            frame[column.name] = [spreadsheet_text(cell) for cell in frame[column.name]]
-    return frame.to_csv(index=False, lineterminator='\n', na_rep='')
+    return file_table(ranking).csv()
 
 
 def terminal_table(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
@@ -62,9 +43,7 @@ def terminal_table(ranking: Ranking, doubts: Doubts = NO_DOUBTS) -> str:
     for dimension in ranking.dimensions:
         lines += [*_dimension_lines(ranking, dimension), '']
     if ranking.tournament is not None:
-        lines += [*tournament.terminal_lines(ranking.tournament), '']
-        for note in tournament.notes(ranking.tournament):
-            lines += wrap_lines(f'note: {note}')
+        lines += tournament.terminal_lines(ranking.tournament)
     if ranking.stopping is not None:
         lines += [*stopping.terminal_lines(ranking.stopping), '']
     lines += _closing_lines(ranking)
@@ -86,55 +65,24 @@ def _dimension_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
     """
     Yield the lines of one dimension: ranked systems, reference, unranked ones.
     """
-    standings = best_first(ranking.standings[dimension])
-    digits = digits_for([standing.score for standing in standings])
-    rows = [LeaderboardRow(ranking, standing, digits) for standing in standings]
     yield pad_cell(one_line(dimension), WIDTH).rstrip()
     if failure := judge.failure_on(ranking, dimension):
         yield from wrap_lines(failure, '  ')
-    yield from _table_lines(rows)
+    rows = leaderboard_rows(ranking, ranking.standings[dimension])
+    ranked = [row for row in rows if row.standing.rank is not None]
+    columns = [
+        column
+        for column in COLUMNS
+        if TERMINAL in column.places
+        and column.heading
+        and (not rows or any(column.cell(row).text != DASH for row in rows))
+    ]
+    yield from Table(columns, ranked).lines('  ')
     yield from _agreement_lines(ranking, dimension)
     for row in rows:
         if row.standing.rank is None:
             line = f'not ranked: {row.standing.system} ({row.why_unranked})'
             yield from wrap_lines(line, '  ')
-
-
-def _table_lines(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    """
-    Yield the head of the table and a line for each ranked system.
-    """
-    columns = [
-        column.terminal
-        for column in COLUMNS
-        if column.terminal and any(column.terminal.text(row).strip() for row in rows)
-    ]
-    widths = [_column_width(column, rows) for column in columns]
-
-    def line(texts: Iterator[str]) -> str:
-        cells = (
-            _aligned(text, width, column)
-            for text, width, column in zip(texts, widths, columns, strict=True)
-        )
-        return '  ' + '  '.join(cells)
-
-    yield line(column.title for column in columns)
-    for row in rows:
-        if row.standing.rank is not None:
-            yield line(column.text(row).strip() for column in columns)
-
-
-def _column_width(column: TerminalColumn, rows: Sequence[LeaderboardRow]) -> int:
-    if not column.cut:
-        return column.width
-    widths = [terminal_width(column.text(row)) for row in rows]
-    return min(column.width, max([len(column.title), *widths]))
-
-
-def _aligned(text: str, width: int, column: TerminalColumn) -> str:
-    if column.cut:
-        return pad_cell(text, width)
-    return text.rjust(width) if column.right else text.ljust(width)
 
 
 def _agreement_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
@@ -150,15 +98,9 @@ def _agreement_lines(ranking: Ranking, dimension: str) -> Iterator[str]:
     name = ranking.leading_coefficient(dimension)
     parts = []
     for baseline, by_dimension in ranking.baseline_reference.items():
-        scorers_agreement = by_dimension.get(dimension)
-        is_defined = (
-            scorers_agreement is not None
-            and getattr(scorers_agreement, name).value is not None
-        )
-        shown = (
-            coefficient_text(getattr(scorers_agreement, name)) if is_defined else '–'
-        )
-        parts.append(f'{baseline_words(baseline)} {shown}')
+        own = by_dimension.get(dimension)
+        text = coefficient_text(getattr(own, name)) if own else DASH
+        parts.append(f'{baseline_words(baseline)} {text}')
     kind = 'trivial, Kendall' if name == 'kendall' else 'trivial'
     yield from wrap_lines(f'{kind}: {", ".join(parts)}', '  ')
 
@@ -167,10 +109,7 @@ def _closing_lines(ranking: Ranking) -> Iterator[str]:
     """
     Yield what concerns all dimensions: floors, notes, warnings.
     """
-    names = {
-        standing.system for rows in ranking.standings.values() for standing in rows
-    }
-    if any(is_floor(name) for name in names):
+    if any(is_floor(one.system) for rows in ranking.standings.values() for one in rows):
         yield '* a floor: bad on purpose, no part of any claim about systems'
     if ranking.incomparable_systems:
         yield '† not comparable: the judge read its contexts in part only'

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,6 @@ from parlai_ext.ranking.standings import (
     rank_dimension,
     unscored_bounds,
 )
-from parlai_ext.ranking.stopping import Stopping
 from parlai_ext.results.judge_card import Nearness, NearnessMeter, judge_card
 from parlai_ext.results.ranking import (
     IMPORT_NOTE,
@@ -45,20 +45,15 @@ from parlai_ext.results.reference import (
     match_reference,
     read_reference,
 )
-from parlai_ext.results.stopping import recorded_stopping
 from parlai_ext.results.tables import ScoreTables, read_tables
-from parlai_ext.results.tournament import (
-    agreement_record,
-    baseline_means,
-    play_tournament,
-    rating_agreement,
-    rating_standings,
-)
+from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest
 from parlai_ext.store.plan import Plan
 
 LISTED = 10  # missing files that are named
+# parts of a ranking that few runs have, imported when they are worked out
+STOPPING, TOURNAMENT = 'parlai_ext.stopping.looks', 'parlai_ext.tournament.rank'
 
 
 @dataclass(frozen=True)
@@ -108,10 +103,14 @@ def rank_run(
     matching, reference_notes = match_reference(reference, tables)
     result = None
     if options.is_tournament:
-        result = play_tournament(tables, options, reference, scores.seed)
+        rank = import_module(TOURNAMENT)
+        result = rank.play_tournament(tables, options, reference, scores.seed)
     truncated = count_truncated(tables, options.max_truncated_share)
     store = run.scores(scorer_signature)
-    stopping = recorded_stopping(run, tables, scores.ranked, scorer_signature)
+    stopping = None
+    if run.manifest.stop:
+        looks = import_module(STOPPING)
+        stopping = looks.recorded_stopping(run, tables, scores.ranked, scorer_signature)
     return Ranking(
         signature=ranking_signature(scores, result),
         protocol=plan.protocol.name,
@@ -193,7 +192,8 @@ def standings_fields(
     trivial = all_results(scores, tables.baselines, HIGHER_IS_BETTER)
     standings = {name: one.standings for name, one in scored.items()}
     if result is not None:
-        ratings = rating_standings(result, tables, scores.ranked.tolist())
+        rank = import_module(TOURNAMENT)
+        ratings = rank.rating_standings(result, tables, scores.ranked.tolist())
         standings = {result.name: ratings, **standings}
     return {
         'standings': standings,
@@ -423,7 +423,7 @@ def agreement_fields(
             seed=scores.seed,
             games_per_opener=tables.games_per_opener,
         )
-        return agreement_record(correlations, reference.kind)
+        return Agreement.from_correlations(correlations, reference.kind)
 
     signs = {name: 1 if HIGHER_IS_BETTER[name] else -1 for name in tables.baselines}
     references = {d: agreement(tables.scores[d], d) for d in matching}
@@ -432,12 +432,12 @@ def agreement_fields(
         for name, values in tables.baselines.items()
     }
     if result is not None and reference.rating:
-        rating = result.chosen_rating
-        of_rating = rating_agreement(rating.values, reference, rating.reason)
+        rank, rating = import_module(TOURNAMENT), result.chosen_rating
+        of_rating = rank.rating_agreement(rating.values, reference, rating.reason)
         references = {result.name: of_rating, **references}
         for name, by_dimension in baselines.items():
-            means = baseline_means(tables, name)
-            by_dimension[result.name] = rating_agreement(means, reference)
+            means = rank.baseline_means(tables, name)
+            by_dimension[result.name] = rank.rating_agreement(means, reference)
     return {'reference': references, 'baseline_reference': baselines}
 
 

@@ -15,10 +15,11 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import WrongType, keys, record_from_json, record_to_json
 from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
+from parlai_ext.ranking.agreement import Correlation, agreement_data
 from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import ScoreBounds, Standing
-from parlai_ext.ranking.stopping import Stopping
 from parlai_ext.results.judge_card import JudgeCard
+from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 
 SCHEMA = 2
@@ -56,6 +57,22 @@ class Agreement:
     n: int
     kind: str
     reason: str | None = None
+
+    @classmethod
+    def from_correlations(
+        cls, correlations: Mapping[str, Correlation], kind: str
+    ) -> Agreement:
+        """
+        Return Spearman's and Kendall's correlation with a reference as one record.
+        """
+        data = agreement_data(correlations)
+        return cls(
+            spearman=Coefficient(**data['spearman']),
+            kendall=Coefficient(**data['kendall']),
+            n=data['n'],
+            kind=kind,
+            reason=data.get('reason'),
+        )
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,18 @@
 """
-Dialogues become scores: collect and score what a run lacks, at once or block after
-block until its systems are settled.
+Dialogues become scores: collect and score what a run lacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from parlai_ext.collect.collect import collected_run
 from parlai_ext.collect.forecast import timed
-from parlai_ext.collect.options import PlanOptions, StopOptions
-from parlai_ext.collect.plan import plan_to_try, requested_protocol
+from parlai_ext.collect.options import PlanOptions
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.ranking_options import ranking_options
 from parlai_ext.engines.open_engine import EngineOptions
 from parlai_ext.isolation.own_records import is_own_scorer
-from parlai_ext.ranking.stopping import Stopping
-from parlai_ext.results.rank import read_run_scores
-from parlai_ext.results.stopping import look_at_scores, write_stopping
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import build_scorer, score_run
 from parlai_ext.store import RunFolder
@@ -67,76 +59,3 @@ def collect_and_score(
                 named_by_user=named,
             )
     return ScoredRun(run, scorer, scored.signature, collected.left_out, problems)
-
-
-def collect_until_settled(
-    options: PlanOptions,
-    machine: Machine,
-    where: EngineOptions,
-    stop: StopOptions,
-    rules: Mapping[str, Any],
-    tell: Callable[[Stopping], object],
-) -> ScoredRun:
-    """
-    Collect and score all that the run of these options lacks; with ``--stop``, block
-    after block of openers, until every pair of targets is settled or the planned number
-    of openers is reached.
-
-    Each block makes the run grow; so after each the run is whole, and where it goes
-    on depends on what it holds.
-
-    :param rules: options of the ranking that replace those of the protocol.
-    :param tell: is called with each look at the scores.
-    """
-    if not stop.stop:
-        return collect_and_score(options, machine, where)
-    margin = require_stop_options(stop, options)
-    planned = len(plan_to_try(options, machine).openers)
-    before = RunFolder.existing_or_none(options.run_dir)
-    n_openers = len(before.openers) if before else min(stop.block_openers, planned)
-    while True:
-        scored = collect_and_score(
-            options.with_num_dialogues(n_openers), machine, where
-        )
-        run = scored.run
-        scores = read_run_scores(run, scored.signature, rules)
-        with run.lock():
-            stopping = look_at_scores(
-                run,
-                scores.tables,
-                scores.ranked,
-                scored.signature,
-                margin=margin,
-                planned=planned,
-                dimension=stop.stop_dimension,
-            )
-            write_stopping(run, stopping)
-        tell(stopping)
-        if stopping.is_final or scored.problems:
-            return scored
-        n_openers = min(n_openers + stop.block_openers, planned)
-
-
-def require_stop_options(stop: StopOptions, options: PlanOptions) -> float:
-    """
-    Return the margin of ``--stop``; refuse what it cannot work with.
-
-    :raises UserError: names the option that is missing, or the rule that does not fit.
-    """
-    if not options.config:
-        raise UserError(
-            '--stop needs --config: further openers are drawn as the protocol says'
-        )
-    if stop.margin is None:
-        raise UserError(
-            '--stop needs --margin M: the difference of mean scores up to which two '
-            'systems count as tied'
-        )
-    protocol = requested_protocol(options).protocol
-    if len(protocol.roster.targets) < 2:
-        raise UserError('--stop needs two targets at least, which it tells apart')
-    if ranking_options(protocol.ranking).is_tournament:
-        raise UserError(
-            '--stop: a tournament has no mean scores to watch; leave --stop out'
-        )
-    return stop.margin

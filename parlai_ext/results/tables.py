@@ -13,9 +13,9 @@ import numpy as np
 from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
-from parlai_ext.ranking.tournament import Game
 from parlai_ext.store import RunFolder
 from parlai_ext.store.plan import Plan
+from parlai_ext.tournament.games import Game
 from parlai_ext.worlds.pairings import SCHEMES
 
 OnDialogue = Callable[[Pairing, Dialogue, ScoredDialogue | None], object]

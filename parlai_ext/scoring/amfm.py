@@ -21,19 +21,15 @@ from typing import Any
 
 from parlai_ext.core.nouns import Likelihood
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
-    judge_option,
+    JudgeScorer,
     mean_logprob,
     response_answers,
 )
-from parlai_ext.scoring.relevance import (
-    NO_CONTEXT,
-    ZERO,
-    context_cosines,
-    encoder_option,
-)
+from parlai_ext.scoring.model_options import encoder_option, judge_option
+from parlai_ext.scoring.relevance import NO_CONTEXT, ZERO, context_cosines
 from parlai_ext.scoring.string_logprobs import Strings
 
 QUANTILE = 0.05  # of scores, below which differences do not count
@@ -86,7 +82,7 @@ class Scale:
         return max(0.0, value - self.cutoff) / self.width
 
 
-class AmFm(Scorer):
+class AmFm(JudgeScorer):
     """
     Three scores a response: AM (from -1 to 1), FM (at most 0), and Overall, the mean of
     both on their scales (at least 0). Higher is better.
@@ -100,37 +96,24 @@ class AmFm(Scorer):
     options_class = AmFmOptions
     options: AmFmOptions
 
-    def prepare(self) -> None:
-        """
-        Make the scales.
-        """
-        given = self.options
-        self.scales = {
-            'AM': Scale(given.am_cutoff, given.am_width),
-            'FM': Scale(given.fm_cutoff, given.fm_width),
-        }
-
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
         Return the scores of each response.
         """
         encoder = self.models.embedder(self.options.encoder)
         cosines = context_cosines(encoder, items, 'last_turn')
-        judge = self.models.likelihood(self.options.judge_model_file)
-        means, cuts = coherences(judge, items, self.options.fm_format)
-        return [
-            combined_score(
-                self.scales,
-                {'AM': cosine, 'FM': coherence},
-                {'AM': ZERO, 'FM': NO_PROBABILITY}
-                if item.context
-                else dict.fromkeys(('AM', 'FM'), NO_CONTEXT),
-                cut,
-            )
-            for item, cosine, coherence, cut in zip(
-                items, cosines, means, cuts, strict=True
-            )
-        ]
+        means, cuts = coherences(self.judge, items, self.options.fm_format)
+        given = self.options
+        scores = []
+        for item, am, fm, cut in zip(items, cosines, means, cuts, strict=True):
+            overall = None
+            if am is not None and fm is not None:
+                scaled_am = Scale(given.am_cutoff, given.am_width).scaled(am)
+                scaled_fm = Scale(given.fm_cutoff, given.fm_width).scaled(fm)
+                overall = (scaled_am + scaled_fm) / 2
+            values = {'Overall': overall, 'AM': am, 'FM': fm}
+            scores.append(am_fm_score(item.context, values, (ZERO, NO_CONTEXT), cut))
+        return scores
 
 
 def coherences(
@@ -181,23 +164,24 @@ def joined_coherences(
     return means, cuts
 
 
-def combined_score(
-    scales: Mapping[str, Scale],
+def am_fm_score(
+    compared: Sequence[str],
     values: Mapping[str, float | None],
-    reasons: Mapping[str, str],
+    reasons: tuple[str, str],
     cut: int = 0,
 ) -> ItemScore:
     """
-    Return the scores of one response: AM, FM, and the mean of both on their scales,
-    which is missing where one of them is.
+    Return the scores of one response, with the reasons for those that are missing.
+
+    :param compared: the texts with which the response is compared.
+    :param reasons: why there is no AM with such texts, and why there is none without.
     """
-    scaled = []
-    for name, scale in scales.items():
-        value = values[name]
-        if value is None:
-            return ItemScore(values, {**reasons, 'Overall': reasons[name]}, cut=cut)
-        scaled.append(scale.scaled(value))
-    return ItemScore({**values, 'Overall': sum(scaled) / len(scaled)}, cut=cut)
+    zero, nothing = reasons
+    missing = {'AM': zero, 'FM': NO_PROBABILITY}
+    if not compared:
+        missing = dict.fromkeys(missing, nothing)
+    overall = missing['AM' if values['AM'] is None else 'FM']
+    return ItemScore(values, {**missing, 'Overall': overall}, cut=cut)
 
 
 def measured_scale(values: Sequence[float]) -> Scale:

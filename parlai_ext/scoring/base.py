@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -47,6 +47,17 @@ from parlai_ext.models.kinds import (  # noqa: F401 (scorers import them from he
     Models,
     WordVectors,
 )
+from parlai_ext.scoring.items import (  # noqa: F401 (scorers import them from here)
+    OTHER,
+    ItemScore,
+    ScoringItem,
+    dialogue_items,
+    judged_indices,
+    judged_speakers,
+    swapped_item,
+    turn_items,
+    unscored_systems,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,58 +66,6 @@ if TYPE_CHECKING:
 LEVELS = ('turn', 'dialogue', 'pair')
 LABELS = {'likelihood': 'judge'}  # of a kind of model, in signatures
 NO_MODEL = (None, 'none')
-OTHER = 'other'  # the key in an item's extras: the response that it is compared with
-
-
-@dataclass(frozen=True)
-class ScoringItem:
-    """
-    What is judged: a response after its context, or a whole dialogue.
-
-    :param context: the earlier utterances, oldest first; all of a whole dialogue.
-    :param response: the judged utterance; `None` where the whole dialogue is judged.
-    :param speaker: whose response, or whose part of the dialogue, is judged.
-    :param references: good responses written by people.
-    :param facts: the knowledge that the response should use.
-    :param persona: what the speaker is told to be.
-    :param extras: what else a source of items knows. A run's dialogues give
-        ``speakers`` (of every utterance), ``later`` (the utterances after the
-        response), ``dialogue_id`` and ``utterance_index``; a comparison of two
-        responses gives the ``other`` one.
-    """
-
-    context: tuple[str, ...]
-    response: str | None
-    speaker: str = ''
-    references: tuple[str, ...] = ()
-    facts: str | None = None
-    persona: tuple[str, ...] = ()
-    extras: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def utterances(self) -> tuple[str, ...]:
-        """
-        The context and, if there is one, the response.
-        """
-        return (*self.context, *(() if self.response is None else (self.response,)))
-
-
-@dataclass(frozen=True)
-class ItemScore:
-    """
-    The scores of one item.
-
-    :param values: score by dimension; `None` where there is none.
-    :param reasons: why a dimension has none.
-    :param evidence: JSON data behind the scores; a list with one entry for each of the
-        scorer's `evidence_labels` is shown as a table.
-    :param cut: how many tokens of the item no model saw.
-    """
-
-    values: Mapping[str, float | None]
-    reasons: Mapping[str, str | None] = field(default_factory=dict)
-    evidence: Any = None
-    cut: int = 0
 
 
 @dataclass(frozen=True)
@@ -131,17 +90,19 @@ class Scorer:
         its last utterance after all others.
     :cvar single_responses: a scorer of dialogues that can say something of a single
         judged response, too, and is given it as scorers of turns are.
-    :cvar once_per_speaker: dimensions of a whole dialogue that a turn-level scorer
-        reports with each speaker's last judged utterance only.
-    :cvar variants: names under which other scores follow from the stored evidence, for
-        `rescored` (FED without its complaints).
-    :cvar variant_options: values of options under which one scoring has the evidence
-        for all variants.
+    :cvar evidence_options: values of options under which the evidence has the scores
+        of other values of theirs, too (FED: both praise and complaints).
+    :cvar variants: names under which scores by other values are reported from such
+        evidence, and these values (FED without its complaints).
+    :cvar compares_items: an item's score depends on the items that are scored with it;
+        a bench then scores all items of a set in one call.
     :cvar even: the score of a pair at which neither response is better.
     :cvar prompted: the scorer asks a model in words, whom a response may address. A
         scorer with a chat model need not say so.
     :ivar fitted_on: the judged sets on whose human values something in it was fitted;
         tables mark it there. `prepare` sets it, where a file says what was fitted.
+    :ivar signed: what the signature has besides the options, or in place of some, such
+        as the hash of a file; `prepare` or `load_models` sets it.
     :cvar instead: what to name where the models of its options cannot be had.
     :cvar version: raise it when the same options give other numbers.
     :cvar code: file and sha256 of a scorer from outside the package.
@@ -151,7 +112,7 @@ class Scorer:
     level: ClassVar[str] = 'turn'
     needs: ClassVar[tuple[str, ...]] = ()
     options_class: ClassVar[Any] = NoOptions
-    variant_options: ClassVar[Mapping[str, Any]] = {}
+    evidence_options: ClassVar[Mapping[str, Any]] = {}
     even: ClassVar[float] = 0.5
     prompted: ClassVar[bool] = False
     whole_dialogues: ClassVar[bool] = False
@@ -161,9 +122,10 @@ class Scorer:
     code: ClassVar[OutsideCode | None] = None
     dimensions: tuple[str, ...] = ()
     evidence_labels: tuple[str, ...] = ()
-    once_per_speaker: frozenset[str] = frozenset()
-    variants: tuple[str, ...] = ()
+    variants: Mapping[str, Mapping[str, Any]] = {}
+    compares_items: bool = False
     fitted_on: tuple[str, ...] = ()
+    signed: Mapping[str, Any] = {}
     options: Any
 
     def __init__(
@@ -229,11 +191,14 @@ class Scorer:
         """
         Return kind and name of each model that the options name.
         """
+        return [(kind, name) for kind, name in self._models() if name not in NO_MODEL]
+
+    def _models(self) -> list[tuple[str, Any]]:
         values = option_values(self.options)
         return [
             (option.info.model, values[name])
             for name, option in options_of(type(self.options)).items()
-            if option.info.model is not None and values[name] not in NO_MODEL
+            if option.info.model is not None
         ]
 
     def signature_fields(self) -> Mapping[str, Any]:
@@ -241,7 +206,7 @@ class Scorer:
         Return the options that are part of the signature, in order. Name, version and
         models of the scorer are added to them.
         """
-        return signature_values(self.options)
+        return {**signature_values(self.options), **self.signed}
 
     @cached_property
     def signature(self) -> str:
@@ -257,7 +222,18 @@ class Scorer:
         if self.version is not None:
             fields['v'] = self.version
         line = signature_line({**fields, **self.signature_fields()})
-        return '|'.join([line, *self._signed_models()])
+        models = [
+            (one.kind, self.models.loaded[one.kind, one.name].signature)
+            for one in self.models_used()
+        ]
+        used = {kind for kind, _ in models}
+        models += [
+            (kind, 'none')
+            for kind, name in self._models()
+            if name in NO_MODEL and kind not in used
+        ]
+        signed = [f'{LABELS.get(kind, kind)}:({one})' for kind, one in models]
+        return '|'.join([line, *signed])
 
     def score_dialogues(
         self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
@@ -321,9 +297,11 @@ class Scorer:
         :param scores: one for each index, or, where whole dialogues are judged, one for
             each of their speakers.
         """
-        # both speakers of self-play have one name; even and odd places differ
-        last_of_parity = {index % 2: index for index in sorted(indices)}
-        places = self._stored_places(dialogue, indices)
+        places: list[tuple[int | None, int]] = [(index, index) for index in indices]
+        if self.level == 'dialogue':
+            last_of = {dialogue.utterances[i].speaker: i for i in sorted(indices)}
+            names = judged_speakers(dialogue, indices)
+            places = [(None, last_of[name]) for name in names]
         placed = list(zip(places, scores, strict=True))
         return ScoredDialogue(
             dialogue.id,
@@ -338,8 +316,6 @@ class Scorer:
                 )
                 for (index, utterance_index), item_score in placed
                 for dimension in self.dimensions
-                if dimension not in self.once_per_speaker
-                or utterance_index == last_of_parity[utterance_index % 2]
             ),
             {
                 utterance_index: item_score.evidence
@@ -353,37 +329,12 @@ class Scorer:
             },
         )
 
-    def _stored_places(
-        self, dialogue: Dialogue, indices: Sequence[int]
-    ) -> list[tuple[int | None, int]]:
+    def score_of_evidence(self, score: ItemScore, **changed: Any) -> ItemScore:
         """
-        Return, for each score of a dialogue, its utterance index (`None` for that of a
-        whole dialogue) and the utterance with which its evidence is stored.
-        """
-        if self.level != 'dialogue':
-            return [(index, index) for index in indices]
-        last_of = {dialogue.utterances[i].speaker: i for i in sorted(indices)}
-        return [(None, last_of[name]) for name in judged_speakers(dialogue, indices)]
+        Return the score of an item, from its evidence under `evidence_options`; no
+        model is asked.
 
-    @property
-    def compares_items(self) -> bool:
-        """
-        True if an item's score depends on the items that are scored with it; a bench
-        then scores all items of a set in one call.
-        """
-        return False
-
-    def evidence_options(self) -> Any:
-        """
-        Return options under which this scorer's evidence has the scores of other
-        options, too; `None` if there are none (FED: those that ask all follow-ups).
-        """
-        return None
-
-    def score_of_evidence(self, score: ItemScore) -> ItemScore:
-        """
-        Return this scorer's score of an item, from its score and evidence under
-        `evidence_options`; no model is asked.
+        :param changed: values of options in place of the scorer's own.
         """
         raise NotImplementedError
 
@@ -391,9 +342,19 @@ class Scorer:
         self, dialogue: Dialogue, scored: ScoredDialogue, variant: str
     ) -> ScoredDialogue:
         """
-        Return the scores of one of the `variants`, from stored ones; no model is asked.
+        Return the scores of one of the `variants`, from the stored evidence.
+
+        :param scored: by this scorer under its `evidence_options`.
         """
-        raise NotImplementedError
+        scores = [
+            self.score_of_evidence(
+                ItemScore({}, evidence=evidence), **self.variants[variant]
+            )
+            for evidence in scored.evidence.values()
+        ]
+        again = self.scored_dialogue(dialogue, list(scored.evidence), scores)
+        missing = tuple(s for s in scored.scores if s.utterance_index is None)
+        return replace(again, scores=again.scores + missing)
 
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:
@@ -401,14 +362,8 @@ class Scorer:
         Have ``watch`` told of what the models finish, where they can tell; a shard
         takes minutes through a large one.
         """
-        models = [m for m in self.models.loaded.values() if hasattr(m, 'watch')]
-        for model in models:
-            model.watch = watch
-        try:
+        with self._models_set('watch', watch, NO_WATCH):
             yield
-        finally:
-            for model in models:
-                model.watch = NO_WATCH
 
     def in_given_order(self) -> Scorer:
         """
@@ -423,14 +378,19 @@ class Scorer:
         Have the models asked even where an earlier reply of theirs is kept: a scorer is
         so tried twice on one item. Yields true if any model keeps replies.
         """
-        models = [m for m in self.models.loaded.values() if hasattr(m, 'asks_anew')]
+        with self._models_set('asks_anew', True, False) as keeps:
+            yield keeps
+
+    @contextmanager
+    def _models_set(self, name: str, value: Any, after: Any) -> Iterator[bool]:
+        models = [m for m in self.models.loaded.values() if hasattr(m, name)]
         for model in models:
-            model.asks_anew = True
+            setattr(model, name, value)
         try:
             yield bool(models)
         finally:
             for model in models:
-                model.asks_anew = False
+                setattr(model, name, after)
 
     def models_used(self) -> list[JudgeModel]:
         """
@@ -446,25 +406,6 @@ class Scorer:
             )
             for kind, name in asked
         ]
-
-    def _signed_models(self) -> Iterator[str]:
-        """
-        Yield ``kind:(signature)`` of each model, for the scorer's signature; ``(none)``
-        for an option that names no model.
-        """
-        values = option_values(self.options)
-        kinds = [
-            option.info.model
-            for name, option in options_of(type(self.options)).items()
-            if option.info.model is not None and values[name] in NO_MODEL
-        ]
-        used = self.models_used()
-        for one in used:
-            model = self.models.loaded[one.kind, one.name]
-            yield f'{LABELS.get(one.kind, one.kind)}:({model.signature})'
-        for kind in kinds:
-            if kind not in {one.kind for one in used}:
-                yield f'{LABELS.get(kind, kind)}:(none)'
 
     def _completed(self, item_score: ItemScore) -> ItemScore:
         """
@@ -536,106 +477,6 @@ class AskedModels(Models):
                 )
             self.loaded[kind, name] = getattr(self.source, kind)(name)
         return self.loaded[kind, name]
-
-
-def swapped_item(item: ScoringItem) -> ScoringItem:
-    """
-    Return a pair with the two responses in each other's place; an item without another
-    response as it is.
-    """
-    if OTHER not in item.extras:
-        return item
-    extras = {**item.extras, OTHER: item.response or ''}
-    return replace(item, response=str(item.extras[OTHER]), extras=extras)
-
-
-def turn_items(dialogue: Dialogue, indices: Sequence[int]) -> list[ScoringItem]:
-    """
-    Return an item for each judged utterance of a dialogue.
-    """
-    texts = tuple(utterance.text for utterance in dialogue.utterances)
-    speakers = tuple(utterance.speaker for utterance in dialogue.utterances)
-    return [
-        ScoringItem(
-            texts[:index],
-            texts[index],
-            speakers[index],
-            dialogue.utterances[index].references,
-            extras={
-                'speakers': speakers,
-                'later': texts[index + 1 :],
-                'dialogue_id': dialogue.id,
-                'utterance_index': index,
-            },
-        )
-        for index in indices
-    ]
-
-
-def dialogue_items(dialogue: Dialogue, indices: Sequence[int]) -> list[ScoringItem]:
-    """
-    Return an item for each speaker of the judged utterances.
-    """
-    texts = tuple(utterance.text for utterance in dialogue.utterances)
-    speakers = tuple(utterance.speaker for utterance in dialogue.utterances)
-    extras = {'speakers': speakers, 'dialogue_id': dialogue.id}
-    return [
-        ScoringItem(texts, None, speaker, extras=extras)
-        for speaker in judged_speakers(dialogue, indices)
-    ]
-
-
-def judged_speakers(dialogue: Dialogue, indices: Sequence[int]) -> list[str]:
-    """
-    Return the speakers of the judged utterances, in order.
-    """
-    return list(dict.fromkeys(dialogue.utterances[i].speaker for i in indices))
-
-
-def judged_indices(
-    dialogue: Dialogue, first_speaker_only: bool, include_given: bool = False
-) -> list[int]:
-    """
-    Return the places of the utterances to judge.
-
-    Given utterances, which no system said, are left out unless asked for. So are those
-    of a system that broke the dialogue off: it would gain by falling silent after one
-    good utterance.
-
-    :param first_speaker_only: judge the first speaker's (even places), not both's.
-    """
-    return [
-        i
-        for i, utterance in enumerate(dialogue.utterances)
-        if (i % 2 == 0 or not first_speaker_only)
-        and (include_given or not utterance.given)
-        and utterance.speaker != dialogue.ended_by
-    ]
-
-
-def unscored_systems(
-    dialogue: Dialogue, first_speaker_only: bool, include_given: bool = False
-) -> dict[str, str]:
-    """
-    Return, for each system to be judged that has nothing to judge, the reason.
-    """
-    judged = judged_indices(dialogue, first_speaker_only, include_given)
-    scored = {dialogue.utterances[i].speaker for i in judged}
-    sides = dialogue.utterances[:1] if first_speaker_only else dialogue.utterances[:2]
-    speakers = {utterance.speaker for utterance in sides}
-    if dialogue.ended_by and not (first_speaker_only and dialogue.utterances):
-        speakers.add(dialogue.ended_by)  # it may not have come to say anything
-    reasons = {}
-    for name in sorted(speakers - scored):
-        if dialogue.ended_by is None:
-            reasons[name] = 'it says nothing that is judged'
-        elif dialogue.ended_by == name:
-            reasons[name] = f'it broke the dialogue off: {dialogue.reason}'
-        else:
-            reasons[name] = (
-                f'{dialogue.ended_by} broke the dialogue off before it spoke'
-            )
-    return reasons
 
 
 def row_cosines(first: np.ndarray, second: np.ndarray) -> list[float | None]:

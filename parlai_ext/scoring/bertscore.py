@@ -23,8 +23,8 @@ import numpy as np
 
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.model_options import encoder_option
 from parlai_ext.scoring.references import Pair, ReferenceScorer
-from parlai_ext.scoring.relevance import encoder_option
 
 if TYPE_CHECKING:
     from parlai_ext.models.encoders import TokenVectors

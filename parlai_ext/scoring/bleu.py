@@ -27,7 +27,6 @@ from parlai_ext.scoring.references import (
     OVERALL,
     Pair,
     ReferenceScorer,
-    metric_library,
     response_pairs,
 )
 
@@ -73,9 +72,8 @@ class Bleu2(ReferenceScorer):
         """
         The library's BLEU in this setting.
         """
-        library = metric_library(self.name, self.module, self.package)
         # force: no warning that a text looks tokenized, which is on purpose here
-        return library.BLEU(
+        return self.library.BLEU(
             max_ngram_order=ORDER,
             effective_order=True,
             force=True,
@@ -95,14 +93,12 @@ class Bleu2(ReferenceScorer):
         scores = super().score(items)
         if self.options.references == 'best':
             return scores
-        return [
-            self._joint_score(item) if len(response_pairs(item)) > 1 else score
-            for item, score in zip(items, scores, strict=True)
-        ]
+        for place, item in enumerate(items):
+            references = [text for _, text in response_pairs(item)]
+            if len(references) > 1:
+                bleu = self._sentence_bleu(item.response or '', references)
+                scores[place] = ItemScore({OVERALL: bleu})
+        return scores
 
-    def _joint_score(self, item: ScoringItem) -> ItemScore:
-        references = [text for _, text in response_pairs(item)]
-        return ItemScore({OVERALL: self._sentence_bleu(item.response, references)})
-
-    def _sentence_bleu(self, response: str | None, references: list[str]) -> float:
+    def _sentence_bleu(self, response: str, references: list[str]) -> float:
         return float(self.bleu.sentence_score(response, references).score)

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parlai_ext.core.options import option
+from parlai_ext.scoring.model_options import FROM, model_option
 from parlai_ext.scoring.references import Pair, ReferenceScorer
-
-MODEL = 'hf:lucadiliello/BLEURT-20'
 
 
 @dataclass(frozen=True)
@@ -23,13 +21,11 @@ class BleurtOptions:
     The regression model.
     """
 
-    regressor: str = option(
-        MODEL,
-        help='the checkpoint, in the format of bleurt-pytorch or as a sequence '
-        'classifier with one output: a folder, or hf:REPOSITORY[@REVISION]',
-        metavar='MODEL',
-        model='regressor',
-        path=True,
+    regressor: str = model_option(
+        'hf:lucadiliello/BLEURT-20',
+        'regressor',
+        'the checkpoint, in the format of bleurt-pytorch or as a sequence classifier '
+        f'with one output: {FROM}',
     )
 
 

@@ -17,45 +17,32 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
-from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import option, signature_values
-from parlai_ext.files.yaml_file import Document, read_file
+from parlai_ext.core.options import option
+from parlai_ext.files.yaml_file import Document
 from parlai_ext.ranking.baselines import LAST_HEARD, words_of
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.ctc import LEFT_OUT
+from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.english import LEFT_OUT, SECOND_PERSON
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
-    context_turns_option,
-    judge_option,
+    JudgeScorer,
     mean_logprob,
     response_answers,
 )
-from parlai_ext.scoring.relevance import context_cosines, encoder_option
+from parlai_ext.scoring.model_options import (
+    context_turns_option,
+    encoder_option,
+    judge_option,
+)
+from parlai_ext.scoring.relevance import context_cosines
+from parlai_ext.scoring.shipped_file import read_shipped_file
 from parlai_ext.scoring.trivial import heard_before
 
 LOWEST, HIGHEST = -2.0, 2.0  # of a scaled term, and so of the score
 LONGEST = 20  # words; more are no better
 MOST_COPIED = 0.4  # share of a response's words that are no stop words
 TERMS = ('likelihood', 'relevance', 'length')
-# words of the first person, as the second says them: so a mirror says nothing new
-SECOND_PERSON = {
-    'i': 'you',
-    'me': 'you',
-    'my': 'your',
-    'mine': 'yours',
-    'myself': 'yourself',
-    "i'm": "you're",
-    "i've": "you've",
-    "i'd": "you'd",
-    "i'll": "you'll",
-    'am': 'are',
-    'was': 'were',
-}
 NUMBERS = ('centre', 'spread', 'weight')
 KEYS = ('description', 'fitted_on', 'terms')  # of a file of weights
 
@@ -94,7 +81,7 @@ class CompositeOptions:
     )
 
 
-class Composite(Scorer):
+class Composite(JudgeScorer):
     """
     One score a response, from -2 to 2; higher is better.
 
@@ -117,35 +104,40 @@ class Composite(Scorer):
         """
         Read the weights.
         """
-        doc = weights_document(self.options.weights)
-        self.terms, self.fitted_on = read_weights(doc), read_fitted_on(doc)
-
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return the signed options; ``weights`` has a hash of the numbers, not a name.
-        """
+        doc = read_shipped_file('composite', self.options.weights, 'weights')
+        self.terms = read_weights(doc)
         numbers = [[name, *vars(term).values()] for name, term in self.terms.items()]
-        hashed = content_id('composite weights', numbers)
-        return {**signature_values(self.options), 'weights': hashed}
+        self.signed = {'weights': content_id('composite weights', numbers)}
+        names = doc.typed((doc.data or {}).get('fitted_on', []), ('fitted_on',), list)
+        self.fitted_on = tuple(
+            doc.typed(name, ('fitted_on', i), str) for i, name in enumerate(names)
+        )
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
         Return the score of each response.
         """
-        judge = self.models.likelihood(self.options.judge_model_file)
-        after = response_answers(judge, items, self.options.context_turns)
+        after = response_answers(self.judge, items, self.options.context_turns)
         new = [new_words(item) for item in items]
         cosines = self._cosines(items, new)
         scores = []
         for item, answer, own, cosine in zip(items, after, new, cosines, strict=True):
             words = words_of(item.response or '')
-            values = {
-                'likelihood': mean_logprob(answer),
-                'relevance': cosine,
-                'length': float(min(len(own), LONGEST)),
-            }
-            repeated = repeated_share(words, map(words_of, item.context))
-            scores.append(self._score(values, repeated, answer.num_truncated))
+            length = float(min(len(own), LONGEST))
+            terms = (mean_logprob(answer), cosine, length)
+            values = dict(zip(TERMS, terms, strict=True))
+            repeated = repeated_words_share(words, map(words_of, item.context))
+            overall = None
+            if values['likelihood'] is not None:
+                overall = overall_score(self.terms, values, repeated)
+            scores.append(
+                ItemScore(
+                    {'Overall': overall},
+                    {'Overall': NO_PROBABILITY},
+                    (*(values[name] for name in TERMS), repeated),
+                    answer.num_truncated,
+                )
+            )
         return scores
 
     def _cosines(
@@ -171,15 +163,6 @@ class Composite(Scorer):
             None if of_all is None else relevance(of_all, of_new or 0.0, item, words)
             for of_all, of_new, item, words in rows
         ]
-
-    def _score(
-        self, values: Mapping[str, float | None], repeated: float, cut: int
-    ) -> ItemScore:
-        evidence = (*(values[name] for name in TERMS), repeated)
-        if values['likelihood'] is None:
-            return ItemScore({}, {'Overall': NO_PROBABILITY}, evidence, cut)
-        overall = overall_score(self.terms, values, repeated)
-        return ItemScore({'Overall': overall}, evidence=evidence, cut=cut)
 
 
 def overall_score(
@@ -232,7 +215,9 @@ def _second_person(word: str) -> str:
     return SECOND_PERSON.get(word, word)
 
 
-def repeated_share(words: Sequence[str], earlier: Iterable[Sequence[str]]) -> float:
+def repeated_words_share(
+    words: Sequence[str], earlier: Iterable[Sequence[str]]
+) -> float:
     """
     Return how much of a response was said before, from 0 to 1.
 
@@ -252,43 +237,6 @@ def repeated_share(words: Sequence[str], earlier: Iterable[Sequence[str]]) -> fl
         known = set(pairwise(other))
         copied = max(copied, sum(pair in known for pair in pairs) / len(pairs))
     return max(inside, 2 * copied - 1)
-
-
-def load_weights(name: str) -> dict[str, Term]:
-    """
-    Return the terms of a shipped file of weights, or of a file of the user's.
-
-    :raises UserError: with file, line and key.
-    """
-    return read_weights(weights_document(name))
-
-
-def weights_document(name: str) -> Document:
-    """
-    Return a shipped file of weights, or a file of the user's.
-
-    :raises UserError: when there is none.
-    """
-    try:
-        path = zoo_configs.path('composite', name)
-    except FileNotFoundError:
-        known = [p.stem for p in (zoo_configs.HOME / 'composite').glob('*.yaml')]
-        raise UserError(
-            f'scorer: weights: no file {name!r}; {nearest(name, known)}'
-        ) from None
-    return read_file(Path(path))
-
-
-def read_fitted_on(doc: Document) -> tuple[str, ...]:
-    """
-    Return the judged sets on which a file's weights were fitted.
-
-    :raises UserError: with file, line and key.
-    """
-    names = doc.typed((doc.data or {}).get('fitted_on', []), ('fitted_on',), list)
-    for i, name in enumerate(names):
-        doc.typed(name, ('fitted_on', i), str)
-    return tuple(names)
 
 
 def read_weights(doc: Document) -> dict[str, Term]:

@@ -16,18 +16,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.english import LEFT_OUT
 from parlai_ext.scoring.knowledge import (
     NO_KNOWLEDGE,
     has_knowledge,
     knowledge_text,
 )
+from parlai_ext.scoring.model_options import FROM, model_option
 
 ENGAGING, KNOWLEDGE = 'Engaging', 'Uses Knowledge'  # as USR's annotators call them
 MOST_TOKENS = 256  # of a response, its begin token counted
@@ -39,32 +41,11 @@ WHERE = (
 NO_MODEL = 'no model is named for it'
 NO_WORD = 'the response has no word'
 QUOTES = str.maketrans('“”‘’', '""\'\'')
-# NLTK's 179 stop words of English, which come from Snowball's list
-STOP_WORDS = """
-i me my myself we our ours ourselves you you're you've you'll you'd your yours yourself
-yourselves he him his himself she she's her hers herself it it's its itself they them
-their theirs themselves what which who whom this that that'll these those am is are was
-were be been being have has had having do does did doing a an the and but if or because
-as until while of at by for with about against between into through during before after
-above below to from up down in out on off over under again further then once here there
-when where why how all any both each few more most other some such no nor not only own
-same so than too very s t can will just don don't should should've now d ll m o re ve y
-ain aren aren't couldn couldn't didn didn't doesn doesn't hadn hadn't hasn hasn't haven
-haven't isn isn't ma mightn mightn't mustn mustn't needn needn't shan shan't shouldn
-shouldn't wasn wasn't weren weren't won won't wouldn wouldn't
-"""
-LEFT_OUT = frozenset(STOP_WORDS.split())
 
 
 def _aligner_option(checkpoint: str) -> Any:
-    return option(
-        None,
-        help=f"the authors' {checkpoint}, or another token classifier of two labels: "
-        'a folder, or hf:REPOSITORY[@REVISION]',
-        metavar='MODEL',
-        model='token_classifier',
-        path=True,
-    )
+    what = f"the authors' {checkpoint}, or another token classifier of two labels"
+    return model_option(None, 'token_classifier', f'{what}: {FROM}')
 
 
 @dataclass(frozen=True)
@@ -117,17 +98,19 @@ class Ctc(Scorer):
         ]
         engaging = self._aligned(self.options.engaging_model, items, both)
         grounded = self._aligned(self.options.knowledge_model, items, knowledge)
-        return [
-            _item_score({ENGAGING: one, KNOWLEDGE: other})
-            for one, other in zip(
-                engaging,
-                [
-                    aligned if has_knowledge(item) else _Aligned(None, NO_KNOWLEDGE)
-                    for aligned, item in zip(grounded, items, strict=True)
-                ],
-                strict=True,
+        scores = []
+        for item, one, other in zip(items, engaging, grounded, strict=True):
+            known = other if has_knowledge(item) else _Aligned(None, NO_KNOWLEDGE)
+            aligned = {ENGAGING: one, KNOWLEDGE: known}
+            scores.append(
+                ItemScore(
+                    {name: each.value for name, each in aligned.items()},
+                    {name: each.reason for name, each in aligned.items()},
+                    {name: each.words for name, each in aligned.items() if each.words},
+                    max(one.cut, known.cut),
+                )
             )
-        ]
+        return scores
 
     def _aligned(
         self, name: str | None, items: Sequence[ScoringItem], contexts: Sequence[str]
@@ -139,21 +122,17 @@ class Ctc(Scorer):
             return [_Aligned(None, NO_MODEL)] * len(items)
         model = self.models.token_classifier(name)
         responses = [single_spaced(clean_text(item.response or '')) for item in items]
-        return [
-            self._sum(labels.words, labels.probabilities, labels.cut)
-            for labels in model.word_labels(responses, contexts, MOST_TOKENS)
-        ]
-
-    def _sum(self, words: Sequence[str], probabilities: Any, cut: int) -> _Aligned:
-        if not words:
-            return _Aligned(None, NO_WORD)
-        supported = [float(row[SUPPORTED]) for row in probabilities]
-        counted = [
-            value
-            for word, value in zip(words, supported, strict=True)
-            if self.options.stop_words == 'counted' or word not in LEFT_OUT
-        ]
-        return _Aligned(math.fsum(counted), None, supported, cut)
+        aligned = []
+        for labels in model.word_labels(responses, contexts, MOST_TOKENS):
+            supported = [float(row[SUPPORTED]) for row in labels.probabilities]
+            counted = [
+                value
+                for word, value in zip(labels.words, supported, strict=True)
+                if self.options.stop_words == 'counted' or word not in LEFT_OUT
+            ]
+            total = math.fsum(counted) if supported else None
+            aligned.append(_Aligned(total, NO_WORD, supported, labels.cut))
+        return aligned
 
 
 @dataclass(frozen=True)
@@ -164,7 +143,7 @@ class _Aligned:
 
     value: float | None
     reason: str | None = None
-    words: Sequence[float] = ()
+    words: list[float] = field(default_factory=list)
     cut: int = 0
 
 
@@ -173,12 +152,3 @@ def clean_text(text: str) -> str:
     Return a text in lower case with plain quotes and single blanks; lines stay lines.
     """
     return re.sub(r'[^\S\n]+', ' ', text.translate(QUOTES)).strip().lower()
-
-
-def _item_score(aligned: dict[str, _Aligned]) -> ItemScore:
-    return ItemScore(
-        {name: one.value for name, one in aligned.items()},
-        {name: one.reason for name, one in aligned.items()},
-        evidence={name: list(one.words) for name, one in aligned.items() if one.words},
-        cut=max(one.cut for one in aligned.values()),
-    )

@@ -12,10 +12,10 @@ Density Estimation".
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zipfile import BadZipFile
 
 from parlai_ext.core.errors import UserError
@@ -24,6 +24,8 @@ from parlai_ext.core.options import option
 from parlai_ext.core.progress import bar_of
 from parlai_ext.data.formats import FORMATS, find_files, read_sources
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.model_options import FROM, model_option
+from parlai_ext.scoring.relevance import NO_CONTEXT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +35,6 @@ MOST_TOKENS = 256
 # of the largest variance; features are in float32, whose rounding varies by less
 SMALLEST = 1e-10
 AT_ONCE = 512  # responses of people whose features are computed together
-NO_CONTEXT = 'there is no context'
 WHERE = (
     "the authors' bestmodel.pth is on no model hub; a folder with it as "
     'pytorch_model.bin, its config.json and its tokenizer would do '
@@ -52,12 +53,8 @@ class DensityOptions:
     The response selector, and the statistics of people's responses.
     """
 
-    encoder: str | None = option(
-        None,
-        help='the response selector: a folder, or hf:REPOSITORY[@REVISION]',
-        metavar='MODEL',
-        model='pair_encoder',
-        path=True,
+    encoder: str | None = model_option(
+        None, 'pair_encoder', f'the response selector: {FROM}'
     )
     statistics: str | None = option(
         None,
@@ -117,24 +114,28 @@ class Density(Scorer):
             features = self._human_features(str(self.options.human_dialogues))
             write_statistics(file, features)
         self.mean, self.precision = read_statistics(file)
-
-    def signature_fields(self) -> Mapping[str, Any]:
-        """
-        Return the signed options and a hash of the statistics.
-        """
         numbers = content_id(self.mean.tolist(), self.precision.tolist())
-        return {**super().signature_fields(), 'statistics': numbers}
+        self.signed = {'statistics': numbers}
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
         Return the score of each response, or of each whole dialogue.
         """
-        pairs = [item_pairs(item) for item in items]
+        pairs = []
+        for item in items:
+            context = (*item.persona, *item.context)
+            if item.response is None:
+                pairs.append(_turn_pairs(item.context, item.persona))
+            else:
+                pairs.append([(context, item.response)] if item.context else [])
         flat = [pair for some in pairs for pair in some]
         distances = iter(
             squared_distances(self._features(flat), self.mean, self.precision)
         )
-        cut = iter(self._cut(flat))
+        model = self.models.pair_encoder(str(self.options.encoder))
+        cut = iter(
+            model.cut_tokens(*_columns(flat), SEPARATOR, self.options.most_tokens)
+        )
         scores = []
         for some in pairs:
             squared = [next(distances) for _ in some]
@@ -153,10 +154,6 @@ class Density(Scorer):
             name = self.options.encoder
             raise UserError(f'scorer density: encoder {name}: {error}') from None
 
-    def _cut(self, pairs: Sequence[Pair]) -> list[int]:
-        model = self.models.pair_encoder(str(self.options.encoder))
-        return model.cut_tokens(*_columns(pairs), SEPARATOR, self.options.most_tokens)
-
     def _human_features(self, file: str) -> np.ndarray:
         """
         Return a row for each utterance of people after the first of its dialogue.
@@ -173,17 +170,6 @@ class Density(Scorer):
                 rows.append(self._features(some))
                 bar.update(len(some))
         return np.concatenate(rows)
-
-
-def item_pairs(item: ScoringItem) -> list[Pair]:
-    """
-    Return context and response of an item; of a whole dialogue, those of each utterance
-    after the first. A first utterance has none.
-    """
-    if item.response is None:
-        return _turn_pairs(item.context, item.persona)
-    context = (*item.persona, *item.context)
-    return [(context, item.response)] if item.context else []
 
 
 def human_pairs(file: str) -> list[Pair]:

@@ -9,15 +9,14 @@ judge; `prompted` asks an untrained chat model, in its own words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.core.nouns import Question
+from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.label_prompts import direct_prompt
 from parlai_ext.scoring.label_scorer import LabelOptions, LabelScorer
-from parlai_ext.scoring.likelihood import NO_PROBABILITY, first_continuation_share
+from parlai_ext.scoring.likelihood import AnswerScorer, first_continuation_share
 
 
-class DirectEval(LabelScorer):
+class DirectEval(LabelScorer, AnswerScorer):
     """
     The probability that a judge answers "Yes", of "Yes" and "No".
 
@@ -26,18 +25,10 @@ class DirectEval(LabelScorer):
 
     name = 'directeval'
     options_class = LabelOptions
+    value = staticmethod(first_continuation_share)
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def question(self, item: ScoringItem) -> Question:
         """
-        Return the score of each response, in one question to the judge.
+        Return the question whether a response is good.
         """
-        prompts = map(direct_prompt, self.candidates(items))
-        answers = self.judge.answer([self.tokens.question(one) for one in prompts])
-        return [
-            ItemScore(
-                {'Overall': first_continuation_share(answer)},
-                {'Overall': NO_PROBABILITY},
-                cut=answer.num_truncated,
-            )
-            for answer in answers
-        ]
+        return self.tokens.question(direct_prompt(self.candidate(item)))

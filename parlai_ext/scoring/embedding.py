@@ -10,17 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
-from parlai_ext.core.options import option
 from parlai_ext.scoring.base import row_cosines
+from parlai_ext.scoring.model_options import model_option
 from parlai_ext.scoring.references import Pair, ReferenceScorer
-
-if TYPE_CHECKING:
-    from parlai_ext.scoring.base import WordVectors
 
 TREEBANK = NLTKWordTokenizer()
 
@@ -31,12 +27,10 @@ class EmbeddingOptions:
     The vectors of words.
     """
 
-    vectors: str = option(
+    vectors: str = model_option(
         'glove-50d',
-        help="word vectors: a catalogue name, or a text file such as GloVe's",
-        metavar='MODEL',
-        model='word_vectors',
-        path=True,
+        'word_vectors',
+        "word vectors: a catalogue name, or a text file such as GloVe's",
     )
 
 
@@ -56,7 +50,11 @@ class EmbeddingMetric(ReferenceScorer):
         Return the similarity of each response and reference, from -1 to 1.
         """
         model = self.models.word_vectors(self.options.vectors)
-        rows = {text: text_vectors(model, text) for pair in pairs for text in pair}
+        rows = {
+            text: model.known_vectors(TREEBANK.tokenize(text.lower()))
+            for pair in pairs
+            for text in pair
+        }
         return [
             self.similarity(rows[response], rows[reference])
             if len(rows[response]) and len(rows[reference])
@@ -117,13 +115,6 @@ class EmbeddingGreedy(EmbeddingMetric):
             return None
         cosines = units[0] @ units[1].T
         return float((cosines.max(1).mean() + cosines.max(0).mean()) / 2)
-
-
-def text_vectors(model: WordVectors, text: str) -> np.ndarray:
-    """
-    Return one row for each word of a text that has a vector.
-    """
-    return model.known_vectors(TREEBANK.tokenize(text.lower()))
 
 
 def extrema(rows: np.ndarray) -> np.ndarray:

@@ -22,11 +22,17 @@ from parlai_ext.core.nouns import (
     Question,
     ScoredDialogue,
 )
-from parlai_ext.core.options import option, signature_values
+from parlai_ext.core.options import option
 from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions, as_turns
-from parlai_ext.scoring.base import ItemScore, Models, Scorer, ScoringItem
+from parlai_ext.scoring.base import ItemScore, Models, ScoringItem
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
-from parlai_ext.scoring.likelihood import difference
+from parlai_ext.scoring.likelihood import (
+    JudgeScorer,
+    difference,
+    gives_context,
+    judge_tokenizer,
+)
+from parlai_ext.scoring.model_options import model_option
 
 JUDGE = 'zoo:blender/blender_9B/model'
 ORIGINAL_JUDGE = 'hf:microsoft/DialoGPT-large'
@@ -34,11 +40,11 @@ NO_CONTEXT = (
     'fed: scope whole counts the context, to which an encoder-decoder gives no '
     'probability; scope followup, or a decoder-only judge, would do'
 )
-# Table 1 of Sato et al. (2022): names of the paper -> polarity
-VARIANTS: Mapping[str, str] = {
-    'FED': 'both',
-    'w/o neg': 'positive',
-    'w/o pos': 'negative',
+# Table 1 of Sato et al. (2022), with the names of the paper
+VARIANTS: Mapping[str, Mapping[str, str]] = {
+    'FED': {'polarity': 'both'},
+    'w/o neg': {'polarity': 'positive'},
+    'w/o pos': {'polarity': 'negative'},
 }
 
 
@@ -105,13 +111,11 @@ class FedOptions:
         choices=('nothing', 'no_response'),
         signed='if changed',
     )
-    judge_model_file: str = option(
+    judge_model_file: str = model_option(
         JUDGE,
-        help='the model inside the scorer: a model file, zoo:…, or hf:REPOSITORY',
+        'likelihood',
+        'the model inside the scorer: a model file, zoo:…, or hf:REPOSITORY',
         flag='--judge-model-file',
-        metavar='MODEL',
-        model='likelihood',
-        path=True,
     )
 
     @classmethod
@@ -130,7 +134,7 @@ class FedOptions:
         }
 
 
-class Fed(Scorer):
+class Fed(JudgeScorer):
     """
     Asks the judge for each different follow-up once a context, which is every utterance
     up to and including the judged one.
@@ -141,7 +145,7 @@ class Fed(Scorer):
 
     name = 'fed'
     options_class = FedOptions
-    variant_options: ClassVar[Mapping[str, Any]] = {'polarity': 'both'}
+    evidence_options: ClassVar[Mapping[str, Any]] = {'polarity': 'both'}
     instead = (
         'or a small judge: --judge-model-file zoo:mini/judge/model needs no download '
         '(it knows small talk only), smollm2-135m-q4 one of 93 MB'
@@ -185,10 +189,10 @@ class Fed(Scorer):
         self.followups = self.given_followups or load_followups(
             self.options.followups, self.datapath
         )
+        self.signed = {'followups': self.followups.hash}
         self.dimensions = tuple(self.followups.dimensions)
-        self.once_per_speaker = self.followups.dialogue_level
         self.evidence_labels = evidence_labels(self.followups, self.options.polarity)
-        self.variants = tuple(VARIANTS) if self.options.polarity == 'both' else ()
+        self.variants = VARIANTS if self.options.polarity == 'both' else {}
 
     def load_models(self) -> None:
         """
@@ -199,26 +203,12 @@ class Fed(Scorer):
         super().load_models()
         self.strings = None
         if self.options.variant == 'original':
-            self.strings = OriginalStrings.from_judge(self.likelihood)
+            self.strings = OriginalStrings(self.judge)
         self.chat = None
         if self.options.judge_format == 'chat':
-            self.chat = ChatQuestions.from_judge(self.likelihood, PLAIN_FORMAT)
-        if self.options.scope == 'whole' and not gives_context(self.likelihood):
+            self.chat = ChatQuestions.from_judge(self.judge, PLAIN_FORMAT)
+        if self.options.scope == 'whole' and not gives_context(self.judge):
             raise UserError(NO_CONTEXT)
-
-    @property
-    def likelihood(self) -> Likelihood:
-        """
-        The judge.
-        """
-        return self.models.likelihood(self.options.judge_model_file)
-
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return the options that are part of the signature; ``followups`` has a hash of
-        the follow-ups' content instead of their name.
-        """
-        return {**signature_values(self.options), 'followups': self.followups.hash}
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
@@ -226,11 +216,19 @@ class Fed(Scorer):
         """
         questions = [self._question(item.utterances) for item in items]
         whole = self.options.scope == 'whole'
-        answers = self.likelihood.answer(questions, with_context=whole)
+        answers = self.judge.answer(questions, with_context=whole)
         rows = [self._followup_scores(answer) for answer in answers]
         if self.options.less == 'no_response':
-            silent = [self._question_without_response(item) for item in items]
-            baselines = self.likelihood.answer(silent)
+            # in a chat template a response that is left out is an empty message, since
+            # two messages of a user may not follow each other
+            silence = () if self.chat is None else ('',)
+            silent = [
+                self._question(
+                    item.context + (silence if item.response is not None else ())
+                )
+                for item in items
+            ]
+            baselines = self.judge.answer(silent)
             rows = [
                 tuple(map(difference, row, self._followup_scores(baseline)))
                 for row, baseline in zip(rows, baselines, strict=True)
@@ -245,40 +243,32 @@ class Fed(Scorer):
             for row, answer in zip(rows, answers, strict=True)
         ]
 
-    def evidence_options(self) -> FedOptions:
+    def score_of_evidence(self, score: ItemScore, **changed: Any) -> ItemScore:
         """
-        Return the options with which both praise and complaints are asked.
-        """
-        return replace(self.options, polarity='both')
-
-    def score_of_evidence(self, score: ItemScore) -> ItemScore:
-        """
-        Return the score with the polarity of this scorer.
+        Return the score with the polarity of this scorer, or with another one.
         """
         labels = evidence_labels(self.followups, 'both')
         scores = dict(zip(labels, score.evidence, strict=True))
-        return followups_score(self.followups, self.options, scores, score.cut)
+        options = replace(self.options, **changed)
+        return followups_score(self.followups, options, scores, score.cut)
 
-    def rescored(
-        self, dialogue: Dialogue, scored: ScoredDialogue, variant: str
+    def scored_dialogue(
+        self, dialogue: Dialogue, indices: Sequence[int], scores: Sequence[ItemScore]
     ) -> ScoredDialogue:
         """
-        Return the scores with another polarity; the stored evidence is enough.
-
-        :param scored: by this scorer with polarity ``both``.
+        Return the scores of one dialogue; those about the whole of it stand with each
+        speaker's last judged utterance only.
         """
-        options = replace(self.options, polarity=VARIANTS[variant])
-        scores = {
-            index: followups_score(
-                self.followups,
-                options,
-                dict(zip(self.evidence_labels, row, strict=True)),
-            )
-            for index, row in scored.evidence.items()
-        }
-        again = self.scored_dialogue(dialogue, list(scores), list(scores.values()))
-        missing = tuple(s for s in scored.scores if s.utterance_index is None)
-        return replace(again, scores=again.scores + missing)
+        scored = super().scored_dialogue(dialogue, indices, scores)
+        # both speakers of self-play have one name; even and odd places differ
+        last_of_parity = {index % 2: index for index in sorted(indices)}
+        kept = tuple(
+            score
+            for score in scored.scores
+            if score.dimension not in self.followups.dialogue_level
+            or score.utterance_index in last_of_parity.values()
+        )
+        return replace(scored, scores=kept)
 
     def _question(self, context: tuple[str, ...]) -> Question:
         if self.chat is not None:
@@ -286,15 +276,6 @@ class Fed(Scorer):
         if self.strings is not None:
             return self.strings.question(context, self.evidence_labels)
         return Question(context, self.evidence_labels)
-
-    def _question_without_response(self, item: ScoringItem) -> Question:
-        """
-        Return the question of an item whose response is left out: in a chat template
-        it is an empty message, since two messages of a user may not follow each other.
-        """
-        if self.chat is not None and item.response is not None:
-            return self._question((*item.context, ''))
-        return self._question(item.context)
 
     def _followup_scores(self, answer: Answer) -> tuple[float | None, ...]:
         """
@@ -336,8 +317,7 @@ def followups_score(
     for name, sides in followups.dimensions.items():
         values[name], reasons[name] = dimension_value(sides, scores, options)
     labels = evidence_labels(followups, options.polarity)
-    evidence = tuple(scores[text] for text in labels)
-    return ItemScore(values, reasons, evidence, cut)
+    return ItemScore(values, reasons, tuple(scores[text] for text in labels), cut)
 
 
 def dimension_value(
@@ -352,15 +332,17 @@ def dimension_value(
     :param scores: D by follow-up.
     """
     used = _used(sides, options.polarity)
-    if not used.positive and not used.negative:
+    if not any(used):
         return None, f'no {options.polarity} follow-ups'
-    for text in (*used.positive, *used.negative):
-        if scores[text] is None:
-            return None, f'the judge gives {text!r} no finite probability'
-    positive, negative = (
-        _reduced([scores[t] for t in texts], options.followup_reduction)  # type: ignore[misc]
-        for texts in (used.positive, used.negative)
-    )
+    totals = []
+    for texts in used:
+        known = []
+        for text in texts:
+            if (score := scores[text]) is None:
+                return None, f'the judge gives {text!r} no finite probability'
+            known.append(score)
+        totals.append(_reduced(known, options.followup_reduction))
+    positive, negative = totals
     return positive - negative, None
 
 
@@ -368,16 +350,10 @@ def evidence_labels(followups: FollowUps, polarity: str) -> tuple[str, ...]:
     """
     Return the different follow-ups that count, in order.
     """
-    used = [_used(sides, polarity) for sides in followups.dimensions.values()]
-    texts = (text for sides in used for text in (*sides.positive, *sides.negative))
-    return tuple(dict.fromkeys(texts))
-
-
-def gives_context(likelihood: Likelihood) -> bool:
-    """
-    True if a judge gives contexts a probability, as far as is known beforehand.
-    """
-    return getattr(likelihood, 'tells_context', True)
+    used = (_used(sides, polarity) for sides in followups.dimensions.values())
+    return tuple(
+        dict.fromkeys(text for sides in used for texts in sides for text in texts)
+    )
 
 
 class OriginalStrings:
@@ -392,57 +368,37 @@ class OriginalStrings:
     so do the turns of a dialogue.
     """
 
-    def __init__(self, tokenizer: Any):
-        if not tokenizer.eos_token:
+    def __init__(self, judge: Likelihood):
+        self.tokenizer = judge_tokenizer(
+            judge,
+            'fed: variant original takes the loss of context and follow-up: the judge '
+            'must be a decoder-only model; variant bipartite would do',
+        )
+        if not self.tokenizer.eos_token:
             raise UserError('fed: variant original needs a judge with an end token')
-        self.tokenizer = tokenizer
-        self.mark = tokenizer.eos_token
+        self.mark = self.tokenizer.eos_token
         self.followups: dict[str, tuple[int, ...]] = {}
-
-    @classmethod
-    def from_judge(cls, likelihood: Likelihood) -> OriginalStrings:
-        """
-        Return the strings of a judge.
-
-        :raises UserError: when it is no decoder-only model.
-        """
-        vectorizer = getattr(likelihood, 'vectorizer', None)
-        tokenizer: Any = getattr(vectorizer, 'tokenizer', None)
-        if tokenizer is None or not gives_context(likelihood):
-            raise UserError(
-                'fed: variant original takes the loss of context and follow-up: the '
-                'judge must be a decoder-only model; variant bipartite would do'
-            )
-        return cls(tokenizer)
 
     def question(self, utterances: Sequence[str], followups: Sequence[str]) -> Question:
         """
         Return the question of one context; the mark before the follow-up is its own.
         """
+        for text in followups:
+            if text not in self.followups:
+                self.followups[text] = self._encoded(f'{self.mark} {text}')[1:]
         turns = ''.join(f'{self.mark} {text} ' for text in utterances)
-        continuations = tuple(self.followup(text) for text in followups)
-        return Question(self.encoded(turns + self.mark), continuations)
+        continuations = tuple(self.followups[text] for text in followups)
+        return Question(self._encoded(turns + self.mark), continuations)
 
-    def followup(self, text: str) -> tuple[int, ...]:
-        """
-        Return the token ids of what comes after the last mark.
-        """
-        if text not in self.followups:
-            self.followups[text] = self.encoded(f'{self.mark} {text}')[1:]
-        return self.followups[text]
-
-    def encoded(self, text: str) -> tuple[int, ...]:
-        """
-        Return the token ids of a text that begins with a mark.
-        """
+    def _encoded(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
 
-def _used(sides: Sides, polarity: str) -> Sides:
+def _used(sides: Sides, polarity: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
-    Return the follow-ups that count under this polarity.
+    Return the positive and the negative follow-ups that count under this polarity.
     """
-    return Sides(
+    return (
         () if polarity == 'negative' else sides.positive,
         () if polarity == 'positive' else sides.negative,
     )

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
-from parlai_ext.files.yaml_file import Document, Key, read_file
+from parlai_ext.files.yaml_file import Document, Key
+from parlai_ext.scoring.shipped_file import read_shipped_file
 
 SIDES = ('positive', 'negative')
 LEVELS = ('turn', 'dialogue')
@@ -85,15 +85,8 @@ def load_followups(name: str, datapath: str | None = None) -> FollowUps:
     """
     if name == FED_2020:
         return read_followups(fetch_fed_2020(datapath))
-    if '/' in name or name.endswith(('.yaml', '.yml', '.json')):
-        return read_followups(read_file(name))
-    try:
-        path = zoo_configs.path('followups', name)
-    except FileNotFoundError:
-        shipped = [p.stem for p in (zoo_configs.HOME / 'followups').glob('*.yaml')]
-        hint = nearest(name, [*shipped, FED_2020])
-        raise UserError(f'no follow-up set {name!r}; {hint}') from None
-    return read_followups(read_file(Path(path)))
+    doc = read_shipped_file('followups', name, 'followups', (FED_2020,))
+    return read_followups(doc)
 
 
 def read_followups(doc: Document) -> FollowUps:
@@ -106,7 +99,18 @@ def read_followups(doc: Document) -> FollowUps:
     data = doc.typed(doc.data or {}, (), dict)
     dialogue_level: frozenset[str] = frozenset()
     if any(level in data for level in LEVELS):
-        levelled = _by_level(doc, data)
+        doc.mapping(data, (), LEVELS, 'follow-ups by level')
+        by_level = {
+            level: _dimensions(doc, sides or {}, (level,))
+            for level, sides in data.items()
+        }
+        count = Counter(name for sides in by_level.values() for name in sides)
+        # a quality that is judged on both levels has a name for each
+        levelled = {
+            name if count[name] == 1 else f'{level} {name}': (level, sides)
+            for level, by_name in by_level.items()
+            for name, sides in by_name.items()
+        }
         dimensions = {name: sides for name, (_, sides) in levelled.items()}
         dialogue_level = frozenset(
             n for n, (level, _) in levelled.items() if level != 'turn'
@@ -119,24 +123,6 @@ def read_followups(doc: Document) -> FollowUps:
     if not dimensions:
         raise doc.error((), 'a follow-up set needs at least one dimension')
     return FollowUps(dimensions, dialogue_level)
-
-
-def _by_level(doc: Document, data: dict[str, Any]) -> dict[str, tuple[str, Sides]]:
-    """
-    Return level and follow-ups of each quality. A quality that is judged on both levels
-    is called ``turn NAME`` and ``dialogue NAME``.
-    """
-    doc.mapping(data, (), LEVELS, 'follow-ups by level')
-    read = [
-        (level, name, sides)
-        for level in data
-        for name, sides in _dimensions(doc, data[level] or {}, (level,)).items()
-    ]
-    count = Counter(name for _, name, _ in read)
-    return {
-        name if count[name] == 1 else f'{level} {name}': (level, sides)
-        for level, name, sides in read
-    }
 
 
 def _dimensions(doc: Document, raw: Any, where: tuple[Key, ...]) -> dict[str, Sides]:
@@ -179,11 +165,13 @@ def fetch_fed_2020(datapath: str | None = None) -> Document:
     """
     home = Path(datapath) if datapath else Path.home() / '.cache' / 'parlai_ext'
     cached = home / 'followups' / 'fed_2020.txt'
-    if cached.is_file() and _is_the_file(cached.read_bytes()):
-        data = cached.read_bytes()
-    else:
+    data = cached.read_bytes() if cached.is_file() else b''
+    if not _is_the_file(data):
         data = download(URL, cached)
-        save_whole(cached, data)
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = cached.with_name(f'.{cached.name}.{os.getpid()}')
+        unfinished.write_bytes(data)
+        os.replace(unfinished, cached)  # whole or not at all
     return Document(literals(data.decode('utf-8')), URL)
 
 
@@ -209,16 +197,6 @@ def download(url: str, cached: Path) -> bytes:
             f'expected (sha256 {SHA256}); give --followups FILE'
         )
     return data
-
-
-def save_whole(path: Path, data: bytes) -> None:
-    """
-    Write the cache whole or not at all.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f'.{path.name}.{os.getpid()}')
-    unfinished.write_bytes(data)
-    os.replace(unfinished, path)
 
 
 def literals(source: str) -> dict[str, Any]:

@@ -13,19 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Likelihood, Question
-from parlai_ext.core.options import option, signature_values
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.core.nouns import Question
+from parlai_ext.core.options import option
+from parlai_ext.data.judged.qualities import mean
+from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.fed import followup_score
 from parlai_ext.scoring.followups import load_followups
-from parlai_ext.scoring.likelihood import (
-    LARGEST_EXPONENT,
-    context_turns_option,
-    judge_option,
-)
+from parlai_ext.scoring.likelihood import LARGEST_EXPONENT, JudgeScorer
+from parlai_ext.scoring.model_options import context_turns_option, judge_option
 
 JUDGE = 'hf:facebook/blenderbot-400M-distill,hf_turn_separator="\\t"'
 LOOKBACK = 50  # utterances before the response that the authors' program reads
@@ -53,7 +50,7 @@ class FullOptions:
     judge_model_file: str = judge_option(JUDGE)
 
 
-class Full(Scorer):
+class Full(JudgeScorer):
     """
     One score a response in each dimension of the follow-ups (`full`: Overall), above 0;
     the evidence is the loss of each follow-up.
@@ -70,9 +67,10 @@ class Full(Scorer):
 
         :raises UserError: for a set without negative ones.
         """
-        self.followups = load_followups(self.options.followups, self.datapath)
+        followups = load_followups(self.options.followups, self.datapath)
+        self.signed = {'followups': followups.hash}
         self.asked = {
-            name: sides.negative for name, sides in self.followups.dimensions.items()
+            name: sides.negative for name, sides in followups.dimensions.items()
         }
         if empty := next((n for n, texts in self.asked.items() if not texts), None):
             raise UserError(
@@ -83,21 +81,20 @@ class Full(Scorer):
         texts = (text for some in self.asked.values() for text in some)
         self.evidence_labels = tuple(dict.fromkeys(texts))
 
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return the signed options; ``followups`` has a hash of their content.
-        """
-        return {**signature_values(self.options), 'followups': self.followups.hash}
-
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
         Return the scores of each response, in one question to the judge.
         """
-        judge = self.models.likelihood(self.options.judge_model_file)
-        first = first_turns(judge)
-        answers = judge.answer(
+        # where a judge joins turns by a separator, the authors' program begins with one
+        joins_turns = hasattr(getattr(self.judge, 'vectorizer', None), 'separator')
+        first = ('',) if joins_turns else ()
+        n = self.options.context_turns
+        answers = self.judge.answer(
             [
-                Question((*first, *self._read(item)), self.evidence_labels)
+                Question(
+                    (*first, *item.context[-n:], *item.utterances[len(item.context) :]),
+                    self.evidence_labels,
+                )
                 for item in items
             ]
         )
@@ -108,39 +105,18 @@ class Full(Scorer):
             scores.append(self._score(losses, answer.num_truncated))
         return scores
 
-    def _read(self, item: ScoringItem) -> tuple[str, ...]:
-        """
-        Return the utterances that the judge reads, the response last.
-        """
-        n = self.options.context_turns
-        n_read = len(item.utterances) if n == 0 else n + (item.response is not None)
-        return item.utterances[-n_read:]
-
     def _score(self, losses: Sequence[float | None], cut: int) -> ItemScore:
-        known = dict(zip(self.evidence_labels, losses, strict=True))
+        terms = losses
+        if self.options.reduction == 'perplexity':
+            terms = [
+                math.exp(loss) if loss is not None and loss < LARGEST_EXPONENT else None
+                for loss in losses
+            ]
+        known = dict(zip(self.evidence_labels, terms, strict=True))
         values: dict[str, float | None] = {}
         reasons: dict[str, str | None] = {}
         for name, texts in self.asked.items():
-            terms = [self._term(known[text]) for text in texts]
-            finite = [term for term in terms if term is not None]
-            if len(finite) == len(terms):
-                values[name] = math.fsum(finite) / len(finite)
-            else:
-                text = texts[terms.index(None)]
-                values[name] = None
-                reasons[name] = f'the judge gives {text!r} no finite probability'
+            values[name] = mean([known[text] for text in texts])
+            missing = next((text for text in texts if known[text] is None), None)
+            reasons[name] = f'the judge gives {missing!r} no finite probability'
         return ItemScore(values, reasons, tuple(losses), cut)
-
-    def _term(self, loss: float | None) -> float | None:
-        if loss is None or self.options.reduction == 'loss':
-            return loss
-        return math.exp(loss) if loss < LARGEST_EXPONENT else None
-
-
-def first_turns(judge: Likelihood) -> tuple[str, ...]:
-    """
-    Return what stands before a dialogue: an empty turn where a judge joins turns by a
-    separator, since the authors' program begins with one.
-    """
-    vectorizer = getattr(judge, 'vectorizer', None)
-    return ('',) if hasattr(vectorizer, 'separator') else ()

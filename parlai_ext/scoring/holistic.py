@@ -19,11 +19,12 @@ from dataclasses import dataclass
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import Classifier, ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.likelihood import (
-    NO_PROBABILITY,
+from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.likelihood import NO_PROBABILITY, JudgeScorer
+from parlai_ext.scoring.model_options import (
     context_turns_option,
     judge_option,
+    model_option,
 )
 from parlai_ext.scoring.relevance import NO_CONTEXT
 from parlai_ext.scoring.string_logprobs import Ids, Strings
@@ -42,13 +43,11 @@ class HolisticOptions:
     """
 
     judge_model_file: str = judge_option()
-    classifier: str = option(
+    classifier: str = model_option(
         'none',
-        help='a classifier of natural-language inference, one of whose labels is '
+        'classifier',
+        'a classifier of natural-language inference, one of whose labels is '
         'contradiction, such as hf:roberta-large-mnli; none: no consistency',
-        metavar='MODEL',
-        model='classifier',
-        path=True,
     )
     context_turns: int = context_turns_option()
     ngram: int = option(2, low=1, help='words of an n-gram, for diversity')
@@ -64,7 +63,7 @@ class HolisticOptions:
     )
 
 
-class Holistic(Scorer):
+class Holistic(JudgeScorer):
     """
     Four scores a response; higher is better.
 
@@ -87,15 +86,20 @@ class Holistic(Scorer):
         super().load_models()
         self.contradiction: int | None = None
         if self.options.classifier != 'none':
-            classifier = self.models.classifier(self.options.classifier)
-            self.contradiction = contradiction_column(classifier)
+            labels = self.models.classifier(self.options.classifier).labels
+            names = [label.lower() for label in labels]
+            if CONTRADICTION not in names:
+                raise UserError(
+                    f'scorer: classifier: its labels are {", ".join(labels)}; one of '
+                    f'natural-language inference has the label {CONTRADICTION}'
+                )
+            self.contradiction = names.index(CONTRADICTION)
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
         Return the scores of each response.
         """
-        strings = Strings(self.models.likelihood(self.options.judge_model_file))
-        likelihoods = self._likelihoods(strings, items)
+        likelihoods = self._likelihoods(Strings(self.judge), items)
         consistencies = self._consistencies(items)
         scores = []
         for item, (coherence, fluency, cut), consistency in zip(
@@ -104,7 +108,11 @@ class Holistic(Scorer):
             values = {
                 'Coherence': scaled(coherence, self.options.coherence_cutoff),
                 'Fluency': scaled(fluency, self.options.fluency_cutoff),
-                'Diversity': diversity(responses(item), self.options.ngram),
+                'Diversity': diversity(
+                    # and the responses to rewordings of the context
+                    [item.response or '', *item.extras.get(RESPONSES, ())],
+                    self.options.ngram,
+                ),
                 'Consistency': consistency,
             }
             reasons = {
@@ -193,13 +201,6 @@ def diversity(texts: Iterable[str], ngram: int) -> float | None:
     return -math.fsum(n / total * math.log(n / total) for n in counts.values())
 
 
-def responses(item: ScoringItem) -> list[str]:
-    """
-    Return the response, and those to rewordings of the context.
-    """
-    return [item.response or '', *item.extras.get(RESPONSES, ())]
-
-
 def earlier_utterance(item: ScoringItem) -> str | None:
     """
     Return what the speaker of the response said last; where it is not known who said
@@ -215,18 +216,3 @@ def earlier_utterance(item: ScoringItem) -> str | None:
             own = own[1::2]
         return item.context[own[0]] if own else None
     return item.context[places[0]] if places else None
-
-
-def contradiction_column(classifier: Classifier) -> int:
-    """
-    Return the column of the label contradiction.
-
-    :raises UserError: when there is none.
-    """
-    for column, label in enumerate(classifier.labels):
-        if label.lower() == CONTRADICTION:
-            return column
-    raise UserError(
-        f'scorer: classifier: its labels are {", ".join(classifier.labels)}; one of '
-        f'natural-language inference has the label {CONTRADICTION}'
-    )

@@ -24,6 +24,7 @@ from parlai_ext.core.nouns import Likelihood, Question
 from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions
 from parlai_ext.models.hf_likelihood import leading_tokens
 from parlai_ext.scoring.candidates import Candidate
+from parlai_ext.scoring.likelihood import judge_tokenizer
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.chat.template import control_tokens, without_control_tokens
 
@@ -149,13 +150,12 @@ def label_tokens(judge: Likelihood, prompt_format: str, method: str) -> LabelTok
     :raises UserError: when the judge has no tokenizer of Hugging Face's library, or was
         trained for something else.
     """
-    vectorizer = getattr(judge, 'vectorizer', None)
-    tokenizer: Any = getattr(vectorizer, 'tokenizer', None)
-    if tokenizer is None:
-        raise UserError(
-            f'scorer {method}: the judge is no model of Hugging Face’s library; '
-            'hf:REPOSITORY or a folder would do'
-        )
+    tokenizer = judge_tokenizer(
+        judge,
+        f'scorer {method}: the judge is no model of Hugging Face’s library; '
+        'hf:REPOSITORY or a folder would do',
+        decoder=False,
+    )
     card = training_card(getattr(tokenizer, 'name_or_path', ''))
     for key, value, named in (
         ('method', method, 'scorer'),

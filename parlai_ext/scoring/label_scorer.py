@@ -4,15 +4,14 @@ What PairEval and DirectEval have in common: a judge that answers prompts with a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parlai_ext.core.nouns import Likelihood
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import Scorer, ScoringItem
+from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.candidates import CONTEXT_TURNS, FORMATS, Candidate
 from parlai_ext.scoring.label_prompts import label_tokens
-from parlai_ext.scoring.likelihood import context_turns_option, judge_option
+from parlai_ext.scoring.likelihood import JudgeScorer
+from parlai_ext.scoring.model_options import context_turns_option, judge_option
 
 
 @dataclass(frozen=True)
@@ -31,13 +30,13 @@ class LabelOptions:
     context_turns: int = context_turns_option(CONTEXT_TURNS, low=1)
 
 
-class LabelScorer(Scorer):
+class LabelScorer(JudgeScorer):
     """
     Asks a judge prompts of two labels. Subclasses define `score`.
     """
 
     prompted = True
-    dimensions = ('Overall',)
+    dimensions: tuple[str, ...] = ('Overall',)
     options: LabelOptions
 
     def load_models(self) -> None:
@@ -47,16 +46,9 @@ class LabelScorer(Scorer):
         super().load_models()
         self.tokens = label_tokens(self.judge, self.options.judge_format, self.name)
 
-    @property
-    def judge(self) -> Likelihood:
+    def candidate(self, item: ScoringItem) -> Candidate:
         """
-        The judge.
+        Return a response after as much of its context as the judge reads.
         """
-        return self.models.likelihood(self.options.judge_model_file)
-
-    def candidates(self, items: Sequence[ScoringItem]) -> list[Candidate]:
-        """
-        Return each response after as much of its context as the judge reads.
-        """
-        turns = self.options.context_turns
-        return [Candidate(item.context[-turns:], item.response or '') for item in items]
+        context = item.context[-self.options.context_turns :]
+        return Candidate(context, item.response or '')

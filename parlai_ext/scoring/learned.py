@@ -24,9 +24,9 @@ from safetensors.numpy import save as tensor_bytes
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import option, signature_values
+from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.judged_corpora import (
     CORPORA,
     NEAREST_CORPUS,
@@ -40,11 +40,12 @@ from parlai_ext.scoring.learned_inputs import (
     input_blocks,
     read_responses,
 )
-from parlai_ext.scoring.likelihood import judge_option
-from parlai_ext.scoring.relevance import encoder_option
+from parlai_ext.scoring.likelihood import JudgeScorer
+from parlai_ext.scoring.model_options import encoder_option, judge_option
 
 CARD, WEIGHTS = 'judge.yaml', 'weights.safetensors'
 BLOCKS = ('numbers', 'states', 'products')
+PARTS = ('mean', 'scale', 'weight')
 CARD_KEYS = (
     *('description', 'models', 'inputs', 'sha256', 'fitted_on'),
     *('learned_from', 'command'),
@@ -117,7 +118,7 @@ class LearnedOptions:
     )
 
 
-class Learned(Scorer):
+class Learned(JudgeScorer):
     """
     One score a response; higher is better. Over the judged sets that the weights were
     learned from, the mean is 0 and the standard deviation 1.
@@ -140,6 +141,7 @@ class Learned(Scorer):
         """
         self.weights = read_weights(self.options.weights)
         self.fitted_on = self.weights.fitted_on
+        self.signed = {'weights': self.weights.content[:16]}
         # another encoder's vectors cannot be compared with the points of a corpus
         if self.options.encoder == self.weights.models.get('embedder'):
             self.corpora = self.weights.corpora
@@ -152,42 +154,28 @@ class Learned(Scorer):
         """
         return {} if self.corpora is None else {'corpora': self.corpora.record()}
 
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return the signed options; ``weights`` has the hash of the numbers, no name.
-        """
-        return {
-            **signature_values(self.options),
-            'weights': self.weights.content[:16],
-        }
-
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
         Return the score of each response.
         """
-        judge = self.models.likelihood(self.options.judge_model_file)
         encoder = self.models.embedder(self.options.encoder)
         scores: list[ItemScore] = []
         for first in range(0, len(items), AT_ONCE):
             some = items[first : first + AT_ONCE]
-            readings, cut = read_responses(judge, encoder, some)
+            readings, cut = read_responses(self.judge, encoder, some)
             rows = [
                 input_blocks(item, reading)
                 for item, reading in zip(some, readings, strict=True)
             ]
             inputs = {name: np.stack([row[name] for row in rows]) for name in BLOCKS}
             parts = self.weights.parts(inputs)
-            scores += [
-                ItemScore(
-                    {'Overall': self.weights.bias + float(row.sum())},
-                    evidence=self._evidence(row, reading),
-                    cut=tokens,
-                )
-                for row, reading, tokens in zip(parts, readings, cut, strict=True)
-            ]
+            for row, reading, tokens in zip(parts, readings, cut, strict=True):
+                overall = self.weights.bias + float(row.sum())
+                evidence = self.evidence(row, reading)
+                scores.append(ItemScore({'Overall': overall}, {}, evidence, tokens))
         return scores
 
-    def _evidence(self, parts: np.ndarray, reading: Reading) -> list[float]:
+    def evidence(self, parts: np.ndarray, reading: Reading) -> list[float]:
         """
         Return the numbers of `evidence_labels`.
         """
@@ -225,9 +213,7 @@ def read_weights(name: str) -> JudgeWeights:
     fitted_on = doc.typed(card.get('fitted_on', []), ('fitted_on',), list)
     try:
         blocks = {
-            block: BlockWeights(
-                *(tensors[f'{block}.{part}'] for part in ('mean', 'scale', 'weight'))
-            )
+            block: BlockWeights(*(tensors[f'{block}.{part}'] for part in PARTS))
             for block in BLOCKS
         }
         bias = float(tensors['bias'][0])
@@ -236,20 +222,14 @@ def read_weights(name: str) -> JudgeWeights:
             f'{folder / WEIGHTS}: these are no weights of a learned judge'
         ) from None
     sets = tuple(map(str, fitted_on))
-    return JudgeWeights(blocks, bias, content, models, sets, _read_corpora(folder))
-
-
-def _read_corpora(folder: Path) -> JudgedCorpora | None:
-    """
-    Return the corpora of the judge in a folder; `None` where it has none.
-    """
-    path = folder / CORPORA
-    if not path.is_file():
-        return None
-    try:
-        return JudgedCorpora.from_tensors(_tensors(path)[1])
-    except (TypeError, ValueError):
-        raise UserError(f'{path}: these are no corpora of a learned judge') from None
+    corpora = None
+    if (folder / CORPORA).is_file():
+        try:
+            corpora = JudgedCorpora.from_tensors(_tensors(folder / CORPORA)[1])
+        except (TypeError, ValueError):
+            problem = f'{folder / CORPORA}: these are no corpora of a learned judge'
+            raise UserError(problem) from None
+    return JudgeWeights(blocks, bias, content, models, sets, corpora)
 
 
 def weight_bytes(weights: JudgeWeights) -> bytes:
@@ -258,7 +238,7 @@ def weight_bytes(weights: JudgeWeights) -> bytes:
     """
     tensors = {'bias': np.array([weights.bias], np.float32)}
     for name, block in weights.blocks.items():
-        for part in ('mean', 'scale', 'weight'):
+        for part in PARTS:
             tensors[f'{name}.{part}'] = np.asarray(getattr(block, part), np.float32)
     return tensor_bytes(tensors)
 

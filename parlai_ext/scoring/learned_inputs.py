@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Question
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.composite import repeated_share
-from parlai_ext.scoring.ctc import LEFT_OUT
+from parlai_ext.scoring.composite import repeated_words_share
+from parlai_ext.scoring.english import LEFT_OUT
+from parlai_ext.scoring.likelihood import answers_without_context, response_question
 
 LAST_TURNS = 4  # of a context, which the language model reads
 COMPARED_TURNS = 3  # of these, with which a response is compared
@@ -28,32 +28,6 @@ FIRST_PERSON = frozenset(['i', "i'm", "i've", "i'd", "i'll", 'my', 'me'])
 SECOND_PERSON = frozenset(['you', "you're", "you've", 'your'])
 QUESTION_END = re.compile(r'\?\s*$')
 SENTENCE_END = re.compile(r'[.!?]["\')]*\s*$')
-
-NUMBERS = (
-    # of the language model, per token: after the context, alone, and their difference
-    *('likelihood', 'likelihood_alone', 'gain', 'least_likely', 'first_token'),
-    *('end_token', 'spread', 'first_token_alone', 'total_gain'),
-    # of the words
-    *('words', 'words_to_20', 'three_words', 'content_words', 'new_words'),
-    *('content_share', 'distinct_words', 'repeated_inside', 'word_length'),
-    *('first_person', 'second_person'),
-    # of what was said before
-    *(
-        'in_last',
-        'content_in_last',
-        'pairs_in_last',
-        'pairs_in_own',
-        'pairs_in_earlier',
-    ),
-    *('in_own', 'content_in_earlier', 'last_content_said', 'last_said'),
-    *('pairs_in_last_squared', 'copied', 'copied_squared', 'said_in_order'),
-    # of its form
-    *('questions', 'ends_with_question', 'no_end', 'exclamation', 'small_letters'),
-    *('answers_question', 'question_to_question', 'yes_or_no', 'question_before'),
-    *('words_before', 'turns_before'),
-    # cosines of sentence embeddings
-    *('near_last', 'near_own', 'nearest', 'near_mean', 'near_last_squared'),
-)
 
 
 @dataclass(frozen=True)
@@ -84,32 +58,28 @@ def read_responses(
 
     :param judge: a causal language model (`answer_with_states`).
     """
-    questions = [
-        Question(tuple(item.context[-LAST_TURNS:]), (item.response or '',))
-        for item in items
-    ]
+    questions = [response_question(item, LAST_TURNS) for item in items]
     if not hasattr(judge, 'answer_with_states'):
         raise UserError(
             'scorer learned: judge_model_file: a causal language model is needed '
             '(--scorer fed takes others)'
         )
     answers, states = judge.answer_with_states(questions, [LAYER], mean_state)
-    texts = list(dict.fromkeys(item.response or '' for item in items))
-    alone = dict(
-        zip(texts, judge.answer([Question((), (t,)) for t in texts]), strict=True)
-    )
+    alone = answers_without_context(judge, items)
     vectors = unit_vectors(encoder, items)
     readings = [
         Reading(
             answer.continuations[0],
-            alone[item.response or ''].continuations[0],
+            single.continuations[0],
             state,
             vectors[item.response or ''],
             np.stack([vectors[t] for t in item.context[-COMPARED_TURNS:]])
             if item.context
             else np.zeros((0, 1), np.float32),
         )
-        for item, answer, state in zip(items, answers, states, strict=True)
+        for item, answer, single, state in zip(
+            items, answers, alone, states, strict=True
+        )
     ]
     return readings, [answer.num_truncated for answer in answers]
 
@@ -148,15 +118,16 @@ def input_blocks(item: ScoringItem, reading: Reading) -> Mapping[str, np.ndarray
         last, mean = reading.turns[-1], reading.turns.mean(0)
     products = [reading.response * last, reading.response * mean]
     return {
-        'numbers': np.array(numbers(item, reading), np.float32),
+        'numbers': np.array(list(numbers(item, reading).values()), np.float32),
         'states': reading.states.astype(np.float32),
         'products': np.concatenate(products).astype(np.float32),
     }
 
 
-def numbers(item: ScoringItem, reading: Reading) -> list[float]:
+def numbers(item: ScoringItem, reading: Reading) -> dict[str, float]:
     """
-    Return the numbers of `NUMBERS`, in their order.
+    Return the numbers by name: of the language model, of the words, of what was said
+    before, of the form, and cosines of sentence embeddings.
     """
     values = {
         **_likelihood_numbers(reading),
@@ -165,7 +136,7 @@ def numbers(item: ScoringItem, reading: Reading) -> list[float]:
         **_form_numbers(item),
         **_cosine_numbers(reading),
     }
-    return [float(values[name]) for name in NUMBERS]
+    return {name: float(value) for name, value in values.items()}
 
 
 def _likelihood_numbers(reading: Reading) -> dict[str, float]:
@@ -211,7 +182,7 @@ def _overlap_numbers(item: ScoringItem) -> dict[str, float]:
     last, own, earlier = (turns[-k] if len(turns) >= k else [] for k in (1, 2, 3))
     pairs = list(pairwise(words))
     content, last_content = content_words(words), content_words(last)
-    copied = repeated_share(words, turns)
+    copied = repeated_words_share(words, turns)
     in_last = share_in(pairs, pairwise(last))
     return {
         'in_last': share_in(words, last),
@@ -252,10 +223,9 @@ def _form_numbers(item: ScoringItem) -> dict[str, float]:
 
 
 def _cosine_numbers(reading: Reading) -> dict[str, float]:
-    if not len(reading.turns):
-        names = ('near_last', 'near_own', 'nearest', 'near_mean', 'near_last_squared')
-        return dict.fromkeys(names, 0.0)
-    cosines = reading.turns @ reading.response
+    cosines = np.zeros(1)
+    if len(reading.turns):
+        cosines = reading.turns @ reading.response
     return {
         'near_last': cosines[-1],
         'near_own': cosines[-2] if len(cosines) > 1 else 0.0,
@@ -278,3 +248,7 @@ def share_in(found: Sequence[Any], known: Any) -> float:
     """
     there = set(known)
     return sum(one in there for one in found) / len(found) if found else 0.0
+
+
+NOTHING_READ = Reading((0.0,), (0.0,), np.zeros(1), np.zeros(1), np.zeros((0, 1)))
+NUMBERS = tuple(numbers(ScoringItem((), ''), NOTHING_READ))  # their names, in order

@@ -9,60 +9,111 @@ exp(-score). Likely is not the same as good: bland and repeated responses are li
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, Question
 from parlai_ext.core.nouns import Likelihood as LanguageModel
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.model_options import context_turns_option, judge_option
 
-JUDGE = 'smollm2-135m-q4'
 LARGEST_EXPONENT = 700.0  # whose exponential is still a number
 NO_PROBABILITY = 'the judge gives the response no finite probability'
 
 
-def judge_option(
-    default: str = JUDGE, what: str = 'the model inside the scorer'
-) -> Any:
+class JudgeScorer(Scorer):
     """
-    Return the option that names the language model inside a scorer.
+    A scorer with the option ``judge_model_file``, a language model.
+    """
 
-    :param what: which models would do, for the help text.
-    """
-    return option(
-        default,
-        help=f'{what}: a catalogue name, a model file, zoo:…, or '
-        'hf:REPOSITORY[@REVISION]',
-        flag='--judge-model-file',
-        metavar='MODEL',
-        model='likelihood',
-        path=True,
-    )
+    options: Any
+
+    @property
+    def judge(self) -> LanguageModel:
+        """
+        The language model inside the scorer.
+        """
+        return self.models.likelihood(self.options.judge_model_file)
 
 
-def context_turns_option(default: int = 0, low: int = 0) -> Any:
+class AnswerScorer(JudgeScorer):
     """
-    Return the option that says how many utterances before a response are read.
+    One score a response, from the judge's answer to one question about it.
+
+    Subclasses define `value`, and `question` if it is not how likely the response is.
+
+    :cvar no_value: why an answer may have no value.
+    :cvar asked: what the judge is asked with each question.
     """
-    meaning = '; 0: all' if low == 0 else ''
-    return option(
-        default,
-        low=low,
-        help=f'utterances before the response that the judge reads{meaning}',
-    )
+
+    dimensions: tuple[str, ...] = ('Overall',)
+    no_value: ClassVar[str] = NO_PROBABILITY
+    asked: ClassVar[Mapping[str, bool]] = {}
+
+    def question(self, item: ScoringItem) -> Question:
+        """
+        Return the question about one response: how likely it is after its context.
+        """
+        return response_question(item, self.options.context_turns)
+
+    def value(self, answer: Answer) -> float | None:
+        """
+        Return the score that an answer means; `None` if it means none.
+        """
+        raise NotImplementedError
+
+    def evidence(self, answer: Answer) -> Any:
+        """
+        Return what is stored of an answer.
+        """
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the score of each response; all questions go to the judge together.
+        """
+        questions = [self.question(item) for item in items]
+        answers = self.judge.answer(questions, **self.asked)
+        values = self.values(items, answers)
+        [name] = self.dimensions
+        return [
+            ItemScore(
+                {name: value},
+                {name: self.no_value},
+                self.evidence(answer),
+                answer.num_truncated,
+            )
+            for value, answer in zip(values, answers, strict=True)
+        ]
+
+    def values(
+        self, items: Sequence[ScoringItem], answers: Sequence[Answer]
+    ) -> list[float | None]:
+        """
+        Return the value of each answer.
+        """
+        return [self.value(answer) for answer in answers]
 
 
 @dataclass(frozen=True)
-class LikelihoodOptions:
+class ResponseOptions:
+    """
+    The judge, and how much of the context it reads.
+    """
+
+    judge_model_file: str = judge_option()
+    context_turns: int = context_turns_option()
+
+
+@dataclass(frozen=True)
+class LikelihoodOptions(ResponseOptions):
     """
     The judge, how much of the context it reads, and what the probability is compared
     with.
     """
 
-    judge_model_file: str = judge_option()
-    context_turns: int = context_turns_option()
     less: str = option(
         'nothing',
         help='what is subtracted: nothing, or the mean log-probability of the same '
@@ -71,7 +122,7 @@ class LikelihoodOptions:
     )
 
 
-class Likelihood(Scorer):
+class Likelihood(AnswerScorer):
     """
     Mean log-probability (natural) of a response's tokens after its context.
 
@@ -85,29 +136,54 @@ class Likelihood(Scorer):
     options_class = LikelihoodOptions
     options: LikelihoodOptions
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def values(
+        self, items: Sequence[ScoringItem], answers: Sequence[Answer]
+    ) -> list[float | None]:
         """
-        Return the score of each response, in one question to the judge.
+        Return the mean of each answer, less that of the response alone where asked for.
         """
-        judge = self.models.likelihood(self.options.judge_model_file)
-        after = response_answers(judge, items, self.options.context_turns)
+        means = list(map(mean_logprob, answers))
         if self.options.less == 'nothing':
-            means = [mean_logprob(answer) for answer in after]
-        else:
-            alone = answers_without_context(judge, items)
-            means = [
-                difference(mean_logprob(one), mean_logprob(other))
-                for one, other in zip(after, alone, strict=True)
-            ]
-        return [
-            ItemScore(
-                {'Likelihood': mean},
-                {'Likelihood': None if mean is not None else NO_PROBABILITY},
-                evidence={'tokens': len(answer.continuations[0])},
-                cut=answer.num_truncated,
-            )
-            for mean, answer in zip(means, after, strict=True)
-        ]
+            return means
+        alone = map(mean_logprob, answers_without_context(self.judge, items))
+        return list(map(difference, means, alone))
+
+    def evidence(self, answer: Answer) -> dict[str, int]:
+        """
+        Return the number of tokens.
+        """
+        return {'tokens': len(answer.continuations[0])}
+
+
+def judge_tokenizer(judge: LanguageModel, problem: str, decoder: bool = True) -> Any:
+    """
+    Return the tokenizer of a judge of Hugging Face's library.
+
+    :param decoder: the judge has to be a decoder-only model, which gives contexts a
+        probability as well.
+    :raises UserError: with this problem where there is none.
+    """
+    vectorizer = getattr(judge, 'vectorizer', None)
+    tokenizer = getattr(vectorizer, 'tokenizer', None)
+    if tokenizer is None or (decoder and not gives_context(judge)):
+        raise UserError(problem)
+    return tokenizer
+
+
+def gives_context(judge: LanguageModel) -> bool:
+    """
+    True if a judge gives contexts a probability, as far as is known beforehand.
+    """
+    return getattr(judge, 'tells_context', True)
+
+
+def response_question(item: ScoringItem, context_turns: int = 0) -> Question:
+    """
+    Return the question how likely a response is after its context.
+
+    :param context_turns: how many utterances of the context are read; 0: all.
+    """
+    return Question(item.context[-context_turns:], (item.response or '',))
 
 
 def response_answers(
@@ -116,23 +192,9 @@ def response_answers(
     """
     Return the log-probabilities of each item's response after its context.
 
-    :param context_turns: how many utterances of the context are read; 0: all.
+    :param context_turns: as for `response_question`.
     """
-    return judge.answer(response_questions(items, context_turns))
-
-
-def response_questions(
-    items: Sequence[ScoringItem], context_turns: int = 0
-) -> list[Question]:
-    """
-    Return the question about each item's response after its context.
-
-    :param context_turns: how many utterances of the context are read; 0: all.
-    """
-    return [
-        Question(item.context[-context_turns:], (item.response or '',))
-        for item in items
-    ]
+    return judge.answer([response_question(item, context_turns) for item in items])
 
 
 def answers_without_context(

@@ -25,11 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import nltk.data  # type: ignore[import-untyped]
+from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.scoring.references import Pair, ReferenceScorer, metric_library
+from parlai_ext.scoring.references import Pair, ReferenceScorer
 
+TREEBANK = NLTKWordTokenizer()
 NONE = 'none'
 INSTALLED = ('/usr/share/wordnet', '/opt/homebrew/opt/wordnet/dict')
 PARTS = ('adj', 'adv', 'noun', 'verb')
@@ -91,14 +93,10 @@ class Meteor(ReferenceScorer):
         """
         Return the METEOR of each response and reference.
         """
-        from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
-
-        meteor = metric_library(self.name, self.module, self.package)
-        tokenize = NLTKWordTokenizer().tokenize
-        words = {text: tokenize(text) for pair in pairs for text in pair}
+        words = {text: TREEBANK.tokenize(text) for pair in pairs for text in pair}
         return [
             float(
-                meteor.single_meteor_score(
+                self.library.single_meteor_score(
                     words[reference], words[response], wordnet=self.wordnet
                 )
             )

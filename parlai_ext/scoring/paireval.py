@@ -14,9 +14,8 @@ other judged items themselves.
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -25,6 +24,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, content_id
 from parlai_ext.core.options import option
 from parlai_ext.data.corpora import CORPORA, Turns, read_corpus
+from parlai_ext.data.judged.qualities import mean
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.candidates import Candidate
 from parlai_ext.scoring.label_prompts import pair_prompt
@@ -83,13 +83,6 @@ class PairEval(LabelScorer):
     options_class = PairEvalOptions
     options: PairEvalOptions
 
-    @property
-    def compares_items(self) -> bool:
-        """
-        True with ``exhaustive``.
-        """
-        return self.options.exhaustive
-
     def prepare(self) -> None:
         """
         Draw the comparisons.
@@ -97,7 +90,9 @@ class PairEval(LabelScorer):
         :raises UserError: when no file is named, or it has too few dialogues.
         """
         self.runs: list[list[Candidate]] = []
-        if self.options.exhaustive:
+        self.compares_items = self.options.exhaustive
+        if self.compares_items:
+            self.signed = {'comparisons': content_id([])}
             return
         if self.options.comparisons is None:
             raise UserError(f'scorer {self.name}: {NEEDED}')
@@ -107,46 +102,32 @@ class PairEval(LabelScorer):
         except UserError as error:
             raise UserError(f'scorer {self.name}: comparisons: {error}') from None
         self.runs = drawn_comparisons(dialogues, self.options)
-
-    def signature_fields(self) -> dict[str, object]:
-        """
-        Return the signed options and a hash of the comparisons.
-        """
         texts = [[[*one.context, one.response] for one in run] for run in self.runs]
-        return {**super().signature_fields(), 'comparisons': content_id(texts)}
+        self.signed = {'comparisons': content_id(texts)}
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
         Return the score of each response, in one question to the judge.
         """
-        candidates = self.candidates(items)
+        candidates = [self.candidate(item) for item in items]
+        sets = [self.runs for _ in candidates]
         if self.options.exhaustive:
-            sets = [[other_candidates(candidates, i)] for i in range(len(candidates))]
-        else:
-            sets = [self.runs for _ in candidates]
-        answers = self._answers(
-            pair
+            different = list(dict.fromkeys(candidates))
+            sets = [[[one for one in different if one != own]] for own in candidates]
+        asked = {
+            pair: self.tokens.question(pair_prompt(*pair))
             for candidate, runs in zip(candidates, sets, strict=True)
-            for comparison in chain(*runs)
+            for comparison in dict.fromkeys(chain(*runs))
             for pair in ((candidate, comparison), (comparison, candidate))
-        )
+        }
+        # questions that begin alike stand together
+        order = sorted(asked, key=lambda pair: asked[pair].context)
+        given = self.judge.answer([asked[pair] for pair in order])
+        answers = dict(zip(order, given, strict=True))
         return [
             candidate_score(candidate, runs, answers)
             for candidate, runs in zip(candidates, sets, strict=True)
         ]
-
-    def _answers(self, pairs: Iterable[Pair]) -> dict[Pair, Answer]:
-        """
-        Return the judge's answer about each different pair.
-        """
-        asked = {
-            pair: self.tokens.question(pair_prompt(*pair))
-            for pair in dict.fromkeys(pairs)
-        }
-        # questions that begin alike stand together
-        order = sorted(asked, key=lambda pair: asked[pair].context)
-        answers = self.judge.answer([asked[pair] for pair in order])
-        return dict(zip(order, answers, strict=True))
 
 
 def drawn_comparisons(
@@ -175,14 +156,6 @@ def drawn_comparisons(
     return runs
 
 
-def other_candidates(candidates: Sequence[Candidate], place: int) -> list[Candidate]:
-    """
-    Return all candidates but one, each once.
-    """
-    others = [*candidates[:place], *candidates[place + 1 :]]
-    return [one for one in dict.fromkeys(others) if one != candidates[place]]
-
-
 def candidate_score(
     candidate: Candidate,
     runs: Sequence[Sequence[Candidate]],
@@ -193,41 +166,12 @@ def candidate_score(
 
     :param answers: of the judge about each pair, in both orders.
     """
-    means = [
-        mean_preference(
-            [first_continuation_share(answers[candidate, one]) for one in run],
-            [first_continuation_share(answers[one, candidate]) for one in run],
-        )
-        for run in runs
-    ]
+    means = []
+    for run in runs:
+        first = [first_continuation_share(answers[candidate, one]) for one in run]
+        second = [first_continuation_share(answers[one, candidate]) for one in run]
+        means.append(mean([*first, *(None if p is None else 1 - p for p in second)]))
     cut = sum(answers[candidate, one].num_truncated for one in chain(*runs))
-    return item_score(means, cut)
-
-
-def mean_preference(
-    first: Sequence[float | None], second: Sequence[float | None]
-) -> float | None:
-    """
-    Return the mean probability that the judged response is better, `None` where one is
-    missing or there is no comparison.
-
-    :param first: P(A) for each comparison, where the judged response is A.
-    :param second: P(A) for each comparison, where the judged response is B.
-    """
-    values = [*first, *(None if p is None else 1 - p for p in second)]
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return None
-    return math.fsum(known) / len(known)
-
-
-def item_score(means: Sequence[float | None], cut: int) -> ItemScore:
-    """
-    Return the score of a response from the means of its runs.
-    """
-    known = [mean for mean in means if mean is not None]
-    whole = bool(known) and len(known) == len(means)
-    value = math.fsum(known) / len(known) if whole else None
     return ItemScore(
-        {'Overall': value}, {'Overall': NO_PROBABILITY}, {'runs': list(means)}, cut
+        {'Overall': mean(means)}, {'Overall': NO_PROBABILITY}, {'runs': means}, cut
     )

@@ -8,20 +8,16 @@ wording of the question is ours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
 from parlai_ext.core.options import option
 from parlai_ext.models.chat_questions import ChatQuestions
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.likelihood import (
-    NO_PROBABILITY,
-    context_turns_option,
-    first_continuation_share,
-    judge_option,
-)
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.items import lettered_turns
+from parlai_ext.scoring.likelihood import AnswerScorer, first_continuation_share
+from parlai_ext.scoring.model_options import context_turns_option, judge_option
 from parlai_ext.systems.chat.messages import ChatTurn
 
 ANSWERS = ('Yes', 'No')
@@ -44,7 +40,7 @@ class PromptedOptions:
     context_turns: int = context_turns_option(6, low=1)
 
 
-class Prompted(Scorer):
+class Prompted(AnswerScorer):
     """
     The probability that a chat model answers "Yes", of "Yes" and "No".
 
@@ -53,9 +49,9 @@ class Prompted(Scorer):
 
     name = 'prompted'
     prompted = True
-    dimensions = ('Overall',)
     options_class = PromptedOptions
     options: PromptedOptions
+    value = staticmethod(first_continuation_share)
 
     def prepare(self) -> None:
         """
@@ -69,38 +65,15 @@ class Prompted(Scorer):
         Load the judge, which needs a chat template.
         """
         super().load_models()
-        judge = self.models.likelihood(self.options.judge_model_file)
-        self.chat = ChatQuestions.from_judge(judge)
+        self.chat = ChatQuestions.from_judge(self.judge)
 
-    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+    def question(self, item: ScoringItem) -> Question:
         """
-        Return the score of each response, in one question to the judge.
+        Return the question about one response; the one who is judged is B, the other A.
         """
-        judge = self.models.likelihood(self.options.judge_model_file)
-        return [
-            ItemScore(
-                {'Overall': first_continuation_share(answer)},
-                {'Overall': NO_PROBABILITY},
-                cut=answer.num_truncated,
-            )
-            for answer in judge.answer([self._question(item) for item in items])
-        ]
-
-    def _question(self, item: ScoringItem) -> Question:
-        turns = item.context[-self.options.context_turns :]
-        # the one who is judged is B, the other A
-        lines = [
-            f'{"AB"[(len(turns) - place) % 2 == 0]}: {text}'
-            for place, text in enumerate(turns)
-        ]
+        turns = lettered_turns(item.context[-self.options.context_turns :])
+        response = f'Response:\nB: {item.response or ""}'
         prompt = '\n'.join(
-            [
-                'Dialogue:',
-                *lines,
-                '',
-                f'Response:\nB: {item.response or ""}',
-                '',
-                self.options.question,
-            ]
+            ['Dialogue:', *turns, '', response, '', self.options.question]
         )
         return self.chat.question([ChatTurn(False, prompt)], True, ANSWERS)

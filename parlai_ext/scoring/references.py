@@ -8,7 +8,7 @@ gave it. An empty response and an item without a reference have no score.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, ClassVar
@@ -42,16 +42,9 @@ class ReferenceScorer(Scorer):
         Refuse to begin without the library.
         """
         if self.module:
-            metric_library(self.name, self.module, self.package)
-
-    def signature_fields(self) -> Mapping[str, Any]:
-        """
-        Return the options that are part of the signature, and the library's version.
-        """
-        fields = dict(super().signature_fields())
+            self.library = metric_library(self.name, self.module, self.package)
         if self.package:
-            fields[self.package] = version(self.package)
-        return fields
+            self.signed = {self.package: version(self.package)}
 
     def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
         """
@@ -75,20 +68,16 @@ class ReferenceScorer(Scorer):
         """
         Return the best score of an item, and the place of the reference that gave it.
         """
-        if not (item.response or '').strip():
-            return ItemScore({OVERALL: None}, {OVERALL: EMPTY})
         pairs = response_pairs(item)
-        if not pairs:
-            return ItemScore({OVERALL: None}, {OVERALL: NO_REFERENCE})
-        given = [(pair, scores[pair]) for pair in pairs]
-        known = [(score, pair) for pair, score in given if score is not None]
-        if not known:
-            return ItemScore({OVERALL: None}, {OVERALL: self.no_score})
-        best, (_, reference) = max(known, key=lambda scored: scored[0])
-        return ItemScore(
-            {OVERALL: best},
-            evidence={'reference': item.references.index(reference)},
-        )
+        known = {p: score for p in pairs if (score := scores[p]) is not None}
+        if known:
+            best = max(known, key=lambda pair: known[pair])
+            evidence = {'reference': item.references.index(best[1])}
+            return ItemScore({OVERALL: known[best]}, evidence=evidence)
+        reason = self.no_score if pairs else NO_REFERENCE
+        if not (item.response or '').strip():
+            reason = EMPTY
+        return ItemScore({OVERALL: None}, {OVERALL: reason})
 
 
 def response_pairs(item: ScoringItem) -> list[Pair]:

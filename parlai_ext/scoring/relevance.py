@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import (
@@ -20,25 +19,11 @@ from parlai_ext.scoring.base import (
     ScoringItem,
     row_cosines,
 )
+from parlai_ext.scoring.model_options import encoder_option
 
-ENCODER = 'minilm'
 LAST_TURNS = 4  # of a context, which `context` and `nearest` compare with
 NO_CONTEXT = 'there is no context'
 ZERO = 'the embedding of the response or of the context is zero'
-
-
-def encoder_option(default: str = ENCODER) -> Any:
-    """
-    Return the option that names the sentence encoder inside a scorer.
-    """
-    return option(
-        default,
-        help='the sentence encoder: a catalogue name, a folder, or '
-        'hf:REPOSITORY[@REVISION]',
-        metavar='MODEL',
-        model='embedder',
-        path=True,
-    )
 
 
 @dataclass(frozen=True)
@@ -96,26 +81,31 @@ def context_cosines(
 
     :param against: ``last_turn``, ``context`` or ``nearest`` (`RelevanceOptions`).
     """
-    compared = [_compared_texts(item.context, against) for item in items]
-    pairs = [
-        (item.response or '', text)
-        for item, texts in zip(items, compared, strict=True)
-        for text in texts
+    most = 1 if against == 'last_turn' else LAST_TURNS
+    compared: list[Sequence[str]] = [item.context[-most:] for item in items]
+    if against == 'context':
+        compared = [[' '.join(turns)] if turns else [] for turns in compared]
+    return best_cosines(encoder, items, compared)
+
+
+def best_cosines(
+    encoder: Embedder, items: Sequence[ScoringItem], compared: Sequence[Sequence[str]]
+) -> list[float | None]:
+    """
+    Return the largest cosine of each response and one of its texts; `None` where there
+    is no text or an embedding is zero.
+    """
+    texts = [
+        text
+        for item, others in zip(items, compared, strict=True)
+        for other in others
+        for text in (item.response or '', other)
     ]
-    if not pairs:
+    if not texts:
         return [None] * len(items)
-    vectors = encoder.encode([text for pair in pairs for text in pair])
+    vectors = encoder.encode(texts)
     cosines = iter(row_cosines(vectors[::2], vectors[1::2]))
     return [
-        max((c for c in [next(cosines) for _ in texts] if c is not None), default=None)
-        for texts in compared
+        max((c for c in [next(cosines) for _ in others] if c is not None), default=None)
+        for others in compared
     ]
-
-
-def _compared_texts(context: Sequence[str], against: str) -> list[str]:
-    last = list(context[-LAST_TURNS:])
-    if against == 'last_turn':
-        return last[-1:]
-    if against == 'context':
-        return [' '.join(last)] if last else []
-    return last

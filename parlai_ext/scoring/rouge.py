@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.options import option
-from parlai_ext.scoring.references import Pair, ReferenceScorer, metric_library
+from parlai_ext.scoring.references import Pair, ReferenceScorer
 
 ROUGE_L = 'rougeL'
 
@@ -40,8 +40,7 @@ class RougeL(ReferenceScorer):
         """
         Return the F1 of each response and reference.
         """
-        library = metric_library(self.name, self.module, self.package)
-        rouge = library.RougeScorer([ROUGE_L], use_stemmer=self.options.stemmer)
+        rouge = self.library.RougeScorer([ROUGE_L], use_stemmer=self.options.stemmer)
         return [
             float(rouge.score(reference, response)[ROUGE_L].fmeasure)
             if _has_words(response) and _has_words(reference)

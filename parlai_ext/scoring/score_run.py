@@ -4,10 +4,10 @@ From dialogues to scores: every shard that this scorer has not yet judged.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 from parlai_ext import zoo_configs
@@ -22,7 +22,6 @@ from parlai_ext.core.nouns import (
     to_json,
 )
 from parlai_ext.core.progress import bar_of
-from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.core.watch import Watch
 from parlai_ext.engines.engine import (
@@ -38,7 +37,12 @@ from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.isolation.own_records import CONFIG, note_parts
 from parlai_ext.isolation.policy import require_named_options
 from parlai_ext.models.handle import ModelHandle, check_model, model_system
-from parlai_ext.scoring.base import Scorer, judged_indices, unscored_systems
+from parlai_ext.scoring.base import (
+    Models,
+    Scorer,
+    judged_indices,
+    unscored_systems,
+)
 from parlai_ext.scoring.registry import (
     SCORERS,
     is_outside,
@@ -64,73 +68,50 @@ class ScoreReport:
 
     signature: str
     n_shards: int
-    n_shards_scored: int
-    n_dialogues: int
-    n_utterances: int
-    n_unscored: int
+    n_shards_scored: int = 0
+    n_dialogues: int = 0
+    n_utterances: int = 0
+    n_unscored: int = 0
     n_truncated: int = 0
 
-    def plus(self, counts: ShardCounts) -> ScoreReport:
-        """
-        Return the report with the counts of one more shard.
-        """
-        sums = {
-            one.name: getattr(self, one.name) + getattr(counts, one.name)
-            for one in fields(counts)
-        }
-        return replace(self, n_shards_scored=self.n_shards_scored + 1, **sums)
 
-
-@dataclass(frozen=True)
-class ShardCounts:
+def shard_counts(scored: Sequence[ScoredDialogue]) -> dict[str, int]:
     """
-    What was scored of one shard, counted as `ScoreReport` counts.
+    Return what was scored of a shard, counted as `ScoreReport` counts.
     """
-
-    n_dialogues: int
-    n_utterances: int
-    n_unscored: int
-    n_truncated: int
-
-    @classmethod
-    def from_scores(cls, scored: Sequence[ScoredDialogue]) -> ShardCounts:
-        """
-        Return the counts of a shard's scores.
-        """
-        scores = [score for dialogue in scored for score in dialogue.scores]
-        judged = {(s.dialogue_id, s.utterance_index) for s in scores}
-        return cls(
-            len(scored),
-            sum(index is not None for _, index in judged),
-            sum(s.value is None for s in scores),
-            sum(len(dialogue.truncated) for dialogue in scored),
-        )
+    scores = [score for dialogue in scored for score in dialogue.scores]
+    judged = {(s.dialogue_id, s.utterance_index) for s in scores}
+    return {
+        'n_shards_scored': 1,
+        'n_dialogues': len(scored),
+        'n_utterances': sum(index is not None for _, index in judged),
+        'n_unscored': sum(s.value is None for s in scores),
+        'n_truncated': sum(len(dialogue.truncated) for dialogue in scored),
+    }
 
 
 @dataclass(frozen=True)
 class ChosenScorer:
     """
-    The ``scorer:`` section for a run, the ranking rule that goes with it, and whether
-    the user named all of it (else code from outside the package is not imported, and no
-    server is asked).
+    The ``scorer:`` section for a run, all of which the user named, and the ranking rule
+    that goes with it.
     """
 
     section: Mapping[str, Any]
     ranking: Mapping[str, Any]
-    named_by_user: bool
+    named_by_user: bool = True
 
     def build(self, machine: Machine | None = None) -> Scorer:
         """
         Return the scorer with its models loaded.
         """
-        return build_scorer(self.section, machine, named_by_user=self.named_by_user)
+        return build_scorer(self.section, machine, named_by_user=True)
 
     def prepared(self, datapath: str | None = None) -> Scorer:
         """
         Return the scorer without models: it knows its dimensions.
         """
-        cls = scorer_class(self.section, named_by_user=self.named_by_user)
-        return cls.from_section(self.section, None, datapath)
+        return prepared_scorer(self.section, datapath, named_by_user=True)
 
 
 def choose_scorer(
@@ -158,7 +139,16 @@ def choose_scorer(
     elif wanted in SCORERS or is_outside(wanted):
         section = {'name': wanted}
     else:
-        protocol = _scorer_protocol(wanted)
+        try:
+            protocol = load_protocol_file(wanted).protocol
+        except UserError as error:
+            if not str(error).startswith('no protocol'):
+                raise
+            known = [*SCORERS, *zoo_configs.names('protocols')]
+            raise UserError(
+                f'--scorer {wanted!r}: no scorer (nor my_module:MyScorer), and no '
+                f'protocol of this name; {nearest(wanted, known)}'
+            ) from None
         section, ranking = protocol.scorer, protocol.ranking
     named = named_by_user or wanted is not None
     merged = scorer_section(section, opt, named_by_user=named or name_is_given)
@@ -168,7 +158,7 @@ def choose_scorer(
         if not name_is_given:
             del given['name']
         require_named_scorer(merged, given, opt.get('datapath'))
-    return ChosenScorer(merged, ranking, True)
+    return ChosenScorer(merged, ranking)
 
 
 def require_named_scorer(
@@ -196,17 +186,24 @@ def require_named_scorer(
             require_named_options(f'judge {name!r:.200}', system.opt)
 
 
-def _scorer_protocol(wanted: str) -> Protocol:
-    try:
-        return load_protocol_file(wanted).protocol
-    except UserError as e:
-        if not str(e).startswith('no protocol'):
-            raise
-        known = [*SCORERS, *zoo_configs.names('protocols')]
-        raise UserError(
-            f'--scorer {wanted!r}: no scorer (nor my_module:MyScorer), and no protocol '
-            f'of this name; {nearest(wanted, known)}'
-        ) from None
+def prepared_scorer(
+    section: Mapping[str, Any],
+    datapath: str | None = None,
+    models: Models | None = None,
+    *,
+    named_by_user: bool = False,
+) -> Scorer:
+    """
+    Return the scorer of a ``scorer:`` section, no model loaded.
+
+    :param named_by_user: the user named all of the section: code from outside the
+        package may be imported, and servers may be asked.
+    :raises UserError: for an unknown name or key, or a file that is not there.
+    """
+    if not named_by_user:
+        require_named_scorer(section, None, datapath)
+    cls = scorer_class(section, named_by_user=named_by_user)
+    return cls.from_section(section, models, datapath)
 
 
 def build_scorer(
@@ -220,35 +217,15 @@ def build_scorer(
 
     :param machine: its `batchsize` counts contexts of `models.handle.CONTEXT` tokens;
         of shorter ones, more go through a model together.
-    :param named_by_user: the user named all of the section: code from outside the
-        package may be imported, and servers may be asked.
+    :param named_by_user: as for `prepared_scorer`.
     :raises UserError: names the key that is wrong.
     """
     datapath = machine.datapath if machine else None
-    if not named_by_user:
-        require_named_scorer(section, None, datapath)
-    cls = scorer_class(section, named_by_user=named_by_user)
-    scorer = cls.from_section(section, ModelHandle(machine), datapath)
-    with naming_another(cls):
+    models = ModelHandle(machine)
+    scorer = prepared_scorer(section, datapath, models, named_by_user=named_by_user)
+    with naming_another(scorer):
         scorer.load_models()
     return scorer
-
-
-def scorer_models(
-    section: Mapping[str, Any],
-    datapath: str | None = None,
-    *,
-    named_by_user: bool = False,
-) -> list[tuple[str, str]]:
-    """
-    Return kind and name of each model of the scorer of a ``scorer:`` section.
-
-    :raises UserError: for an unknown name or key, or a file that is not there.
-    """
-    if not named_by_user:
-        require_named_scorer(section, None, datapath)
-    cls = scorer_class(section, named_by_user=named_by_user)
-    return cls.from_section(section, None, datapath).named_models()
 
 
 def model_systems(
@@ -257,8 +234,8 @@ def model_systems(
     """
     Return the models of the scorer of a ``scorer:`` section, as systems.
     """
-    models = scorer_models(section, named_by_user=named_by_user)
-    return [model_system(kind, name) for kind, name in models]
+    scorer = prepared_scorer(section, named_by_user=named_by_user)
+    return [model_system(kind, name) for kind, name in scorer.named_models()]
 
 
 def check_scorer(
@@ -274,24 +251,23 @@ def check_scorer(
     :raises UserError: for what building it would raise: an unknown name, key or set of
         follow-ups, a model that is not there or cannot be downloaded.
     """
-    cls = scorer_class(section, named_by_user=named_by_user)
-    models = scorer_models(section, datapath, named_by_user=named_by_user)
-    with naming_another(cls):
-        for kind, name in models:
+    scorer = prepared_scorer(section, datapath, named_by_user=named_by_user)
+    with naming_another(scorer):
+        for kind, name in scorer.named_models():
             check_model(kind, name, datapath)
 
 
 @contextmanager
-def naming_another(cls: type[Scorer]) -> Iterator[None]:
+def naming_another(scorer: Scorer | type[Scorer]) -> Iterator[None]:
     """
     Add to the error about a model which other scorer would do, if the scorer says it.
     """
     try:
         yield
     except UserError as error:
-        if not cls.instead:
+        if not scorer.instead:
             raise
-        raise UserError(f'scorer {cls.name}: {error}; {cls.instead}') from None
+        raise UserError(f'scorer {scorer.name}: {error}; {scorer.instead}') from None
 
 
 def score_signature(scorer: Scorer, include_given: bool = False) -> str:
@@ -332,13 +308,12 @@ def score_run(
     store = run.scores(signature)
     shards = run.dialogue_shards()
     todo = [s for s in shards if not store.has(s.pairing_id, s.index)]
-    report = ScoreReport(signature, len(shards), 0, 0, 0, 0)
+    counts: Counter[str] = Counter()
     store.remove_partial()
     folder, there = str(run.root.resolve()), run.manifest.digest
     job = Job(
         here=lambda: ShardScorer(run, scorer, include_given),
-        elsewhere=partial(
-            shard_scorer,
+        elsewhere=ShardScorerElsewhere(
             folder,
             there,
             dict(config or {}),
@@ -358,87 +333,15 @@ def score_run(
         bar_of('score', sum(s.n_dialogues for s in todo), progress) as bar,
         closing(engine.run(job, tasks, bar)) as finished,
     ):
-        for task, counts in finished:
+        for task, of_shard in finished:
             wait_for_files([store.path(task.data.pairing_id, task.data.index)])
-            report = report.plus(counts)
+            counts.update(of_shard)
     if shards:
         about = scorer_record(scorer, include_given, config or {}, ranking or {})
         store.write_about({'signature': signature, **about})
         if named_by_user:
             note_parts(store.about(), [CONFIG])
-    return report
-
-
-class ShardScorer(Worker):
-    """
-    Scores shards of a run, and writes the scores of each.
-    """
-
-    def __init__(self, run: RunFolder, scorer: Scorer, include_given: bool):
-        self.run = run
-        self.scorer = scorer
-        self.include_given = include_given
-        self.first_speaker_only = run.manifest.first_only
-        self.store = run.scores(score_signature(scorer, include_given))
-
-    def work(self, data: ShardKey, tell: Tell) -> ShardCounts:
-        """
-        Score a shard.
-        """
-        place = data.pairing_id, data.index
-        dialogues = self.run.read_dialogues(*place)
-        partial = self.store.partial(*place)
-        with self.scorer.watched(Watch(tell, partial)), partial.saved_at_exit():
-            scored = score_dialogues(
-                dialogues, self.scorer, self.first_speaker_only, self.include_given
-            )
-        if people := self.run.manifest.people:
-            scored = [
-                replace(
-                    one, scores=tuple(s for s in one.scores if s.system not in people)
-                )
-                for one in scored
-            ]
-        self.store.write(*place, scored)
-        partial.remove()
-        return ShardCounts.from_scores(scored)
-
-
-def shard_scorer(
-    run_dir: str,
-    manifest: str,
-    config: Mapping[str, Any],
-    machine: Machine | None,
-    named_by_user: bool,
-    include_given: bool,
-    signature: str,
-    share: float,
-) -> ShardScorer:
-    """
-    Return a worker of another process.
-
-    :param manifest: a hash of the run's manifest.
-    :param config, named_by_user: as for `build_scorer`.
-    :param signature: of the scores.
-    :param share: of the memory of its device; judges ask for what is free.
-    """
-    run = RunFolder.existing(run_dir)
-    refuse_difference(f'{run_dir}/manifest.json', run.manifest.digest, manifest)
-    scorer = scorer_elsewhere(config, machine, named_by_user)
-    worker = ShardScorer(run, scorer, include_given)
-    refuse_difference('the scorer', worker.store.signature, signature)
-    return worker
-
-
-def scorer_elsewhere(
-    section: Mapping[str, Any], machine: Machine | None, named_by_user: bool
-) -> Scorer:
-    """
-    Return the scorer of another process, its models loaded as `build_scorer` does.
-    """
-    machine = machine or Machine()
-    with trust_files(machine.trust_model_code, machine.datapath):
-        return build_scorer(section, machine, named_by_user=named_by_user)
+    return ScoreReport(signature, len(shards), **counts)
 
 
 def scorer_record(
@@ -461,6 +364,85 @@ def scorer_record(
         **({'ranking': dict(ranking)} if ranking else {}),
         **({'code': to_json(code)} if code is not None else {}),
     }
+
+
+class ShardScorer(Worker):
+    """
+    Scores shards of a run, and writes the scores of each.
+    """
+
+    def __init__(self, run: RunFolder, scorer: Scorer, include_given: bool):
+        self.run = run
+        self.scorer = scorer
+        self.include_given = include_given
+        self.first_speaker_only = run.manifest.first_only
+        self.store = run.scores(score_signature(scorer, include_given))
+
+    def work(self, data: ShardKey, tell: Tell) -> dict[str, int]:
+        """
+        Score a shard.
+        """
+        place = data.pairing_id, data.index
+        dialogues = self.run.read_dialogues(*place)
+        partial = self.store.partial(*place)
+        with self.scorer.watched(Watch(tell, partial)), partial.saved_at_exit():
+            scored = score_dialogues(
+                dialogues, self.scorer, self.first_speaker_only, self.include_given
+            )
+        if people := self.run.manifest.people:
+            scored = [
+                replace(
+                    one, scores=tuple(s for s in one.scores if s.system not in people)
+                )
+                for one in scored
+            ]
+        self.store.write(*place, scored)
+        partial.remove()
+        return shard_counts(scored)
+
+
+@dataclass(frozen=True)
+class ShardScorerElsewhere:
+    """
+    Makes the worker of another process.
+
+    :param manifest: the digest of the run's manifest.
+    :param config, named_by_user: as for `build_scorer`.
+    :param signature: of the scores.
+    """
+
+    run_dir: str
+    manifest: str
+    config: Mapping[str, Any]
+    machine: Machine | None
+    named_by_user: bool
+    include_given: bool
+    signature: str
+
+    def __call__(self, share: float) -> ShardScorer:
+        """
+        Return the worker.
+
+        :param share: of the memory of its device; judges ask for what is free.
+        """
+        run = RunFolder.existing(self.run_dir)
+        place = f'{self.run_dir}/manifest.json'
+        refuse_difference(place, run.manifest.digest, self.manifest)
+        scorer = scorer_elsewhere(self.config, self.machine, self.named_by_user)
+        worker = ShardScorer(run, scorer, self.include_given)
+        refuse_difference('the scorer', worker.store.signature, self.signature)
+        return worker
+
+
+def scorer_elsewhere(
+    section: Mapping[str, Any], machine: Machine | None, named_by_user: bool
+) -> Scorer:
+    """
+    Return the scorer of another process, its models loaded as `build_scorer` does.
+    """
+    machine = machine or Machine()
+    with trust_files(machine.trust_model_code, machine.datapath):
+        return build_scorer(section, machine, named_by_user=named_by_user)
 
 
 def score_dialogues(

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Likelihood, Question
-from parlai_ext.scoring.fed import gives_context
+from parlai_ext.scoring.likelihood import judge_tokenizer
 
 Ids = tuple[int, ...]
 
@@ -23,15 +22,12 @@ class Strings:
     """
 
     def __init__(self, judge: Likelihood):
-        vectorizer = getattr(judge, 'vectorizer', None)
-        tokenizer: Any = getattr(vectorizer, 'tokenizer', None)
-        if tokenizer is None or not gives_context(judge):
-            raise UserError(
-                'scorer: judge_model_file: the judge must be a decoder-only Hugging '
-                'Face model, such as smollm2-135m-q4'
-            )
         self.judge: Any = judge
-        self.tokenizer = tokenizer
+        self.tokenizer = judge_tokenizer(
+            judge,
+            'scorer: judge_model_file: the judge must be a decoder-only Hugging Face '
+            'model, such as smollm2-135m-q4',
+        )
 
     def ids(self, text: str, end: bool) -> Ids:
         """
@@ -57,8 +53,6 @@ class Strings:
         answers = self.judge.answer(
             [Question((ids[0],), (ids[1:],)) for ids in different]
         )
-        known = {
-            ids: answer.continuations[0]
-            for ids, answer in zip(different, answers, strict=True)
-        }
+        rows = [answer.continuations[0] for answer in answers]
+        known = dict(zip(different, rows, strict=True))
         return [known.get(ids, ()) for ids in strings]

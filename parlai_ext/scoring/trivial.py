@@ -40,16 +40,19 @@ class NgramOptions:
 class Trivial(Scorer):
     """
     One score without any model. Subclasses define `item_score`.
+
+    :cvar no_score: why an item has no score.
     """
 
     dimensions = (OVERALL,)
+    no_score = 'there is no utterance to judge'
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
         Return the score of each item.
         """
         return [
-            ItemScore({OVERALL: self.item_score(item)}, {OVERALL: self.no_score()})
+            ItemScore({OVERALL: self.item_score(item)}, {OVERALL: self.no_score})
             for item in items
         ]
 
@@ -58,12 +61,6 @@ class Trivial(Scorer):
         Return the score of one item; `None` where there is nothing to count.
         """
         raise NotImplementedError
-
-    def no_score(self) -> str:
-        """
-        Return why an item has no score.
-        """
-        return 'there is no utterance to judge'
 
 
 class Length(Trivial):
@@ -98,11 +95,11 @@ class Distinct(Trivial):
         texts = [item.utterances[place] for place in judged_places(item)]
         return distinct_share(texts, self.options.n)
 
-    def no_score(self) -> str:
+    def prepare(self) -> None:
         """
-        Return why an item has no score.
+        Say of how many words there have to be enough.
         """
-        return f'no {self.options.n} words stand together in what is judged'
+        self.no_score = f'no {self.options.n} words stand together in what is judged'
 
 
 class Repetition(Distinct):
@@ -140,6 +137,7 @@ class Overlap(Trivial):
     """
 
     name = 'overlap'
+    no_score = 'there is no word in what is judged'
 
     def item_score(self, item: ScoringItem) -> float | None:
         """
@@ -148,12 +146,6 @@ class Overlap(Trivial):
         places = judged_places(item)
         texts = [item.utterances[place] for place in places]
         return mean_overlap(texts, [heard_before(item, place) for place in places])
-
-    def no_score(self) -> str:
-        """
-        Return why an item has no score.
-        """
-        return 'there is no word in what is judged'
 
 
 def heard_before(item: ScoringItem, place: int) -> list[str]:

@@ -10,16 +10,19 @@ score is P(Yes) / (P(Yes) + P(No)) of the first token of the answer.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+
+from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
+    PunktParameters,
+    PunktSentenceTokenizer,
+)
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
+from parlai_ext.data.judged.qualities import mean
 from parlai_ext.models.section_questions import SectionQuestions
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.knowledge import (
     NO_KNOWLEDGE,
     has_knowledge,
@@ -27,10 +30,10 @@ from parlai_ext.scoring.knowledge import (
 )
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
-    context_turns_option,
+    JudgeScorer,
     first_continuation_share,
-    judge_option,
 )
+from parlai_ext.scoring.model_options import context_turns_option, judge_option
 
 MODEL = 'hf:MingZhong/unieval-dialog'
 LONGEST = 1024  # tokens of a question, as in the authors' evaluation
@@ -60,6 +63,9 @@ ABBREVIATIONS = {
     *('mr', 'mrs', 'ms', 'dr', 'prof', 'st', 'jr', 'sr', 'vs', 'etc', 'inc', 'ltd'),
     *('co', 'corp', 'e.g', 'i.e', 'u.s', 'u.k', 'a.m', 'p.m', 'd.c', 'no', 'mt'),
 }
+PARAMETERS = PunktParameters()
+PARAMETERS.abbrev_types = ABBREVIATIONS
+PUNKT = PunktSentenceTokenizer(PARAMETERS)
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ class UniEvalOptions:
     )
 
 
-class UniEval(Scorer):
+class UniEval(JudgeScorer):
     """
     Five qualities of a response and their mean; higher is better.
 
@@ -100,9 +106,8 @@ class UniEval(Scorer):
         Load the model, which has to be an encoder-decoder.
         """
         super().load_models()
-        judge = self.models.likelihood(self.options.judge_model_file)
         try:
-            self.questions = SectionQuestions.from_judge(judge)
+            self.questions = SectionQuestions.from_judge(self.judge)
         except UserError as error:
             model = self.options.judge_model_file
             raise UserError(f'scorer {self.name}: judge {model}: {error}') from None
@@ -111,14 +116,13 @@ class UniEval(Scorer):
         """
         Return the scores of each response, in one call of the model.
         """
-        judge = self.models.likelihood(self.options.judge_model_file)
         asked = [self.sections(item) for item in items]
         made = [
             self.questions.question(sections, ANSWERS, self.options.most_tokens)
             for questions in asked
             for _, sections in questions
         ]
-        answers = judge.answer([question for question, _ in made])
+        answers = self.judge.answer([question for question, _ in made])
         shares = map(first_continuation_share, answers)
         each = zip(shares, [cut for _, cut in made], strict=True)
         return [
@@ -152,19 +156,7 @@ def sentences(text: str) -> list[str]:
     Return the sentences of a text, as NLTK's Punkt parts them with a short list of
     abbreviations instead of its trained one, which would have to be downloaded.
     """
-    return list(_splitter().tokenize(text))
-
-
-@cache
-def _splitter() -> Any:
-    from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
-        PunktParameters,
-        PunktSentenceTokenizer,
-    )
-
-    parameters = PunktParameters()
-    parameters.abbrev_types = set(ABBREVIATIONS)
-    return PunktSentenceTokenizer(parameters)
+    return list(PUNKT.tokenize(text))
 
 
 def _item_score(
@@ -174,25 +166,18 @@ def _item_score(
     Return the scores of an item from dimension, share of "Yes" and cut tokens of each
     of its questions.
     """
-    values: dict[str, float | None] = {ENGAGING: 0.0}  # of a response without sentences
+    shares: dict[str, list[float | None]] = {name: [] for name in QUESTIONS}
     for dimension, share, _ in answers:
-        before = values.get(dimension, 0.0)
-        known = share is not None and before is not None
-        values[dimension] = before + share if known else None  # type: ignore[operator]
-    scores = [values.get(dimension) for dimension in QUESTIONS]
-    known_scores = [score for score in scores if score is not None]
-    expected = len(QUESTIONS) - (not has_knowledge(item))
-    values[OVERALL] = (
-        math.fsum(known_scores) / expected if len(known_scores) == expected else None
-    )
+        shares[dimension].append(share)
     reasons = dict.fromkeys((*QUESTIONS, OVERALL), NO_PROBABILITY)
     if not has_knowledge(item):
+        del shares[KNOWLEDGE]
         reasons[KNOWLEDGE] = NO_KNOWLEDGE
-    return ItemScore(
-        values,
-        reasons,
-        evidence={
-            'sentences': [share for name, share, _ in answers if name == ENGAGING]
-        },
-        cut=max((cut for *_, cut in answers), default=0),
-    )
+    values: dict[str, float | None] = {}
+    for dimension, some in shares.items():
+        known = [share for share in some if share is not None]
+        values[dimension] = float(sum(known)) if len(known) == len(some) else None
+    values[OVERALL] = mean(list(values.values()))
+    evidence = {'sentences': shares[ENGAGING]}
+    cut = max((cut for *_, cut in answers), default=0)
+    return ItemScore(values, reasons, evidence, cut)

@@ -13,18 +13,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
+
+from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
+from nltk.tokenize.punkt import PunktSentenceTokenizer  # type: ignore[import-untyped]
 
 from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
+from parlai_ext.data.judged.qualities import mean
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.knowledge import (
     NO_KNOWLEDGE,
     has_knowledge,
     knowledge_text,
 )
+from parlai_ext.scoring.model_options import FROM, model_option
 
 MASKED, DR_C, DR_X = 'MLM', 'DR-c', 'DR-x'
 TERMS = (MASKED, DR_C, DR_X)
@@ -48,16 +52,7 @@ MASKED_TOKENS = 100  # the end of context and response that the language model r
 PAIR_TOKENS = 128
 RIGHT = 1  # the label of a pair whose response follows its context
 NO_TOKEN = 'there is no token to be hidden'
-
-
-def _model_option(default: str, what: str, kind: str) -> Any:
-    return option(
-        default,
-        help=f'{what}: a folder, or hf:REPOSITORY[@REVISION]',
-        metavar='MODEL',
-        model=kind,
-        path=True,
-    )
+PUNKT, TREEBANK = PunktSentenceTokenizer(), NLTKWordTokenizer()
 
 
 @dataclass(frozen=True)
@@ -66,20 +61,20 @@ class UsrOptions:
     The three models, and how texts are given to them.
     """
 
-    masked_lm: str = _model_option(
+    masked_lm: str = model_option(
         'hf:adamlin/usr-topicalchat-roberta_ft',
-        'RoBERTa tuned as a language model of dialogues',
         'masked_lm',
+        f'RoBERTa tuned as a language model of dialogues: {FROM}',
     )
-    context_classifier: str = _model_option(
+    context_classifier: str = model_option(
         'hf:adamlin/usr-topicalchat-ctx',
-        'DR-c: does the response follow last turn and knowledge?',
         'classifier',
+        f'DR-c: does the response follow last turn and knowledge?: {FROM}',
     )
-    knowledge_classifier: str = _model_option(
+    knowledge_classifier: str = model_option(
         'hf:adamlin/usr-topicalchat-uk',
-        'DR-x: does the response follow the knowledge?',
         'classifier',
+        f'DR-x: does the response follow the knowledge?: {FROM}',
     )
     hidden: str = option(
         'all',
@@ -133,11 +128,17 @@ class Usr(Scorer):
             [f'{text.knowledge} _eos' for text in texts],
             texts,
         )
-        rows = zip(items, logprobs, context, knowledge, cut, strict=True)
-        return [
-            _item_score(item, dict(zip(TERMS, terms, strict=True)), n_cut)
-            for item, *terms, n_cut in rows
-        ]
+        rows: Any = zip(items, logprobs, context, knowledge, cut, strict=True)
+        scores = []
+        for item, *numbers, n_cut in rows:
+            terms = dict(zip(TERMS, numbers, strict=True))
+            values = {name: terms[term] for name, (term, _) in QUALITIES.items()}
+            values[OVERALL] = None if None in numbers else overall(terms)
+            reasons = dict.fromkeys(values, NO_TOKEN)
+            if not has_knowledge(item):
+                values[KNOWLEDGE], reasons[KNOWLEDGE] = None, NO_KNOWLEDGE
+            scores.append(ItemScore(values, reasons, numbers, n_cut))
+        return scores
 
     def _texts(self, item: ScoringItem) -> _Texts:
         read = split_words if self.options.words == 'split' else single_spaced
@@ -151,17 +152,13 @@ class Usr(Scorer):
         number of tokens that were not read.
         """
         model = self.models.masked_lm(self.options.masked_lm)
-        of_all = self.options.hidden == 'all'
         answers = model.masked_logprobs(
             [f'{text.turn} _eos' if text.turn else '' for text in texts],
             [f' _go {text.response} _eos' for text in texts],
             MASKED_TOKENS,
-            of_all,
+            self.options.hidden == 'all',
         )
-        means: list[float | None] = []
-        for answer in answers:
-            logprobs = (*answer.before, *answer.text)
-            means.append(math.fsum(logprobs) / len(logprobs) if logprobs else None)
+        means = [mean([*answer.before, *answer.text]) for answer in answers]
         return means, [answer.cut for answer in answers]
 
     def _follows(
@@ -206,36 +203,13 @@ def overall(terms: Mapping[str, float]) -> float:
     return INTERCEPT + math.fsum(parts)
 
 
-def _item_score(
-    item: ScoringItem, terms: Mapping[str, float | None], cut: int
-) -> ItemScore:
-    values = {name: terms[term] for name, (term, _) in QUALITIES.items()}
-    known = {name: value for name, value in terms.items() if value is not None}
-    values[OVERALL] = overall(known) if len(known) == len(TERMS) else None
-    reasons = dict.fromkeys(values, NO_TOKEN)
-    if not has_knowledge(item):
-        values[KNOWLEDGE], reasons[KNOWLEDGE] = None, NO_KNOWLEDGE
-    return ItemScore(values, reasons, [terms[name] for name in TERMS], cut)
-
-
 def split_words(text: str) -> str:
     """
     Return a text with blanks between words and punctuation (NLTK's rules of the Penn
     Treebank, sentence by sentence).
     """
-    sentences, words = _splitters()
     return ' '.join(
         text[start:stop][first:last]
-        for start, stop in sentences.span_tokenize(text)
-        for first, last in words.span_tokenize(text[start:stop])
+        for start, stop in PUNKT.span_tokenize(text)
+        for first, last in TREEBANK.span_tokenize(text[start:stop])
     )
-
-
-@cache
-def _splitters() -> tuple[Any, Any]:
-    from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
-    from nltk.tokenize.punkt import (  # type: ignore[import-untyped]
-        PunktSentenceTokenizer,
-    )
-
-    return PunktSentenceTokenizer(), NLTKWordTokenizer()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.visible_output import VisibleOutput
-from parlai_ext.systems.remote.connections import Limit, limited
+from parlai_ext.isolation.connections import Limit, limited
 
 AGAIN = 1.0  # seconds until code that caught the exception of a deadline meets it again
 

@@ -25,19 +25,24 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import UserError, first_line, nearest
+from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import write_file
 from parlai_ext.systems import openers, zoo
-from parlai_ext.systems.fetch.build_data import METHOD, replaced
-from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
+from parlai_ext.systems.fetch.checked_downloads import (
+    METHOD,
+    ensure_checked_downloads,
+    replaced,
+)
 from parlai_ext.systems.fetch.data_folder import data_folder
 
 PREFIX = 'task:'
 SPLITS = ('train', 'valid', 'test')
+DATA_OPTIONS = ('datafile', 'datapath')  # how their names end
 RULE = 1  # version of the rule by which a label becomes a line
 BREAKS = re.compile(r'[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+')
 
@@ -92,31 +97,16 @@ def to_download(spec: str, datapath: str | None = None) -> list[str]:
 
     :raises UserError: when the task is not known.
     """
-    task, _ = parse_spec(spec)
-    modules = [_teacher_module(part) for part in task.split(',')]
-    if _is_fresh(candidates_file(spec, datapath, build=False)):
-        return []
-    return [url for module in modules for url in _data_urls(module, datapath)]
-
-
-def _teacher_module(task: str) -> str:
-    """
-    Return the name of the module that holds a task's teacher.
-
-    :raises UserError: when there is no such task, or it needs a missing package.
-    """
     from parlai.core.loader import load_teacher_module
 
     prepare_parlai()
-    try:
-        return str(load_teacher_module(task).__module__)
-    except ModuleNotFoundError as e:
-        if e.name and '.tasks.' not in e.name:
-            raise UserError(f'task {task!r} needs the package {e.name!r}') from None
-        hint = nearest(task, openers.known_tasks())
-        raise UserError(f'no task {task!r}; {hint}') from None
-    except (ImportError, AttributeError) as e:
-        raise UserError(f'no task {task!r}: {e}') from None
+    modules = []
+    for part in parse_spec(spec)[0].split(','):
+        with openers.unknown_task_named(part):
+            modules.append(str(load_teacher_module(part).__module__))
+    if _is_fresh(candidates_file(spec, datapath, build=False)):
+        return []
+    return [url for module in modules for url in _data_urls(module, datapath)]
 
 
 class _WouldDownload(Exception):
@@ -148,7 +138,7 @@ def _data_urls(module: str, datapath: str | None) -> list[str]:
     )
     opt = {'datapath': data_folder(datapath), 'datatype': 'train:evalmode'}
     try:
-        with replaced(functions), zoo.quiet_parlai():
+        with replaced(functions), quiet_parlai(), zoo.printing_nothing():
             build.build(opt)
     except _WouldDownload:
         return [str(resource.url) for resource in resources]
@@ -163,7 +153,7 @@ def _is_fresh(path: Path) -> bool:
     was made.
     """
     try:
-        note = parse_json(_note(path).read_bytes())
+        note = parse_json(path.with_suffix('.json').read_bytes())
         data, code = dict(note['data']), dict(note['code'])
         return (
             bool(data)
@@ -175,10 +165,6 @@ def _is_fresh(path: Path) -> bool:
         )
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def _note(path: Path) -> Path:
-    return path.with_suffix('.json')
 
 
 def _versions() -> dict[str, str]:
@@ -212,16 +198,26 @@ def _build(path: Path, task: str, datatype: str, datapath: str | None) -> None:
     text = ''.join(f'{line}\n' for line in replies).encode('utf-8', 'replace')
     if not path.is_file() or path.read_bytes() != text:
         write_file(path, text)
+    data_files: set[str] = set()
+    code_files: set[str] = set()
+    for teacher in teachers:
+        # as far as its options name the files that it reads
+        named = [v for k, v in teacher.opt.items() if k.endswith(DATA_OPTIONS)]
+        named = [v for v in (*named, getattr(teacher, 'datafile', None)) if v]
+        data_files |= {os.path.abspath(v) for v in named if os.path.isfile(v)}
+        for kind in type(teacher).__mro__:  # ParlAI's common ones apart
+            if not kind.__module__.startswith(('builtins', 'parlai.core')):
+                code_files.add(inspect.getsourcefile(kind) or '')
     note = {
         'task': task,
         'datatype': datatype,
         'sha256': sha256(path),
-        'data': _hashes(p for teacher in teachers for p in _data_files(teacher)),
-        'code': _hashes(p for teacher in teachers for p in _code_files(teacher)),
+        'data': _hashes(data_files),
+        'code': _hashes(code_files),
         'versions': _versions(),
     }
     note_text = json.dumps(note, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
-    write_file(_note(path), note_text.encode('utf-8', 'surrogatepass'))
+    write_file(path.with_suffix('.json'), note_text.encode('utf-8', 'surrogatepass'))
 
 
 def _replies(teacher: Any) -> Iterator[str]:
@@ -234,21 +230,3 @@ def _replies(teacher: Any) -> Iterator[str]:
             line = BREAKS.sub(' ', str(label)).strip()
             if line:
                 yield line
-
-
-def _data_files(teacher: Any) -> list[str]:
-    """
-    Return the files that a teacher reads, as far as its options name them.
-    """
-    named = [v for k, v in teacher.opt.items() if k.endswith(('datafile', 'datapath'))]
-    named.append(getattr(teacher, 'datafile', None))
-    return sorted({os.path.abspath(v) for v in named if v and os.path.isfile(v)})
-
-
-def _code_files(teacher: Any) -> list[str]:
-    """
-    Return the files of the teacher's classes, ParlAI's common ones apart.
-    """
-    kinds = [k for k in type(teacher).__mro__ if k.__module__ != 'builtins']
-    task_classes = [k for k in kinds if not k.__module__.startswith('parlai.core')]
-    return sorted({f for k in task_classes if (f := inspect.getsourcefile(k))})

@@ -1,26 +1,106 @@
 """
-Download of everything that the systems of a roster still need: one system's failure
-stops no other.
+The files that a system needs and that can be downloaded: models of the zoo that its
+options name, the replies of a task, and GPT-2's tokenizer; and their download, in which
+one system's failure stops no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System
-from parlai_ext.files.option_files import sha256
-from parlai_ext.files.roster_file import FILE_OPTIONS
+from parlai_ext.files.option_files import files_at, sha256
+from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
+from parlai_ext.systems import candidates, zoo
 from parlai_ext.systems.families import family_of
-from parlai_ext.systems.fetch.checked_downloads import lock_file_of
-from parlai_ext.systems.fetch.http_file import DownloadSettings, Unreachable
-from parlai_ext.systems.fetch.lock_file import Entry
-from parlai_ext.systems.needed_files import NeededFile, needed_file, needed_tokenizer
+from parlai_ext.systems.fetch.checked_downloads import checked_downloads, lock_file_of
+from parlai_ext.systems.fetch.data_folder import data_folder, is_zoo_path
+from parlai_ext.systems.fetch.http_file import DownloadSettings, Entry, Unreachable
 from parlai_ext.systems.system_options import effective_options
+
+
+@dataclass(frozen=True)
+class NeededFile:
+    """
+    Something that a system needs and that can be downloaded.
+
+    :param names: what a message calls it after the download.
+    :param urls: what would be downloaded now; empty when nothing is.
+    :param note: where it comes from or lies, for a message; may be empty.
+    :param fetch: downloads it.
+    """
+
+    names: tuple[str, ...]
+    urls: tuple[str, ...]
+    note: str
+    fetch: Callable[[DownloadSettings], object]
+
+
+def needed_file(option: str, value: str, datapath: str | None) -> NeededFile | None:
+    """
+    Return what an option needs; `None` for a file of this machine.
+
+    :raises UserError: ``option: …`` when it cannot be had.
+    """
+    if is_zoo_path(value):
+        urls = zoo.option_urls(option, value, datapath)
+
+        def fetch_model(settings: DownloadSettings) -> None:
+            file = zoo.fetch_path(value, datapath, settings)
+            if not files_at(file, is_prefix=option in INDEX_OPTIONS):
+                raise UserError(f'{value}: the download has no file {file}')
+
+        return NeededFile((value,), tuple(urls), ' '.join(urls), fetch_model)
+    if not candidates.is_spec(value):
+        return None
+    try:
+        urls = candidates.to_download(value, datapath)
+        file = candidates.candidates_file(value, datapath, build=False)
+    except UserError as e:
+        raise UserError(f'{option}: {e}') from None
+    note = f'the replies of {value}, in {file} (made of data that is here)'
+    if urls:
+        more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
+        note = f'the replies of {value}, from {urls[0]}{more}'
+
+    def fetch_replies(settings: DownloadSettings) -> None:
+        with checked_downloads(datapath, settings):
+            candidates.candidates_file(value, datapath)
+
+    return NeededFile((value,), tuple(urls), note, fetch_replies)
+
+
+def needed_tokenizer(opt: Mapping[str, Any], datapath: str | None) -> NeededFile | None:
+    """
+    Return the two files of GPT-2's tokenizer that BART and R2C2 need beside their
+    model; `None` for other systems.
+
+    :param opt: the system's options, those of its own ``.opt`` among them.
+    """
+    if (opt.get('dict_tokenizer') or family_of(opt).dict_tokenizer) != 'gpt2':
+        return None
+    from parlai.utils.bpe import Gpt2BpeHelper
+
+    datapath = data_folder(opt.get('datapath') or datapath)
+    both = (Gpt2BpeHelper.DEFAULT_VOCAB_BPE, Gpt2BpeHelper.DEFAULT_ENCODER_JSON)
+    places = [Path(datapath, 'gpt2', url.rpartition('/')[2]) for url in both]
+    # ParlAI downloads both if one is missing
+    urls = () if all(file.is_file() for file in places) else both
+
+    def fetch(settings: DownloadSettings) -> None:
+        # the helper's own constructor would load the files too
+        helper = Gpt2BpeHelper.__new__(Gpt2BpeHelper)
+        helper.opt = {'datapath': datapath}
+        with checked_downloads(datapath, settings):
+            Gpt2BpeHelper._build_data(helper)
+
+    return NeededFile(names=urls, urls=urls, note=' '.join(urls), fetch=fetch)
 
 
 @dataclass(frozen=True)

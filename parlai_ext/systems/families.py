@@ -1,36 +1,400 @@
 """
-The registry of agent families, and the families that need a few lines only.
+The registry of agent families, and all families but those of Hugging Face's models.
 
 To add a family, subclass `Family` in a file of its own (or here, if it is small) and
 name it in `FAMILIES`. Nothing else of the program has to know of it.
+
+ParlAI's rankers get two things wrong for us: in a batch, every row avoids the lines of
+one dialogue; and vectors of candidates are cached by the candidate file's base name.
+FiD and RAG find passages for the dialogue in an index: the files that they read beside
+their model are part of what such a system is, and a missing one is named before the
+system is built. A remote system is the name that its model gives itself; where it gives
+none, its address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import logging
+from argparse import ArgumentTypeError
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from parlai.core.agents import Agent
+from parlai.core.torch_agent import Batch
+from parlai.core.torch_ranker_agent import TorchRankerAgent
+from parlai.utils import logging as parlai_logging
+
+from parlai_ext import zoo_configs
+from parlai_ext.compat.rag import BERT_FILES, bert_home, index_files
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System, content_id
-from parlai_ext.core.options import options_of
+from parlai_ext.core.options import json_object, option, options_of
 from parlai_ext.files.option_files import sha256
-from parlai_ext.systems.family import Family
+from parlai_ext.files.roster_file import parse_target
+from parlai_ext.files.text_file import read_utf8
+from parlai_ext.files.yaml_file import read_file
+from parlai_ext.isolation.names import Options
+from parlai_ext.systems import zoo
+from parlai_ext.systems.chat.conversation import other_contexts_hash
+from parlai_ext.systems.family import PRESENT, Family, OptionError
 from parlai_ext.systems.family_hugging_face import (
     CausalLm,
     DialoGpt,
     Gpt2,
     HuggingFace,
 )
-from parlai_ext.systems.family_passages import Passages
-from parlai_ext.systems.family_rankers import Ranker
-from parlai_ext.systems.family_remote import Remote
-from parlai_ext.systems.safety_options import (
-    SAFETY_SYSTEM,
-    SafetyOptions,
-    read_deflections,
-    system_inside,
-)
+from parlai_ext.systems.fetch.data_folder import data_folder, local_path
+from parlai_ext.systems.remote.endpoint import UNTOLD, Endpoint
+from parlai_ext.systems.remote.settings import PREFIX, Settings
+
+SAFETY = 'safety'  # of the options' names
+SAFETY_SYSTEM = 'safety_system'
+FIRED = PROMPT, ANSWER = 'prompt', 'answer'  # which check fired
+CHECKS = ('both', *FIRED)
+DEFLECTIONS = zoo_configs.HOME / 'moderation' / 'deflections.yaml'
+
+
+@dataclass(frozen=True, kw_only=True)
+class SafetyOptions:
+    """
+    What a safety layer checks, and what it says where a check fires.
+    """
+
+    system: str | None = option(
+        None,
+        help='the system inside: the name of a shipped one, a YAML file, '
+        'NAME=MODEL_FILE[,key=value…] as --add-target takes it, or (in a roster) a '
+        'mapping of its options',
+    )
+    detector: str = option(
+        'toxic-comments',
+        help='what tells toxic texts, as compare_detectors names it; '
+        'NAME,threshold=0.8 sets the threshold',
+    )
+    checks: str = option(
+        'both',
+        choices=CHECKS,
+        help="prompt = what the other says, answer = the system's reply",
+    )
+    deflections: str | None = option(
+        None,
+        path=True,
+        metavar='FILE',
+        help='sentences to say instead, one a line (shipped ones)',
+    )
+
+
+def system_inside(opt: Options) -> System:
+    """
+    Return the system that a safety layer holds.
+
+    :raises UserError: ``safety_system: what is wrong``.
+    """
+    value = opt.get(SAFETY_SYSTEM)
+    if not value:
+        raise UserError(f'{SAFETY_SYSTEM}: not given; a system is expected')
+    try:
+        if isinstance(value, str) and value.lstrip().startswith('{'):
+            value = json_object(value)
+        if isinstance(value, Mapping):
+            return System('inside', dict(value))
+        return parse_target(str(value))[0]
+    except (UserError, ArgumentTypeError) as error:
+        raise UserError(f'{SAFETY_SYSTEM}: {error}') from None
+
+
+def read_deflections(opt: Options) -> tuple[str, ...]:
+    """
+    Return the sentences that are said instead of a flagged answer.
+
+    :raises UserError: when the file cannot be read, or has none.
+    """
+    path = opt.get('safety_deflections')
+    if not path:
+        return tuple(read_file(DEFLECTIONS).data['sentences'])
+    lines = read_utf8(str(path), 'safety_deflections: ').split('\n')
+    sentences = tuple(line.strip() for line in lines if line.strip())
+    if not sentences:
+        raise UserError(f'safety_deflections: {path} has no sentence')
+    return sentences
+
+
+CANDIDATES = 'fixed_candidates_path'
+
+
+class Ranker(Family):
+    """
+    Every subclass of ParlAI's `TorchRankerAgent`, known by the options it has.
+    """
+
+    built_with = {'fixed_candidate_vecs': 'replace'}
+
+    def covers(self, opt: Options) -> bool:
+        return 'fixed_candidate_vecs' in opt or bool(opt.get(CANDIDATES))
+
+    def check(self, opt: Options, error: OptionError, datapath: str | None) -> None:
+        if 'fixed_candidate_vecs' not in opt:
+            return  # an agent that generates, though its options name candidates
+        if opt['fixed_candidate_vecs'] not in ('reuse', 'replace'):
+            raise error(
+                'fixed_candidate_vecs',
+                'no file of vectors is read: nothing says which candidates are theirs',
+            )
+        if opt.get('interactive_candidates', 'fixed') == 'fixed':
+            path = opt.get(CANDIDATES)
+            if not path:
+                raise error(
+                    CANDIDATES, 'not given: a file with one possible reply a line'
+                )
+            if not Path(path).is_file():
+                raise error(CANDIDATES, f'there is no file {path}')
+
+    def contents(
+        self, system: System, opt: Options, datapath: str | None
+    ) -> dict[str, str]:
+        return {} if system.opt.get(CANDIDATES) else self.candidates(opt)
+
+    def candidates(self, opt: Options) -> dict[str, str]:
+        # without the file the agent is refused when it is built
+        path = Path(str(opt.get(CANDIDATES) or ''))
+        return {CANDIDATES: sha256(path)} if path.is_file() else {}
+
+    def batch_rows(
+        self, agent: Agent, clones: Sequence[Agent]
+    ) -> AbstractContextManager[None]:
+        if not isinstance(agent, TorchRankerAgent):
+            return nullcontext()
+        return own_histories(agent, clones)
+
+
+@contextmanager
+def own_histories(agent: TorchRankerAgent, clones: Sequence[Any]) -> Iterator[None]:
+    """
+    Let every row of a batch avoid the lines of its own dialogue.
+
+    torch_ranker_agent.py:585 reads the history of the agent whose `batch_act` is
+    called, for all rows, where each row's clone knows the lines of its own dialogue.
+    """
+    rows: list[int] = []
+
+    def eval_step(batch: Batch) -> Any:
+        rows[:] = batch.valid_indices.tolist()
+        return type(agent).eval_step(agent, batch)
+
+    def block_repeats(candidates: list[list[str]]) -> list[list[str]]:
+        pairs = zip(rows, candidates, strict=True)
+        allowed = [clones[row].block_repeats([ranked])[0] for row, ranked in pairs]
+        if not all(allowed):  # ParlAI would take the first of none
+            raise LookupError('every candidate has been said; the file needs more')
+        return allowed
+
+    agent.eval_step, agent.block_repeats = eval_step, block_repeats
+    parlai_logging.logger.addFilter(_is_no_candidate_report)
+    try:
+        yield
+    finally:
+        parlai_logging.logger.removeFilter(_is_no_candidate_report)
+        del agent.eval_step, agent.block_repeats
+
+
+def _is_no_candidate_report(record: logging.LogRecord) -> bool:
+    """
+    True if a message is not ParlAI's report of the candidates that a ranker has.
+    """
+    return not record.getMessage().startswith('[ Executing ')
+
+
+@contextmanager
+def fresh_candidates() -> Iterator[None]:
+    """
+    Keep rankers from writing vectors of their candidates beside the model.
+
+    torch_ranker_agent.py:930 names that cache after the candidate file's base name:
+    the next file of that name, or the next model, would silently get its vectors.
+    """
+    original = TorchRankerAgent._save_candidates
+    TorchRankerAgent._save_candidates = lambda *args, **kwargs: None
+    try:
+        yield
+    finally:
+        TorchRankerAgent._save_candidates = original
+
+
+# kinds of retriever that read an index (rag/args.py:80)
+WITH_INDEX = ('dpr', 'dpr_then_poly', 'poly_faiss', 'search_term_faiss')
+ZOO_RERANKERS = ('wikito', 'reddit')
+HINTS = {
+    'path_to_index': '; parlai.agents.rag.scripts.index_dense_embeddings writes it',
+    'path_to_dpr_passages': '; it is tab-separated: id, text, title',
+}
+
+
+class Passages(Family):
+    """
+    Systems that read an index of passages.
+    """
+
+    agents = ('fid', 'rag')
+    built_with = {'fixed_candidate_vecs': 'replace'}  # of a poly-encoder inside it
+
+    def covers(self, opt: Options) -> bool:
+        return 'rag_retriever_type' in opt or super().covers(opt)
+
+    def check(self, opt: Options, error: OptionError, datapath: str | None) -> None:
+        paths = retrieval_paths(opt)
+        if not paths:
+            return
+        turns = opt.get('model') == 'rag' and opt.get('rag_model_type') == 'turn'
+        if turns and opt.get('rag_turn_marginalize') != 'doc_only':
+            # model_types.py:1029: a decoder row for each passage, none for each turn
+            raise error(
+                'rag_turn_marginalize', 'ParlAI can generate with doc_only alone'
+            )
+        if find_spec('faiss') is None:
+            raise error('path_to_index', "needs faiss: pip install 'parlai_ext[rag]'")
+        key = ''
+        try:
+            for key, path in paths.items():
+                if path.endswith('.gz'):
+                    unpack = 'unpack it, for ParlAI reads plain text only'
+                    raise UserError(f'{path} is packed; {unpack}')
+                for file in _files(key, path, opt, datapath):
+                    if not file.is_file():
+                        hint = HINTS.get(key, '')
+                        raise UserError(f'there is no file {file}{hint}')
+            key = 'query_model'
+            _bert_files(opt, datapath)
+        except UserError as problem:
+            raise error(key, str(problem)) from problem
+
+    def contents(
+        self, system: System, opt: Options, datapath: str | None
+    ) -> dict[str, str]:
+        named: dict[str, Path] = {}
+        for key, path in retrieval_paths(opt).items():
+            files = _files(key, path, opt, datapath)
+            named |= {f'{key}.{i}' if i else key: file for i, file in enumerate(files)}
+        if named:
+            named |= _bert_files(opt, datapath)
+        for key, file in named.items():
+            if not file.is_file():
+                raise UserError(f'{key}: there is no file {file}')
+        return {f'retrieval/{key}': sha256(file) for key, file in named.items()}
+
+
+def retrieval_paths(opt: Options) -> dict[str, str]:
+    """
+    Return the paths of index, passages and re-ranker by option, as they are given.
+
+    Empty for a system that reads no index. Some may be of the zoo.
+    """
+    kind = opt.get('rag_retriever_type')
+    kind = kind or ('dpr' if opt.get('model') in ('fid', 'rag') else None)
+    if kind not in WITH_INDEX:
+        return {}
+    keys = ('path_to_index', 'path_to_dpr_passages')
+    paths = {key: str(opt[key]) for key in keys if opt.get(key)}
+    reranker = str(opt.get('polyencoder_init_model', 'wikito'))
+    if kind == 'dpr_then_poly':
+        if reranker in ZOO_RERANKERS:
+            home = f'zoo:pretrained_transformers/poly_model_huge_{reranker}'
+            reranker = f'{home}/model'
+        paths['polyencoder_init_model'] = reranker
+    return paths
+
+
+def _files(key: str, path: str, opt: Options, datapath: str | None) -> list[Path]:
+    """
+    Return the files that the value of an option stands for; those of the zoo are
+    downloaded when they are not here.
+    """
+    datapath = opt.get('datapath') or datapath
+    file = zoo.fetch_path(path, datapath)
+    if key == 'polyencoder_init_model':
+        return [file, Path(f'{file}.dict')]
+    if key != 'path_to_index':
+        return [file]
+    vectors = opt.get('path_to_dense_embeddings')
+    return index_files(file, local_path(str(vectors), datapath) if vectors else None)
+
+
+def _bert_files(opt: Options, datapath: str | None) -> dict[str, Path]:
+    """
+    Return the files of the query encoder, where that is a BERT, by a name for each.
+
+    :raises UserError: when they cannot be had.
+    """
+    if not str(opt.get('query_model', 'bert')).startswith('bert'):
+        return {}
+    model_file = str(opt.get('model_file') or '')
+    places = {
+        'model_file': str(local_path(model_file, datapath)) if model_file else None,
+        'datapath': data_folder(opt.get('datapath') or datapath),
+    }
+    home = bert_home({**opt, **places})
+    return {f'query_model/{name}': home / name for name in BERT_FILES}
+
+
+class Remote(Family):
+    """
+    Chat endpoints and plain POST services.
+    """
+
+    agents = ('ext:remote',)
+    place_options = tuple(
+        option.dest(PREFIX)
+        for option in options_of(Settings).values()
+        if not option.info.signed
+    )
+
+    def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:
+        return PRESENT, f'{Settings.from_options(system.opt).endpoint} (not contacted)'
+
+    def samples(self, opt: Options) -> bool:
+        """
+        True unless the temperature is set to 0: an endpoint that is not told decides.
+        """
+        temperature = opt.get('remote_temperature')
+        return temperature is None or float(temperature) != 0
+
+    def pin(self, opt: Options) -> dict[str, Any]:
+        """
+        Return the options with the model's dated name among them, asked for unless
+        given: the agent then refuses answers of any other model; and with ``$NAME`` in
+        place of a key in the URL, since a run keeps the options.
+        """
+        pinned = {**opt, 'remote_url': Settings.from_options(opt).url}
+        if opt.get('remote_dated_model') is None:
+            pinned['remote_dated_model'] = dated_name(opt) or UNTOLD
+        return pinned
+
+    def contents(
+        self, system: System, opt: Options, datapath: str | None
+    ) -> dict[str, str]:
+        settings = Settings.from_options(system.opt)
+        name = settings.dated_model or dated_name(system.opt) or UNTOLD
+        if name == UNTOLD:
+            what = {'remote_url': settings.endpoint}
+        else:
+            what = {'remote_model': name}
+        return what | other_contexts_hash(opt)
+
+
+def dated_name(opt: Options) -> str | None:
+    """
+    Ask a model for its name (``gpt-4o-2024-08-06``); `None` when it gives none.
+
+    :raises UserError: when it cannot be asked.
+    """
+    settings = replace(
+        Settings.from_options(opt), dated_model=None, cache=None, max_cost=None
+    )
+    name = Endpoint(settings).dated_name()
+    return None if name == UNTOLD else name
 
 
 class Bart(Family):
@@ -53,7 +417,7 @@ class LongContext(Family):
         'parlai.agents.transformer.transformer:TransformerGeneratorAgent',
     )
 
-    def refuse_reader(self, opt: Mapping[str, Any]) -> None:
+    def refuse_reader(self, opt: Options) -> None:
         """
         Refuse MSC's own class, which ParlAI's wheel lacks, and the plain generator.
         """
@@ -84,23 +448,23 @@ class SafetyLayer(Family):
     # whose contents are taken instead
     place_options = (SAFETY_SYSTEM, 'safety_detector', 'safety_deflections')
 
-    def inner_system(self, opt: Mapping[str, Any]) -> System:
+    def inner_system(self, opt: Options) -> System:
         return system_inside(opt)
 
     def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:
-        inner = system_inside(system.opt)
-        return family_of(inner.opt).locate_weights(inner, datapath)
+        inner, family = _inner(system.opt)
+        return family.locate_weights(inner, datapath)
 
     def weight_bytes(self, system: System, datapath: str | None) -> int:
-        inner = system_inside(system.opt)
-        return family_of(inner.opt).weight_bytes(inner, datapath)
+        inner, family = _inner(system.opt)
+        return family.weight_bytes(inner, datapath)
 
-    def weights_key(self, opt: Mapping[str, Any]) -> Hashable:
-        inner = system_inside(opt)
-        return family_of(inner.opt).weights_key(inner.opt)
+    def weights_key(self, opt: Options) -> Hashable:
+        inner, family = _inner(opt)
+        return family.weights_key(inner.opt)
 
     def contents(
-        self, system: System, opt: Mapping[str, Any], datapath: str | None
+        self, system: System, opt: Options, datapath: str | None
     ) -> dict[str, str]:
         """
         Return the hashes of the sentences, and of the files that the detector reads.
@@ -115,13 +479,21 @@ class SafetyLayer(Family):
             'detector': content_id(*detector),
         }
 
-    def samples(self, opt: Mapping[str, Any]) -> bool:
-        inner = system_inside(opt)
-        return family_of(inner.opt).samples(inner.opt)
+    def samples(self, opt: Options) -> bool:
+        inner, family = _inner(opt)
+        return family.samples(inner.opt)
 
-    def pin(self, opt: Mapping[str, Any]) -> dict[str, Any]:
-        inner = system_inside(opt)
-        return {**opt, SAFETY_SYSTEM: family_of(inner.opt).pin(inner.opt)}
+    def pin(self, opt: Options) -> dict[str, Any]:
+        inner, family = _inner(opt)
+        return {**opt, SAFETY_SYSTEM: family.pin(inner.opt)}
+
+
+def _inner(opt: Options) -> tuple[System, Family]:
+    """
+    Return the system inside a safety layer, and its family.
+    """
+    inner = system_inside(opt)
+    return inner, family_of(inner.opt)
 
 
 # the first that covers a system's options is its family
@@ -143,14 +515,14 @@ PLACE_OPTIONS = frozenset(
 )
 
 
-def family_of(opt: Mapping[str, Any]) -> Family:
+def family_of(opt: Options) -> Family:
     """
     Return the family of a system with these options.
     """
     return next((f for f in FAMILIES.values() if f.covers(opt)), GENERATOR)
 
 
-def check_reader(opt: Mapping[str, Any]) -> None:
+def check_reader(opt: Options) -> None:
     """
     Refuse an agent that would misread a model of another family.
 

@@ -25,7 +25,7 @@ from parlai_ext.systems.system_options import model_path
 Options = Mapping[str, Any]
 # makes the error about one option of one system, from the option's name and a sentence
 OptionError = Callable[[str, str], UserError]
-# notes the hashes of files that were downloaded from below an address
+# records the checksums of files that were downloaded from below an address
 Record = Callable[[str, Sequence[Path]], None]
 
 PRESENT, DOWNLOAD, MISSING = 'present', 'download', 'missing'
@@ -100,9 +100,8 @@ class Family:
         Download weights that no file option names. Return the names of what was
         downloaded.
 
-        :param record: notes the checksums of downloaded files under a name.
-
-        :param record: the checksums of earlier downloads, which new ones must have.
+        :param record: records the checksums of the files that were downloaded from
+            below an address; it refuses other ones than an earlier download had.
 
         :raises UserError: when they cannot be had.
         """

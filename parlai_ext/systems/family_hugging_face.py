@@ -6,19 +6,19 @@ any model as `ext:hf`, and ParlAI's own agents for DialoGPT and GPT-2.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import System
 from parlai_ext.files.model_cards import is_model_name, model_card
 from parlai_ext.files.option_files import sha256
+from parlai_ext.isolation.names import Options
 from parlai_ext.systems import hub
-from parlai_ext.systems.chat.degradation import other_contexts_hash
+from parlai_ext.systems.chat.conversation import other_contexts_hash
 from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family, Record
 
 BITS = {'4bit': 4, '8bit': 8, 'float16': 16, 'bfloat16': 16, 'float32': 32}
@@ -41,7 +41,7 @@ class HubFamily(Family):
     # the most tokens of a context that its agent reads, whatever the model could
     text_truncate: ClassVar[int | None] = None
 
-    def repository(self, opt: Mapping[str, Any]) -> str:
+    def repository(self, opt: Options) -> str:
         """
         Return the repository, or the folder, of a system's weights.
 
@@ -49,22 +49,23 @@ class HubFamily(Family):
         """
         raise NotImplementedError
 
-    def revision(self, opt: Mapping[str, Any]) -> str | None:
+    def revision(self, opt: Options) -> str | None:
         """
         Return the branch, tag or commit that the options ask for.
         """
         return None
 
-    def commit(self, opt: Mapping[str, Any]) -> str | None:
+    def commit(self, opt: Options) -> str | None:
         """
         Return the commit of a system's files in the hub's cache; `None` for a folder,
         a model of the catalogue, and files that are not there.
         """
-        return hub.snapshot_commit(self.cached_weights(opt))
+        weights = self.cached_weights(opt)
+        if weights is None or weights.parents[1].name != 'snapshots':
+            return None
+        return weights.parent.name
 
-    def cached_weights(
-        self, opt: Mapping[str, Any], datapath: str | None = None
-    ) -> Path | None:
+    def cached_weights(self, opt: Options, datapath: str | None = None) -> Path | None:
         """
         Return the weights in the hub's cache, in the folder, or in the folder of the
         catalogue's models; `None` without them.
@@ -104,7 +105,7 @@ class HubFamily(Family):
         return sum(path.stat().st_size for path in hub.weight_files(weights))
 
     def contents(
-        self, system: System, opt: Mapping[str, Any], datapath: str | None
+        self, system: System, opt: Options, datapath: str | None
     ) -> dict[str, str]:
         weights = hub.fetch_weights(self.repository(system.opt), None, datapath)
         hashes = [sha256(path) for path in hub.weight_files(weights)]
@@ -123,17 +124,17 @@ class HuggingFace(HubFamily):
     agents = (hub.AGENT,)
     place_options = ('hf_model', 'hf_revision', 'hf_device', 'hf_device_map')
 
-    def repository(self, opt: Mapping[str, Any]) -> str:
+    def repository(self, opt: Options) -> str:
         if 'hf_model' not in opt:
             for near in get_close_matches('hf_model', opt, 1, cutoff=0.85):
                 raise UserError(f"{near}: unknown; did you mean 'hf_model'?")
         return hub.checked_repository(opt.get('hf_model'))
 
-    def revision(self, opt: Mapping[str, Any]) -> str | None:
+    def revision(self, opt: Options) -> str | None:
         return opt.get('hf_revision') or None
 
     def contents(
-        self, system: System, opt: Mapping[str, Any], datapath: str | None
+        self, system: System, opt: Options, datapath: str | None
     ) -> dict[str, str]:
         """
         Return the hash of every file that changes a reply. A folder that moves, or a
@@ -147,7 +148,7 @@ class HuggingFace(HubFamily):
         hashes = {f'hub/{p.relative_to(folder).as_posix()}': sha256(p) for p in files}
         return hashes | other_contexts_hash(opt)
 
-    def weights_key(self, opt: Mapping[str, Any]) -> Hashable:
+    def weights_key(self, opt: Options) -> Hashable:
         """
         Return the options with which `ModelOptions` loads a model: two systems with
         the same share it.
@@ -159,25 +160,14 @@ class HuggingFace(HubFamily):
         Return about how many bytes the weights take in the precision asked for.
         """
         stored = super().weight_bytes(system, datapath)
-        precisions = system.opt.get('hf_quantisation'), system.opt.get('hf_dtype')
-        bits = next(
-            (
-                BITS[str(precision)]
-                for precision in precisions
-                if str(precision) in BITS
-            ),
-            None,
-        )
+        asked = (system.opt.get(f'hf_{name}') for name in ('quantisation', 'dtype'))
+        bits = next((BITS[str(name)] for name in asked if str(name) in BITS), None)
         weights = self.cached_weights(system.opt, datapath)
         if bits is None or weights is None:
             return stored
-        try:
-            config_text = (weights.parent / 'config.json').read_bytes()
-            config = parse_json(config_text, any_number=True)
-            stored_dtype = str(config.get('dtype') or config.get('torch_dtype'))
-        except (OSError, ValueError, AttributeError):
-            stored_dtype = 'float32'
-        return stored * bits // BITS.get(stored_dtype, 32)
+        config = hub.read_config(weights.parent)
+        own = str(config.get('dtype') or config.get('torch_dtype'))
+        return stored * bits // BITS.get(own, 32)
 
 
 class CausalLm(HuggingFace):
@@ -188,10 +178,10 @@ class CausalLm(HuggingFace):
     agents = ('ext:causal_lm',)
     can_judge = False
 
-    def covers(self, opt: Mapping[str, Any]) -> bool:
+    def covers(self, opt: Options) -> bool:
         return super().covers(opt) and not opt.get('model_file')
 
-    def weights_key(self, opt: Mapping[str, Any]) -> Hashable:
+    def weights_key(self, opt: Options) -> Hashable:
         return None
 
 
@@ -204,10 +194,10 @@ class Gpt2(HubFamily):
     can_judge = False
     default_size: ClassVar[str] = 'small'
 
-    def covers(self, opt: Mapping[str, Any]) -> bool:
+    def covers(self, opt: Options) -> bool:
         return super().covers(opt) and not opt.get('model_file')
 
-    def repository(self, opt: Mapping[str, Any]) -> str:
+    def repository(self, opt: Options) -> str:
         if opt.get('model_name'):
             return str(opt['model_name'])
         size = str(opt.get('gpt2_size') or self.default_size)

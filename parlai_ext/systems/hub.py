@@ -1,31 +1,32 @@
 """
 Repositories of the Hugging Face hub, models of the catalogue, and folders in the hub's
-format: where their files are.
+format: where their files are, and that these are plain files that lie in it. (The text
+of a file that a folder leads to would become words of the model's tokenizer, and so
+replies.)
 """
 
 from __future__ import annotations
 
-import asyncio
+import json
 import os
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from parlai_ext.core.errors import UserError, first_line, nearest
+from parlai_ext.compat.agents import is_reachable
+from parlai_ext.core.errors import UserError, first_line, nearest, printable
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.option_files import no_path, sha256
+from parlai_ext.isolation.connections import Server, unlimited
+from parlai_ext.isolation.names import nested_values
 from parlai_ext.systems.catalogue.fetch_model import (
     fetch_model,
     is_fetched,
     model_folder,
-)
-from parlai_ext.systems.remote.connections import Endpoint, unlimited
-from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
-from parlai_ext.systems.safe.model_folder import (
-    check_file_of_folder,
-    check_model_folder,
 )
 
 AGENT = 'ext:hf'
@@ -36,13 +37,14 @@ WEIGHTS = (
     'pytorch_model.bin',
     'pytorch_model.bin.index.json',
 )
+# fields of a config that say how many tokens a model takes
+POSITIONS = ('max_position_embeddings', 'n_positions', 'max_seq_len', 'n_ctx')
 # other files that change a reply
 COMPANIONS = (
     *('config.json', 'generation_config.json', 'adapter_*', 'chat_template*'),
     *('tokenizer*', 'special_tokens_map.json', 'added_tokens.json', 'vocab*'),
     *('merges.txt', '*.model', '*.spm', '*.tiktoken', 'additional_chat_templates/*'),
 )
-PATIENCE = 10  # seconds until the hub counts as out of reach
 
 
 def checked_repository(value: object) -> str:
@@ -91,44 +93,33 @@ def cached_weights(
     repository is a folder, or a model of the catalogue that is in ``datapath``); of
     weights in several files, their index.
     """
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
     if is_model_name(repo):
         if revision:
             raise UserError(f'hf_revision: the catalogue fixes the revision of {repo}')
         if not is_fetched(repo, datapath):
             return None
         repo = str(model_folder(repo, datapath).absolute())
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
     if Path(repo).is_dir():
         check_model_folder(Path(repo))
-    for name in WEIGHTS:
-        path = Path(repo) / name
-        if not path.is_file():
-            if Path(repo).is_dir():
+        places: Iterable[Any] = (f'{repo}/{name}' for name in WEIGHTS)
+    else:
+        places = (try_to_load_from_cache(repo, n, revision=revision) for n in WEIGHTS)
+    try:
+        for place in places:
+            path = Path(place) if isinstance(place, str) else None
+            if path is None or not path.is_file():
                 continue
-            try:
-                cached = try_to_load_from_cache(repo, name, revision=revision)
-            except HFValidationError:
-                raise UserError(
-                    f'{repo!r} is neither a folder nor a hub repository'
-                ) from None
-            if not isinstance(cached, str):
-                continue
-            path = Path(cached)
-            check_model_folder(path.parent)
-        if all(file.is_file() for file in weight_files(path)):
-            return path
+            if not Path(repo).is_dir():
+                check_model_folder(path.parent)
+            if all(file.is_file() for file in weight_files(path)):
+                return path
+    except HFValidationError:
+        problem = f'{repo!r} is neither a folder nor a hub repository'
+        raise UserError(problem) from None
     return None
-
-
-def snapshot_commit(weights: Path | None) -> str | None:
-    """
-    Return the commit of weights in the hub's cache; `None` for those of a folder.
-    """
-    if weights is None or weights.parents[1].name != 'snapshots':
-        return None
-    return weights.parent.name
 
 
 def weight_files(weights: Path) -> list[Path]:
@@ -159,68 +150,51 @@ def fetch_weights(
     :raises UserError: when they cannot be had.
     """
     weights = cached_weights(repo, revision, datapath)
-    if weights is None and is_model_name(repo):
+    if weights is not None:
+        return weights
+    if is_model_name(repo):
         fetch_model(repo, datapath)
-        weights = cached_weights(repo, None, datapath)
-    if weights is None:
-        if Path(repo).is_dir():
-            raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
-        with unlimited():
-            _download(repo, revision)
-        weights = cached_weights(repo, revision)
+    elif Path(repo).is_dir():
+        raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
+    else:
+        reason = _download(repo, revision)
+        if reason:
+            raise _not_downloaded(repo, reason)
+    weights = cached_weights(repo, revision, datapath)
     if weights is None:
         raise _not_downloaded(repo, 'it has no weights that torch reads')
     return weights
 
 
-def _download(repo: str, revision: str | None) -> None:
+def _download(repo: str, revision: str | None) -> str | None:
     """
-    Download what a system needs of a repository to the hub's cache.
+    Download what a system needs of a repository to the hub's cache. Return the reason
+    why it cannot be had, `None` if all went well.
     """
     from huggingface_hub import HfApi, constants, snapshot_download
 
     if constants.HF_HUB_OFFLINE:
-        raise _not_downloaded(repo, 'HF_HUB_OFFLINE forbids the network')
-    # the hub's own client goes on trying for half a minute
-    if not is_reachable():
-        raise _not_downloaded(repo, 'the network cannot be reached')
-    try:
-        listed = HfApi().list_repo_files(repo, revision=revision)
-        wanted = needed_files(listed)
-        snapshot_download(repo, revision=revision, allow_patterns=wanted)
-    except Exception as e:  # its own errors, and those of the HTTP library of the day
-        raise _not_downloaded(repo, first_line(e)) from e
+        return 'HF_HUB_OFFLINE forbids the network'
+    with unlimited():
+        # the hub's own client goes on trying for half a minute
+        if not is_reachable():
+            return 'the network cannot be reached'
+        try:
+            wanted = needed_files(HfApi().list_repo_files(repo, revision=revision))
+            snapshot_download(repo, revision=revision, allow_patterns=wanted)
+        except Exception as e:  # its own, and those of the HTTP library of the day
+            return first_line(e)
+    return None
 
 
-def is_reachable() -> bool:
-    """
-    True if the hub's server answers at all, within `PATIENCE`.
-    """
-    import httpx2
-    from huggingface_hub import constants
-
-    async def ask() -> None:
-        async with (
-            asyncio.timeout(PATIENCE),
-            httpx2.AsyncClient(verify=certificates(), timeout=None) as client,
-        ):
-            await client.head(constants.ENDPOINT)
-
-    try:
-        run_in_loop(ask())
-    except (httpx2.HTTPError, TimeoutError):
-        return False
-    return True
-
-
-def servers() -> list[Endpoint]:
+def servers() -> list[Server]:
     """
     Return the hub's servers, those that it sends a download to among them.
     """
     from huggingface_hub import constants
 
     host = urlsplit(constants.ENDPOINT).hostname or ''
-    return [Endpoint(name) for name in (host, '.huggingface.co', '.hf.co')]
+    return [Server(name) for name in (host, '.huggingface.co', '.hf.co')]
 
 
 def needed_files(listed: list[str]) -> list[str]:
@@ -252,8 +226,85 @@ def _not_downloaded(repo: str, reason: str) -> UserError:
     return UserError(f'{where} cannot be downloaded: {reason}{folder}')
 
 
+def read_config(folder: Path) -> dict[str, Any]:
+    """
+    Return a model's `config.json`; empty where it cannot be read.
+    """
+    try:
+        config = parse_json((folder / 'config.json').read_bytes(), any_number=True)
+    except (OSError, ValueError):
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
 def truthy(value: object) -> bool:
     """
     True if an option that no parser has read yet means yes.
     """
     return str(value).lower() in ('true', '1', 'yes', 'y', 't')
+
+
+ADAPTER = 'adapter_config.json'
+SETTINGS = '*config.json'
+COPY = 'put a copy there'
+
+
+def check_model_folder(folder: Path) -> None:
+    """
+    Refuse a folder with links to files elsewhere, with pipes or devices, with settings
+    that name a file elsewhere, and one of an adapter.
+
+    :raises UserError: ``hf_model: …``, naming the file.
+    """
+    if (folder / ADAPTER).is_file():
+        raise UserError(
+            f'hf_model: {folder} is an adapter; its base model, merged with it, would '
+            'do'
+        )
+    for file in (*folder.iterdir(), *folder.glob('additional_chat_templates/*')):
+        check_file_of_folder(file, folder)
+    for file in sorted(folder.glob(SETTINGS)):
+        _check_settings(file, folder)
+
+
+def check_file_of_folder(file: Path, folder: Path) -> None:
+    """
+    Refuse a file that lies elsewhere, and what is neither a file nor a folder.
+
+    The hub's cache has its files in a folder beside its snapshots, with links to them.
+    """
+    shown = printable(str(file))
+    snapshot = folder.absolute().parent.name == 'snapshots'
+    root = folder.absolute().parents[1] if snapshot else folder
+    if not lies_in(file, [root]):
+        raise UserError(f'hf_model: {shown} leads out of the folder; {COPY}')
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise UserError(f'hf_model: {shown} is a pipe or a device; no file of a model')
+
+
+def lies_in(path: str | Path, folders: Iterable[str | Path]) -> bool:
+    """
+    True if a path leads into one of the folders, links followed.
+    """
+    real = Path(os.path.realpath(path))
+    return any(real.is_relative_to(os.path.realpath(folder)) for folder in folders)
+
+
+def _check_settings(file: Path, folder: Path) -> None:
+    """
+    Refuse settings that name an existing file elsewhere, under any key: a tokenizer
+    would read its words from there.
+    """
+    try:
+        settings = parse_json(file.read_bytes(), any_number=True)
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError):
+        return  # transformers says what is wrong
+    except ValueError as error:  # what transformers might read all the same
+        raise UserError(f'hf_model: {printable(str(file))}: {error}') from None
+    for key, value in nested_values(settings):
+        if not isinstance(value, str) or '/' not in value or '\0' in value:
+            continue
+        is_file = os.path.exists(value) and not os.path.isdir(value)
+        if is_file and not lies_in(value, [folder]):
+            what = printable(f'{key} in {file} is {value}')
+            raise UserError(f'hf_model: {what}, a file elsewhere; {COPY}')

@@ -7,6 +7,7 @@ Paths are no part of it, so that a model keeps its identity when it moves.
 from __future__ import annotations
 
 import glob
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,7 @@ from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import zoo
 from parlai_ext.systems.candidates import candidates_file, is_spec
-from parlai_ext.systems.families import PLACE_OPTIONS, family_of
-from parlai_ext.systems.family_rankers import CANDIDATES
+from parlai_ext.systems.families import CANDIDATES, PLACE_OPTIONS, family_of
 from parlai_ext.systems.system_options import effective_options
 
 # options of any system that say where or how fast it runs, not what it says
@@ -57,9 +57,13 @@ def identity(system: System, datapath: str | None = None) -> str:
         raise
     except UserError as e:
         raise SystemFailed(system.name, str(e)) from None
-    source = _own_source(str(system.opt.get('model') or ''))
-    if source:
-        contents['source'] = sha256(source)
+    module, colon, _ = str(system.opt.get('model') or '').partition(':')
+    # a user's own agent; ParlAI's and ours have version numbers
+    if colon and module.split('.')[0] not in ('parlai', 'parlai_ext', 'projects'):
+        with suppress(ImportError, ValueError):
+            spec = find_spec(module)
+            if spec and spec.origin and spec.has_location:
+                contents['source'] = sha256(Path(spec.origin))
     return content_id('system', identity_options(system), contents)
 
 
@@ -87,7 +91,8 @@ def candidates_hash(system: System, datapath: str | None = None) -> str | None:
 
 def _contents(key: str, value: str, datapath: str | None) -> dict[str, str]:
     """
-    Return the hashes of an option's files and, for a model, of its companions.
+    Return the hashes of an option's files and, for a model, of the dictionary and the
+    options beside it.
     """
     find = candidates_file if is_spec(value) else zoo.fetch_path
     try:
@@ -98,28 +103,7 @@ def _contents(key: str, value: str, datapath: str | None) -> dict[str, str]:
     if not files or (path.is_dir() and key not in INDEX_OPTIONS):
         raise UserError(f'{key}: there is no file {value}')
     if key == 'model_file':
-        files |= _companions(path)
+        near = sorted(path.parent.glob(f'{glob.escape(path.name)}.dict*'))
+        near += [p for p in [Path(f'{path}.opt')] if p.is_file()]
+        files |= {p.name.removeprefix(path.name): p for p in near}
     return {key + name: sha256(file) for name, file in files.items()}
-
-
-def _companions(model: Path) -> dict[str, Path]:
-    """
-    Return the dictionary and the options beside a model file.
-    """
-    near = sorted(model.parent.glob(f'{glob.escape(model.name)}.dict*'))
-    near += [p for p in [Path(f'{model}.opt')] if p.is_file()]
-    return {p.name.removeprefix(model.name): p for p in near}
-
-
-def _own_source(agent: str) -> Path | None:
-    """
-    Return the file of a user's own agent; ParlAI's and ours have version numbers.
-    """
-    module = agent.partition(':')[0]
-    if ':' not in agent or module.split('.')[0] in ('parlai', 'parlai_ext', 'projects'):
-        return None
-    try:
-        spec = find_spec(module)
-    except (ImportError, ValueError):
-        return None
-    return Path(spec.origin) if spec and spec.origin and spec.has_location else None

@@ -80,7 +80,9 @@ class ModelCache:
         sizes: dict[Hashable, int] = {}
         for system in systems:
             key = weights_key(system)
-            sizes[key] = max(self._size(system), sizes.get(key, 0))
+            player = self._players.get(system.name)
+            size = player.n_bytes if player else size_on_disk(system, self.datapath)
+            sizes[key] = max(size, sizes.get(key, 0))
         return sum(sizes.values()) <= self.budget
 
     def loaded_weights(self) -> set[str]:
@@ -105,10 +107,6 @@ class ModelCache:
         if self._players:
             self._drop(list(self._players))
 
-    def _size(self, system: System) -> int:
-        player = self._players.get(system.name)
-        return player.n_bytes if player else size_on_disk(system, self.datapath)
-
     def _load(self, system: System, keep: Collection[str]) -> None:
         """
         Load a system; when memory runs out, once more without those not to ``keep``.
@@ -132,16 +130,11 @@ class ModelCache:
         Drop players until ``more`` bytes fit, but none of those to ``keep``.
         """
         for name in [name for name in self._players if name not in keep]:
-            if more + self._loaded_bytes() <= self.budget:
+            # weights that several share count once
+            sizes = {self._weights[one]: p.n_bytes for one, p in self._players.items()}
+            if more + sum(sizes.values()) <= self.budget:
                 return
             self._drop([name])
-
-    def _loaded_bytes(self) -> int:
-        """
-        Return the memory of all loaded weights; those that several share count once.
-        """
-        sizes = {self._weights[name]: p.n_bytes for name, p in self._players.items()}
-        return sum(sizes.values())
 
     def _drop(self, names: Iterable[str]) -> None:
         """
@@ -149,7 +142,9 @@ class ModelCache:
         """
         for name in names:
             self.ledger.end(name, self._players.pop(name).agent)
-        _free_unused()
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
 
 def weights_key(system: System) -> Hashable:
@@ -205,12 +200,3 @@ def _free_memory() -> int:
         return UNKNOWN_MEMORY
     kilobytes = [line.split()[1] for line in lines if line.startswith('MemAvailable:')]
     return int(kilobytes[0]) * 1024 if kilobytes else UNKNOWN_MEMORY
-
-
-def _free_unused() -> None:
-    """
-    Free the memory of dropped models.
-    """
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

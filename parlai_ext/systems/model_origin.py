@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import System
+from parlai_ext.systems import hub
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.family_hugging_face import HubFamily
 
@@ -65,9 +65,12 @@ def model_origin(system: System, datapath: str | None = None) -> ModelOrigin:
             weights = family.cached_weights(opt, datapath)
         except UserError:
             return ModelOrigin()
-        config = _config(weights.parent) if weights is not None else {}
+        config = hub.read_config(weights.parent) if weights is not None else {}
         named = config.get('_name_or_path') if Path(repository).is_dir() else repository
-        return ModelOrigin(family_name(named), _text(config.get('model_type')))
+        kind = config.get('model_type')
+        return ModelOrigin(
+            family_name(named), kind if kind and isinstance(kind, str) else None
+        )
     path = str(opt.get('model_file') or '')
     if path.startswith(ZOO):
         return ModelOrigin(family_name(path.removeprefix(ZOO).partition('/')[0]))
@@ -86,15 +89,3 @@ def family_name(name: Any) -> str | None:
     while words and words[0] in MAKERS:
         words.pop(0)
     return words[0] if words else None
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    try:
-        config = parse_json((folder / 'config.json').read_bytes(), any_number=True)
-    except (OSError, ValueError):
-        return {}
-    return config if isinstance(config, dict) else {}
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import pkgutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -55,19 +56,17 @@ def load_openers(
             for key, utterances in file.openers.items()
         ]
     if task.startswith(SAY):
-        return [_typed_opener(task.removeprefix(SAY).strip())]
+        text = task.removeprefix(SAY).strip()
+        if not text:
+            raise UserError(f'openers: a text is expected behind {SAY!r}')
+        words = (without_half_characters(text),)
+        return [Opener.from_utterances(words, SAY.rstrip(':'))]
     if not task:
         raise UserError('openers: the name of a task is expected, not nothing')
     openers = list(_from_acts(_first_acts(task, split, datapath), f'{task}:{split}'))
     if not openers:
         raise UserError(f'task {task!r} has no dialogue that could open a conversation')
     return openers
-
-
-def _typed_opener(text: str) -> Opener:
-    if not text:
-        raise UserError(f'openers: a text is expected behind {SAY!r}')
-    return Opener.from_utterances((without_half_characters(text),), SAY.rstrip(':'))
 
 
 def _from_acts(pairs: Iterator[tuple[Any, Any]], source: str) -> Iterator[Opener]:
@@ -109,14 +108,10 @@ def _first_acts(
     for teacher in teachers_of(task, split, datapath):
         episode: list[Any] = []
         while not teacher.epoch_done():
-            act = teacher.act()
-            if len(episode) < 2:
-                episode.append(act)
-            if act.get('episode_done', True):
+            episode.append(teacher.act())
+            if episode[-1].get('episode_done', True) or teacher.epoch_done():
                 yield episode[0], episode[1] if len(episode) > 1 else None
                 episode = []
-        if episode:
-            yield episode[0], episode[1] if len(episode) > 1 else None
 
 
 def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:
@@ -133,18 +128,28 @@ def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:
         **({'datapath': datapath} if datapath else {}),
     }
     try:
-        opt = ParlaiParser(True, False).parse_kwargs(**given)
-        teachers: list[Any] = create_task_agent_from_taskname(opt)
-    except ModuleNotFoundError as e:
-        if '.tasks.' not in (e.name or ''):
-            raise UserError(f'task {task!r} needs the package {e.name!r}') from None
-        raise UserError(f'no task {task!r}; {nearest(task, known_tasks())}') from None
-    except AttributeError as e:
-        raise UserError(f'no task {task!r}: {e}') from None
+        with unknown_task_named(task):
+            opt = ParlaiParser(True, False).parse_kwargs(**given)
+            teachers: list[Any] = create_task_agent_from_taskname(opt)
     except (RuntimeError, AssertionError) as e:
         problem = f'the data of task {task!r} cannot be had: {first_line(e)}'
         raise UserError(problem) from None
     return teachers
+
+
+@contextmanager
+def unknown_task_named(task: str) -> Iterator[None]:
+    """
+    Turn what ParlAI raises over a task that cannot be imported into one line.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as e:
+        if e.name and '.tasks.' not in e.name:
+            raise UserError(f'task {task!r} needs the package {e.name!r}') from None
+        raise UserError(f'no task {task!r}; {nearest(task, known_tasks())}') from None
+    except (ImportError, AttributeError) as e:
+        raise UserError(f'no task {task!r}: {e}') from None
 
 
 def known_tasks() -> list[str]:

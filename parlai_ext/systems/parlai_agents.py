@@ -1,12 +1,16 @@
 """
-Builds the ParlAI agent of a system, and checks options as building it would.
+Builds the ParlAI agent of a system, checks options as building it would, and says in
+one line why a model file does not fit the agent that is to read it: torch's own error
+names every weight, in kilobytes that do not say what is wrong.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+import traceback
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -16,25 +20,28 @@ from parlai.core.agents import create_agent
 from parlai.core.loader import load_agent_module
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
-from parlai.utils import logging as parlai_logging
 
+from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import System
-from parlai_ext.isolation.names import nested_values
+from parlai_ext.isolation.connections import Limit, limited
+from parlai_ext.isolation.names import Options, nested_values
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import hub
 from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.candidates import candidates_file, is_spec
-from parlai_ext.systems.families import check_reader, family_of
-from parlai_ext.systems.family import Family
-from parlai_ext.systems.family_rankers import fresh_candidates
+from parlai_ext.systems.downloads import needed_tokenizer
+from parlai_ext.systems.families import (
+    CANDIDATES,
+    check_reader,
+    family_of,
+    fresh_candidates,
+)
+from parlai_ext.systems.family import OptionError
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
-from parlai_ext.systems.misfit import why_unfit
-from parlai_ext.systems.needed_files import needed_tokenizer
 from parlai_ext.systems.players import Player, in_words
-from parlai_ext.systems.remote.connections import Limit, limited
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import (
     BadModelFile,
@@ -42,8 +49,8 @@ from parlai_ext.systems.safe.load import (
     guarded,
     trusts_file,
 )
-from parlai_ext.systems.safe.model_options import named_endpoints
-from parlai_ext.systems.system_options import effective_options, given_options
+from parlai_ext.systems.safe.model_options import named_servers
+from parlai_ext.systems.system_options import effective_options, roster_options
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.systems.zoo import fetch_path
 
@@ -82,21 +89,32 @@ def _build(
     """
     Build the agent of a system; every error names the system and an option.
     """
+    bad = _option_error(system)
     given = _options_to_build(system, datapath)
     opt = parsed_options(system, given)
     all_options = {**opt, **effective_options(system, datapath), **given}
-    _refuse_scorer(system, str(all_options.get('model')))
+    model = str(all_options.get('model'))
+    if getattr(load_agent_module(model), 'is_scorer', False):
+        # whose options may name code that no roster or model file may bring in
+        raise bad(
+            'model', f'{model} is a scorer: it judges utterances and does not talk'
+        )
     family = family_of(all_options)
-    family.check(all_options, _option_error(system), datapath)
-    for key, value in _our_options(opt, given, no_cuda, fp16, family).items():
-        opt[key] = opt['override'][key] = value
+    family.check(all_options, bad, datapath)
+    ours = {key: given.get(key, value) for key, value in DEFAULTS.items()}
+    ours |= {'batchsize': 1, **({'no_cuda': True} if no_cuda else {})}
+    if fp16 is not None and 'fp16' not in given:
+        ours['fp16'] = fp16
+    for key, value in {**ours, **family.built_with}.items():
+        if key in opt:
+            opt[key] = opt['override'][key] = value
     limit = _connection_limit(system, all_options)
-    loading = limit and replace(limit, endpoints=(*limit.endpoints, *hub.servers()))
+    loading = limit and replace(limit, servers=(*limit.servers, *hub.servers()))
     try:
         with (
             ensure_checked_downloads(datapath),
             fresh_candidates(),
-            _quiet_parlai(),
+            quiet_parlai(),
             limited(loading),
             cost_of_model(all_options),
         ):
@@ -104,7 +122,7 @@ def _build(
     except UserError as error:
         tokenizer = needed_tokenizer(all_options, datapath)
         if tokenizer and any(url in str(error) for url in tokenizer.urls):
-            raise _option_error(system)('dict_tokenizer', str(error)) from error
+            raise bad('dict_tokenizer', str(error)) from error
         raise
     except BaseException as error:
         raise_unless_of_agent(error)
@@ -118,7 +136,7 @@ def _build(
     return Player(system.name, agent, family, limit)
 
 
-def _connection_limit(system: System, opt: Mapping[str, Any]) -> Limit | None:
+def _connection_limit(system: System, opt: Options) -> Limit | None:
     """
     Return the limit on a system's connections, to the endpoints that its roster entry
     names; `None` if it has no model, or if the user trusts that or brings the agent.
@@ -132,10 +150,10 @@ def _connection_limit(system: System, opt: Mapping[str, Any]) -> Limit | None:
     own_code = agent.__module__.partition('.')[0] not in PACKAGES
     if own_code or hub.truthy(opt.get('hf_trust_code')):
         return None
-    return Limit(system.name, tuple(named_endpoints(system.opt)))
+    return Limit(system.name, tuple(named_servers(system.opt)))
 
 
-def cost_of_model(opt: Mapping[str, Any]) -> AbstractContextManager[None]:
+def cost_of_model(opt: Options) -> AbstractContextManager[None]:
     """
     Bound what the model of these options may cost while it is loaded; one without a
     file, and a trusted one, may cost anything.
@@ -145,17 +163,6 @@ def cost_of_model(opt: Mapping[str, Any]) -> AbstractContextManager[None]:
         return nullcontext()
     names = {value for _, value in nested_values(opt) if isinstance(value, str)}
     return bounded_cost(file, [Path(name) for name in names if os.path.isfile(name)])
-
-
-def _refuse_scorer(system: System, model: str) -> None:
-    """
-    Refuse a scorer as a system. It would say nothing, and its options may name code
-    from outside the package, which no roster or model file may bring in.
-    """
-    if getattr(load_agent_module(model), 'is_scorer', False):
-        raise _option_error(system)(
-            'model', f'{model} is a scorer: it judges utterances and does not talk'
-        )
 
 
 def check_options(system: System, datapath: str | None = None) -> None:
@@ -184,75 +191,41 @@ def _options_to_build(system: System, datapath: str | None) -> dict[str, Any]:
     Return the roster's options as the agent needs them: with local paths, the files
     downloaded.
     """
-    given = given_options(system)
+    bad = _option_error(system)
+    given = roster_options(system)
     if str(given.get('datatype', '')).startswith('train'):
-        raise _option_error(system)(
-            'datatype', 'train builds an optimizer; leave it out'
-        )
+        raise bad('datatype', 'train builds an optimizer; leave it out')
+    for key, fetch in (('model_file', fetch_path), (CANDIDATES, candidates_file)):
+        if key in given and (key == 'model_file' or is_spec(given[key])):
+            try:
+                with quiet_parlai():
+                    given[key] = str(fetch(str(given[key]), datapath))
+            except UserError as error:
+                raise bad(key, str(error)) from error
     if 'model_file' in given:
-        given['model_file'] = _local_model_file(
-            system, str(given['model_file']), datapath
-        )
+        file, path = given['model_file'], str(system.opt['model_file'])
+        if not os.path.isfile(file):
+            where = f' ({path})' if is_zoo_path(path) else ''
+            raise bad('model_file', f'there is no file {file}{where}')
+        check_model_files(file)
     elif 'model' not in given:
-        raise _option_error(system)('model_file', 'not given, and no model either')
+        raise bad('model_file', 'not given, and no model either')
     check_reader(effective_options(system, datapath))
     if isinstance(given.get('stop'), list):  # which ParlAI would join with commas
         given['stop'] = json.dumps(given['stop'], ensure_ascii=False)
-    candidates = given.get('fixed_candidates_path')
-    if is_spec(candidates):
-        try:
-            file = candidates_file(str(candidates), datapath)
-        except UserError as error:
-            raise _option_error(system)('fixed_candidates_path', str(error)) from error
-        given['fixed_candidates_path'] = str(file)
     if datapath is not None:
         given.setdefault('datapath', datapath)
     return given
 
 
-def _our_options(
-    opt: Opt,
-    given: Mapping[str, Any],
-    no_cuda: bool,
-    fp16: bool | None,
-    family: Family,
-) -> dict[str, Any]:
-    """
-    Return the options that we set, whatever the system's own `.opt` says.
-    """
-    ours = {key: given.get(key, value) for key, value in DEFAULTS.items()}
-    ours['batchsize'] = 1
-    if no_cuda and 'no_cuda' in opt:
-        ours['no_cuda'] = True
-    if fp16 is not None and 'fp16' in opt and 'fp16' not in given:
-        ours['fp16'] = fp16
-    return ours | {k: v for k, v in family.built_with.items() if k in opt}
-
-
-def _local_model_file(system: System, path: str, datapath: str | None) -> str:
-    """
-    Return the model file's path on this machine.
-    """
-    try:
-        with _quiet_parlai():
-            file = fetch_path(path, datapath)
-    except UserError as error:
-        raise _option_error(system)('model_file', str(error)) from error
-    if not os.path.isfile(file):
-        where = f' ({path})' if is_zoo_path(path) else ''
-        raise _option_error(system)('model_file', f'there is no file {file}{where}')
-    check_model_files(file)
-    return str(file)
-
-
-def parsed_options(system: System, given: Mapping[str, Any]) -> Opt:
+def parsed_options(system: System, given: Options) -> Opt:
     """
     Return the options as `parlai` reads them, types checked, ``override`` filled.
     """
     parser = ParlaiParser(True, True)
     bad = _option_error(system)
     try:
-        with _quiet_parlai():
+        with quiet_parlai():
             return parser.parse_kwargs(**given)
     except (ImportError, AttributeError) as error:
         name = effective_options(system, given.get('datapath')).get('model')
@@ -291,26 +264,79 @@ def _read_as_data(system: System, datapath: str | None) -> Iterator[None]:
         raise SystemFailed(system.name, error.as_option) from error
 
 
-def _option_error(system: System) -> Any:
+def _option_error(system: System) -> OptionError:
     """
     Return a maker of errors about one option of this system.
     """
-
-    def bad(key: str, problem: str) -> UserError:
-        return UserError(f'system {system.name!r}: {key}: {problem}')
-
-    return bad
+    return lambda key, problem: UserError(f'system {system.name!r}: {key}: {problem}')
 
 
-@contextmanager
-def _quiet_parlai() -> Iterator[None]:
+MISSING = re.compile(r'Missing key\(s\) in state_dict: (.*?)\. ')
+UNKNOWN = re.compile(r'Unexpected key\(s\) in state_dict: (.*?)\. ')
+SHAPES = re.compile(
+    r'size mismatch for (\S+): copying a param with shape torch\.Size\(\[(.*?)\]\) '
+    r'from checkpoint, the shape in current model is torch\.Size\(\[(.*?)\]\)'
+)
+LOADING = ('load', 'load_state_dict')
+
+
+def why_unfit(error: BaseException, opt: Options) -> str | None:
     """
-    Silence ParlAI's reports of every option that it overrides.
+    Return which option does not fit the model file and how; `None` if the error has
+    another cause.
+
+    :param error: what building the agent raised.
+    :param opt: what it was built with.
     """
-    handler = parlai_logging.logger.streamHandler
-    level = handler.level
-    handler.setLevel(parlai_logging.ERROR)
-    try:
-        yield
-    finally:
-        handler.setLevel(level)
+    file, frames = opt.get('model_file'), traceback.extract_tb(error.__traceback__)
+    is_loading = any(frame.name in LOADING for frame in frames)
+    if isinstance(error, UserError) or is_out_of_memory(error) or not file:
+        return None
+    if not is_loading:
+        return None
+    words = ' '.join(str(error).split()) + ' '
+    misfits = []
+    for pattern, kind in ((MISSING, 'missing'), (UNKNOWN, 'too many')):
+        if match := pattern.search(words):
+            names = match[1].split(', ')
+            first = names[0].strip('"')
+            misfits.append(f'{len(names)} {kind}, the first {first}')
+    # name, size in the file and size by the options, of each tensor
+    wrong = SHAPES.findall(words)
+    if wrong:
+        dictionary = _dictionary(wrong, opt)
+        if dictionary and not misfits:
+            return dictionary
+        name, there, here = (part.replace(', ', 'x') for part in wrong[0])
+        sizes = f'{name} is {there}, the options make it {here}'
+        misfits.append(f'{len(wrong)} of another size: {sizes}')
+    own_options = Path(f'{file}.opt')
+    own = Opt.load(str(own_options)).get('model') if own_options.is_file() else None
+    agent = opt.get('model') or own
+    kind, hint = f'{agent} with these options', ''
+    if own not in (None, agent):
+        kind, hint = str(agent), f'; its own options say {own!r}'
+    reasons = '; '.join(misfits) or type(error).__name__
+    return f'model_file: {file} is no {kind}: its weights do not fit ({reasons}){hint}'
+
+
+def _dictionary(wrong: Sequence[tuple[str, str, str]], opt: Options) -> str:
+    """
+    Return what is wrong with the dictionary, if only the number of words differs.
+    """
+    shapes = [(there.split(', '), here.split(', ')) for _, there, here in wrong]
+    if any(there[1:] != here[1:] for there, here in shapes):
+        return ''
+    rows = {(there[0], here[0]) for there, here in shapes}
+    if len(rows) != 1:
+        return ''
+    [(known, made)] = rows
+    file = f'{opt["model_file"]}.dict'  # where there is one, ParlAI reads no other
+    if not Path(file).is_file():
+        file = opt.get('dict_file') or file
+    if not Path(file).is_file():
+        return f'dict_file: there is no file {file}; the model knows {known} words'
+    return (
+        f'dict_file: {file} makes {made} words with these options, '
+        f'the weights in {opt["model_file"]} are for {known}'
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,11 +22,10 @@ from parlai.core.torch_agent import TorchAgent
 
 from parlai_ext.core.errors import SystemFailed, UserError, message_of, printable
 from parlai_ext.core.json_text import without_half_characters
-from parlai_ext.data.recorded_answers import DEFLECTED
+from parlai_ext.isolation.connections import Limit
 from parlai_ext.systems.agent_code import agents_code, raise_unless_of_agent
-from parlai_ext.systems.families import GENERATOR
+from parlai_ext.systems.families import FIRED, GENERATOR
 from parlai_ext.systems.family import Family
-from parlai_ext.systems.remote.connections import Limit
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
 logger = logging.getLogger(__name__)
@@ -104,7 +103,7 @@ class Player:
 
     :param limit: on the connections that it may make; `None`: any.
     :param patience: seconds that a batch of replies may take; `None`: any.
-    :param naming: says elsewhere, while the agent's code runs, that it does.
+    :ivar naming: says elsewhere, while the agent's code runs, that it does.
     """
 
     def __init__(
@@ -114,12 +113,11 @@ class Player:
         family: Family = GENERATOR,
         limit: Limit | None = None,
         patience: float | None = None,
-        naming: Running = nullcontext,
     ):
         self.name = name
         self.limit = limit
         self.patience = patience
-        self.naming = naming
+        self.naming: Running = nullcontext
         self.agent = agent
         self.family = family
         self.batches = acts_in_batches(agent)
@@ -130,7 +128,11 @@ class Player:
         """
         The memory that its weights take.
         """
-        return sum(weight_bytes(vars(self.agent).values()))
+        values = list(vars(self.agent).values())
+        for module in [value for value in values if isinstance(value, torch.nn.Module)]:
+            values += [*module.parameters(), *module.buffers()]
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -141,6 +143,16 @@ class Player:
         """
         with self.naming(), agents_code(self.limit, self.patience):
             yield
+
+    @contextmanager
+    def _failing_by_name(self) -> Iterator[None]:
+        """
+        Let a user's error, as when the agent's time is over, name the system.
+        """
+        try:
+            yield
+        except UserError as error:
+            raise SystemFailed(self.name, str(error)) from error
 
     def join(self) -> Participant:
         """
@@ -165,7 +177,8 @@ class Player:
 
         :raises SystemFailed: when the system cannot go on at all.
         """
-        return list(map(self._observed, participants, replies))
+        with self._failing_by_name():
+            return list(map(self._observed, participants, replies))
 
     def propose(self, participants: Sequence[Participant]) -> list[Reply]:
         """
@@ -180,45 +193,30 @@ class Player:
 
         :raises SystemFailed: when the system cannot go on at all.
         """
-        try:
-            with self.running():
-                return self._propose(participants)
-        except SystemFailed:
-            raise
-        except UserError as error:  # its time is over
-            raise SystemFailed(self.name, str(error)) from error
+        with self._failing_by_name(), self.running():
+            return self._propose(participants)
 
     def _propose(self, participants: Sequence[Participant]) -> list[Reply]:
-        if self.widest and len(participants) > self.widest:
-            return self._propose_in_halves(participants)
-        if self.batches and len(participants) > 1:
+        number = len(participants)
+        if self.batches and 1 < number <= (self.widest or number):
             try:
-                acts = self._batch_act(participants)
-            except UserError as error:
-                raise SystemFailed(self.name, str(error)) from error
+                return list(map(read_reply, self._batch_act(participants)))
+            except UserError:
+                raise
             except BaseException as error:
                 raise_unless_of_agent(error)
                 reason = in_words(error)
-                if not is_out_of_memory(error):
+                if is_out_of_memory(error):
+                    self.widest = (number + 1) // 2
+                    message = '%s: a batch of %d %s; going on with %d at most'
+                    logger.warning(message, self.name, number, reason, self.widest)
+                else:
                     logger.warning('%s: a batch %s; going on singly', self.name, reason)
-                    return [
-                        self._reply_alone(participant) for participant in participants
-                    ]
-                self.widest = (len(participants) + 1) // 2
-                message = '%s: a batch of %d %s; going on with %d at most'
-                logger.warning(
-                    message, self.name, len(participants), reason, self.widest
-                )
-            else:
-                return list(map(read_reply, acts))
-            # outside of the handler, where the error no longer holds its tensors
-            return self._propose_in_halves(participants)
+        # outside of the handler, where the error no longer holds its tensors
+        if number > (self.widest or number):
+            halves = participants[: number // 2], participants[number // 2 :]
+            return [reply for half in halves for reply in self._propose(half)]
         return [self._reply_alone(participant) for participant in participants]
-
-    def _propose_in_halves(self, participants: Sequence[Participant]) -> list[Reply]:
-        middle = len(participants) // 2
-        halves = participants[:middle], participants[middle:]
-        return [reply for half in halves for reply in self._propose(half)]
 
     def _batch_act(self, participants: Sequence[Participant]) -> list[Any]:
         """
@@ -245,17 +243,16 @@ class Player:
                 if self.batches
                 else participant.agent.act()
             )
-        except UserError as error:
-            raise SystemFailed(self.name, str(error)) from error
+        except UserError:
+            raise
         except BaseException as error:
             raise_unless_of_agent(error)
             if not is_out_of_memory(error):
                 return Reply(None, in_words(error))
             key = self.family.weights_option(getattr(self.agent, 'opt', {}))
-            raise SystemFailed(
-                self.name,
+            raise UserError(
                 f'{key}: out of memory with one dialogue at a time; it needs a larger '
-                'machine',
+                'machine'
             ) from error
         return read_reply(act)
 
@@ -269,8 +266,8 @@ class Player:
                 act = Message({**act, 'text': reply.text})
             try:
                 participant.say(act)
-            except UserError as error:
-                raise SystemFailed(self.name, str(error)) from error
+            except UserError:
+                raise
             except BaseException as error:
                 raise_unless_of_agent(error)
                 return Reply(None, in_words(error))
@@ -315,7 +312,7 @@ def fired_check(act: Any) -> str | None:
     ``answer``, by the field ``safety`` of its message; `None`: to nothing.
     """
     check = act.get('safety')
-    return str(check) if check in DEFLECTED else None
+    return str(check) if check in FIRED else None
 
 
 def in_words(error: BaseException) -> str:
@@ -325,15 +322,3 @@ def in_words(error: BaseException) -> str:
     words = printable(' '.join(message_of(error).split()))
     words = re.sub(r'\b0x[0-9a-fA-F]+', '0x…', words)
     return f'raised {type(error).__name__}: {words}'.rstrip(': ')[:LONGEST_REASON]
-
-
-def weight_bytes(values: Iterable[Any]) -> Iterable[int]:
-    """
-    Yield the size of every tensor and every model among ``values``.
-    """
-    for value in values:
-        if isinstance(value, torch.nn.Module):
-            tensors = [*value.parameters(), *value.buffers()]
-        else:
-            tensors = [value] if isinstance(value, torch.Tensor) else []
-        yield from (tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -25,6 +25,7 @@ from transformers import (
 from parlai_ext.compat.libraries import without_bars
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option, read_truth
+from parlai_ext.systems import hub
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import guarded
 from parlai_ext.systems.safe.tokenizer_trial import TOKENIZER, check_tokenizer_file
@@ -99,7 +100,12 @@ def read(
         kind = kind or (AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM)
         arguments |= {**extra, 'config': config, 'output_loading_info': True}
         model, info = _read_part('model', folder, kind, allowed, **arguments)
-    _check_weights(info, folder, unused)
+    missing = sorted(k for k in info['missing_keys'] if not k.startswith(unused))
+    if missing:  # it would talk at random
+        raise UserError(
+            f'hf_model: {folder}: its weights lack {len(missing)} of the model, '
+            f'{missing[0]} among them'
+        )
     if not {'device_map', 'quantization_config'} & set(extra):
         model = model.to(device)
     return config, tokenizer, model.eval().requires_grad_(False)
@@ -126,7 +132,9 @@ def read_description(
                 f'the hub{allowed}'
             )
         tokenizer = _read_part('tokenizer', folder, AutoTokenizer, allowed, **arguments)
-    _check_words(tokenizer, folder)
+    special = set(tokenizer.all_special_ids)
+    if not any(i not in special for i in tokenizer.get_vocab().values()):
+        raise UserError(f'hf_model: there is no tokenizer in {folder}')
     return config, tokenizer
 
 
@@ -144,6 +152,21 @@ def _hub_kernel(config: Any) -> str | None:
     parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
     values = [str(getattr(part, kind, None)) for part in parts for kind in KERNEL_KEYS]
     return next((value[:LONGEST] for value in values if '/' in value), None)
+
+
+def fetch_named_weights(options: ModelOptions, datapath: str | None) -> Path:
+    """
+    Return the weights of the model that options name, downloaded when they are not
+    here.
+
+    :param datapath: ParlAI's data folder, for a model of the catalogue.
+    :raises UserError: ``hf_model: what is wrong``.
+    """
+    repo = hub.checked_repository(options.model)
+    try:
+        return hub.fetch_weights(repo, options.revision or None, datapath)
+    except UserError as error:
+        raise UserError(f'hf_model: {str(error).removeprefix("hf_model: ")}') from None
 
 
 def chosen_device(options: ModelOptions) -> torch.device:
@@ -201,29 +224,6 @@ def quantisation(kind: str, dtype: Any) -> Any:
         bnb_4bit_quant_type='nf4',
         bnb_4bit_compute_dtype=compute,
     )
-
-
-def _check_words(tokenizer: Any, folder: Path) -> None:
-    """
-    Refuse a tokenizer without a vocabulary.
-    """
-    special = set(tokenizer.all_special_ids)
-    if not any(i not in special for i in tokenizer.get_vocab().values()):
-        raise UserError(f'hf_model: there is no tokenizer in {folder}')
-
-
-def _check_weights(
-    info: Mapping[str, Any], folder: Path, unused: tuple[str, ...]
-) -> None:
-    """
-    Refuse a model whose weights are not all there: it would talk at random.
-    """
-    missing = sorted(k for k in info['missing_keys'] if not k.startswith(unused))
-    if missing:
-        raise UserError(
-            f'hf_model: {folder}: its weights lack {len(missing)} of the model, '
-            f'{missing[0]} among them'
-        )
 
 
 def _read_part(

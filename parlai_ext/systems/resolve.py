@@ -6,24 +6,24 @@ from __future__ import annotations
 
 import os
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.files.roster_file import FILE_OPTIONS, shipped_systems
+from parlai_ext.isolation.names import Options
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems.agent_code import raise_unless_of_agent
+from parlai_ext.systems.downloads import needed_file, needed_tokenizer
 from parlai_ext.systems.families import check_reader, family_of
 from parlai_ext.systems.family import DOWNLOAD, MISSING, PRESENT
-from parlai_ext.systems.needed_files import needed_file, needed_tokenizer
 from parlai_ext.systems.safe.load import Refused, count_parameters
-from parlai_ext.systems.system_options import given_options, own_options
+from parlai_ext.systems.system_options import own_options, roster_options
 
 BYTES_PER_PARAMETER = 4  # float32
 
@@ -67,8 +67,7 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
         besides = list(_other_files(system, datapath, models_options))
         agent = system.opt.get('model') or models_options.get('model')
         if agent:
-            _check_agent(str(agent), {**models_options, **system.opt})
-            _check_options(system, str(agent))
+            _check_agent(system, str(agent), models_options)
         elif model:
             raise UserError(
                 f"model: not given; {model}.opt names none: add 'model' to opt"
@@ -77,7 +76,9 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
             status = DOWNLOAD
         inner = family_of(system.opt).inner_system(system.opt)
         if inner is not None:
-            return _of_inner(system, resolve(inner, datapath))
+            found = resolve(inner, datapath)
+            reason = found.reason and f'its system: {found.reason}'
+            return replace(found, name=system.name, reason=reason)
     except UserError as e:
         status, reason = MISSING, str(e).removeprefix(f'system {system.name!r}: ')
     params = listed_params(system)
@@ -90,16 +91,8 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
     return Resolution(system.name, status, where, reason, params, size, tuple(besides))
 
 
-def _of_inner(system: System, inner: Resolution) -> Resolution:
-    """
-    Return what the system inside another one means for the outer one.
-    """
-    reason = None if inner.reason is None else f'its system: {inner.reason}'
-    return replace(inner, name=system.name, reason=reason)
-
-
 def _other_files(
-    system: System, datapath: str | None, models_options: Mapping[str, Any]
+    system: System, datapath: str | None, models_options: Options
 ) -> Iterator[str]:
     """
     Yield a line for each file beside the weights that is to be fetched or made.
@@ -115,21 +108,24 @@ def _other_files(
             existing_file(value, option)
         elif needed.note:
             yield f'{option}: {needed.note}'
-    tokenizer = needed_tokenizer({**models_options, **given_options(system)}, datapath)
+    tokenizer = needed_tokenizer({**models_options, **roster_options(system)}, datapath)
     if tokenizer and tokenizer.note:
         yield f'dict_tokenizer: {tokenizer.note}'
 
 
-def _check_agent(agent: str, opt: Mapping[str, Any]) -> None:
+def _check_agent(system: System, agent: str, models_options: Options) -> None:
     """
-    Refuse an agent that cannot be imported, or that would misread the model.
+    Refuse an agent that cannot be imported, that would misread the model, or whose
+    parser does not take the options.
 
-    :param opt: the model's own options, and the system's over them.
+    :param models_options: the model's own.
     """
     from parlai.core.agents import Agent
     from parlai.core.loader import load_agent_module
 
-    check_reader({**opt, 'model': agent})
+    from parlai_ext.systems.parlai_agents import parsed_options
+
+    check_reader({**models_options, **system.opt, 'model': agent})
     try:
         agent_class = load_agent_module(agent)
     except ImportError as e:
@@ -141,16 +137,8 @@ def _check_agent(agent: str, opt: Mapping[str, Any]) -> None:
         raise UserError(f'model: agent {agent!r} cannot be imported: {e}') from None
     if not (isinstance(agent_class, type) and issubclass(agent_class, Agent)):
         raise UserError(f'model: {agent} is no ParlAI agent')
-
-
-def _check_options(system: System, agent: str) -> None:
-    """
-    Refuse options that the agent's own parser does not take; files are left out, so
-    that none is looked for in the zoo.
-    """
-    from parlai_ext.systems.parlai_agents import parsed_options
-
-    given = given_options(system)
+    # without files, so that none is looked for in the zoo
+    given = roster_options(system)
     given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
     before = os.environ.get('PARLAI_DATAPATH')
     try:
@@ -164,16 +152,16 @@ def _agent_names_like(agent: str) -> list[str]:
     """
     Return the known agent names that are written in the same form as this one.
     """
-    prefix, room = (
-        ('ext:', 'parlai_ext') if agent.startswith('ext:') else ('', 'parlai')
-    )
-    home = import_module(f'{room}.agents')
-    names = [m.name for m in pkgutil.iter_modules(home.__path__)]
+    ours = agent.startswith('ext:')
+    prefix, home = ('ext:', 'parlai_ext.agents') if ours else ('', 'parlai.agents')
+
+    def names_in(package: str) -> list[str]:
+        return [m.name for m in pkgutil.iter_modules(import_module(package).__path__)]
+
+    names = names_in(home)
     package = agent.removeprefix(prefix).partition('/')[0]
     if '/' in agent and package in names:
-        inside = import_module(f'{room}.agents.{package}')
-        modules = pkgutil.iter_modules(inside.__path__)
-        names = [f'{package}/{m.name}' for m in modules]
+        names = [f'{package}/{name}' for name in names_in(f'{home}.{package}')]
     return [prefix + name for name in names]
 
 

@@ -32,10 +32,9 @@ def add_spendings(first: Mapping[str, Any], other: Mapping[str, Any]) -> Spendin
     """
     Return the sum of two spendings; a cost is unknown only when both are.
     """
-    costs = [spent['cost'] for spent in (first, other) if spent.get('cost') is not None]
-    total: Spending = {
-        key: (first.get(key) or 0) + (other.get(key) or 0) for key in KEYS
-    }
+    both = first, other
+    costs = [spent['cost'] for spent in both if spent.get('cost') is not None]
+    total = {key: sum(spent.get(key) or 0 for spent in both) for key in KEYS}
     return {**total, 'cost': sum(costs) if costs else None}
 
 

@@ -21,7 +21,7 @@ def model_path(system: System, datapath: str | None = None) -> Path | None:
     return local_path(path, datapath) if path else None
 
 
-def given_options(system: System) -> dict[str, Any]:
+def roster_options(system: System) -> dict[str, Any]:
     """
     Return the roster's options of a system that have a value.
     """
@@ -53,6 +53,6 @@ def effective_options(system: System, datapath: str | None = None) -> dict[str, 
     :raises SystemFailed: when the model's own options cannot be read.
     """
     try:
-        return {**own_options(system, datapath), **given_options(system)}
+        return {**own_options(system, datapath), **roster_options(system)}
     except UserError as error:
         raise SystemFailed(system.name, str(error)) from error

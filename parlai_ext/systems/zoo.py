@@ -20,12 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext import mini
+from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import INDEX_OPTIONS
 from parlai_ext.systems.fetch.archives import move_into
-from parlai_ext.systems.fetch.build_data import METHOD, replaced
-from parlai_ext.systems.fetch.checked_downloads import checked_downloads
+from parlai_ext.systems.fetch.checked_downloads import (
+    METHOD,
+    checked_downloads,
+    replaced,
+)
 from parlai_ext.systems.fetch.data_folder import (
     HIDDEN,
     data_folder,
@@ -111,23 +115,19 @@ def option_urls(option: str, path: str, datapath: str | None) -> list[str]:
 
 def nearest_path(path: str) -> str:
     """
-    Return a hint at the nearest path of the zoo, in the same folder if there is one.
-    """
-    paths = zoo_paths()
-    folder = path.partition('/')[0] + '/'
-    return nearest(path, [p for p in paths if p.startswith(folder)] or paths)
-
-
-def zoo_paths() -> list[str]:
-    """
-    Return the model paths that ParlAI lists, and those of the mini zoo.
+    Return a hint at the nearest path of the zoo (ParlAI's list and the mini zoo), in
+    the same folder if there is one.
     """
     listed = importlib.import_module('parlai.zoo.model_list').model_list
-    paths = {str(entry['path']) for entry in listed}
+    paths = [str(entry['path']) for entry in listed]
     shipped = Path(mini.__file__).parent / 'zoo'
-    for opt in shipped.rglob('*.opt'):
-        paths.add(f'zoo:mini/{opt.relative_to(shipped).with_suffix("")}')
-    return sorted(p for p in paths if is_zoo_path(p))
+    paths += [
+        f'zoo:mini/{opt.relative_to(shipped).with_suffix("")}'
+        for opt in shipped.rglob('*.opt')
+    ]
+    known = sorted(filter(is_zoo_path, paths))
+    folder = path.partition('/')[0] + '/'
+    return nearest(path, [p for p in known if p.startswith(folder)] or known)
 
 
 @contextlib.contextmanager
@@ -156,24 +156,15 @@ def _only_noting(urls: list[str]) -> Iterator[None]:
         **dict.fromkeys(('untar', 'ungzip', 'remove_dir', 'make_dir'), nothing),
         'mark_done': nothing,
     }
-    with replaced(functions), quiet_parlai():
+    with replaced(functions), quiet_parlai(), printing_nothing():
         yield
 
 
-@contextlib.contextmanager
-def quiet_parlai() -> Iterator[None]:
+def printing_nothing() -> contextlib.AbstractContextManager[Any]:
     """
     Keep ParlAI's own builders from printing where a command prints its result.
     """
-    from parlai.utils.logging import logger
-
-    level = logger.level
-    logger.setLevel('ERROR')
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        logger.setLevel(level)
+    return contextlib.redirect_stdout(io.StringIO())
 
 
 def fetch_path(
@@ -213,7 +204,7 @@ def _build(path: str, home: Path, settings: DownloadSettings | None) -> None:
         _empty(folder)  # of a process that was killed
         try:
             _copy_marks(home, scratch)
-            with quiet_parlai():
+            with quiet_parlai(), printing_nothing():
                 modelzoo_path(str(scratch), path)
             downloader.record()
             _publish(scratch, home)

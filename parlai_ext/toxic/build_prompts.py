@@ -23,8 +23,9 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_from_json
+from parlai_ext.data.text_lines import csv_rows
 from parlai_ext.data.toxic_pairs import FOLDS, MISSING, fold_of_prompt
-from parlai_ext.data.turn_pairs import TurnPair, csv_rows
+from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.files.csv_file import csv_text
 from parlai_ext.models.handle import ModelHandle
@@ -137,18 +138,13 @@ def build_prompts(
                 for task, (rows, left_out) in finished:
                     if not state.n_read:
                         # no column of the source that a feature of ours replaces
-                        names = task.data[0].features
                         state.source_columns = [
-                            name for name in names if name not in selector.columns
+                            name
+                            for name in task.data[0].features
+                            if name not in selector.columns
                         ]
-                        _append(
-                            folder, state, [selector.columns + state.source_columns]
-                        )
-                    header = selector.columns + state.source_columns
-                    cells = [[row.get(name, '') for name in header] for row in rows]
-                    _append(folder, state, cells)
+                    _append_block(folder, state, selector.columns, rows)
                     state.left_out = dict(Counter(state.left_out) + Counter(left_out))
-                    state.n_kept += len(rows)
                     state.n_read += len(task.data)
                     _write_state(folder, state)
                     bar.set_postfix_str(f'{state.n_kept} kept', refresh=False)
@@ -169,10 +165,19 @@ def _block_tasks(pairs: Iterator[TurnPair], n_before: int) -> Iterator[Task]:
         n_before += len(block)
 
 
-def _append(folder: Path, state: BuildState, rows: Sequence[Sequence[str]]) -> None:
-    data = csv_text(rows).encode('utf-8', 'backslashreplace')
+def _append_block(
+    folder: Path, state: BuildState, columns: Sequence[str], rows: Sequence[Row]
+) -> None:
+    """
+    Append rows to the table, after its header where it is new.
+    """
+    header = [*columns, *state.source_columns]
+    cells = [[row.get(name, '') for name in header] for row in rows]
+    lines = cells if state.end else [header, *cells]
+    data = csv_text(lines).encode('utf-8', 'backslashreplace')
     append_synced(folder / TABLE, state.end, data)
     state.end += len(data)
+    state.n_kept += len(rows)
 
 
 def _write_state(folder: Path, state: BuildState) -> None:
@@ -432,9 +437,10 @@ def statistics_table(path: Path) -> Table:
     """
     Return the same statistics as a table.
     """
-    folds = [
-        number_column(fold, fold, lambda row, fold=fold: row[1].get(fold))
-        for fold in FOLDS
-    ]
+
+    def column(fold: str) -> Column:
+        return number_column(fold, fold, lambda row: row[1].get(fold))
+
+    folds = [column(fold) for fold in FOLDS]
     rows = [*statistics(path).items()]
     return Table([Column('statistic', '', lambda row: row[0]), *folds], rows)

@@ -373,6 +373,16 @@ def split_words(text: str) -> list[str]:
     return WORD.findall(text.casefold())
 
 
+def find_label(labels: Sequence[str], wanted: Sequence[str]) -> int | None:
+    """
+    Return the column of the first of these labels that a classifier has, whatever the
+    case; `None` if it has none of them.
+    """
+    folded = [label.casefold() for label in labels]
+    known = (folded.index(w) for w in map(str.casefold, wanted) if w in folded)
+    return next(known, None)
+
+
 def toxic_column(
     name: str, labels: Sequence[str], label: str | None
 ) -> tuple[int, bool]:
@@ -382,17 +392,15 @@ def toxic_column(
 
     :raises UserError: when the label is unknown, or cannot be told.
     """
-    folded = [one.casefold() for one in labels]
     if label is not None:
-        if label.casefold() not in folded:
+        column = find_label(labels, [label])
+        if column is None:
             raise UserError(f'detector {name}: label={label}; {nearest(label, labels)}')
-        return folded.index(label.casefold()), False
-    for word in TOXIC_LABELS:
-        if word in folded:
-            return folded.index(word), False
-    for word in SAFE_LABELS:
-        if word in folded:
-            return folded.index(word), True
+        return column, False
+    for wanted, is_safe in ((TOXIC_LABELS, False), (SAFE_LABELS, True)):
+        column = find_label(labels, wanted)
+        if column is not None:
+            return column, is_safe
     raise UserError(
         f'detector {name}: which of the labels {", ".join(labels)} means toxic? '
         f'{name},label=NAME says it'

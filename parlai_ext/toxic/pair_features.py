@@ -18,6 +18,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.toxic.detectors import find_label
 
 SIDES = ('toxic', 'answer')  # what the Track calls prompt and answer
 NLI = ('contradiction', 'neutral', 'entailment')
@@ -128,13 +129,11 @@ def _label_filler(model: Any, columns: Sequence[str], label: str, name: str) -> 
     Return what writes the probability of a label: the one named, one called as the
     feature, or the last of two.
     """
-    labels = [one.casefold() for one in model.labels]
-    wanted = label.casefold() or name
-    if wanted in labels:
-        place = labels.index(wanted)
-    elif not label and len(labels) == 2 and all(o.startswith('label') for o in labels):
+    place = find_label(model.labels, [label or name])
+    names = [one.casefold() for one in model.labels]
+    if place is None and not label and [n[:5] for n in names] == ['label'] * 2:
         place = 1
-    else:
+    if place is None:
         raise UserError(f'which label? {", ".join(model.labels)}: MODEL,LABEL')
 
     def fill(rows: Sequence[Row]) -> None:

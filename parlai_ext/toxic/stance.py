@@ -18,6 +18,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option, read_pairs
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.toxic.detectors import find_label
 
 LEXICAL, NONE = 'lexical', 'none'
 RULE = zoo_configs.HOME / 'moderation' / 'stance.yaml'
@@ -91,13 +92,12 @@ class StanceClassifier:
     """
 
     def __init__(self, name: str, model: Any, settings: StanceSettings):
-        labels = [label.casefold() for label in model.labels]
-        wanted = [settings.label.casefold()] if settings.label else AGREE_LABELS
-        known = [label for label in wanted if label in labels]
-        if not known:
+        wanted = [settings.label] if settings.label else AGREE_LABELS
+        column = find_label(model.labels, wanted)
+        if column is None:
             hint = nearest(wanted[0], model.labels)
             raise UserError(f'--stance {name}: which label is agreement? {hint}')
-        self.model, self.column = model, labels.index(known[0])
+        self.model, self.column = model, column
         self.threshold = settings.threshold
 
     def numbers(self, prompts: Sequence[str], answers: Sequence[str]) -> list[float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -62,13 +63,10 @@ class InputCache:
                 for item, reading in zip(block, readings, strict=True)
             ]
             temporary = file.with_suffix('.tmp.npz')
-            np.savez(
-                temporary,
-                **{
-                    key: np.stack([r[key] for r in rows]).astype(KEPT[key])
-                    for key in KEPT
-                },
-            )
+            inputs: dict[str, Any] = {
+                key: np.stack([r[key] for r in rows]).astype(KEPT[key]) for key in KEPT
+            }
+            np.savez(temporary, **inputs)
             temporary.rename(file)
         with np.load(file) as stored:
             return {key: stored[key].astype(np.float32) for key in BLOCKS}

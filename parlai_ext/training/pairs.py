@@ -29,7 +29,8 @@ from pathlib import Path
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.core.records import WrongType, record_from_json
-from parlai_ext.data.corpora import AnnotatedContext, Turns, json_lines
+from parlai_ext.data.corpora import AnnotatedContext, Turns
+from parlai_ext.data.text_lines import json_lines
 from parlai_ext.scoring.candidates import Candidate
 
 KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled', 'swapped')

@@ -5,6 +5,7 @@ and on a page.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
@@ -34,14 +35,14 @@ class Cell:
     What is shown of a value.
 
     :param below: more of it: lines below the text on a page, behind it in a terminal.
-    :param tags: on a page, texts and whether each is a warning.
+    :param tags: on a page, texts and the style of each: ``good``, ``warn`` or none.
     :param mark: in a terminal, in place of the tags.
     :param note: why there is no value; on a page only.
     """
 
     text: str
     below: tuple[str, ...] = ()
-    tags: tuple[tuple[str, bool], ...] = ()
+    tags: tuple[tuple[str, str], ...] = ()
     mark: str = ''
     note: str = ''
 
@@ -68,6 +69,9 @@ class Column:
     :param under: more of the heading, in lighter print.
     :param in_files: False for a column that is only shown.
     :param is_number: numbers stand right.
+    :param widest: in a terminal; longer texts are cut.
+    :param dtype: in a data frame; by default what pandas makes of the values.
+    :param exact: numbers in files have all their figures, not six.
     """
 
     name: str
@@ -78,6 +82,9 @@ class Column:
     under: str = ''
     in_files: bool = True
     is_number: bool = False
+    widest: int = WIDEST
+    dtype: str | None = None
+    exact: bool = False
 
     def value(self, row: Any) -> Any:
         """
@@ -111,7 +118,10 @@ class Column:
         """
         Return the values of a row in these columns.
         """
-        return (six_figures(self.value(row)),)
+        value = self.value(row)
+        if isinstance(value, float) and math.isnan(value):
+            return (None,)
+        return (value if self.exact else six_figures(value),)
 
 
 @dataclass(frozen=True)
@@ -187,9 +197,10 @@ class Table:
         """
         import pandas
 
-        return pandas.DataFrame(
+        frame = pandas.DataFrame(
             list(self.values_in_files()), columns=self.names_in_files()
         )
+        return frame.astype({c.name: c.dtype for c in self.columns if c.dtype})
 
     def lines(self, indent: str = '', width: int = WIDTH) -> Iterator[str]:
         """
@@ -202,7 +213,10 @@ class Table:
             cells.append([column.under for column in columns])
         num_heads = len(cells)
         cells += [[c.cell(row).in_terminal() for c in columns] for row in self.rows]
-        cells = [[pad_cell(text, WIDEST).rstrip() for text in row] for row in cells]
+        cells = [
+            [pad_cell(t, c.widest).rstrip() for t, c in zip(row, columns, strict=True)]
+            for row in cells
+        ]
         widths = [max(map(terminal_width, texts)) for texts in zip(*cells, strict=True)]
         for places in _side_by_side(widths, width - len(indent)):
             heads, rows = cells[:num_heads], cells[num_heads:]

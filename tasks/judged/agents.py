@@ -16,11 +16,10 @@ from typing import Any
 from parlai.core.message import Message
 from parlai.core.metrics import SumMetric
 from parlai.core.opt import Opt
-from parlai.core.teachers import FixedDialogTeacher
 from parlai.utils import logging
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import DeclaresOptions, Flags, option
+from parlai_ext.core.options import Flags, option
 from parlai_ext.data.judged.cards import (
     JudgedCard,
     card_names,
@@ -30,11 +29,10 @@ from parlai_ext.data.judged.cards import (
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import quality_pairs
 from parlai_ext.scoring.judged_items import ALL, AUTO, WHOLE
-from parlai_ext.systems.catalogue.fetch_judged_set import fetch_judged_set
+from parlai_ext.tasks.items_teacher import ItemsTeacher
+from parlai_ext.tasks.judged.fetch import fetch_judged_set
 from parlai_ext.tasks.judged.metrics import Point, metrics, without_undefined
 
-HUMAN_KEYS = ('labels', 'eval_labels', 'human', 'texts', 'group')
-TURNS = (AUTO, WHOLE, ALL)
 FEWEST_SYSTEMS = 3
 
 
@@ -61,9 +59,9 @@ class JudgedOptions:
     judged_seed: int = option(0, help='for the turns that are drawn')
 
 
-class JudgedTeacher(DeclaresOptions, FixedDialogTeacher):
+class JudgedTeacher(ItemsTeacher):
     """
-    The items of one judged set; every item is an episode of its own.
+    The items of one judged set.
 
     The ``scores`` that the scorer acts are collected, and reported as correlations with
     people.
@@ -74,53 +72,36 @@ class JudgedTeacher(DeclaresOptions, FixedDialogTeacher):
     set_name = 'fed_turn'
 
     declares = (Flags(JudgedOptions, 'Judged sets'),)
+    shared = ('items', 'judged_set', 'groups')
+    hidden = ('labels', 'eval_labels')
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)
         self.id = f'ext:judged:{self.set_name}'
-        if shared:
-            self.judged_set: JudgedSet = shared['judged_set']
-            self.groups: list[int] = shared['groups']
-        else:
-            card = read_card(opt.get('judged_card') or self.set_name)
-            self.judged_set = card.read(judged_file(card, opt))
-            self.groups = self.judged_set.groups()
-            counts = self.judged_set.counts()
-            logging.info(
-                f'{counts["items"]} judged {card.level}s; {counts["texts"]} answers in '
-                'words are no numbers and left out'
-            )
-            for difference in card.count_differences(self.judged_set):
-                logging.warning(f'{self.id}: it has {difference}')
         self.levels = compared_levels(self.judged_set)
         self.judged_turns = checked_turns(opt.get('judged_turns'))
-        self.reset()
 
-    def share(self) -> dict[str, Any]:
+    def read(self, opt: Opt) -> None:
         """
-        Return what the clones of a batch read together.
+        Read the set, and log where it differs from its card.
         """
-        shared = {'judged_set': self.judged_set, 'groups': self.groups}
-        return {**super().share(), **shared}
-
-    def num_episodes(self) -> int:
-        """
-        Return the number of items.
-        """
-        return len(self.judged_set.items)
-
-    def num_examples(self) -> int:
-        """
-        Return the number of items.
-        """
-        return len(self.judged_set.items)
+        card = read_card(opt.get('judged_card') or self.set_name)
+        self.judged_set = card.read(judged_file(card, opt))
+        self.items = self.judged_set.items
+        self.groups = self.judged_set.groups()
+        counts = self.judged_set.counts()
+        logging.info(
+            f'{counts["items"]} judged {card.level}s; {counts["texts"]} answers in '
+            'words are no numbers and left out'
+        )
+        for difference in card.count_differences(self.judged_set):
+            logging.warning(f'ext:judged:{self.set_name}: it has {difference}')
 
     def get(self, episode_idx: int, entry_idx: int = 0) -> Message:
         """
         Return the last utterance with the earlier ones as its ``context``.
         """
-        item = self.judged_set.items[episode_idx]
-        qualities = self.judged_set.qualities
+        item = self.items[episode_idx]
         message = Message(
             text=item.utterances[-1],
             context=list(item.utterances[:-1]),
@@ -130,10 +111,7 @@ class JudgedTeacher(DeclaresOptions, FixedDialogTeacher):
             facts=item.facts,
             persona=list(item.persona),
             item=episode_idx,
-            num_items=len(self.judged_set.items),
-            group=self.groups[episode_idx],
-            human={quality: item.human(quality) for quality in qualities},
-            texts={quality: item.num_texts(quality) for quality in qualities},
+            num_items=len(self.items),
             labels=[''],  # without a label teachers.py:541 collects no metrics
             episode_done=True,
         )
@@ -141,15 +119,6 @@ class JudgedTeacher(DeclaresOptions, FixedDialogTeacher):
             seed = self.opt.get('judged_seed') or 0
             message['dialogue'] = (item.id, self.judged_turns, seed)
         return message
-
-    def process_action(self, action: Message) -> Message:
-        """
-        Hide the label and the judgements of people from the scorer.
-        """
-        action = super().process_action(action).copy()
-        for key in HUMAN_KEYS:
-            action.pop(key, None)
-        return action
 
     def observe(self, observation: Message) -> Message:
         """
@@ -168,18 +137,17 @@ class JudgedTeacher(DeclaresOptions, FixedDialogTeacher):
         if scores is None:
             who = model_response.get('id')
             raise UserError(f'{self.id}: {who} is no scorer; -m ext:fed would do')
-        human = teacher_action['human']
         if not scores:
             raise UserError(f'{self.id}: the scorer has no dimension')
         place = teacher_action['item']
-        item = self.judged_set.items[place]
+        item = self.items[place]
+        human = {name: item.human(name) for name in self.judged_set.qualities}
         for pair in quality_pairs(scores, human, self.judged_set):
             points: list[Point] = []
             if pair.score is not None and pair.human is not None:
                 about = (self.judged_set.name, place, item.system, item.dialogue)
-                group = teacher_action['group']
-                points = [Point(*about, group, pair.score, pair.human)]
-            texts = teacher_action['texts'][pair.quality]
+                points = [Point(*about, self.groups[place], pair.score, pair.human)]
+            texts = item.num_texts(pair.quality)
             for key, metric in metrics(pair.name, points, texts, self.levels).items():
                 self.metrics.add(key, metric)
         if (cut := model_response.get('num_truncated')) is not None:
@@ -225,8 +193,8 @@ def checked_turns(text: object) -> str | int:
     word = str(text or AUTO)
     if word.isdecimal() and int(word) > 0:
         return int(word)
-    if word not in TURNS:
-        raise UserError(f'--judged-turns {word}: {", ".join(TURNS)} or a number')
+    if word not in (turns := (AUTO, WHOLE, ALL)):
+        raise UserError(f'--judged-turns {word}: {", ".join(turns)} or a number')
     return word
 
 
@@ -243,13 +211,6 @@ def compared_levels(judged_set: JudgedSet) -> tuple[str, ...]:
     return tuple(levels)
 
 
-def _teacher_name(card: str) -> str:
-    """
-    Return the class that ParlAI looks for: ``fed_turn`` is ``FedTurnTeacher``.
-    """
-    return ''.join(word[:1].upper() + word[1:] for word in card.split('_')) + 'Teacher'
-
-
 def __getattr__(name: str) -> Any:
     """
     Return the teacher of a card, by the name that ParlAI makes of the task.
@@ -258,12 +219,14 @@ def __getattr__(name: str) -> Any:
     """
     if not name.endswith('Teacher'):
         raise AttributeError(name)
-    by_class = {_teacher_name(card): card for card in card_names()}
+    # fed_turn is FedTurnTeacher
+    by_class = {
+        ''.join(w[:1].upper() + w[1:] for w in card.split('_')) + 'Teacher': card
+        for card in card_names()
+    }
     if name in by_class:
-        members = {
-            'set_name': by_class[name],
-            '__doc__': read_card(by_class[name]).title,
-        }
+        card = by_class[name]
+        members = {'set_name': card, '__doc__': read_card(card).title}
         globals()[name] = type(name, (JudgedTeacher,), members)
         return globals()[name]
     words = ''.join(f'_{c.lower()}' if c.isupper() else c for c in name[:-7]).strip('_')

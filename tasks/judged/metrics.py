@@ -4,10 +4,10 @@ Correlations as ParlAI metrics: points are collected, the coefficient comes at t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from parlai.core.metrics import Metric, SumMetric
@@ -52,38 +52,44 @@ class PointsMetric(Metric):
     A number that is worked out of points, which are collected until it is asked for.
 
     The sum of metrics is the metric of all their points, in whatever order they come.
-    Metrics that follow from each other share one list of points.
+    A sum knows the metrics that it is of, so that adding copies no points.
 
     :param name: which number of the points.
     :param level: of what they are.
     """
 
-    __slots__ = ('_length', '_list', 'level', 'name')
+    __slots__ = ('level', 'name', 'parts')
     macro_average = False
 
     def __init__(self, name: str, level: str = 'item', points: Iterable[Any] = ()):
         self.name = name
         self.level = level
-        self._list = list(points)
-        self._length = len(self._list)
+        self.parts: tuple[Any, ...] = (tuple(points),)
 
     @property
     def points(self) -> tuple[Any, ...]:
         """
         The points, in their own order.
         """
-        return tuple(sorted(self._list[: self._length]))
+        points: list[Any] = []
+        waiting = [self.parts]
+        while waiting:
+            for part in waiting.pop():
+                if isinstance(part, PointsMetric):
+                    waiting.append(part.parts)
+                else:
+                    points += part
+        return tuple(sorted(points))
 
     def __add__(self, other: Any) -> Any:
         if other is None:
             return self
         total = type(self)(self.name, self.level)
-        # the list of the latest sum grows; an earlier sum still sees its own part
-        latest = len(self._list) == self._length
-        total._list = self._list if latest else self._list[: self._length]
-        total._list += other._list[: other._length]
-        total._length = self._length + other._length
+        total.parts = (self, other)
         return total
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.name, self.level, self.points)
 
     def number(self) -> float | None:
         """
@@ -125,7 +131,7 @@ class CorrelationMetric(PointsMetric):
             return None
         numbers = [getattr(one[coefficient], bound) for one in of_sets]
         known = [number for number in numbers if number is not None]
-        return math.fsum(known) / len(known) if known else None
+        return fmean(known) if known else None
 
 
 @lru_cache(maxsize=64)
@@ -158,15 +164,10 @@ def _set_correlations(points: Sequence[Point], level: str) -> dict[str, Correlat
         for point in points:
             by_dialogue.setdefault((point.system, point.dialogue), []).append(point)
         of_dialogues = list(by_dialogue.values())
-        scores = [_mean(point.score for point in same) for same in of_dialogues]
-        human = [_mean(point.human for point in same) for same in of_dialogues]
+        scores = [fmean(point.score for point in same) for same in of_dialogues]
+        human = [fmean(point.human for point in same) for same in of_dialogues]
         groups = [same[0].group for same in of_dialogues]
     return correlate_items(scores, human, groups=groups, coefficients=COEFFICIENTS)
-
-
-def _mean(values: Iterable[float]) -> float:
-    numbers = list(values)
-    return math.fsum(numbers) / len(numbers)
 
 
 def metrics(

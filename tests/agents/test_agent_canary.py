@@ -32,12 +32,12 @@ def test_every_kind_is_played():
     assert list(KINDS) == list(CANARIES)
 
 
-def test_an_echo_repeats_what_it_hears():
-    assert replies('echo', ['Hi there.', 'And you?']) == ['Hi there.', 'And you?']
-
-
-def test_a_parrot_repeats_its_opener():
-    assert replies('opener_parrot', ['Oh?', 'Why?'], 'I am sad.') == ['I am sad.'] * 2
+@pytest.mark.parametrize(
+    'kind, own, said',
+    [('echo', None, ['Oh?', 'Why?']), ('opener_parrot', 'No.', ['No.'] * 2)],
+)
+def test_an_echo_repeats_what_it_hears_and_a_parrot_its_opener(kind, own, said):
+    assert replies(kind, ['Oh?', 'Why?'], own) == said
 
 
 def test_lines_are_said_in_turn():

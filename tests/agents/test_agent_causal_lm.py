@@ -19,6 +19,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import TEMPLATE, make_model
+from tests.support.talk import heard, replies_together_and_alone, write_pairs
 from tests.support.tiny_models import sentences
 
 TURNS = ('you like tea', 'old book there', 'rain again today')
@@ -41,7 +42,7 @@ def trained(tmp_path_factory, bases):
     """
     home = tmp_path_factory.mktemp('trained')
     base = shutil.copytree(bases['llama'], home / 'base')
-    data = write_pairs(home / 'pairs.csv')
+    data = pairs(home)
     opt = training(data, home / 'model', hf_model=str(base))
     before = EvalModel.main(**evaluation(data), model='ext:causal_lm', **only_base(opt))
     valid, test = TrainModel.main(**opt, num_epochs=8)
@@ -49,15 +50,8 @@ def trained(tmp_path_factory, bases):
     return home / 'model', data, before, test
 
 
-def write_pairs(path):
-    rows = [
-        f'{i},{sentence},you want warm bread\n'
-        for i, sentence in enumerate(sentences(24, 5))
-    ]
-    folds = ['train'] * 16 + ['valid'] * 4 + ['test'] * 4
-    lines = [row[:-1] + f',{fold}\n' for row, fold in zip(rows, folds, strict=True)]
-    path.write_text('id,toxic,answer,split\n' + ''.join(lines))
-    return path
+def pairs(folder):
+    return write_pairs(folder / 'pairs.csv', 'you want warm bread', sentences(24, 5))
 
 
 def training(data, model_file, **more):
@@ -155,16 +149,7 @@ def test_the_loss_is_that_of_transformers_over_the_label_alone(bases):
 def test_a_batch_replies_as_each_dialogue_alone(bases):
     player = loaded({'hf_model': bases['llama'], 'inference': 'beam', 'beam_size': 2})
     player.agent.model.double()
-    texts = sentences(4, 9)
-
-    def participants():
-        made = [player.join() for _ in texts]
-        for one, text in zip(made, texts, strict=True):
-            one.hear(text, 'other')
-        return made
-
-    together = player.respond(participants())
-    alone = [player.respond([one])[0] for one in participants()]
+    together, alone = replies_together_and_alone(player, sentences(4, 9))
     assert together == alone
     assert len({one.text for one in alone}) > 1
 
@@ -178,9 +163,8 @@ def test_training_teaches_the_answers(trained):
 
 def test_a_trained_model_plays_without_its_base(trained):
     player = loaded({'model_file': str(trained[0])})
-    participant = player.join()
-    participant.hear('you like tea', 'other')
-    assert player.respond([participant])[0].text == 'you want warm bread'
+    [reply] = player.respond(heard(player, ['you like tea']))
+    assert reply.text == 'you want warm bread'
 
 
 def test_eval_model_of_the_file_repeats_the_report_of_the_training(trained):
@@ -190,7 +174,7 @@ def test_eval_model_of_the_file_repeats_the_report_of_the_training(trained):
 
 
 def test_a_training_goes_on_from_its_checkpoint(bases, tmp_path):
-    data = write_pairs(tmp_path / 'pairs.csv')
+    data = pairs(tmp_path)
     opt = training(data, tmp_path / 'model', hf_model=bases['llama'])
     TrainModel.main(**opt, num_epochs=1, save_after_valid=True)
     shutil.copy(tmp_path / 'model', tmp_path / 'model.checkpoint')
@@ -204,7 +188,7 @@ def test_a_training_goes_on_from_its_checkpoint(bases, tmp_path):
 
 
 def test_only_the_last_layers_learn(bases, tmp_path):
-    data = write_pairs(tmp_path / 'pairs.csv')
+    data = pairs(tmp_path)
     more = {'hf_model': bases['llama'], 'trained_layers': 1, 'bf16': True}
     TrainModel.main(**training(data, tmp_path / 'model', **more), num_epochs=1)
     weights = torch.load(tmp_path / 'model', weights_only=True)['model']

@@ -9,9 +9,9 @@ import shutil
 import pytest
 import torch
 
-from parlai_ext.agents.hf.decode import Penalties, penalty_processors
-from parlai_ext.agents.hf.generate import padded
 from parlai_ext.core.nouns import System
+from parlai_ext.systems.hf.decode import Penalties, penalty_processors
+from parlai_ext.systems.hf.generate import padded_rows
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_model
 from tests.support.tiny_models import sentences
@@ -120,5 +120,5 @@ def test_only_words_of_the_reply_are_blocked():
     ],
 )
 def test_padded_rows_have_a_mask_of_their_tokens(right, ids, mask):
-    found = padded([[7], [8, 9]], 0, right)
+    found = padded_rows([[7], [8, 9]], 0, right)
     assert (found[0].tolist(), found[1].tolist()) == (ids, mask)

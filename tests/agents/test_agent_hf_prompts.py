@@ -4,21 +4,21 @@ Prompts for chat templates of several manners, and what is cut of a long convers
 
 import pytest
 
-from parlai_ext.agents.hf.generate import (
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import json_object, options_from_opt
+from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
+from parlai_ext.systems.hf.generate import (
     FormOptions,
     LoadedModel,
     prompt_form,
     prompt_limit,
 )
-from parlai_ext.agents.hf.prompts import (
+from parlai_ext.systems.hf.prompts import (
     ChatForm,
     PlainForm,
     fit_prompt,
     merge_system_prompt,
 )
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import json_object, options_from_opt
-from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from tests.support.family_hf import TEMPLATE, make_tokenizer
 from tests.support.tiny_models import WORDS
 
@@ -139,19 +139,6 @@ def test_the_oldest_turns_are_cut(limit, cut, words):
     assert (text, found.cut) == (words, cut)
 
 
-def test_a_plain_system_prompt_stays():
-    made = plain(prompt='warm')
-    found = fit_prompt(made, numbered(5), 6)
-    assert made.tokenizer.decode(found.ids) == 'warm </s> they </s> tea </s>'
-
-
-def test_an_encoders_input_is_cut_likewise():
-    made = plain(' there ', seq2seq=True)
-    found = fit_prompt(made, numbered(5), 5)
-    # they there tea </s> is four tokens, and with one turn more six
-    assert made.tokenizer.decode(found.ids) == 'they there tea </s>'
-
-
 def chat(prompt=''):
     tokenizer = make_tokenizer(WORDS)
     tokenizer.chat_template = TEMPLATE
@@ -177,20 +164,29 @@ def test_a_chat_that_is_cut_begins_with_the_user(limit, start):
     assert found.cut == start
 
 
-def test_a_chats_system_prompt_stays():
-    made = chat('warm')
-    found = fit_prompt(made, numbered(5), 8)
-    assert made.tokenizer.decode(found.ids) == (
-        '<s> <|system|> warm </s> <|user|> tea </s> <|assistant|>'
-    )
-
-
-def test_of_a_turn_that_is_too_long_the_end_is_kept():
-    made = chat()
-    found = fit_prompt(made, (ChatTurn(False, 'old book warm tea'),), 6)
-    assert made.tokenizer.decode(found.ids) == (
-        '<s> <|user|> warm tea </s> <|assistant|>'
-    )
+@pytest.mark.parametrize(
+    'made, turns, limit, text',
+    [
+        (plain(prompt='warm'), numbered(5), 6, 'warm </s> they </s> tea </s>'),
+        # they there tea </s> is four tokens, and with one turn more six
+        (plain(' there ', seq2seq=True), numbered(5), 5, 'they there tea </s>'),
+        (
+            chat('warm'),
+            numbered(5),
+            8,
+            '<s> <|system|> warm </s> <|user|> tea </s> <|assistant|>',
+        ),
+        (
+            chat(),
+            (ChatTurn(False, 'old book warm tea'),),
+            6,
+            '<s> <|user|> warm tea </s> <|assistant|>',
+        ),
+    ],
+    ids=['a plain prompt stays', 'an encoder', 'a prompt stays', 'the end of a turn'],
+)
+def test_what_is_left_where_not_all_fits(made, turns, limit, text):
+    assert made.tokenizer.decode(fit_prompt(made, turns, limit).ids) == text
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from parlai_ext.systems.safe.load import read_opt
 from parlai_ext.worlds.lockstep import BatchRow, play
 from tests.support.family_hf import OPT, make_model
 from tests.support.family_remote import make_remote, received, running_server
+from tests.support.talk import heard, replies_together_and_alone
 
 BAD = 'zorgle'  # the only entry of the word list
 SAID = ('one thing', 'another thing')  # what is said instead
@@ -86,6 +87,10 @@ def layer(tmp_path):
     return options
 
 
+def loaded(opt):
+    return load_system(System('one', opt))
+
+
 def reply(player, participant, text):
     """
     Return the text and the field ``safety`` of the reply to a text.
@@ -97,7 +102,7 @@ def reply(player, participant, text):
 
 
 def test_a_toxic_prompt_is_deflected_and_the_system_is_told(layer):
-    player = load_system(System('one', layer('Notes')))
+    player = loaded(layer('Notes'))
     participant = player.join()
     text, check = reply(player, participant, f'a {BAD} thing')
     assert (text in SAID, check) == (True, 'prompt')
@@ -111,7 +116,7 @@ def test_a_toxic_prompt_is_deflected_and_the_system_is_told(layer):
 
 
 def test_a_toxic_answer_is_replaced_and_never_heard_of_again(layer):
-    player = load_system(System('one', layer('Rude')))
+    player = loaded(layer('Rude'))
     participant = player.join()
     text, check = reply(player, participant, 'tea')
     assert (text in SAID, check) == (True, 'answer')
@@ -131,7 +136,7 @@ def test_a_toxic_answer_is_replaced_and_never_heard_of_again(layer):
     ],
 )
 def test_only_the_checks_that_are_asked_for_are_made(checks, expected, layer):
-    player = load_system(System('one', layer('Rude', safety_checks=checks)))
+    player = loaded(layer('Rude', safety_checks=checks))
     found = [reply(player, player.join(), text)[1] for text in (f'my {BAD}', 'tea')]
     assert found == expected
 
@@ -155,33 +160,20 @@ class Half:
 
 
 def reply_once(opt):
-    player = load_system(System('one', opt))
+    player = loaded(opt)
     return reply(player, player.join(), 'tea')
 
 
 def test_a_batch_is_answered_as_each_dialogue_alone(layer):
     texts = ['tea', f'{BAD}', 'please', f'{BAD} please', 'rain']
-    player = load_system(System('one', layer('Rude')))
-
-    def participants():
-        made = [player.join() for _ in texts]
-        for one, text in zip(made, texts, strict=True):
-            one.hear(text, 'other')
-        return made
-
-    together = player.respond(participants())
-    assert together == [player.respond([one])[0] for one in participants()]
-    assert [one.text == 'fine' for one in together] == [
-        False,
-        False,
-        True,
-        False,
-        False,
-    ]
+    player = loaded(layer('Rude'))
+    together, alone = replies_together_and_alone(player, texts)
+    assert together == alone
+    assert [i for i, one in enumerate(together) if one.text == 'fine'] == [2]
 
 
 def test_a_new_episode_forgets_the_last(layer):
-    agent = load_system(System('one', layer('Notes'))).agent.clone()
+    agent = loaded(layer('Notes')).agent.clone()
     agent.observe(Message(text='tea', episode_done=True))
     agent.act()
     agent.observe(Message(text='rain', episode_done=True))
@@ -189,7 +181,7 @@ def test_a_new_episode_forgets_the_last(layer):
 
 
 def test_an_agent_without_batches_can_be_inside(layer):
-    player = load_system(System('one', layer('Alone')))
+    player = loaded(layer('Alone'))
     participant = player.join()
     assert reply(player, participant, 'tea') == ('so tea', 'none')
     assert reply(player, participant, BAD)[1] == 'prompt'
@@ -198,7 +190,7 @@ def test_an_agent_without_batches_can_be_inside(layer):
 
 def test_the_prompt_of_a_model_inside_holds_what_was_really_said(layer, tmp_path):
     inner = {**OPT, 'hf_model': make_model(tmp_path, 'gpt2')}
-    player = load_system(System('one', layer('Notes', safety_system=inner)))
+    player = loaded(layer('Notes', safety_system=inner))
     participant = player.join()
     participant.take_as_own('old book')
     text, _ = reply(player, participant, f'tea {BAD}')
@@ -290,7 +282,7 @@ def test_check_roster_says_what_the_system_inside_lacks(layer):
 def test_a_mistake_is_named_by_its_option(more, key, layer):
     opt = {k: v for k, v in layer('Notes', **more).items() if v is not None}
     with pytest.raises(UserError, match=key):
-        load_system(System('one', opt))
+        loaded(opt)
 
 
 def test_a_model_file_may_not_bring_a_layer(tmp_path):
@@ -305,15 +297,12 @@ def test_an_endpoint_can_be_inside_and_is_not_asked_after_a_toxic_prompt(
 ):
     with running_server() as url:
         remote = dict(make_remote(tmp_path, url).opt)
-        player = load_system(System('one', layer('Notes', safety_system=remote)))
-        participants = [player.join() for _ in range(2)]
-        participants[0].hear(f'tea {BAD}', 'other')
-        participants[1].hear('old book', 'other')
-        replies = player.respond(participants)
+        player = loaded(layer('Notes', safety_system=remote))
+        replies = player.respond(heard(player, [f'tea {BAD}', 'old book']))
         asked = [request['body'] for request in received(url)]
     assert replies[0].text in SAID and replies[1].text not in SAID
     assert (replies[0].deflected, replies[1].deflected) == ('prompt', None)
     # before the first reply a remote system is asked for the name of its model
     assert ['old book' in body for body in asked] == [False, True]
     assert 'Hello!' in asked[0] and not any(BAD in body for body in asked)
-    assert player.agent.usage.requests == 2
+    assert player.agent.usage['requests'] == 2

@@ -15,10 +15,10 @@ from parlai.scripts.train_model import TrainModel
 
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.families import dialogpt
+from tests.support.talk import replies_together_and_alone, write_pairs
 from tests.support.tiny_models import sentences
 
 SMALL = {'text_truncate': 48, 'label_truncate': 24, 'learningrate': 1e-2}
@@ -33,15 +33,12 @@ def trained(tmp_path_factory):
     """
     plugin.register()
     home = tmp_path_factory.mktemp('dialogpt')
-    rows = [f'{i},{text},you want tea' for i, text in enumerate(sentences(24, 5))]
-    folds = ['train'] * 16 + ['valid'] * 4 + ['test'] * 4
-    lines = [f'{row},{fold}\n' for row, fold in zip(rows, folds, strict=True)]
-    (home / 'pairs.csv').write_text('id,toxic,answer,split\n' + ''.join(lines))
+    data = write_pairs(home / 'pairs.csv', 'you want tea', sentences(24, 5))
     opt = {
         'init_opt': 'moderation/dialogpt_baseline',
         'model_name': dialogpt(home)['model_name'],
         'model_file': str(home / 'model'),
-        'toxic_data': str(home / 'pairs.csv'),
+        'toxic_data': str(data),
         'no_cuda': True,
         **SMALL,
     }
@@ -81,16 +78,9 @@ def test_the_trained_model_generates_in_batches_and_alone(way, trained):
     opt = {key: trained[0][key] for key in ('model_file', 'model_name', 'no_cuda')}
     more = {'inference': way, 'beam_size': 2 if way == 'beam' else 1}
     player = load_system(System('one', {**opt, **more, 'skip_generation': False}))
-
-    def participants():
-        made = [player.join() for _ in range(3)]
-        for one, text in zip(made, sentences(3, 8), strict=True):
-            one.hear(text, 'other')
-        return made
-
-    together = player.respond(participants())
+    together, alone = replies_together_and_alone(player, sentences(3, 8))
     assert all(one.text for one in together)
-    assert together == [player.respond([one])[0] for one in participants()]
+    assert together == alone
 
 
 def test_interactive_answers(trained, monkeypatch, capsys):
@@ -116,18 +106,3 @@ def test_a_recipe_is_found_by_its_name(name):
     assert Opt.load_init(f'moderation/{name}') == json.loads(file.read_text())
     with pytest.raises(FileNotFoundError):
         Opt.load_init(f'moderation/{name}s')
-
-
-def test_without_weights_and_network_there_is_one_line(monkeypatch, tmp_path):
-    plugin.register()
-    monkeypatch.setattr('urllib.request.urlopen', refuse)
-    monkeypatch.setattr('huggingface_hub.try_to_load_from_cache', lambda *_: None)
-    with pytest.raises(UserError, match='gpt2_size: .*DialoGPT-medium') as error:
-        TrainModel.main(
-            init_opt='moderation/dialogpt_baseline', model_file=str(tmp_path / 'model')
-        )
-    assert '\n' not in str(error.value)
-
-
-def refuse(*args, **more):
-    raise OSError('no\nroute')

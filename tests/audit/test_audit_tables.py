@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.audit.audited import outcome_of_equality, read_audited
-from parlai_ext.audit.canaries import _finding as canary_finding
+from parlai_ext.audit.canaries import canary_finding
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import (
     FAILS,
@@ -24,7 +24,7 @@ from parlai_ext.audit.record import (
     is_current,
     read_audit,
 )
-from parlai_ext.audit.table import closing_line
+from parlai_ext.audit.section import closing_line
 from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.ranking.newcomers import Difference, Placing
@@ -49,6 +49,19 @@ def moody(first, second, n):
     return plain(first, second, n) + swing
 
 
+@pytest.fixture
+def planted(tmp_path):
+    """
+    Return a function that makes a run with planted scores, by scorer or of one.
+    """
+
+    def make(scores=plain, systems=ALL, partners=('p', 'q'), **about):
+        scores = scores if isinstance(scores, dict) else {'made-up': scores}
+        return planted_run(tmp_path, scores, systems, partners, **about)
+
+    return make
+
+
 def audit(run, **options):
     return AuditRun.main(run_dir=str(run.root), tables_only=True, **options)
 
@@ -62,9 +75,8 @@ def values(result, part, quantity):
     return {(row.case, row.system): row.value for row in rows}
 
 
-def test_fixed_partners_keep_every_order(tmp_path):
-    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
-    result = audit(run, set_size=3)
+def test_fixed_partners_keep_every_order(planted):
+    result = audit(planted(), set_size=3)
     assert outcome(result, 'target sets') == [HOLDS]
     changed = values(result, 'target sets', 'changed scores')
     compared = values(result, 'target sets', 'compared scores')
@@ -72,17 +84,16 @@ def test_fixed_partners_keep_every_order(tmp_path):
     assert compared == {('sets of 3', ''): 30}  # 10 sets of 3
 
 
-def test_a_bipartite_run_has_no_table_six_and_is_told_why(tmp_path):
-    result = audit(planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q')))
+def test_a_bipartite_run_has_no_table_six_and_is_told_why(planted):
+    result = audit(planted())
     for part in ('table 6', 'siblings'):
         (finding,) = result.part(part)
         assert finding.outcome == LEFT_OUT
     assert 'all_play_all' in result.part('table 6')[0].sentence
 
 
-def test_a_planted_swing_is_named_with_its_set(tmp_path):
-    run = planted_run(tmp_path, {'made-up': moody}, ALL, pairing='all_play_all')
-    result = audit(run, set_size=3)
+def test_a_planted_swing_is_named_with_its_set(planted):
+    result = audit(planted(moody, partners=(), pairing='all_play_all'), set_size=3)
     # a: (5 + 5 + 5 + 4) / 4 = 4.75, b: (4 + 4 + 4 + 7.8) / 4 = 4.95
     ranks = values(result, 'target sets', 'places lost')
     # with all opponents b leads; in {a, b, c}: a 5, b 4
@@ -97,13 +108,13 @@ def test_a_planted_swing_is_named_with_its_set(tmp_path):
     )
 
 
-def test_table_six_counts_what_siblings_turn_over(tmp_path):
+def test_table_six_counts_what_siblings_turn_over(planted, tmp_path):
     def clannish(first, second, n):
         kin = {first, second} <= {'a', 'b', 'c'}
         # a: with b, c 3.6, with d, e 5; d: 3.9 with everybody
         return {'d': 3.9, 'e': 1.0}.get(first, 3.6 if kin else 5.0) + 0.01 * n
 
-    run = planted_run(tmp_path, {'made-up': clannish}, ALL, pairing='all_play_all')
+    run = planted(clannish, partners=(), pairing='all_play_all')
     manifest = json.loads((tmp_path / 'manifest.json').read_text())
     declare_families(run, manifest, {'a': 'kin', 'b': 'kin', 'c': 'kin'})
     result = audit(run)
@@ -114,32 +125,31 @@ def test_table_six_counts_what_siblings_turn_over(tmp_path):
     assert finding.outcome == FAILS and finding.sentence.startswith('Siblings lose 1.4')
 
 
-def test_a_turn_within_chance_is_not_shown(tmp_path):
+def test_a_turn_within_chance_is_not_shown(planted):
     def noisy(first, second, n):
         # a is 3 better or worse in turn: its lead of 1 within the set may be chance
         return moody(first, second, n) + (3 * (-1) ** n if first == 'a' else 0)
 
-    run = planted_run(tmp_path, {'made-up': noisy}, ALL, pairing='all_play_all')
-    result = audit(run, set_size=3)
+    result = audit(planted(noisy, partners=(), pairing='all_play_all'), set_size=3)
     first, *_ = result.part('target sets')
     assert ', 0 of them beyond chance' in first.sentence
     assert first.outcome == NOT_SHOWN
 
 
-def test_sets_in_which_a_system_talks_with_nobody_do_not_hold(tmp_path):
+def test_sets_in_which_a_system_talks_with_nobody_do_not_hold(planted):
     def score(first, second, n):
         # a has scores with e only
         return None if first == 'a' and second != 'e' else plain(first, second, n)
 
-    run = planted_run(tmp_path, {'made-up': score}, ALL, pairing='all_play_all')
+    run = planted(score, partners=(), pairing='all_play_all')
     first, *_ = audit(run, set_size=3).part('target sets')
     # {a, two of b, c, d}
     assert 'Sets in which a system has no dialogue: 3.' in first.sentence
     assert first.outcome == NOT_SHOWN
 
 
-def test_table_six_of_targets_of_one_family_is_no_error(tmp_path):
-    run = planted_run(tmp_path, {'made-up': moody}, ALL, pairing='all_play_all')
+def test_table_six_of_targets_of_one_family_is_no_error(planted, tmp_path):
+    run = planted(moody, partners=(), pairing='all_play_all')
     manifest = json.loads((tmp_path / 'manifest.json').read_text())
     declare_families(run, manifest, dict.fromkeys(ALL, 'kin'))
     (finding,) = audit(run).part('table 6')
@@ -154,7 +164,7 @@ def declare_families(run, manifest, families):
     manifests.save(run.root, {**data, 'families': families})
 
 
-def test_the_partner_family_that_turns_an_order_over_is_named(tmp_path):
+def test_the_partner_family_that_turns_an_order_over_is_named(planted):
     def partial_to(first, second, n):
         # p likes a, and only p: without p, b leads
         return plain(first, second, n) - (1.5 if (first, second) != ('a', 'p') else -4)
@@ -163,21 +173,20 @@ def test_the_partner_family_that_turns_an_order_over_is_named(tmp_path):
         base = partial_to(first, second, n)
         return base + (1.2 if first == 'b' and second != 'p' else 0)
 
-    run = planted_run(tmp_path, {'made-up': score}, ('a', 'b'), ('p', 'q', 'r'))
-    result = audit(run)
+    result = audit(planted(score, ('a', 'b'), ('p', 'q', 'r')))
     (finding,) = result.part('partner families')
     assert 'from 1 to 2, without p' in finding.sentence
     moved = values(result, 'partner families', 'rank change')
     assert moved[('without p', 'a')] == 1 and moved[('without q', 'a')] == 0
 
 
-def test_a_pair_that_chance_turns_over_is_not_shown_and_says_what_would(tmp_path):
+def test_a_pair_that_chance_turns_over_is_not_shown_and_says_what_would(planted):
     # b is 3.9 in the first half and 4.3 in the second, a is 4 and a bit
     def close(first, second, n):
         wave = 0.2 if n >= 3 else -0.1
         return {'a': 4.0, 'b': 3.9}[first] + (wave if first == 'b' else 0.06)
 
-    run = planted_run(tmp_path, {'made-up': close}, ('a', 'b'), ('p', 'q'))
+    run = planted(close, ('a', 'b'))
     (finding,) = audit(run, opener_blocks=2).part('opener blocks')
     # a 4.06, b 3.95; without the first three openers b has 4.1
     assert 'a and b change places' in finding.sentence
@@ -185,59 +194,53 @@ def test_a_pair_that_chance_turns_over_is_not_shown_and_says_what_would(tmp_path
     assert finding.outcome == NOT_SHOWN
 
 
-def test_an_order_that_the_ranking_does_not_claim_is_not_shown(tmp_path):
+def test_an_order_that_the_ranking_does_not_claim_is_not_shown(planted):
     def noisy(first, second, n):
         # a leads b by 1, give or take 2
         return WORTH[first] + (2 * (-1) ** n if first == 'a' else 0)
 
-    run = planted_run(tmp_path, {'made-up': noisy}, ('a', 'b'), ('p', 'q'))
-    result = audit(run)
+    result = audit(planted(noisy, ('a', 'b')))
     for part in ('partner families', 'opener blocks'):
         (finding,) = result.part(part)
         assert finding.outcome == NOT_SHOWN, part
         assert 'tells 0 of 1 pairs of systems apart' in finding.sentence
 
 
-def test_a_system_that_nothing_is_left_of_does_not_hold_its_place(tmp_path):
+def test_a_system_that_nothing_is_left_of_does_not_hold_its_place(planted):
     def score(first, second, n):
         return None if (first, second) == ('b', 'p') else plain(first, second, n)
 
-    run = planted_run(tmp_path, {'made-up': score}, ALL, ('p', 'q'))
+    run = planted(score)
     (finding,) = audit(run).part('partner families')
     assert 'No score is left of b without q' in finding.sentence
     assert 'ranks move by no place' in finding.sentence
     assert finding.outcome == NOT_SHOWN
 
 
-def test_one_dialogue_a_system_has_no_shares_of_variance(tmp_path):
-    run = planted_run(tmp_path, {'made-up': plain}, ('a', 'b'), ('p',), num_openers=1)
+def test_one_dialogue_a_system_has_no_shares_of_variance(planted):
+    run = planted(plain, ('a', 'b'), ('p',), num_openers=1)
     assert outcome(audit(run), 'variance') == [LEFT_OUT]
 
 
-def test_a_target_without_a_rank_is_named(tmp_path):
+def test_a_target_without_a_rank_is_named(planted):
     def score(first, second, n):
         return None if first == 'b' else plain(first, second, n)
 
-    run = planted_run(tmp_path, {'made-up': score}, ALL, ('p', 'q'))
+    run = planted(score)
     first, *_ = audit(run).part('target sets')
     assert first.outcome == REPORTS and 'not audited: b.' in first.sentence
 
 
-def test_of_a_tournament_it_is_said_what_is_audited(tmp_path):
+def test_of_a_tournament_it_is_said_what_is_audited(planted):
     ranking = {'rule': 'tournament', 'bootstraps': 20}
-    run = planted_run(
-        *(tmp_path, {'made-up': plain}, ALL),
-        pairing='all_play_all',
-        score='both',
-        ranking=ranking,
-    )
+    about = {'pairing': 'all_play_all', 'score': 'both', 'ranking': ranking}
+    run = planted(partners=(), **about)
     first, *_ = audit(run).part('target sets')
     assert 'mean scores' in first.sentence and first.outcome == REPORTS
 
 
-def test_opener_blocks_without_effect_move_no_rank(tmp_path):
-    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
-    result = audit(run, opener_blocks=3)
+def test_opener_blocks_without_effect_move_no_rank(planted):
+    result = audit(planted(), opener_blocks=3)
     assert outcome(result, 'opener blocks') == [HOLDS]
     cases = {case for case, _ in values(result, 'opener blocks', 'rank')}
     assert cases == {f'without openers {k} to {k + 1}' for k in (1, 3, 5)}
@@ -246,14 +249,11 @@ def test_opener_blocks_without_effect_move_no_rank(tmp_path):
     assert drift[('without openers 5 to 6', 'a')] == pytest.approx(-0.01)
 
 
-def test_a_judge_that_reverses_the_order_flips_every_pair(tmp_path):
+def test_a_judge_that_reverses_the_order_flips_every_pair(planted):
     def reverse(first, second, n):
         return -plain(first, second, n)
 
-    run = planted_run(
-        tmp_path, {'made-up': plain, 'contrary': reverse}, ALL, ('p', 'q')
-    )
-    result = audit(run)
+    result = audit(planted({'made-up': plain, 'contrary': reverse}))
     (finding,) = result.part('judge swap')
     assert finding.outcome == FAILS
     assert '10 of 10 pairs flip, 10 of which both judges tell apart' in finding.sentence
@@ -261,25 +261,25 @@ def test_a_judge_that_reverses_the_order_flips_every_pair(tmp_path):
     assert [v for (case, _), v in taus.items() if 'contrary' in case] == [-1]
 
 
-def test_a_judge_that_agrees_by_chance_only_is_not_shown(tmp_path):
+def test_a_judge_that_agrees_by_chance_only_is_not_shown(planted):
     noise = np.random.default_rng(0).normal(size=(5, 6))
     noise -= noise.mean(axis=1, keepdims=True)
 
     def noisy(first, second, n):
         return float(0.01 * WORTH[first] + noise[ALL.index(first), n])
 
-    run = planted_run(tmp_path, {'made-up': plain, 'unsure': noisy}, ALL, ('p', 'q'))
+    run = planted({'made-up': plain, 'unsure': noisy})
     (finding,) = audit(run).part('judge swap')
     assert 'both tell 0 of 10 pairs apart in the same order' in finding.sentence
     assert finding.outcome == NOT_SHOWN
 
 
-def test_a_judge_of_the_same_order_holds(tmp_path):
-    run = planted_run(tmp_path, {'made-up': plain, 'like': plain}, ALL, ('p', 'q'))
+def test_a_judge_of_the_same_order_holds(planted):
+    run = planted({'made-up': plain, 'like': plain})
     assert outcome(audit(run), 'judge swap') == [HOLDS]
 
 
-def test_a_noisy_judge_that_reverses_the_order_does_not_agree_either(tmp_path):
+def test_a_noisy_judge_that_reverses_the_order_does_not_agree_either(planted):
     noise = np.random.default_rng(0).normal(size=(5, 6))
     noise -= noise.mean(axis=1, keepdims=True)
 
@@ -287,53 +287,50 @@ def test_a_noisy_judge_that_reverses_the_order_does_not_agree_either(tmp_path):
         # the order is reversed, by less than chance explains
         return float(-0.01 * WORTH[first] + noise[ALL.index(first), n])
 
-    run = planted_run(tmp_path, {'made-up': plain, 'contrary': noisy}, ALL, ('p', 'q'))
+    run = planted({'made-up': plain, 'contrary': noisy})
     (finding,) = audit(run).part('judge swap')
     assert '10 of 10 pairs flip, 0 of which both' in finding.sentence
     assert finding.outcome == FAILS
 
 
-def test_all_variance_of_a_ladder_comes_from_its_systems(tmp_path):
-    run = planted_run(
-        tmp_path, {'made-up': lambda first, *_: WORTH[first]}, ALL, ('p', 'q')
-    )
+def test_all_variance_of_a_ladder_comes_from_its_systems(planted):
+    run = planted(lambda first, *_: WORTH[first])
     shares = values(audit(run), 'variance', 'share')
     assert shares[('all systems', 'system')] == pytest.approx(1)
 
 
-def test_a_share_that_openers_leave_open_is_not_shown(tmp_path):
+def test_a_share_that_openers_leave_open_is_not_shown(planted):
     # the systems' scores with one opener are unlike those with another
     noise = np.random.default_rng(2).normal(size=(2, 6))
 
     def by_opener(first, second, n):
         return float(WORTH[first] + 2 * noise[ALL.index(first), n])
 
-    run = planted_run(tmp_path, {'made-up': by_opener}, ('a', 'b'), ('p', 'q'))
+    run = planted(by_opener, ('a', 'b'))
     (finding,) = audit(run).part('variance')
     assert finding.outcome == NOT_SHOWN
 
 
-def test_with_one_partner_the_rest_counts_as_choice(tmp_path):
+def test_with_one_partner_the_rest_counts_as_choice(planted):
     # system × opener cannot be told from the rest then
     noise = np.random.default_rng(2).normal(size=(2, 6))
 
     def by_opener(first, second, n):
         return float(0.1 * WORTH[first] + noise[ALL.index(first), n])
 
-    run = planted_run(tmp_path, {'made-up': by_opener}, ('a', 'b'), ('p',))
+    run = planted(by_opener, ('a', 'b'), ('p',))
     (finding,) = audit(run).part('variance')
     assert finding.outcome != HOLDS and 'up to' in finding.sentence
 
 
-def test_floors_do_not_make_the_share_of_systems(tmp_path):
+def test_floors_do_not_make_the_share_of_systems(planted):
     def score(first, second, n):
         # a and b are alike but for openers, the floor is far below
         return {'a': 5.0, 'b': 5.0, 'floor-x': 0.0}[first] + (
             (-1) ** n if first == 'a' else 0
         )
 
-    run = planted_run(tmp_path, {'made-up': score}, ('a', 'b', 'floor-x'), ('p', 'q'))
-    result = audit(run)
+    result = audit(planted(score, ('a', 'b', 'floor-x')))
     shares = values(result, 'variance', 'share')
     assert shares[('without floors', 'system')] == pytest.approx(0)
     assert shares[('all systems', 'system')] > 0.8
@@ -392,9 +389,8 @@ def test_the_closing_line_counts_every_outcome():
     )
 
 
-def test_the_csv_names_every_finding_with_its_outcome(tmp_path):
-    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
-    result = audit(run)
+def test_the_csv_names_every_finding_with_its_outcome(planted, tmp_path):
+    result = audit(planted())
     with (tmp_path / 'audit.csv').open(encoding='utf-8-sig', newline='') as file:
         rows = [row for row in csv.DictReader(file) if row['quantity'] == 'finding']
     assert [(row['case'], row['outcome']) for row in rows] == [
@@ -402,16 +398,16 @@ def test_the_csv_names_every_finding_with_its_outcome(tmp_path):
     ]
 
 
-def test_an_audit_of_another_version_is_told_from_a_damaged_one(tmp_path):
-    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
+def test_an_audit_of_another_version_is_told_from_a_damaged_one(planted):
+    run = planted()
     audit(run)
     run.write_json('audit.json', {**run.read_json('audit.json'), 'schema': 1})
     with pytest.raises(OldAudit, match='audit_run'):
         read_audit(run)
 
 
-def test_audited_twice_is_the_same_and_read_back(tmp_path):
-    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
+def test_audited_twice_is_the_same_and_read_back(planted, tmp_path):
+    run = planted()
     first = audit(run)
     data = [(tmp_path / name).read_bytes() for name in ('audit.json', 'audit.csv')]
     audit(run)
@@ -423,15 +419,15 @@ def test_audited_twice_is_the_same_and_read_back(tmp_path):
     assert is_current(again, first)
 
 
-def test_an_audit_of_scores_that_changed_is_not_current(tmp_path):
-    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
+def test_an_audit_of_scores_that_changed_is_not_current(planted, tmp_path):
+    run = planted()
     result = audit(run)
     next((tmp_path / 'scores').glob('*/*/*.jsonl')).unlink()
     assert not is_current(run, result)
 
 
-def test_an_edited_audit_is_refused(tmp_path):
-    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
+def test_an_edited_audit_is_refused(planted, tmp_path):
+    run = planted()
     audit(run)
     path = tmp_path / 'audit.json'
     path.write_text(path.read_text().replace(HOLDS, FAILS))
@@ -449,13 +445,13 @@ def test_an_edited_audit_is_refused(tmp_path):
         ({'audit_openers': 2}, '--audit.openers'),
     ],
 )
-def test_a_wrong_option_is_named(tmp_path, options, names):
-    run = planted_run(tmp_path, {'made-up': plain}, ALL, ('p', 'q'))
+def test_a_wrong_option_is_named(planted, options, names):
+    run = planted()
     with pytest.raises(UserError, match=names):
         audit(run, **options)
 
 
-def test_a_run_without_scores_is_one_line(tmp_path):
-    run = planted_run(tmp_path, {}, ALL, ('p', 'q'))
+def test_a_run_without_scores_is_one_line(planted):
+    run = planted({})
     with pytest.raises(UserError, match='no scores'):
         audit(run)

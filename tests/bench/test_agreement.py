@@ -7,8 +7,12 @@ import csv
 import pytest
 from scipy import stats
 
-from parlai_ext.bench.agreement import agreement, mean_scores
-from parlai_ext.bench.agreement_table import agreement_lines, agreement_table
+from parlai_ext.bench.agreement import (
+    agreement,
+    agreement_lines,
+    agreement_table,
+    mean_scores,
+)
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, Utterance
 from parlai_ext.scoring.base import ItemScore, Scorer

@@ -17,10 +17,10 @@ from parlai_ext.bench.bench_files import (
     write_bench,
 )
 from parlai_ext.bench.compare import ALL_SETS, EACH, compare_bench
+from parlai_ext.bench.page import render_comparison_page
 from parlai_ext.commands.compare_metrics import CompareMetrics
 from parlai_ext.core.display import number
 from parlai_ext.core.errors import UserError
-from parlai_ext.report.comparison_page import render_comparison_page
 
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
 NOISE = {'good': 0.3, 'twin': 0.3, 'bad': 30.0}

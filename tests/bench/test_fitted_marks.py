@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from parlai_ext.bench.bench_table import bench_lines
-from parlai_ext.bench.dstc10 import dstc10_lines
 from parlai_ext.bench.plan import BenchPlan, Variant
+from parlai_ext.bench.published import published_lines
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import card_names
@@ -38,7 +38,7 @@ def bench(tmp_path):
 
 
 def test_the_tracks_table_marks_a_fitted_scorer_and_names_its_sets(bench):
-    lines = list(dstc10_lines(bench))
+    lines = list(published_lines(bench))
     rows = [line for line in lines if line.startswith(('  Fitted', '  length'))]
     assert [row[:10].strip() for row in rows] == ['Fitted †', 'length']
     note = ' '.join(' '.join(lines).split())
@@ -60,7 +60,7 @@ def test_the_benchs_table_marks_the_cells_of_those_sets(bench):
 def test_without_a_fitted_scorer_there_is_no_mark(bench):
     scorers = tuple(replace(one, fitted_on=()) for one in bench.scorers)
     plain = replace(bench, scorers=scorers)
-    assert '†' not in ''.join([*dstc10_lines(plain), *bench_lines(plain)])
+    assert '†' not in ''.join([*published_lines(plain), *bench_lines(plain)])
 
 
 def test_the_weights_of_composite_say_on_which_sets_they_were_fitted():

@@ -12,12 +12,18 @@ from scipy import stats
 
 from parlai_ext.bench.bench_files import read_bench, read_points
 from parlai_ext.bench.bench_table import bench_lines
-from parlai_ext.bench.drawn_items import drawn_set
-from parlai_ext.bench.plan import TRIVIAL, BenchPlan, SetChoice, Variant, bench_plan
+from parlai_ext.bench.page import render_bench_page
+from parlai_ext.bench.plan import (
+    TRIVIAL,
+    BenchPlan,
+    SetChoice,
+    Variant,
+    bench_plan,
+    drawn_set,
+)
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.core.errors import UserError
-from parlai_ext.report.bench_page import render_bench_page
 from parlai_ext.store.atomic import locked
 from tests.support.bench_samples import (
     Counted,
@@ -230,10 +236,42 @@ def test_a_wrong_scorer_is_named(spec, hint):
         bench_plan([spec], [])
 
 
-def test_a_bench_file_names_its_mistakes(tmp_path):
+MEMBERS = """scorers:
+  long: {name: length}
+  new: {name: distinct}
+mean_ranks:
+  both: [long, MEMBER]
+"""
+
+
+@pytest.mark.parametrize(
+    'text, place',
+    [
+        (
+            'scorers:\n  a:\n    name: likelihood\n    les: nothing\n',
+            r'4: scorers\.a\.les',
+        ),
+        (
+            'scorers:\n  a: {name: length, max_items: none}\n',
+            r'2: scorers\.a\.max_items',
+        ),
+        (
+            'sets:\n  fed_turn: {scorers: [lenth]}\n',
+            r"sets\.fed_turn\.scorers.*'length'",
+        ),
+        (
+            'scorers:\n  a: {name: holistic, dimension: Fluency, sets: [els]}\n'
+            'sets:\n  esl: {}\n',
+            r"scorers\.a\.sets.*'esl'",
+        ),
+        (MEMBERS.replace('MEMBER', 'newest'), r'5: mean_ranks.both\[1\]'),
+        (MEMBERS.replace('MEMBER', 'long'), '5: mean_ranks.both'),
+    ],
+)
+def test_a_bench_file_names_its_mistakes(tmp_path, text, place):
     path = tmp_path / 'mine.yaml'
-    path.write_text('scorers:\n  a:\n    name: likelihood\n    les: nothing\n')
-    with pytest.raises(UserError, match=r'mine\.yaml:4: scorers\.a\.les'):
+    path.write_text(text)
+    with pytest.raises(UserError, match=rf'mine\.yaml.*{place}'):
         bench_plan([], [], str(path))
 
 
@@ -402,12 +440,9 @@ def test_a_bench_file_gives_a_scorer_fewer_items_and_a_set_its_scorers(tmp_path)
     assert plan.variants[0].section == {'name': 'relevance'}
     assert plan.variants[0].max_items == 7
     assert plan.choice('fed_turn').scorers == ('few', 'length')
-    path.write_text('scorers:\n  few: {name: length, max_items: none}\n')
-    with pytest.raises(UserError, match=r'mine\.yaml:2: scorers\.few\.max_items'):
-        bench_plan([], [], str(path))
-    path.write_text('sets:\n  fed_turn: {scorers: [lenth]}\n')
-    with pytest.raises(UserError, match=r"sets\.fed_turn\.scorers.*'length'"):
-        bench_plan([], [], str(path))
+    path.write_text(MEMBERS.replace('MEMBER', 'repetition'))
+    ranks = bench_plan([], [], str(path)).mean_ranks
+    assert ranks == {'both': ('long', 'repetition')}
 
 
 def test_a_set_may_be_for_some_scorers_only(tmp_path):
@@ -453,6 +488,36 @@ def test_a_bench_file_gives_a_scorer_a_dimension_and_sets(tmp_path):
     [one] = bench_plan([], [], str(path)).variants
     assert (one.section, one.dimension) == ({'name': 'holistic'}, 'Fluency')
     assert one.sets == ('esl',)
-    path.write_text(f'scorers:\n  fluency: {section.replace("esl", "els")}\n')
-    with pytest.raises(UserError, match=r"scorers\.fluency\.sets.*'esl'"):
-        bench_plan([], [], str(path))
+
+
+# ------------------------------------------------ the mean of the ranks of scorers
+
+
+def together(members, *variants):
+    return BenchPlan(variants, mean_ranks={'together': members})
+
+
+def test_its_row_is_the_correlation_of_the_mean_of_ranks(tmp_path):
+    plan = together(('Counted', 'repetition'), variant())
+    bench = bench_of(tmp_path, plan=plan)
+    points = read_points(tmp_path, 'small')
+    words, new = (points.scores[name] for name in ('Counted', 'repetition'))
+    known = [i for i in range(len(words)) if None not in (words[i], new[i])]
+    assert len(known) < len(words)
+    # ranks of each scorer are over all that it scored
+    ranks = {}
+    for name, column in (('words', words), ('new', new)):
+        own = [i for i, value in enumerate(column) if value is not None]
+        scaled = (stats.rankdata([column[i] for i in own]) - 0.5) / len(own)
+        ranks[name] = dict(zip(own, scaled, strict=True))
+    means = [ranks['words'][i] + ranks['new'][i] for i in known]
+    human = [points.human['Overall'][i] for i in known]
+    row = bench.row('together', 'small', 'turn')
+    assert row.value() == pytest.approx(stats.spearmanr(means, human).statistic)
+    assert (row.n, row.dropped) == (len(known), len(words) - len(known))
+
+
+def test_a_member_that_cannot_be_scored_is_the_reason(tmp_path):
+    plan = together(('NoModel', 'length'), variant('NoModel'), variant())
+    bench = bench_of(tmp_path, plan=plan)
+    assert 'NoModel' in bench.row('together', 'small', 'turn').reason

@@ -21,7 +21,7 @@ from benchmarks.chatmatch.robustness import (
     taus_without_each,
 )
 from parlai_ext.ranking.agreement import Correlation
-from parlai_ext.ranking.tournament import Game, award_points
+from parlai_ext.tournament.games import Game, award_points
 
 RANKS = {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0}
 

@@ -3,14 +3,16 @@ Raw values of hand-made games, and of the authors' own.
 """
 
 import hashlib
+import itertools
 import json
 import math
 from statistics import mean
 
 import pytest
 
+from benchmarks.chatmatch.games import raw_scores
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.scoring.chatmatch.game import game_values, raw_scores, why_no_game
+from parlai_ext.scoring.chatmatch.game import game_values, why_no_game
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, READINGS, chatmatch_options
 from parlai_ext.scoring.chatmatch.turns import Material
 from tests.support.chatmatch_samples import (
@@ -44,58 +46,99 @@ def raw(dialogue, reading='released_fixed', material=MATERIAL, **thresholds):
     return raw_scores(dialogue, chatmatch_options(reading, thresholds), material)
 
 
-def test_the_scripts_counts_on_paper():
-    found = raw(game(QUIZ))
+# what is on paper: turns, reading, material, thresholds, raw values by side
+ON_PAPER = {
     # bob repeats at 5 and 7; ann contradicts herself at 8; of bob's three questions two
-    # are in repeated turns
-    assert [found['bob'][d] for d in ('diversity', 'consistency')] == [-2, 0]
-    assert [found['ann'][d] for d in ('diversity', 'consistency')] == [0, -1]
-    assert [found[name]['proactivity'] for name in ('ann', 'bob')] == [0, 1]
-
-
-def test_the_papers_counts_on_paper():
-    found = raw(game(QUIZ), 'paper')
-    assert [found['bob'][d] for d in ('diversity', 'consistency')] == [-2, 0]
-    assert [found[name]['proactivity'] for name in ('ann', 'bob')] == [0, 3]
-
-
-@pytest.mark.parametrize(('reading', 'penalty'), [('released', 0), ('paper', -1)])
-def test_the_script_forgives_a_contradiction_in_a_repeated_turn(reading, penalty):
+    # are in repeated turns. bob: turn 1 is before turn 3 and counts 0, turn 3 is 6, the
+    # worst: 0 is left; ann: turn 2 counts 0, then 2, 6, 3; without the 6: 5 / 3.
+    # Rome at 0 is ann's, Oslo at 3 bob's, Bonn at 8 ann's, X at 9 bob's: a name counts
+    # once a game
+    'the script': (
+        *(QUIZ, 'released_fixed', MATERIAL, {}),
+        {
+            'ann': {'diversity': 0, 'consistency': -1, 'proactivity': 0}
+            | {'fluency': -5 / 3, 'knowledge': 2},
+            'bob': {'diversity': -2, 'consistency': 0, 'proactivity': 1}
+            | {'fluency': 0, 'knowledge': 2},
+        },
+    ),
+    # every turn but the given one: bob 8 6 1 1 5, ann 4 2 6 3; names per hundred
+    # exchanges: ann Rome at 2, Oslo at 6, Bonn at 8 in five turns; bob Oslo twice at 3,
+    # X at 9
+    'the paper': (
+        *(QUIZ, 'paper', MATERIAL, {}),
+        {
+            'ann': {'proactivity': 0, 'fluency': -15 / 4, 'knowledge': 60},
+            'bob': {'diversity': -2, 'consistency': 0, 'proactivity': 3}
+            | {'fluency': -21 / 5, 'knowledge': 60},
+        },
+    ),
     # turn 6 is ann's answer to the repeated turn 5, other than turn 2, and her own
     # question of turn 4 again
-    texts = [*QUIZ[:4], 'why ask me ?', QUIZ[5], 'why ask me ?', 'bye then', 'so long']
-    found = raw(game(texts), reading, Material())
-    assert found['ann']['consistency'] == penalty
-
-
-@pytest.mark.parametrize(('reading', 'bonus'), [('released', 0), ('paper', 1)])
-def test_the_script_gives_no_bonus_to_a_repeated_turn(reading, bonus):
+    **{
+        f'a contradiction in a repeated turn, {reading}': (
+            [*QUIZ[:4], 'why ask me ?', QUIZ[5], 'why ask me ?', 'bye then', 'so long'],
+            *(reading, Material(), {}, {'ann': {'consistency': penalty}}),
+        )
+        for reading, penalty in (('released', 0), ('paper', -1))
+    },
     # bob's turn 3 recalls the cats of turn 1 by saying turn 1 again
-    texts = ['hm', 'blue cats', 'so', 'blue cats', 'well', 'bye']
-    material = Material({'cats': 'cat'})
-    found = raw(game(texts), reading, material, concept_share=1)
-    assert found['bob']['relevance'] == bonus
-
-
-def test_the_scripts_fluency_on_paper():
-    # bob: turn 1 is before turn 3 and counts 0, turn 3 is 6, the worst: 0 is left
-    # ann: turn 2 counts 0, then 2, 6, 3; without the 6: 5 / 3
-    found = raw(game(QUIZ))
-    assert found['bob']['fluency'] == 0
-    assert found['ann']['fluency'] == pytest.approx(-5 / 3)
-
-
-def test_the_papers_fluency_on_paper():
-    # every turn but the given one: bob 8 6 1 1 5, ann 4 2 6 3
-    found = raw(game(QUIZ), 'paper')
-    assert found['bob']['fluency'] == pytest.approx(-21 / 5)
-    assert found['ann']['fluency'] == pytest.approx(-15 / 4)
-
-
-def test_perplexities_are_capped():
+    **{
+        f'a bonus of a repeated turn, {reading}': (
+            ['hm', 'blue cats', 'so', 'blue cats', 'well', 'bye'],
+            *(reading, Material({'cats': 'cat'}), {'concept_share': 1}),
+            {'bob': {'relevance': bonus}},
+        )
+        for reading, bonus in (('released', 0), ('paper', 1))
+    },
     # ann: 0, 2, min(6, 2.5), min(3, 2.5); one 2.5 is dropped: (0 + 2 + 2.5) / 3
-    found = raw(game(QUIZ), perplexity_cap=2.5)
-    assert found['ann']['fluency'] == pytest.approx(-1.5)
+    'a cap': (
+        *(QUIZ, 'released_fixed', MATERIAL, {'perplexity_cap': 2.5}),
+        {'ann': {'fluency': -1.5}},
+    ),
+    # bob's "b b": 1 of 2 words, 1 of 1 pairs, so 3/4; "e f": 1; turn 5 repeats turn 1,
+    # which the script leaves out
+    **{
+        f'distinct, {reading}': (
+            ['x', 'b b', 'c', 'e f', 'd', 'b b', 'g'],
+            *(reading, Material(), {'distinct_unit': 'token'}),
+            {'bob': {'specificity': specificity}},
+        )
+        for reading, specificity in (
+            ('released_fixed', (3 / 4 + 1) / 2),
+            ('paper', 5 / 6),
+        )
+    },
+    # an empty turn is a repetition for the script alone
+    **{
+        f'an empty turn, {reading}': (
+            ['hi', 'one', 'two', '', 'three'],
+            *(reading, Material(), {}, {'bob': {'diversity': diversity}}),
+        )
+        for reading, diversity in (('released_fixed', -1), ('paper', 0))
+    },
+    # ann's turns 4 and 6 repeat turn 2, so only turn 2 is left, counted as 0; bob's are
+    # 1, 3 and 5: 0, 6 and 1 without the 6; the script swaps the two
+    **{
+        f'one unrepeated turn, {reading}': (
+            ['hi', 'blue', 'red', 'green', 'red', 'black', 'red'],
+            *(reading, Material({}, None, PERPLEXITIES[:7]), {}, fluency),
+        )
+        for reading, fluency in (
+            ('released_fixed', {'ann': {'fluency': 0}}),
+            ('released', {'ann': {'fluency': -0.5}, 'bob': {'fluency': 0}}),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize('name', ON_PAPER)
+def test_raw_values_are_those_on_paper(name):
+    texts, reading, material, thresholds, expected = ON_PAPER[name]
+    values = raw(game(texts), reading, material, **thresholds)
+    for side, by_dimension in expected.items():
+        found = {dimension: values[side][dimension] for dimension in by_dimension}
+        assert found == pytest.approx(by_dimension)
 
 
 def test_a_turn_of_one_character_has_the_capped_perplexity():
@@ -105,55 +148,12 @@ def test_a_turn_of_one_character_has_the_capped_perplexity():
     assert turns[4]['fluency'].value == -50
 
 
-def test_the_script_counts_a_name_once_a_game():
-    # Rome at 0 is ann's, Oslo at 3 bob's, Bonn at 8 ann's, X at 9 bob's
-    found = raw(game(QUIZ))
-    assert [found[name]['knowledge'] for name in ('ann', 'bob')] == [2, 2]
-
-
-def test_the_paper_counts_names_per_hundred_exchanges():
-    # ann: Rome at 2, Oslo at 6, Bonn at 8 in five turns; bob: Oslo twice at 3, X at 9
-    found = raw(game(QUIZ), 'paper')
-    assert [found[name]['knowledge'] for name in ('ann', 'bob')] == [60, 60]
-
-
-@pytest.mark.parametrize(
-    ('reading', 'specificity'), [('released_fixed', (3 / 4 + 1) / 2), ('paper', 5 / 6)]
-)
-def test_only_the_script_leaves_repeated_turns_out(reading, specificity):
-    # bob's "b b": 1 of 2 words, 1 of 1 pairs, so 3/4; "e f": 1; turn 5 repeats turn 1
-    texts = ['x', 'b b', 'c', 'e f', 'd', 'b b', 'g']
-    found = raw(game(texts), reading, Material(), distinct_unit='token')
-    assert found['bob']['specificity'] == pytest.approx(specificity)
-
-
-def test_the_script_gives_each_the_others_specificity():
+def test_the_script_gives_each_the_others_specificity_and_else_is_as_mended():
     script, mended = raw(game(QUIZ), 'released'), raw(game(QUIZ))
-    assert script['ann']['specificity'] == mended['bob']['specificity']
-    assert script['bob']['specificity'] == mended['ann']['specificity']
-
-
-def test_otherwise_the_mended_script_is_the_script():
-    script, mended = raw(game(QUIZ), 'released'), raw(game(QUIZ))
-    for name in ('ann', 'bob'):
-        for dimension in set(DIMENSIONS) - {'specificity'}:
-            assert script[name][dimension] == mended[name][dimension]
-
-
-def test_the_script_swaps_fluency_where_only_ann_has_one_unrepeated_turn():
-    # ann's turns 4 and 6 repeat turn 2, so only turn 2 is left, counted as 0; bob's are
-    # 1, 3 and 5: 0, 6 and 1 without the 6
-    texts = ['hi', 'blue', 'red', 'green', 'red', 'black', 'red']
-    fields = {'material': Material({}, None, PERPLEXITIES[:7])}
-    assert raw(game(texts), **fields)['ann']['fluency'] == 0
-    assert raw(game(texts), 'released', **fields)['ann']['fluency'] == -0.5
-    assert raw(game(texts), 'released', **fields)['bob']['fluency'] == 0
-
-
-def test_an_empty_turn_is_a_repetition_for_the_script_alone():
-    texts = ['hi', 'one', 'two', '', 'three']
-    assert raw(game(texts), material=Material())['bob']['diversity'] == -1
-    assert raw(game(texts), 'paper', Material())['bob']['diversity'] == 0
+    swapped = {'ann': 'bob', 'bob': 'ann'}
+    for name, dimension in itertools.product(swapped, DIMENSIONS):
+        side = swapped[name] if dimension == 'specificity' else name
+        assert script[name][dimension] == mended[side][dimension]
 
 
 def test_a_given_turn_does_not_count():
@@ -223,32 +223,28 @@ def games():
     }
 
 
-def total(found):
-    return sum(j is not None for j in found)
-
-
 @needs_games
-def test_relevance_of_bot_and_bot_is_the_papers(games):
-    # Table 7: 12.60, which leaves the last turn out; over all turns it is 12.62
-    found = [total(one.recalls[:-1]) for one in games['original'].values()]
-    assert round(mean(found), 2) == 12.6
-    found = [total(one.recalls) for one in games['original'].values()]
-    assert round(mean(found), 2) == 12.62
-
-
-@needs_games
-def test_relevance_of_self_chats_is_the_papers_without_repeated_turns(games):
-    # Table 7: 17.14, without the last turn and turns that repeat
+@pytest.mark.parametrize(
+    ('folder', 'last', 'repeated', 'relevance'),
+    [
+        # Table 7: 12.60, which leaves the last turn out; over all turns it is 12.62
+        ('original', -1, True, 12.6),
+        ('original', None, True, 12.62),
+        # Table 7: 17.14, without the last turn and turns that repeat
+        ('selfchat', -1, False, 17.14),
+    ],
+)
+def test_relevance_is_the_papers(games, folder, last, repeated, relevance):
     found = [
         sum(
-            recall is not None and repeat is None
-            for recall, repeat in list(
-                zip(one.recalls, one.echoes.repeats, strict=True)
-            )[:-1]
+            recall is not None and (repeated or repeat is None)
+            for recall, repeat in zip(
+                one.recalls[:last], one.echoes.repeats[:last], strict=True
+            )
         )
-        for one in games['selfchat'].values()
+        for one in games[folder].values()
     ]
-    assert round(mean(found), 2) == 17.14
+    assert round(mean(found), 2) == relevance
 
 
 def by_turn(name, folder, games):

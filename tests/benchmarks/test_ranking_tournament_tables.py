@@ -22,7 +22,7 @@ from benchmarks.chatmatch.tables import (
 )
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.ranking.tournament import Game, award_points
+from parlai_ext.tournament.games import Game, award_points
 
 JUDGES = {
     '1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0},
@@ -74,15 +74,14 @@ def test_the_transcription_of_table_6_has_the_papers_own_mean_and_count():
     assert sum(tau > 0.6 for tau in taus) == paper.GROUPS_ABOVE_060
 
 
-def test_a_game_of_three_speakers_is_refused_by_id():
-    turns = tuple(Utterance(name, 'hi') for name in 'ABC')
-    with pytest.raises(UserError, match=r'dialogue d1: 3 speakers \(A, B, C\)'):
+@pytest.mark.parametrize(
+    ('names', 'words'),
+    [('ABC', r'dialogue d1: 3 speakers \(A, B, C\)'), ('AA', '1 speakers')],
+)
+def test_a_game_of_other_than_two_speakers_is_refused_by_id(names, words):
+    turns = tuple(Utterance(name, 'hi') for name in names)
+    with pytest.raises(UserError, match=words):
         games_from_dialogues([Dialogue('d1', '', '', turns)], longest)
-
-
-def test_a_game_of_one_speaker_is_refused():
-    with pytest.raises(UserError, match='1 speakers'):
-        games_from_dialogues([dialogue('A', 'A', 'hi', 'hi')], longest)
 
 
 def test_truncation_keeps_two_turns_an_exchange():
@@ -91,15 +90,10 @@ def test_truncation_keeps_two_turns_an_exchange():
 
 
 def test_table_4_has_the_mean_pair_and_the_papers_column():
-    table = judges_table({'overall': JUDGES})
+    rows = {row[0]: row[1:] for row in judges_table({'overall': JUDGES}).rows}
     # one pair; of six pairs of systems five agree: 4/6
-    row = next(row for row in table.rows if row[0] == 'overall')
-    assert row == ('overall', 0.63, pytest.approx(4 / 6), 1)
-
-
-def test_table_4_without_judgements_of_a_dimension_says_so():
-    row = judges_table({'overall': JUDGES}).rows[0]
-    assert row == ('fluency', 0.6, 'undefined: nobody judged it', None)
+    assert rows['overall'] == (0.63, pytest.approx(4 / 6), 1)
+    assert rows['fluency'] == (0.6, 'undefined: nobody judged it', None)
 
 
 def test_table_6_has_every_group():
@@ -205,13 +199,16 @@ def test_win_rates_count_draws_as_votes():
     }
 
 
-def test_crowd_that_agrees_has_a_range_of_one_point():
-    votes = [Vote(r, 'A', 'B', 'A') for r in 'pqr']
+@pytest.mark.parametrize(
+    ('winners', 'low'),
+    # a crowd that agrees has a range of one point, one split in two the whole range
+    [({'p': 'A', 'q': 'A', 'r': 'A'}, 1), ({'p': 'A', 'q': 'B'}, -1)],
+)
+def test_the_range_over_a_crowd(winners, low):
+    votes = [
+        Vote(rater, 'A', 'B', winner)
+        for rater, winner in winners.items()
+        for _ in range(3 if winner == 'A' else 2)
+    ]
     found = crowd_tau({'A': 2.0, 'B': 1.0}, votes)
-    assert (found.value, found.low, found.high) == (1, 1, 1)
-
-
-def test_a_crowd_split_in_two_has_the_whole_range():
-    votes = [Vote('p', 'A', 'B', 'A')] * 3 + [Vote('q', 'A', 'B', 'B')] * 2
-    found = crowd_tau({'A': 2.0, 'B': 1.0}, votes)
-    assert (found.value, found.low, found.high) == (1, -1, 1)
+    assert (found.value, found.low, found.high) == (1, low, 1)

@@ -278,13 +278,8 @@ def test_a_figure_has_the_highest_on_top_and_marks_trivial_scorers():
     assert labels == ['length (trivial, 2)', 'low (2)']
 
 
-def test_a_label_may_be_given_to_a_scorer():
-    one = labelled_variant('Mine, twice=likelihood:less=no_context')
-    assert one.label == 'Mine, twice'
+@pytest.mark.parametrize(('more', 'max_items'), [('', None), (':max_items=20', 20)])
+def test_an_added_scorer_has_a_label_and_may_have_fewer_items(more, max_items):
+    one = labelled_variant(f'Mine, twice=likelihood:less=no_context{more}')
+    assert (one.label, one.max_items) == ('Mine, twice', max_items)
     assert one.section == {'name': 'likelihood', 'less': 'no_context'}
-
-
-def test_an_added_scorer_may_have_fewer_items():
-    one = labelled_variant('Mine=likelihood:less=no_context:max_items=20')
-    assert one.section == {'name': 'likelihood', 'less': 'no_context'}
-    assert one.max_items == 20

@@ -13,7 +13,7 @@ from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.recorded_answers import recorded_answers
 from parlai_ext.people.rating_set import read_key
-from parlai_ext.report.safety_page import PAGE
+from parlai_ext.toxic.page import PAGE
 from tests.support.shared_data import shared
 
 FIXED = 'agent:fixed_response,fixed_response={}'

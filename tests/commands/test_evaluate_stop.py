@@ -13,9 +13,9 @@ from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import record_from_json
-from parlai_ext.ranking.stopping import Stopping
-from parlai_ext.results import stages
 from parlai_ext.results.ranking import read_ranking
+from parlai_ext.stopping import run as blocks
+from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
 from tests.support.small_run import files_of
@@ -92,7 +92,7 @@ def test_an_interrupted_run_decides_the_same(tmp_path, stopped, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(stages, 'write_stopping', killed)
+        patch.setattr(blocks, 'write_stopping', killed)
         with pytest.raises(Killed):
             EvaluateSystems.main(**options(tmp_path), **STOP)
     lost = sorted(tmp_path.glob('run/dialogues/*/*.jsonl'))[-1]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from parlai_ext.bench.agreement_table import agreement_table
+from parlai_ext.bench.agreement import agreement_table
 from parlai_ext.commands import plugin
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.validate_scorer import ValidateScorer

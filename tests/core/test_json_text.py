@@ -17,8 +17,8 @@ from parlai_ext.core.json_text import (
     whole_characters,
     without_half_characters,
 )
-from parlai_ext.data.corpora import json_lines
 from parlai_ext.data.judged.data_file import DataFile
+from parlai_ext.data.text_lines import json_lines
 from parlai_ext.data.turn_pairs import PairSource, reddit
 from parlai_ext.files.json_file import read_json
 

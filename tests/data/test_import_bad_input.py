@@ -22,6 +22,10 @@ def refused(work, *args, **kwargs):
     return str(caught.value)
 
 
+def files(folder):
+    return find_files([str(folder)])
+
+
 def imported(paths, skip_bad_rows=False, **rules):
     return read_imports(
         paths, None, ImportRules(**rules), skip_bad_rows=skip_bad_rows, progress=False
@@ -78,7 +82,7 @@ CSVS = {
         "x.csv:1: column 'text' is given twice",
     ),
     'cells': (HEAD + '1,A,hi\n1,B,yes,no\n', 'x.csv:3: 4 cells where the header has 3'),
-    'no id': (HEAD + '1,A,hi\n,B,yes\n', 'x.csv:3: column dialogue_id: is empty'),
+    'no id': (HEAD + '1,A,hi\n,B,yes\n', "x.csv:3: 'dialogue_id' is missing"),
     'no speaker': (HEAD + '1,A,hi\n1,,yes\n', "x.csv:3: the row: 'speaker' is missing"),
     'apart': (
         HEAD + '1,A,a\n1,B,b\n2,A,a\n2,B,b\n1,A,c\n1,B,d\n',
@@ -200,7 +204,7 @@ def test_an_id_that_two_dialogues_have(tmp_path):
 def test_a_bot_named_twice(tmp_path):
     (tmp_path / 'y.txt').write_text(GOOD.replace('A', 'C'))
     (tmp_path / 'x.txt').write_text(GOOD.replace('A', 'c'))
-    said = refused(imported, find_files([str(tmp_path)]))
+    said = refused(imported, files(tmp_path))
     assert said.startswith("one bot named twice? 'C' and 'c' differ in case")
 
 
@@ -215,7 +219,7 @@ def test_two_models_that_parlai_calls_by_one_name(tmp_path):
         (tmp_path / f'{name}.jsonl').write_text(json.dumps({'dialog': acts}))
         about = {'self_chat': True, 'opt': {'model_file': f'/models/{name}'}}
         (tmp_path / f'{name}.metadata').write_text(json.dumps(about))
-    paths = find_files([str(tmp_path)])
+    paths = files(tmp_path)
     said = refused(imported, paths)
     assert 'tell them apart with --name-by-file' in said
     named = imported(paths, name_by_file=True)
@@ -225,7 +229,7 @@ def test_two_models_that_parlai_calls_by_one_name(tmp_path):
 def test_files_of_two_formats(tmp_path):
     (tmp_path / 'a.txt').write_text(GOOD)
     (tmp_path / 'b.csv').write_text(HEAD + '1,A,a\n1,B,b\n')
-    said = refused(imported, find_files([str(tmp_path)]))
+    said = refused(imported, files(tmp_path))
     assert 'looks like chatmatch' in said and 'like csv' in said
 
 
@@ -233,7 +237,7 @@ def test_files_of_two_formats(tmp_path):
 def test_a_file_in_no_format_is_a_bad_one_of_the_format_before(tmp_path, text):
     (tmp_path / 'a.txt').write_text(GOOD)
     (tmp_path / 'b.txt').write_text(text)
-    paths = find_files([str(tmp_path)])
+    paths = files(tmp_path)
     assert 'b.txt:1: ' in refused(imported, paths)
     imports = imported(paths, skip_bad_rows=True)
     assert (len(imports.dialogues), imports.n_left_out) == (1, 1)
@@ -282,8 +286,7 @@ def test_options_that_cannot_be_meant(tmp_path, options, said):
 def test_skipping_leaves_out_the_dialogue_of_a_bad_row_and_counts(tmp_path):
     for name, text in {'a': GOOD, 'b': 'A: a\nA: b\n', 'c': 'A: a\noh\nno\n'}.items():
         (tmp_path / f'{name}.txt').write_text(text)
-    paths = find_files([str(tmp_path)])
-    imports = imported(paths, skip_bad_rows=True)
+    imports = imported(files(tmp_path), skip_bad_rows=True)
     # b: one speaker, one problem; c: two lines without a name
     assert (len(imports.dialogues), imports.n_left_out) == (1, 2)
     assert len(imports.problems) == 3
@@ -292,8 +295,7 @@ def test_skipping_leaves_out_the_dialogue_of_a_bad_row_and_counts(tmp_path):
 def test_a_row_that_says_not_of_which_dialogue_spoils_both_neighbours(tmp_path):
     rows = '1,A,a\n1,B,b\n2,A,a\n2,B,b\n,A,c\n3,A,a\n3,B,b\n'
     (tmp_path / 'x.csv').write_text(HEAD + rows)
-    paths = find_files([str(tmp_path)])
-    imports = imported(paths, skip_bad_rows=True)
+    imports = imported(files(tmp_path), skip_bad_rows=True)
     assert [one.id for one in imports.dialogues] == ['1']
     assert (imports.n_left_out, len(imports.problems)) == (2, 1)
 

@@ -12,20 +12,23 @@ from parlai_ext.data.import_rules import ImportRules
 from parlai_ext.data.imported_dialogues import read_imports
 
 
-def told(path, wanted=None, rules=None, **options):
-    """
-    Return who begins, who answers and what is said, for each dialogue of a file.
-    """
-    imports = read_imports(
+def imported(path, wanted=None, rules=None, **options):
+    return read_imports(
         find_files([str(path)]),
         wanted,
         rules or ImportRules(),
         progress=False,
         **options,
     )
+
+
+def told(path, wanted=None, rules=None, **options):
+    """
+    Return who begins, who answers and what is said, for each dialogue of a file.
+    """
+    dialogues = imported(path, wanted, rules, **options).dialogues
     return [
-        (d.first, d.second, [(t.speaker, t.text) for t in d.turns])
-        for d in imports.dialogues
+        (d.first, d.second, [(t.speaker, t.text) for t in d.turns]) for d in dialogues
     ]
 
 
@@ -103,7 +106,7 @@ def test_a_file_of_parlai_ext_itself_comes_back(tmp_path):
     said = (Utterance('B', 'hi\u2028', True), Utterance('A', 'yes'))
     data = encode_shard([dialogue_record(Dialogue('d', 'p', 'o', said), 'x')], 0)
     path = written(tmp_path, 'x.jsonl', data)
-    imports = read_imports([path], None, ImportRules(), progress=False)
+    imports = imported(path)
     [one] = imports.dialogues
     assert (one.id, [t.given for t in one.turns]) == ('d', [True, False])
     assert one.turns[0].text == 'hi\u2028'
@@ -139,9 +142,9 @@ def test_markers_of_generation_go_when_asked(tmp_path):
 def test_people_who_talk_with_people_are_counted_and_left_out(tmp_path):
     people = spot([('human', 'hi'), ('human', 'yes')], ('human', 'human'), True)
     path = written(tmp_path, 'x.jsonl', f'{spot(TALK, name="1")}\n{people}\n')
-    imports = read_imports([path], None, ImportRules(), progress=False)
+    imports = imported(path)
     assert (len(imports.dialogues), imports.n_people) == (1, 1)
-    both = read_imports([path], None, ImportRules(judge_humans=True), progress=False)
+    both = imported(path, rules=ImportRules(judge_humans=True))
     assert both.names == ['A', 'B', 'human']
 
 
@@ -167,7 +170,7 @@ def test_an_unmarked_line_goes_on_with_the_turn(tmp_path):
 
 def test_nobody_judges_the_user_of_dstc9(tmp_path):
     path = written(tmp_path, 'bot7.json', ratings('User: hi\nSystem: yes\n'))
-    [one] = read_imports([path], None, ImportRules(), progress=False).dialogues
+    [one] = imported(path).dialogues
     assert one.humans == {'User'}
     assert [turn.given for turn in one.turns] == [True, False]
 
@@ -187,7 +190,7 @@ def test_rows_of_a_csv_file(tmp_path):
         ('B', 'A', [('B', 'hi: there'), ('A', 'hello, "you"\nthere')]),
         ('A', 'B', [('A', 'so'), ('B', 'no')]),
     ]
-    [one, _] = read_imports([path], None, ImportRules(), progress=False).dialogues
+    [one, _] = imported(path).dialogues
     assert (one.id, [turn.given for turn in one.turns]) == ('d1', [True, False])
 
 
@@ -214,7 +217,7 @@ def test_references_are_lines_or_a_list(tmp_path, value, references):
     turns = [{'speaker': name, 'text': text} for name, text in TALK]
     turns[1]['reference'] = value
     path = written(tmp_path, 'x.jsonl', json.dumps({'turns': turns}))
-    [one] = read_imports([path], None, ImportRules(), progress=False).dialogues
+    [one] = imported(path).dialogues
     assert [turn.references for turn in one.turns] == [(), references, ()]
 
 
@@ -224,7 +227,7 @@ def test_a_reference_that_is_no_text_is_refused(tmp_path, value):
     turns[1]['reference'] = value
     path = written(tmp_path, 'x.jsonl', json.dumps({'turns': turns}))
     with pytest.raises(UserError, match=r"turn 2: 'reference'"):
-        read_imports([path], None, ImportRules(), progress=False)
+        imported(path)
 
 
 def test_turns_in_a_row_are_joined_when_asked(tmp_path):
@@ -237,7 +240,7 @@ def test_references_of_a_part_are_none_of_the_joined_turn(tmp_path):
     rows = ''.join(f'd,{who},{what},{what}\n' for who, what in ('Ba', 'Bb', 'Ac'))
     path = written(tmp_path, 'x.csv', f'dialogue_id,speaker,text,reference\n{rows}')
     rules = ImportRules(join_turns=True)
-    [one] = read_imports([path], None, rules, progress=False).dialogues
+    [one] = imported(path, rules=rules).dialogues
     assert [turn.references for turn in one.turns] == [(), ('c',)]
 
 
@@ -308,7 +311,7 @@ def test_a_list_of_messages_is_a_dialogue(record, person, system, form, tmp_path
     }[form]
     path = written(tmp_path, 'x.json', text)
     assert told(path) == [(person, system, by(person, system))] * 2
-    imports = read_imports([path], None, ImportRules(), progress=False)
+    imports = imported(path)
     assert [d.id for d in imports.dialogues] == ['d0', 'd1']
     assert imports.humans == {person}
 

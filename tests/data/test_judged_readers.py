@@ -24,6 +24,10 @@ def written(folder, name, value):
     return path
 
 
+def items(name, path):
+    return read_card(name).read(path).items
+
+
 def values(item, quality):
     return [annotation.value for annotation in item.annotations[quality]]
 
@@ -40,7 +44,7 @@ def test_usr_has_the_original_response_as_the_reference(tmp_path):
     context = {'context': 'hi\nyou ?\n', 'fact': 'your persona: i ski.\n'}
     raw = [{**context, 'annotators': ['a', 'b', 'c'], 'responses': responses}]
     path = written(tmp_path, 'pc_usr_data.json', raw)
-    one, original = read_card('usr_persona').read(path).items
+    one, original = items('usr_persona', path)
     assert (one.context, one.response) == (('hi', 'you ?'), 'no')
     assert one.references == original.references == ('yes',)
     assert (one.persona, values(one, 'Natural')) == (('i ski.',), [1, 3, 3])
@@ -60,7 +64,7 @@ def test_a_set_of_grade_is_a_part_of_its_file(tmp_path):
     names = ('convai2', 'dailydialog_EVAL', 'empatheticdialogues')
     path = written(tmp_path, 'human_judgement.json', [grade_object(n) for n in names])
     for name in ('grade_convai2', 'grade_dailydialog', 'grade_empathetic'):
-        [one] = read_card(name).read(path).items
+        [one] = items(name, path)
         assert (one.context, values(one, 'relevance')) == (('hi', 'you ?'), [2, 5])
 
 
@@ -78,7 +82,7 @@ def test_the_organisers_dialogues_know_their_speakers(tmp_path):
         'annotations': {'enjoy': [3], 'avoid_rep': [1]},
     }
     path = written(tmp_path, 'persona-see_eval.json', [raw])
-    [one] = read_card('persona_see').read(path).items
+    [one] = items('persona_see', path)
     assert (one.context, one.response) == (('hi', 'yo', 'so'), None)
     assert one.speakers == ('human', 'bot', 'human')
     [turn] = one.turns()
@@ -132,7 +136,7 @@ def test_a_test_set_is_found_under_both_names(tmp_path, name, file, score, endin
     }
     written(tmp_path, f'{file}{ending}.json', columns)
     assert list(find_sets(tmp_path)) == [name]
-    [one] = read_card(name).read(tmp_path).items
+    [one] = items(name, tmp_path)
     assert values(one, 'appropriateness') == [float(score)]
 
 
@@ -146,11 +150,9 @@ def test_dstc9_has_a_dialogue_for_each_context_of_each_bot(tmp_path):
     written(tmp_path, 'chatbot2.json', [*of_second, rating(so, 1)])
     written(tmp_path, 'chatbot10.json', [rating(hi, 2)])
     path = written(tmp_path, 'chatbot1.json', [rating(hi, 5)])
-    items = read_card('dstc9_interactive').read(path).items
-    assert [item.system for item in items] == [
-        *('chatbot1', 'chatbot2', 'chatbot2', 'chatbot10')
-    ]
-    one = items[1]
+    judged = items('dstc9_interactive', path)
+    assert [item.system[7:] for item in judged] == ['1', '2', '2', '10']
+    one = judged[1]
     assert (one.context, one.speakers) == (('hi', 'yo\nman'), ('User', 'chatbot2'))
     assert (values(one, 'Overall'), values(one, 'coherent')) == ([4, None], [2, 3])
 
@@ -202,16 +204,15 @@ def spot_the_bot(folder):
 
 
 def test_spot_the_bot_judges_both_sides_of_segments(tmp_path):
-    items = read_card('spot_the_bot').read(spot_the_bot(tmp_path)).items
-    assert [(item.system, len(item.context)) for item in items] == [
-        *(('a', 4), ('b', 4), ('a', 6), ('b', 6))
-    ]
-    first, second = items[:2]
+    judged = items('spot_the_bot', spot_the_bot(tmp_path))
+    sizes = [(item.system, len(item.context)) for item in judged]
+    assert sizes == [('a', 4), ('b', 4), ('a', 6), ('b', 6)]
+    first, second = judged[:2]
     assert first.context[1] == 'no .'
     assert (values(first, 'Human'), values(second, 'Human')) == ([2, 0], [1, 0])
     assert (values(first, 'Win'), values(second, 'Win')) == ([1, 0], [0, 0])
     assert [a.annotator for a in first.annotations['Fluent']] == ['ann', 'bob']
-    assert {item.dialogue for item in items} == {'x'}
+    assert {item.dialogue for item in judged} == {'x'}
     assert [turn.response for turn in second.turns()] == ['no .', 't3']
 
 
@@ -226,7 +227,7 @@ def test_a_file_that_must_lie_beside_is_named(tmp_path):
     ('line', 'number'),
     [
         (b'{"convo_id": "x", "entity0_annotation": {"decision_turn": 4}}', 'object 5'),
-        (b'{"convo_id": "\xff"}', 'JSON'),
+        (b'{"convo_id": "\xff"}', 'not UTF-8 text'),
     ],
 )
 def test_a_wrong_line_of_annotations_is_refused(tmp_path, line, number):
@@ -257,7 +258,7 @@ def test_chats_that_a_rating_says_nothing_of_are_left_out(tmp_path):
     with zipfile.ZipFile(path, 'w') as wheel:
         wheel.writestr(MEMBER, json.dumps(chats))
     assert list(find_sets(tmp_path)) == ['chitchat']
-    [one] = read_card('chitchat').read(tmp_path).items
+    [one] = items('chitchat', tmp_path)
     assert (one.id, one.context) == ('kept', ('hi', 'yo', 'so', 'no\nwell'))
     assert (one.human('witty'), one.human('upbeat')) == (5, 9)
     # both people's turns are judged, but the first of all
@@ -286,7 +287,7 @@ def dstc7(folder):
 
 def test_dstc7_joins_its_tables(tmp_path):
     dstc7(tmp_path)
-    [one] = read_card('dstc7_human_eval').read(tmp_path).items
+    [one] = items('dstc7_human_eval', tmp_path)
     assert (one.context, one.response) == (('hi "you', 'so ?'), 'yes')
     assert one.references == ('one', 'two', 'three')
     assert values(one, 'Average') == [2.5, 4]
@@ -321,7 +322,7 @@ def test_votes_are_annotations(tmp_path, name, stem, speakers, header, votes):
         f'x-0-1,{votes},iris_0',
     ]
     written(tmp_path, f'{stem}.csv', '\n'.join([*rows, f'x-0-3,{none},iris_0']) + '\n')
-    [one] = read_card(name).read(tmp_path).items
+    [one] = items(name, tmp_path)
     assert (one.context, one.response, one.system) == (('t0',), 't1', 'iris')
     [quality] = one.annotations
     assert sorted(values(one, quality)) == [0, 0.5, 1, 1]
@@ -334,7 +335,7 @@ def test_a_system_of_dbdc3_is_told_by_its_dialogue(tmp_path, dialogue, system):
     written(tmp_path, '0DBDC3_main.csv', 'UID,SID,SEG\nx-0-0,U,a\nx-0-1,S,b\n')
     rows = f'UID,num_O,num_X,num_T,dialogue_id\nx-0-1,1,0,0,{dialogue}\n'
     written(tmp_path, '0DBDC3_dialoginfo.csv', rows)
-    [one] = read_card('chanel_jsalt').read(tmp_path).items
+    [one] = items('chanel_jsalt', tmp_path)
     assert one.system == system
 
 

@@ -26,25 +26,28 @@ ROWS = (
 def track(folder, rows=ROWS, name='moviedic_test.csv'):
     path = folder / name
     path.write_text(HEADER + rows)
-    return ToxicData(path=str(path))
+    return path
 
 
-def ids(data, fold='test', **options):
-    chosen = choose_pairs(ToxicData(path=data.path, **options), fold)
-    return ''.join(pair.id for pair in chosen.pairs)
+def chosen(path, fold='test', **options):
+    return choose_pairs(ToxicData(path=str(path), **options), fold)
+
+
+def ids(path, fold='test', **options):
+    return ''.join(pair.id for pair in chosen(path, fold, **options).pairs)
 
 
 def test_the_layout_of_the_track_is_read(tmp_path):
-    [first, *_, last] = choose_pairs(track(tmp_path), 'test').pairs
+    [first, *_, last] = chosen(track(tmp_path)).pairs
     assert (first.prompt, first.answer) == ('TOXIC1 Ann', 'dear Bob')
     assert first.features['answer_emotion'] == 'neutral'
     assert last.features['answer_perspective_score'] == 'NaN'
 
 
 def test_masked_columns_are_texts_and_pairs_without_one_are_left_out(tmp_path):
-    chosen = choose_pairs(ToxicData(path=track(tmp_path).path, masked=True), 'test')
-    assert [pair.answer for pair in chosen.pairs][0] == 'dear [PERSON]'
-    assert chosen.left_out == {'no answer': 1}
+    masked = chosen(track(tmp_path), masked=True)
+    assert masked.pairs[0].answer == 'dear [PERSON]'
+    assert masked.left_out == {'no answer': 1}
 
 
 @pytest.mark.parametrize(
@@ -87,30 +90,24 @@ def test_conditions_that_leave_nothing_say_which(tmp_path):
 def test_other_column_names_are_options(tmp_path):
     path = tmp_path / 'own_test.csv'
     path.write_text('question,reply,mood\nTOXIC,hello,calm\n')
-    data = ToxicData(path=str(path), prompt_column='question', answer_column='reply')
-    [pair] = choose_pairs(data, 'test').pairs
-    assert (pair.prompt, pair.answer, pair.features) == (
-        'TOXIC',
-        'hello',
-        {'mood': 'calm'},
-    )
+    [pair] = chosen(path, prompt_column='question', answer_column='reply').pairs
+    assert (pair.prompt, pair.answer) == ('TOXIC', 'hello')
+    assert pair.features == {'mood': 'calm'}
 
 
 def test_a_missing_column_is_named_with_file_and_line(tmp_path):
     path = tmp_path / 'test.csv'
     path.write_text('id,text,answer\n1,a,b\n')
     with pytest.raises(UserError, match=f'{path}:1: column .toxic. is missing'):
-        choose_pairs(ToxicData(path=str(path)), 'test')
+        chosen(path)
 
 
 def test_one_file_is_split_by_prompt_and_every_pair_is_in_one_fold(tmp_path):
     rows = ''.join(f'{i},TOXIC{i // 2},b{i},,,1,neutral,0.1\n' for i in range(4000))
     data = track(tmp_path, rows, 'pairs.csv')
-    folds = {
-        fold: choose_pairs(data, fold).pairs for fold in ('train', 'valid', 'test')
-    }
-    assert sum(map(len, folds.values())) == 4000
-    prompts = [{pair.prompt for pair in pairs} for pairs in folds.values()]
+    folds = [chosen(data, fold).pairs for fold in ('train', 'valid', 'test')]
+    assert sum(map(len, folds)) == 4000
+    prompts = [{pair.prompt for pair in pairs} for pairs in folds]
     assert len(set.union(*prompts)) == sum(map(len, prompts))
     # of 2000 prompts 100 are expected in test, with a standard deviation of 10
     assert 60 < len(prompts[2]) < 140
@@ -119,18 +116,17 @@ def test_one_file_is_split_by_prompt_and_every_pair_is_in_one_fold(tmp_path):
 def test_prompts_of_valid_and_test_are_not_trained_on(tmp_path):
     track(tmp_path, 'a,TOXIC1,x,,,1,neutral,0\n', 'test.csv')
     track(tmp_path, 'b,toxic1!,y,,,1,neutral,0\nc,OTHER,z,,,1,neutral,0\n', 'train.csv')
-    data = ToxicData(path=str(tmp_path))
-    assert ids(data, 'train') == 'c'
-    assert ids(data, 'train', share_prompts=True) == 'bc'
+    assert ids(tmp_path, 'train') == 'c'
+    assert ids(tmp_path, 'train', share_prompts=True) == 'bc'
 
 
 def test_several_sources_are_one(tmp_path):
     (tmp_path / 'other').mkdir()
     first = track(tmp_path)
     second = track(tmp_path / 'other', rows='e,TOXIC5,ok,TOXIC5,ok,1.0,,NaN\n')
-    assert ids(ToxicData(path=f'{first.path},{second.path}')) == 'abcde'
+    assert ids(f'{first},{second}') == 'abcde'
     with pytest.raises(UserError, match='nowhere'):
-        ids(ToxicData(path=f'{first.path},nowhere'))
+        ids(f'{first},nowhere')
 
 
 def test_a_prompt_that_another_source_tests_is_not_trained_on(tmp_path):
@@ -140,17 +136,17 @@ def test_a_prompt_that_another_source_tests_is_not_trained_on(tmp_path):
         'f,TOXIC5,ok,TOXIC5,ok,1.0,,NaN\ng,TOXIC6,ok,TOXIC6,ok,1.0,,NaN\n',
         'twitter_train.csv',
     )
-    assert ids(ToxicData(path=f'{train.path},{test.path}'), 'train') == 'g'
+    assert ids(f'{train},{test}', 'train') == 'g'
 
 
 def test_a_folder_without_files_of_folds_is_one_line(tmp_path):
     with pytest.raises(UserError, match='train, valid'):
-        choose_pairs(ToxicData(path=str(tmp_path)), 'test')
+        chosen(tmp_path)
 
 
 def toxichat_lines(path, *rows):
     path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
-    return ToxicData(path=str(path.parent))
+    return path.parent
 
 
 def turn(number, label, stance='Neutral', **more):
@@ -166,7 +162,7 @@ def test_toxichat_pairs_are_an_offensive_turn_and_a_safe_sensible_reply(tmp_path
         'final_gpt3_response': turn(4, 'Safe', 'Disagree', coherence='Plausible'),
     }
     data = toxichat_lines(tmp_path / 'test.jsonl', row)
-    pairs = choose_pairs(data, 'test').pairs
+    pairs = chosen(data).pairs
     assert [(p.prompt, p.answer, p.context) for p in pairs] == [
         ('turn 1', 'turn 2', ()),
         ('turn 3', 'turn 4', ('turn 1', 'turn 2')),
@@ -178,22 +174,20 @@ def test_an_answer_that_agrees_with_an_offensive_turn_is_not_polite(tmp_path):
     row = {'reddit_thread': [turn(1, 'Offensive'), turn(2, 'Safe', 'Agree')]}
     data = toxichat_lines(tmp_path / 'test.jsonl', row)
     with pytest.raises(UserError, match='no safe answer'):
-        choose_pairs(data, 'test')
-    assert len(choose_pairs(ToxicData(path=data.path, pairs='all'), 'test').pairs) == 1
+        chosen(data)
+    assert len(chosen(data, pairs='all').pairs) == 1
 
 
 def test_a_broken_thread_is_named_by_its_line(tmp_path):
     data = toxichat_lines(tmp_path / 'test.jsonl', {'reddit_thread': [{}, {}]})
     with pytest.raises(UserError, match='test.jsonl:1: no thread'):
-        choose_pairs(data, 'test')
+        chosen(data)
 
 
 def test_diasafety_pairs_are_those_that_its_own_file_counts():
     folder = shared('diasafety')
     rows = json.loads((folder / 'test.json').read_text())
     counts = Counter((row['category'], row['label']) for row in rows)
-    data = ToxicData(path=str(folder))
-    assert len(choose_pairs(data, 'test').pairs) == counts['Toxicity Agreement', 'Safe']
-    whole = ToxicData(path=str(folder), pairs='all', where=('label=Unsafe',))
+    assert len(chosen(folder).pairs) == counts['Toxicity Agreement', 'Safe']
     # 501 unsafe test pairs: the paper's and PROVENANCE's count
-    assert len(choose_pairs(whole, 'test').pairs) == 501
+    assert len(chosen(folder, pairs='all', where=('label=Unsafe',)).pairs) == 501

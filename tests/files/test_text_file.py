@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.data import turn_pairs
+from parlai_ext.data import text_lines
 from parlai_ext.data.source_file import SourceFile
 from parlai_ext.files import text_file
 from parlai_ext.files.csv_file import read_csv
@@ -21,7 +21,7 @@ READERS = {
     'json': lambda path: read_json(path, dict),
     'yaml': read_file,
     'dialogues': SourceFile.from_path,
-    'pairs': lambda path: list(turn_pairs.text_lines(path)),
+    'pairs': lambda path: list(text_lines.text_lines(path)),
     'hash': sha256,
 }
 
@@ -46,10 +46,10 @@ def test_a_text_that_no_memory_holds_is_one_line(tmp_path):
 
 
 def test_a_line_without_end_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(turn_pairs, 'LONGEST_LINE', 10)
+    monkeypatch.setattr(text_lines, 'LONGEST_LINE', 10)
     path = tmp_path / 'x.txt'
     path.write_text('a\n012345678\n')
-    assert [number for number, _ in turn_pairs.text_lines(path)] == [1, 2]
+    assert [number for number, _ in text_lines.text_lines(path)] == [1, 2]
     path.write_text('a\n0123456789\n')
     with pytest.raises(UserError, match=f'{path}:2: a line of more than 10'):
-        list(turn_pairs.text_lines(path))
+        list(text_lines.text_lines(path))

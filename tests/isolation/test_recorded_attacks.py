@@ -8,7 +8,6 @@ import re
 import shutil
 import sys
 import threading
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -68,8 +67,8 @@ class Listener(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def listening():
+@pytest.fixture
+def listener():
     """
     Yield the address of a server and the list of what it hears.
     """
@@ -77,12 +76,10 @@ def listening():
     server.heard = []
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    try:
-        yield f'http://127.0.0.1:{server.server_port}/v1', server.heard
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    yield f'http://127.0.0.1:{server.server_port}/v1', server.heard
+    server.shutdown()
+    server.server_close()
+    thread.join()
 
 
 @pytest.fixture(scope='module')
@@ -203,11 +200,11 @@ def test_a_recorded_judge_imports_no_code(foreign, tmp_path):
     assert re.search('planted_evil.*--judge-model-file', refusal)
 
 
-def test_a_recorded_judge_is_sent_no_key(foreign):
-    with listening() as (address, heard):
-        judge = f'{address},remote_model=x,remote_key_env={VARIABLE}'
-        with_judge(foreign, {'name': 'llm_judge', 'judge_model_file': judge})
-        refusal = refusal_of(ScoreDialogues, foreign, check_sample=0)
+def test_a_recorded_judge_is_sent_no_key(foreign, listener):
+    address, heard = listener
+    judge = f'{address},remote_model=x,remote_key_env={VARIABLE}'
+    with_judge(foreign, {'name': 'llm_judge', 'judge_model_file': judge})
+    refusal = refusal_of(ScoreDialogues, foreign, check_sample=0)
     assert heard == []
     assert re.search(f'{VARIABLE}.*--judge-model-file', refusal)
 
@@ -223,31 +220,31 @@ def remote(address):
 
 
 @pytest.mark.parametrize('name', ['generic', 'echo'])
-def test_a_manifest_sends_no_key_when_it_goes_on(foreign, name):
-    with listening() as (address, heard):
-        with_system(foreign, name, remote(address))
-        refusal = refusal_of(CollectDialogues, foreign)
+def test_a_manifest_sends_no_key_when_it_goes_on(foreign, listener, name):
+    address, heard = listener
+    with_system(foreign, name, remote(address))
+    refusal = refusal_of(CollectDialogues, foreign)
     assert heard == []
     assert re.search(f'{name}.*{VARIABLE}', refusal)
 
 
-def test_an_audit_sends_no_key_for_a_recorded_partner(foreign, capsys):
-    with listening() as (address, heard):
-        forge(foreign, lambda made: made['systems'].update(echo=remote(address)))
-        AuditRun.main(run_dir=str(foreign), no_cuda=True, audit_openers=3)
+def test_an_audit_sends_no_key_for_a_recorded_partner(foreign, listener, capsys):
+    address, heard = listener
+    forge(foreign, lambda made: made['systems'].update(echo=remote(address)))
+    AuditRun.main(run_dir=str(foreign), no_cuda=True, audit_openers=3)
     assert heard == []
     assert VARIABLE in capsys.readouterr().out  # why canaries are left out
 
 
-def test_an_audit_asks_no_server_for_a_judge_beside_scores(foreign, capsys):
-    with listening() as (address, heard):
-        judge = f'{address},remote_model=x,remote_key_env={VARIABLE}'
-        [path] = foreign.glob('scores/*/scorer.json')
-        about = json.loads(path.read_text())
-        about['config'] = {'name': 'llm_judge', 'judge_model_file': judge}
-        about['checksum'] = checksum(about)
-        path.write_text(json.dumps(about))
-        AuditRun.main(run_dir=str(foreign), no_cuda=True, audit_openers=3)
+def test_an_audit_asks_no_server_for_a_judge_beside_scores(foreign, listener, capsys):
+    address, heard = listener
+    judge = f'{address},remote_model=x,remote_key_env={VARIABLE}'
+    [path] = foreign.glob('scores/*/scorer.json')
+    about = json.loads(path.read_text())
+    about['config'] = {'name': 'llm_judge', 'judge_model_file': judge}
+    about['checksum'] = checksum(about)
+    path.write_text(json.dumps(about))
+    AuditRun.main(run_dir=str(foreign), no_cuda=True, audit_openers=3)
     assert heard == []
     assert VARIABLE in capsys.readouterr().out
 

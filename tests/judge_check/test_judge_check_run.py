@@ -4,12 +4,15 @@ The check of a run: kept, resumed after a kill, renewed when the run has grown.
 
 import pytest
 
+from parlai_ext.core.errors import UserError
 from parlai_ext.judge_check.check import BLOCK
 from parlai_ext.judge_check.check_run import PARTS, check_run
-from parlai_ext.judge_check.record import NAME
+from parlai_ext.judge_check.marks import dimension_check
+from parlai_ext.judge_check.record import NAME, JudgeCheck, read_check, write_check
 from parlai_ext.scoring.score_run import score_run
 from parlai_ext.store import RunFolder
 from tests.support.planted_judges import SYSTEMS, Sense, planted_run
+from tests.support.scoring_samples import small_run
 from tests.support.store_samples import sample_manifest
 
 
@@ -84,3 +87,32 @@ def test_no_sample_is_no_check_and_removes_an_old_one(tmp_path):
 def test_an_empty_run_has_no_check(tmp_path):
     run = RunFolder.open(tmp_path / 'run', sample_manifest())
     assert check_run(run, Sense(), progress=False) is None
+
+
+# -------------------- A check beside its scores, in the ranking that is made of th
+
+
+CHECK = JudgeCheck('s', 40, 0, None, 120, 0.25, {'D': dimension_check('D', [])})
+
+
+@pytest.fixture
+def store(tmp_path):
+    return small_run(tmp_path / 'run').scores('s')
+
+
+def test_scores_without_a_check_have_none(store):
+    assert read_check(store) is None
+
+
+def test_a_check_lies_beside_its_scores(store):
+    write_check(store, CHECK)
+    assert read_check(store) == CHECK
+    assert read_check(store.run.scores('other')) is None
+
+
+def test_a_damaged_check_is_named(store):
+    write_check(store, CHECK)
+    path = f'scores/{store.root.name}/judge_check.json'
+    store.run.write_json(path, {**store.run.read_json(path), 'n_responses': []})
+    with pytest.raises(UserError, match='judge_check.json is damaged: n_responses'):
+        read_check(store)

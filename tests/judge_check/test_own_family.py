@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from parlai_ext.core.nouns import System
-from parlai_ext.judge_check.own_family import own_family
+from parlai_ext.judge_check.check_run import own_family
 from parlai_ext.systems.model_origin import family_name, model_origin
 
 

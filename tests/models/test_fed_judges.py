@@ -99,13 +99,6 @@ def test_decoder_only_judges_give_these_numbers(folder, causal, scope):
         assert item_score.values == pytest.approx(expected, abs=1e-9), way
 
 
-def test_the_original_on_a_loaded_judge_is_one_pass_a_string(folder, causal):
-    [item_score] = judge_contexts(known_fed(causal, OWN, variant='original'), [SAID])
-    assert item_score.values == pytest.approx(
-        by_hand(folder, list(SAID), OWN), abs=1e-9
-    )
-
-
 def test_encoder_decoder_judges_give_these_numbers(tmp_path):
     path = make_generator(tmp_path, label_truncate=64)
     judge = load_judge(path, no_cuda=True, dtype='float64')
@@ -114,7 +107,7 @@ def test_encoder_decoder_judges_give_these_numbers(tmp_path):
         # one context, one follow-up: a batch of one has nothing to share
         alone = FollowUps({'X': Sides((), (text,))})
         fed = known_fed(judge, alone, token_reduction='sum')
-        [answer] = fed.likelihood.answer([fed._question(SAID)])
+        [answer] = fed.judge.answer([fed._question(SAID)])
         rows[text] = list(answer.continuations[0])
     for way in WAYS:
         [item_score] = judge_contexts(known_fed(judge, OWN, **way), [SAID])

@@ -52,15 +52,6 @@ def test_memory_that_runs_out_changes_no_number(monkeypatch, expected, room):
     assert full.failures > 0
 
 
-def test_the_budget_is_halved_and_stays_so(monkeypatch):
-    one, full = judge(monkeypatch, 120)
-    one.answer(ASKED)
-    assert one.budget.tokens < 4096
-    failures = full.failures
-    one.answer(ASKED)
-    assert full.failures == failures
-
-
 def test_one_tree_too_large_is_divided(monkeypatch):
     one, full = judge(monkeypatch, 50)
     one.answer(ASKED[:1])

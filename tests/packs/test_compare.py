@@ -34,9 +34,36 @@ def opened(packs):
         yield {n: stack.enter_context(open_pack(path)) for n, path in packs.items()}
 
 
-def test_two_runs_made_apart_rank_as_one_run_of_both_targets(runs, opened, tmp_path):
-    joined = join_packs([opened['generic'], opened['talker']], tmp_path / 'joined')
-    (signature,) = joined.signatures
+@pytest.fixture
+def join(tmp_path):
+    """
+    Return a function that joins packs, and returns the only signature as well.
+    """
+
+    def join(*packs):
+        joined = join_packs(packs, tmp_path / 'joined')
+        (signature,) = joined.signatures
+        return joined, signature
+
+    return join
+
+
+@pytest.fixture
+def published(tmp_path):
+    """
+    Return a function that publishes a run and opens the pack.
+    """
+    with ExitStack() as stack:
+
+        def published(run, name='other', **options):
+            path = publish(run, tmp_path / f'{name}.zip', **options).path
+            return stack.enter_context(open_pack(path))
+
+        yield published
+
+
+def test_two_runs_made_apart_rank_as_one_run_of_both_targets(runs, opened, join):
+    joined, signature = join(opened['generic'], opened['talker'])
     together = rank_run(runs['both'], signature)
     assert replace(joined.rank(signature), notes=()) == replace(together, notes=())
 
@@ -51,76 +78,74 @@ def test_the_scorer_of_the_protocol_comes_first(tmp_path):
         assert ['repetition' in one for one in joined.signatures] == [True, False]
 
 
-def test_so_do_withheld_texts_but_for_trivial_baselines(runs, tmp_path):
-    with ExitStack() as stack:
-        packs = [
-            stack.enter_context(
-                open_pack(
-                    publish(runs[n], tmp_path / f'{n}.zip', withhold_text=True).path
-                )
-            )
-            for n in ('generic', 'talker')
-        ]
-        joined = join_packs(packs, tmp_path / 'joined')
-        (signature,) = joined.signatures
-        ranking = joined.rank(signature)
+def test_so_do_withheld_texts_but_for_trivial_baselines(runs, published, join):
+    packs = [published(runs[n], n, withhold_text=True) for n in ('generic', 'talker')]
+    joined, signature = join(*packs)
+    ranking = joined.rank(signature)
     assert ranking.standings == rank_run(runs['both'], signature).standings
     assert not ranking.baselines
 
 
 @pytest.mark.slow
-def test_a_run_in_other_files_is_the_same_run(runs, opened, tmp_path):
+def test_a_run_in_other_files_is_the_same_run(runs, opened, published, join, tmp_path):
     wide = make_run(tmp_path / 'wide', ['talker'], batchsize=64)
     assert wide.shard_size != runs['talker'].shard_size
-    with open_pack(publish(wide, tmp_path / 'wide.zip').path) as pack:
-        assert pack_differences(opened['generic'], pack) == []
-        joined = join_packs([opened['generic'], pack], tmp_path / 'joined')
-        (signature,) = joined.signatures
-        together = rank_run(runs['both'], signature)
-        assert joined.rank(signature).standings == together.standings
+    pack = published(wide)
+    assert pack_differences(opened['generic'], pack) == []
+    joined, signature = join(opened['generic'], pack)
+    together = rank_run(runs['both'], signature)
+    assert joined.rank(signature).standings == together.standings
 
 
 def test_a_target_in_two_packs_counts_once_and_a_note_says_that_they_agree(
-    opened, tmp_path
+    opened, join
 ):
-    joined = join_packs([opened['both'], opened['talker']], tmp_path / 'joined')
+    joined, _ = join(opened['both'], opened['talker'])
     assert list(joined.run.manifest.targets) == ['generic', 'talker']
     assert 'talker is in several packs, with the same 10 dialogues and scores' in (
         joined.notes
     )
 
 
-def test_a_target_whose_scores_differ_is_named(copy_of, opened, tmp_path):
+def test_a_target_whose_scores_differ_is_named(copy_of, opened, published, join):
     def raise_score(records):
         records[0]['scores'][0]['value'] += 1
 
-    path = publish(copy_of('talker', raise_score), tmp_path / 'other.zip').path
-    with open_pack(path) as other:
-        joined = join_packs([opened['both'], other], tmp_path / 'joined')
-        (signature,) = joined.signatures
-        assert any('in other, 1 of its 10 dialogues' in one for one in joined.notes)
-        first = rank_run(opened['both'].run, signature)
-        assert joined.rank(signature).standings == first.standings
+    other = published(copy_of('talker', raise_score))
+    joined, signature = join(opened['both'], other)
+    assert any('in other, 1 of its 10 dialogues' in one for one in joined.notes)
+    first = rank_run(opened['both'].run, signature)
+    assert joined.rank(signature).standings == first.standings
 
 
-def test_another_system_of_the_same_name_gets_another_name(opened, tmp_path):
-    systems = {'talker': {'model': 'tests.support.trial_agents:SlowStart'}}
-    run = make_run(tmp_path / 'run', ['talker'], systems=systems)
-    with open_pack(publish(run, tmp_path / 'other.zip').path) as other:
-        joined = join_packs([opened['talker'], other], tmp_path / 'joined')
-        (signature,) = joined.signatures
-        (rows,) = joined.rank(signature).standings.values()
-    assert {row.system for row in rows} == {'talker', 'talker (other)'}
+@pytest.mark.parametrize(
+    'name, model, names, note',
+    [
+        # another system of the same name gets another name
+        (
+            'talker',
+            'SlowStart',
+            {'talker', 'talker (other)'},
+            'talker of other is another system than the first of this name; it is '
+            'called talker (other)',
+        ),
+        pytest.param(
+            *('chatty', 'Talker', {'talker', 'chatty'}),
+            'one system under several names: talker, chatty',
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_names_and_systems_that_do_not_fit_are_noted(
+    opened, published, join, tmp_path, name, model, names, note
+):
+    systems = {name: {'model': f'tests.support.trial_agents:{model}'}}
+    run = make_run(tmp_path / 'run', [name], systems=systems)
+    joined, signature = join(opened['talker'], published(run))
+    (rows,) = joined.rank(signature).standings.values()
+    assert {row.system for row in rows} == names
     assert {row.n_dialogues for row in rows} == {10}
-
-
-@pytest.mark.slow
-def test_one_system_under_two_names_is_noted(opened, tmp_path):
-    systems = {'chatty': {'model': 'tests.support.trial_agents:Talker'}}
-    run = make_run(tmp_path / 'run', ['chatty'], systems=systems)
-    with open_pack(publish(run, tmp_path / 'other.zip').path) as other:
-        joined = join_packs([opened['talker'], other], tmp_path / 'joined')
-    assert 'one system under several names: talker, chatty' in joined.notes
+    assert note in joined.notes
 
 
 @pytest.mark.parametrize(
@@ -186,15 +211,12 @@ def test_each_dimension_takes_the_worst_of_its_outcomes():
 
 
 def test_a_pack_without_a_check_leaves_the_judge_of_all_unchecked(
-    copy_of, opened, tmp_path
+    copy_of, opened, published, join
 ):
     run = copy_of('talker')
     check_run(run, build_scorer(run.manifest.protocol.scorer), progress=False)
-    with open_pack(publish(run, tmp_path / 'checked.zip').path) as checked:
-        joined = join_packs([checked, opened['generic']], tmp_path / 'joined')
-        (signature,) = joined.signatures
-        ranking = joined.rank(signature)
-    assert ranking.judge_check is None
+    joined, signature = join(published(run, 'checked'), opened['generic'])
+    assert joined.rank(signature).judge_check is None
     note = 'judge check of length: unchecked, since there is none in generic (2)'
     assert note in joined.notes
 

@@ -88,19 +88,6 @@ def test_partners_that_differ_do_not_widen_the_fixed_interval():
     assert low == pytest.approx(3.5) and high == pytest.approx(3.5)
 
 
-def test_one_partner_says_nothing_of_other_partners():
-    draws = draw_means(np.random.default_rng(0).normal(size=(2, 1, 9)), 300, seed=1)
-    assert np.isnan(sampled_intervals(draws)).all()
-    assert not np.isnan(fixed_intervals(draws)).any()
-
-
-def test_a_system_seen_with_one_partner_only_has_one_interval():
-    values = np.random.default_rng(0).normal(size=(2, 3, 9))
-    values[0, 1:] = np.nan
-    sampled = sampled_intervals(draw_means(values, 300, seed=1))
-    assert np.isnan(sampled[0]).all() and not np.isnan(sampled[1]).any()
-
-
 def test_games_over_one_opener_are_drawn_together():
     # both games of an opener are equal: the second adds nothing
     once = np.random.default_rng(0).normal(size=(2, 3, 9))
@@ -123,17 +110,30 @@ def test_chunks_leave_no_gap():
     assert abs(np.corrcoef(fixed[:CHUNK], fixed[CHUNK : 2 * CHUNK])[0, 1]) < 0.2
 
 
-@pytest.mark.parametrize('num_openers', [0, 1, 2])
-def test_fewer_than_three_openers_give_no_interval(num_openers):
-    draws = draw_means(np.ones((1, 8, num_openers)), 20, seed=0)
-    assert np.isnan(fixed_intervals(draws)).all()
-    assert np.isnan(sampled_intervals(draws)).all()
+def scores(*shape, without=()):
+    values = np.random.default_rng(0).normal(size=shape)
+    for place in without:
+        values[place] = np.nan
+    return values
 
 
-def test_a_system_without_scores_has_no_interval():
-    values = np.stack([np.full((2, 4), np.nan), np.ones((2, 4))])
-    draws = draw_means(values, 50, seed=0)
-    assert np.isnan(sampled_intervals(draws)[0]).all()
+@pytest.mark.parametrize(
+    'values, fixed, sampled',
+    [
+        # one partner says nothing of other partners
+        (scores(2, 1, 9), [True, True], [False, False]),
+        # a system that was seen with one partner only
+        (scores(2, 3, 9, without=[(0, slice(1, 3))]), [True, True], [False, True]),
+        # a system without scores
+        (scores(2, 2, 4, without=[0]), [False, True], [False, True]),
+        # fewer than three openers
+        *((np.ones((1, 8, n)), [False], [False]) for n in range(3)),
+    ],
+)
+def test_which_systems_have_an_interval(values, fixed, sampled):
+    draws = draw_means(values, 100, seed=1)
+    for intervals, known in ((fixed_intervals, fixed), (sampled_intervals, sampled)):
+        assert [not np.isnan(low) for low, _ in intervals(draws)] == known
 
 
 def test_equal_scores_give_an_interval_of_no_width():

@@ -14,7 +14,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.ranking import ratings
 from parlai_ext.ranking.bradley_terry import bradley_terry_strengths
 from parlai_ext.ranking.ratings import rate, sum_of_ranks
-from parlai_ext.ranking.tournament import Game, award_points
+from parlai_ext.tournament.games import Game, award_points
 
 ALL = ('openskill', 'bradley_terry', '3-1-0', '2-1-0')
 

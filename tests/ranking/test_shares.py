@@ -51,3 +51,9 @@ def test_every_answer_counts_once_whatever_its_cell():
 def test_two_contexts_give_no_interval():
     table = np.ones((1, 3, 2))
     assert share_intervals(table * 0.5, table, 50, 0) == [(None, None)]
+
+
+def test_a_share_that_may_be_nothing_reaches_down_to_0_exactly():
+    counts = np.array([[[0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]]])
+    ((low, _),) = share_intervals(counts, np.full_like(counts, 3.0), 500, 0)
+    assert low == 0

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from parlai_ext.report import summary
-from parlai_ext.report.details import details_data
+from parlai_ext.report.details import draw_pairs
 from parlai_ext.report.glance import answers
 from parlai_ext.report.table import terminal_report
+from parlai_ext.report.view import RankingView
 from parlai_ext.report.write import write_report
 from parlai_ext.results.details import read_details
 from parlai_ext.results.rank import rank_run
@@ -69,13 +70,10 @@ def test_interval_bold_and_sentence_of_each_pair_agree(two):
     headline = summary.headline(ranking)
     assert 'echo comes first of 3 systems' in headline
     assert 'cannot tell' not in headline
-    rows = details_data(ranking.standings['Overall'], details)['pairs']
-    [echo] = [row for row in rows if row['system'] == 'echo']
-    assert [cell and cell['style'] for cell in echo['cells']] == [
-        None,
-        'ahead',
-        'ahead',
-    ]
+    pairs = draw_pairs(('echo', 'canned', 'third'), details)['pairs']
+    for other in ('canned', 'third'):
+        assert pairs['echo', other].apart and pairs['echo', other].difference > 0
+        assert pairs[other, 'echo'].apart and pairs[other, 'echo'].difference < 0
 
 
 def test_two_partners_do_not_speak_for_others(two):
@@ -87,7 +85,10 @@ def test_two_partners_do_not_speak_for_others(two):
         assert 'Two partners cannot speak for others.' in text
     assert '95 % interval for these partners only' in flat
     assert ranking.partners == 'fixed'
-    assert 'with these two partners' in answers(ranking, 'Overall')[0].more
+    assert (
+        'with these two partners'
+        in answers(RankingView(ranking, {}), 'Overall')[0].more
+    )
     for row in ranking.standings['Overall']:
         # nothing is known of other partners, so no interval says something of them
         assert row.low is None and row.low_fixed is not None

@@ -127,7 +127,7 @@ NARROW = """<iframe id="frame" width="400" height="800" srcdoc="{}"></iframe><sc
 addEventListener('load', () => {{
   const page = document.getElementById('frame').contentDocument;
   page.querySelectorAll('details').forEach((d) => {{ d.open = true; }});
-  const sticking = [...page.querySelectorAll('.judge *')].filter(
+  const sticking = [...page.querySelectorAll('[id$=judge] *')].filter(
     (e) => e.getBoundingClientRect().right > 400);
   const box = document.createElement('pre');
   box.id = 'width';

@@ -18,16 +18,16 @@ from parlai_ext.audit.record import (
     content_of_scores,
     write_audit,
 )
+from parlai_ext.audit.section import audit_doubt
 from parlai_ext.commands.audit_run import AuditRun
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.judge_check.record import write_check
-from parlai_ext.report.audit_doubt import audit_doubt
 from tests.support.check_example import PASSES, example_check
 from tests.support.planted_run import planted_run
 
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
-WORTH = {'a': 3.0, 'b': 2.0, 'floor-c': 1.0}
+WORTH = {'a': 3.0, 'b': 2.0, 'floor-c': 1.0, '<i>': 0.5}
 SIGNATURE = 'scorer:made-up|v:1'
 PART = 'canaries'
 
@@ -164,7 +164,7 @@ def test_an_audit_writes_the_page_again(run):
     ReportRun.main(run_dir=str(run.root))
     page = run.root / 'report.html'
     assert 'id="audit"' not in page.read_text('utf-8')
-    AuditRun.main(run_dir=str(run.root), tables_only=True)
+    audited(run)
     assert 'id="audit"' in page.read_text('utf-8')
 
 
@@ -174,3 +174,52 @@ def test_ranking_again_says_what_the_audit_found(run, capsys):
     assert 'pass, but 1 of 5 canaries fools this judge' in re.sub(
         r'\s+', ' ', capsys.readouterr().out
     )
+
+
+# ------------------------------------------------------------------------ the section
+
+
+def page_of(run):
+    ReportRun.main(run_dir=str(run.root))
+    return (run.root / 'report.html').read_text('utf-8')
+
+
+def audited(run):
+    return AuditRun.main(run_dir=str(run.root), tables_only=True)
+
+
+def test_a_run_without_an_audit_has_no_such_section(run):
+    assert 'id="audit"' not in page_of(run)
+
+
+def test_every_finding_is_on_the_page_with_its_outcome(run):
+    result = audited(run)
+    (section,) = re.findall('<section id="audit">.*?</section>', page_of(run), re.S)
+    rows = re.findall('<th scope="row">.*?</th>', section, re.S)
+    outcomes = [re.sub('<.*?>', '', row).strip() for row in rows]
+    assert sorted(outcomes) == sorted(one.outcome for one in result.findings)
+    assert '<i>' not in section
+    assert 'The run has changed' not in section
+
+
+def test_an_audit_that_another_version_wrote_is_no_error(run):
+    audited(run)
+    data = run.read_json('audit.json')
+    run.write_json('audit.json', {**data, 'schema': 1})
+    page = page_of(run)
+    assert 'another version' in page and '<caption>Can it be gamed?' not in page
+
+
+def test_an_audit_of_another_scorer_is_named_and_not_shown(run):
+    audited(run)
+    data = run.read_json('audit.json')
+    basis = {**data['basis'], 'signature': 'scorer:another|v:1'}
+    run.write_json('audit.json', {**data, 'basis': basis})
+    page = page_of(run)
+    assert 'of other scores' in page and '<caption>Can it be gamed?' not in page
+
+
+def test_an_audit_of_other_scores_says_so(run):
+    audited(run)
+    next((run.root / 'scores').glob('*/*/*.jsonl')).unlink()
+    assert 'The run has changed' in page_of(run)

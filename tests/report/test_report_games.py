@@ -2,18 +2,36 @@
 Games of a tournament on the page: found under either system, with their points.
 """
 
+import html
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from parlai_ext.report.browse import CandidateList, PageScorer, read_page_dialogues
-from parlai_ext.report.tournament import leader_sentence, page_data
+from parlai_ext.core.dialogue_means import dialogue_means
+from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
+from parlai_ext.report.browse import (
+    CandidateList,
+    PageScorer,
+    read_page_dialogues,
+    scored_data,
+    turn_marks,
+)
 from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.tables import read_tables
-from tests.report.test_report_browser import BROWSER, opened, with_tail, without_policy
-from tests.results.test_tournament_stage import RULE, SCORER, WORTH, played
+from parlai_ext.tournament.section import leader_sentence, ratings_table
+from tests.report.test_report_browser import (
+    BROWSER,
+    PAYLOADS,
+    RAN,
+    READER,
+    opened,
+    with_tail,
+    without_policy,
+)
 from tests.support.report_example import tournament_result
+from tests.tournament.test_rank import RULE, SCORER, WORTH, played
 
 # what a reader sees who chooses c as the system
 CHOOSES_C = """<script>
@@ -113,8 +131,102 @@ def test_games_over_one_opener_make_nobody_first():
 def test_whole_points_are_shown_whole(tmp_path):
     rule = {**RULE, 'rating': 'openskill'}
     ranking = rank_run(played(tmp_path, rule=rule), SCORER, bootstraps=20)
-    data = page_data(ranking.tournament)
-    column = data['others'].index('3-1-0')
+    table = ratings_table(ranking.tournament)
+    [column] = [column for column in table.columns if column.name == '3-1-0']
     # a wins both matches, b and c tie theirs
-    shown = {row['system']: row['others'][column] for row in data['rows']}
+    shown = {name: column.cell(name).text for name in table.rows}
     assert shown == {'a': '6', 'b': '1', 'c': '1'}
+
+
+# -------------------- Turns that brought a penalty or a bonus: said with the earli
+
+
+LABELS = ('repeats_turn', 'contradicts_turn', 'recalls_turn', 'perplexity')
+PENALTY = {'diversity': -1.0, 'consistency': 0.0, 'relevance': 0.0}
+
+
+def words(turn, scores, evidence):
+    return [mark['words'] for mark in turn_marks(turn, scores, LABELS, evidence)]
+
+
+def test_a_repetition_names_its_turn():
+    assert words(7, PENALTY, (3, None, None, 9.5)) == ['repeats turn 3']
+
+
+def test_a_recalled_concept_says_how_long_ago():
+    scores = {'diversity': 0.0, 'consistency': -1.0, 'relevance': 1.0}
+    contradiction, recall = words(9, scores, (None, 2, 5, None))
+    assert 'turn 2' in contradiction
+    assert 'turn 5' in recall and '4 turns later' in recall
+
+
+def test_a_turn_that_does_not_count_is_not_marked():
+    excused = {'diversity': 0.0, 'relevance': 'not counted: repeated'}
+    assert words(9, excused, (3, None, 5, None)) == []
+
+
+def test_an_empty_turn_is_marked_without_an_earlier_one():
+    [mark] = words(4, PENALTY, (None, None, None, None))
+    assert 'empty' in mark and 'turn' not in mark
+
+
+def game():
+    turns = tuple(Utterance('ab'[i % 2], f'text {i}') for i in range(4))
+    one = Dialogue('d', 'p', 'o', turns)
+    scores = [Score('d', 2, 'a', 'diversity', -1.0), Score('d', 0, 'a', 'diversity', 0)]
+    scores += [Score('d', None, n, 'diversity', v) for n, v in (('a', -1.0), ('b', -4))]
+    evidence = {2: (0.0, None, None, 12.5)}
+    return one, ScoredDialogue('d', tuple(scores), evidence)
+
+
+def test_turns_named_by_evidence_are_no_numbers_to_compare():
+    data = scored_data(*game(), ('a', 'b'), PageScorer('s', ['diversity']), LABELS)
+    assert data['turns']['2']['evidence'] == [12.5]
+    assert [mark['turn'] for mark in data['turns']['2']['marks']] == [0]
+
+
+def test_a_corpus_named_by_evidence_is_no_number_and_columns_may_be_missing():
+    dialogue, scored = game()
+    labels = ('numbers', 'nearness', 'nearest_corpus')
+    scored = replace(scored, evidence={0: (0.5, 0.25, 3), 2: (0.5,)})
+    scorer = PageScorer('s', ['diversity'])
+    turns = scored_data(dialogue, scored, ('a', 'b'), scorer, labels)['turns']
+    assert [turns[i]['evidence'] for i in ('0', '2')] == [[0.5, 0.25], [0.5]]
+
+
+def test_the_score_of_a_whole_dialogue_is_no_mean_of_its_turns():
+    # turns -1 and 0, the whole -1: not their mean
+    assert dialogue_means(*game(), 'a')['diversity'] == -1.0
+
+
+def test_both_sides_of_a_game_have_a_value_of_their_own():
+    data = scored_data(*game(), ('a', 'b'), PageScorer('s', ['diversity']), LABELS)
+    assert (data['whole'], data['whole_partner']) == ([-1.0], [-4.0])
+
+
+@pytest.mark.skipif(BROWSER is None, reason='no browser found')
+def test_reader_sees_tournament_and_marks(tmp_path):
+    run = played(tmp_path / 'run', worth={'diversity': WORTH['wit']})
+    name = run.scores(SCORER).root.name
+    labels = ['repeats_turn', 'contradicts_turn']
+    run.write_json(f'scores/{name}/scorer.json', {'evidence_labels': labels})
+    ranking = rank_run(run, SCORER, bootstraps=20)
+    page = write_report(run, ranking).read_text(encoding='utf-8')
+    document = opened(tmp_path / 'out', with_tail(without_policy(page), READER))
+    seen = document[document.rindex('<pre id="seen">') :]
+    assert '−1 diversity: repeats turn 0How are you?' in seen
+    assert 'Points of each match' in document and 'turn 2' in seen
+    assert 'NaN' not in seen and 'undefined' not in seen
+
+
+@pytest.mark.skipif(BROWSER is None, reason='no browser found')
+def test_names_in_a_tournament_are_shown_and_never_run(tmp_path):
+    names = PAYLOADS[5:8]
+    worth = {PAYLOADS[8]: dict(zip(names, (1.0, 2.0, 3.0), strict=True))}
+    run = played(tmp_path / 'run', names=names, worth=worth)
+    page = write_report(run, rank_run(run, SCORER, bootstraps=20)).read_text('utf-8')
+    text = with_tail(without_policy(page), READER)
+    document = opened(tmp_path / 'out', text)
+    assert RAN not in document.split('<head>')[0]
+    section = document[document.index('id="tournament"') :]
+    assert all(name in html.unescape(section) for name in names)

@@ -3,13 +3,22 @@ The four answers at the top of the page, and the tables behind a leaderboard.
 """
 
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 
 from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.spreads import CellMean
-from parlai_ext.report.details import SHADES, details_data, signed
+from parlai_ext.report.details import (
+    SHADES,
+    draw_pairs,
+    draw_panel,
+    draw_partners,
+    draw_spreads,
+    signed,
+)
 from parlai_ext.report.glance import answers
+from parlai_ext.report.view import RankingView
 from parlai_ext.results.details import DimensionDetails, read_details
 from parlai_ext.results.rank import rank_run
 from tests.support.check_example import FAILS, PASSES, WEAK, example_check
@@ -35,8 +44,8 @@ def ranked(tmp_path_factory):
 
 
 def by_question(ranking, details=None):
-    own = (details or {}).get('Overall')
-    return {one.question: one for one in answers(ranking, 'Overall', own)}
+    view = RankingView(ranking, {}, details or {})
+    return {one.question: one for one in answers(view, 'Overall')}
 
 
 def test_the_lead_is_the_paired_difference_to_the_second_system(ranked):
@@ -84,51 +93,54 @@ def test_a_pair_without_an_interval_has_no_dash_in_its_place(ranked):
 def test_each_dimension_has_answers_of_its_own():
     check = example_check({'Overall': PASSES, 'Fluency': FAILS})
     ranking = example_ranking(judge_check=check)
-    leader, lead, _, trust = answers(ranking, 'Fluency')
+    leader, lead, _, trust = answers(RankingView(ranking, {}), 'Fluency')
     assert leader.text == 'Nobody' and 'Fluency' in leader.more
     assert lead.text == 'Not known'
     assert trust.text.startswith('No:')
-    assert answers(ranking, 'Overall')[0].text == 'beta'
+    assert answers(RankingView(ranking, {}), 'Overall')[0].text == 'beta'
     # the lead in a tournament is its rating; on a dimension of its scores it is not
     games = replace(ranking, tournament=tournament_result({'alpha': 1.0, 'beta': 2.0}))
-    assert answers(games, 'Overall')[1].text == 'Rating 2.0'
-    assert 'Rating' not in answers(games, 'Fluency')[1].text
+    assert answers(RankingView(games, {}), 'Overall')[1].text == 'Rating 2.0'
+    assert 'Rating' not in answers(RankingView(games, {}), 'Fluency')[1].text
 
 
 def test_remarks_are_among_the_reasons_to_believe():
-    trust = answers(example_ranking(), 'Overall', None, ['its audit fails'])[-1]
+    trust = answers(RankingView(example_ranking(), {}), 'Overall', ['its audit fails'])[
+        -1
+    ]
     assert 'its audit fails' in trust.more
 
 
 def test_tables_that_would_say_nothing_are_empty():
     nothing = DimensionDetails(('tom', 'mary'), {}, {}, ())
-    one, two = standing('alpha', 1, 1.0), standing('beta', None, None)
-    data = details_data([two], nothing)
-    assert not data['pairs'] and not data['heat'] and not data['spread']
+    for draw in (draw_pairs, draw_partners, draw_spreads):
+        assert draw_panel([standing('beta', None, None)], nothing, draw) == {}
     # one partner: its column is the leaderboard
     cells = {'alpha': {'tom': CellMean(1.0, 3)}}
-    data = details_data([one], DimensionDetails(('tom',), cells, {}, ()))
-    assert not data['pairs'] and not data['heat']
+    one = DimensionDetails(('tom',), cells, {}, ())
+    for draw in (draw_pairs, draw_partners):
+        assert draw_panel([standing('alpha', 1, 1.0)], one, draw) == {}
 
 
 def test_the_matrix_is_its_own_mirror(ranked):
     ranking, details = ranked
-    data = details_data(ranking.standings['Overall'], details['Overall'])
-    names, rows = data['systems'], data['pairs']
-    assert [row['system'] for row in rows] == names == ['floor-x', 'beta', 'alpha']
-    for i in range(3):
-        assert rows[i]['cells'][i] is None
-        for j in range(i):
-            there, back = rows[i]['cells'][j], rows[j]['cells'][i]
-            assert there['text'].strip('+\u2212') == back['text'].strip('+\u2212')
-            assert {there['text'][0], back['text'][0]} == {'+', '\u2212'}
-            assert there['style'].replace('behind', 'ahead') == back['style']
+    panel = draw_panel(ranking.standings['Overall'], details['Overall'], draw_pairs)
+    names, pairs = panel['systems'], panel['pairs']
+    assert names == ['floor-x', 'beta', 'alpha']
+    for first, second in combinations(names, 2):
+        there, back = pairs[first, second], pairs[second, first]
+        assert there.difference == -back.difference and there.apart == back.apart
+        texts = {signed(there.difference)[0], signed(back.difference)[0]}
+        assert texts == {'+', '\u2212'}
 
 
 def test_the_lowest_and_highest_cell_have_the_ends_of_the_colours(ranked):
     ranking, details = ranked
-    heat = details_data(ranking.standings['Overall'], details['Overall'])['heat']
-    cells = [cell for row in heat['rows'] for cell in row['cells']]
-    assert {cell['n'] for cell in cells} == {3, 4}  # one in four with tom broke off
-    ends = {cell['text']: cell['shade'] for cell in cells}
+    standings = ranking.standings['Overall']
+    heat = draw_panel(standings, details['Overall'], draw_partners)
+    cells = [
+        heat['cells'][name][p] for name in heat['systems'] for p in heat['partners']
+    ]
+    assert {cell.n for cell in cells} == {3, 4}  # one in four with tom broke off
+    ends = {cell.mean: heat['shade'](cell) for cell in cells}
     assert (ends[heat['low']], ends[heat['high']]) == (0, SHADES - 1)

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import HumanAnchor, PromptProbes
-from parlai_ext.report import judge
 from parlai_ext.report.browse import PageDialogues
 from parlai_ext.report.frames import leaderboard_frame
-from parlai_ext.report.page import RankingView, render_page
+from parlai_ext.report.page import render_rankings
 from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import leaderboard_csv, terminal_report
+from parlai_ext.report.view import RankingView
 from parlai_ext.results.judge_card import CardModel, JudgeCard, Nearness
 from parlai_ext.results.ranking import from_json, to_json
 from tests.support.check_example import (
@@ -36,8 +37,8 @@ def ranking_with(overall, fluency=PASSES, **changed):
 
 
 def page_of(ranking, **options):
-    views = [RankingView(ranking, **options)]
-    return render_page(views, MANIFEST, PageDialogues((), 0))
+    views = [RankingView(ranking, MANIFEST, **options)]
+    return render_rankings(views, PageDialogues((), 0))
 
 
 def test_a_failed_check_leaves_nobody_first():

@@ -1,12 +1,15 @@
+import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from parlai_ext.ranking.separation import DialoguesNeeded, Separation
+from parlai_ext.core.display import rough_count
+from parlai_ext.ranking.separation import DialoguesNeeded, Separation, dialogues_needed
 from parlai_ext.report.summary import (
     leader_sentence,
+    needed_sentence,
     sentences,
-    separation_on,
     warnings,
 )
 from parlai_ext.results.ranking import Coefficient
@@ -19,6 +22,7 @@ from tests.support.report_example import (
 
 NAMES = ('a', 'b', 'c', 'd', 'e', 'f')
 NEEDED = DialoguesNeeded('a', 'b', 4, 40, 160)
+UNKNOWN = DialoguesNeeded('a', 'b', reason='equal scores')
 
 
 def rows(names=NAMES, n_openers=20):
@@ -40,45 +44,47 @@ def finding(not_apart=(), n_apart=3, names=NAMES, n_openers=20, needed=()):
     return leader_sentence(rows(names, n_openers), 'Overall', one)
 
 
-def test_systems_tied_with_the_first_are_named():
-    found = finding(['b', 'c'])
-    assert 'a comes first of 6 systems' in found and 'apart from b or c' in found
+ALL_TIED = {'not_apart': NAMES[1:], 'n_apart': 0}
 
 
-def test_many_tied_systems_are_counted():
-    found = finding(['b', 'c', 'd', 'e', 'f'][:4] + ['x', 'y'])
-    assert 'b, c, d or 3 others' in found
-
-
-def test_lead_over_all_is_claimed_only_when_no_system_is_tied():
-    assert 'more than chance explains' in finding()
-    assert 'more than chance explains' not in finding(['b'])
-
-
-def test_where_no_pair_is_told_apart_nobody_comes_first():
-    found = finding(NAMES[1:], n_apart=0)
-    assert 'nothing can be told apart' in found and 'first' not in found
-
-
-@pytest.mark.parametrize('floor', [(), ('floor-x',)])
-def test_one_that_is_told_from_no_system_does_not_come_first(floor):
-    # others may differ from each other, and floors from all
-    found = finding(NAMES[1:], names=(*NAMES, *floor))
-    assert 'first' not in found and 'a scores highest' in found
-    assert ('but floors' in found) == bool(floor)
-
-
-@pytest.mark.parametrize('n_openers', [0, 1, 2])
-def test_fewer_than_three_openers_are_the_reason(n_openers):
-    found = finding(NAMES[1:], n_apart=0, n_openers=n_openers)
-    assert 'nothing can be told apart' in found
-    assert f'{n_openers} opener' in found and 'need 3' in found
-
-
-def test_headline_says_how_many_dialogues_would_settle_it():
-    found = finding(['b'], needed=[NEEDED])
-    for part in ('a from b', '40 openers', '4 partners', '160 dialogues'):
-        assert part in found
+@pytest.mark.parametrize(
+    'about, parts, absent',
+    [
+        ({'not_apart': ['b', 'c']}, ['a comes first of 6', 'apart from b or c'], ''),
+        ({'not_apart': 'bcdexy'}, ['b, c, d or 3 others'], ''),
+        ({}, ['more than chance explains'], 'tell it apart'),
+        ({'not_apart': 'b'}, ['tell it apart'], 'more than chance explains'),
+        (ALL_TIED, ['nothing can be told apart'], 'first'),
+        # others may differ from each other, and floors from all
+        ({'not_apart': NAMES[1:]}, ['a scores highest'], 'first|but floors'),
+        (
+            {'not_apart': NAMES[1:], 'names': (*NAMES, 'floor-x')},
+            ['a scores highest', 'but floors'],
+            'first',
+        ),
+        *(
+            ({**ALL_TIED, 'n_openers': n}, [f'{n} opener', 'need 3', 'nothing can'], '')
+            for n in (0, 1, 2)
+        ),
+        (
+            {'not_apart': 'b', 'needed': [NEEDED]},
+            ['a from b', '40 openers', '4 partners', '160 dialogues'],
+            '',
+        ),
+        (
+            {
+                'not_apart': 'b',
+                'needed': [DialoguesNeeded('a', 'b', reason='equal scores')],
+            },
+            ['equal scores'],
+            '',
+        ),
+    ],
+)
+def test_the_sentence_says_who_is_told_from_the_first(about, parts, absent):
+    found = finding(**about)
+    assert all(part in found for part in parts)
+    assert not absent or not re.search(absent, found)
 
 
 def test_imported_dialogues_have_no_openers():
@@ -87,28 +93,10 @@ def test_imported_dialogues_have_no_openers():
     assert 'opener' not in found and '40 dialogues of a pair' in found
 
 
-def test_headline_says_why_no_number_is_known():
-    needed = DialoguesNeeded('a', 'b', reason='equal scores')
-    assert 'equal scores' in finding(['b'], needed=[needed])
-
-
 def test_unranked_systems_do_not_come_first():
     both = [standing('a', None, 9.0), standing('b', 1, 2.0)]
     found = leader_sentence(both, 'Overall', None)
     assert found == 'On Overall, b is the only ranked system.'
-
-
-def test_early_versions_tell_by_their_rank_intervals():
-    # rank_low: one more than the systems that are significantly better
-    by_low = {'a': 1, 'b': 1, 'c': 2, 'd': 3}
-    standings = tuple(
-        replace(standing(name, k + 1, -1.0 * k), rank_low=low)
-        for k, (name, low) in enumerate(by_low.items())
-    )
-    ranking = example_ranking(standings={'Overall': standings})
-    found = separation_on(ranking, 'Overall')
-    assert (found.first, found.not_apart) == ('a', ('b',))
-    assert (found.n_apart, found.n_pairs) == (3, 6)
 
 
 def test_a_dimension_on_which_nothing_is_apart_has_no_first():
@@ -165,3 +153,52 @@ def test_ratings_and_baselines_are_compared_by_kendalls_tau():
         baseline_reference={'mean_length': {'Overall': one(0.0, 0.3)}},
     )
     assert 'on Overall mean length 0.30 against 0.20' in ' '.join(warnings(ranking))
+
+
+# -------------------- Numbers of dialogues are shown as far as they are known.
+
+
+@pytest.mark.parametrize(
+    'n, text',
+    [
+        *((3, 'about 3'), (64, 'about 64'), (127, 'about 130'), (995, 'about 1,000')),
+        *((27_993, 'about 28,000'), (1_234_567, 'about 1,200,000')),
+    ],
+)
+def test_two_figures_of_an_estimate_are_shown(n, text):
+    assert rough_count(n) == text
+
+
+@pytest.mark.parametrize(
+    'n, text',
+    [
+        *((3, 'about 3'), (10, 'tens of'), (999, 'hundreds of')),
+        *((1000, 'thousands of'), (27_993, 'tens of thousands of')),
+        *((100_000, 'hundreds of thousands of'), (50_000_000, 'millions of')),
+    ],
+)
+def test_an_order_of_magnitude_is_a_word(n, text):
+    assert rough_count(n, is_order_only=True) == text
+
+
+@pytest.mark.parametrize('spread, is_rough', [(2.0, True), (0.5, False)])
+def test_a_number_is_rough_below_two_standard_errors(spread, is_rough):
+    # four openers with differences 1 + s, 1 - s, 1 + s, 1 - s: the variance is 4 s²/3,
+    # the error of the mean s/√3: 1.15 for s = 2 (a difference of 0.87 errors), 0.29 for
+    # s = 0.5 (3.5 errors)
+    differences = np.array([[1 + spread, 1 - spread, 1 + spread, 1 - spread]])
+    needed = dialogues_needed(('a', 'b'), differences, 1)
+    assert needed.is_rough == is_rough and needed.n_dialogues
+
+
+def test_the_sentence_has_no_figure_that_is_not_known():
+    needed = DialoguesNeeded('a', 'b', 129, 217, 27_993)
+    rough = DialoguesNeeded('a', 'b', 129, 217, 27_993, is_rough=True)
+    text = needed_sentence(needed, 'opener', 4)
+    assert 'about 220 openers with about 130 partners (about 28,000 dialogues' in text
+    text = needed_sentence(rough, 'opener', 4)
+    assert 'hundreds of openers with hundreds of partners' in text
+    assert '(tens of thousands of dialogues of each system)' in text
+    # the partners of the run are known
+    here = DialoguesNeeded('a', 'b', 4, 217, 868, is_rough=True)
+    assert 'with 4 partners' in needed_sentence(here, 'opener', 4)

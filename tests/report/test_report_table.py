@@ -2,9 +2,11 @@ import csv
 import io
 import unicodedata
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from parlai_ext.report.columns import COLUMNS, documented_columns
 from parlai_ext.report.frames import leaderboard_frame
 from parlai_ext.report.table import leaderboard_csv, terminal_table
 from tests.support.report_example import agreement, example_ranking
@@ -55,11 +57,6 @@ def test_a_target_that_lacks_dialogues_is_told_from_a_complete_one():
         ('a', '0'),
         ('b', '3'),
     }
-
-
-def test_rankings_of_early_runs_do_not_tell_what_is_lacking():
-    rows = cells(leaderboard_csv(example_ranking()))
-    assert {row['n_unplayed'] for row in rows} == {''}
 
 
 def test_data_frame_has_a_row_for_each_system_and_dimension():
@@ -144,3 +141,18 @@ def test_table_and_csv_never_show_nan():
     ranking = example_ranking(('a', 'b'), unranked=('a', 'b'))
     text = terminal_table(ranking) + leaderboard_csv(ranking)
     assert 'nan' not in text.lower() and '<NA>' not in text
+
+
+# -------------------- Columns are declared once: the docs' table is made from the
+
+
+DOCS = Path(__file__).parents[2] / 'docs' / 'evaluate.md'
+
+
+def test_names_differ_and_every_column_of_the_csv_has_a_meaning():
+    assert len({column.name for column in COLUMNS}) == len(COLUMNS)
+    assert all(column.meaning for column in COLUMNS if column.in_files)
+
+
+def test_the_docs_have_the_table_that_the_declarations_make():
+    assert documented_columns() in DOCS.read_text(encoding='utf-8')

@@ -11,8 +11,8 @@ from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import from_json, read_ranking, to_json, write_ranking
-from tests.results.test_tournament_stage import SCORER, played
 from tests.support.report_example import example_ranking
+from tests.tournament.test_rank import SCORER, played
 
 
 def test_a_ranking_with_a_tournament_comes_back_as_it_was(tmp_path):

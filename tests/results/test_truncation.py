@@ -17,10 +17,9 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.nouns import Score, ScoredDialogue
 from parlai_ext.report.summary import warnings
-from parlai_ext.report.table import leaderboard_csv, terminal_table
+from parlai_ext.report.table import terminal_table
 from parlai_ext.results.ranking import CutContexts
 from parlai_ext.store.shards import scored_from_record, scored_record
-from tests.support.report_example import example_ranking
 from tests.support.tiny_models import make_generator
 
 
@@ -164,12 +163,3 @@ def test_what_was_cut_comes_back_from_a_record():
     scored = ScoredDialogue('d', (Score('d', 2, 's', 'x', 1.0),), {}, {2: 7})
     record = json.loads(json.dumps(scored_record(scored, 'source')))
     assert scored_from_record(record) == scored
-
-
-def test_rankings_of_early_runs_say_nothing_of_it():
-    ranking = example_ranking()
-    assert ranking.truncated is None
-    rows = list(csv.DictReader(io.StringIO(leaderboard_csv(ranking))))
-    assert {(r['truncated_share'], r['not_comparable']) for r in rows} == {
-        ('', 'False')
-    }

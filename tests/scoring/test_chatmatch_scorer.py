@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from benchmarks.chatmatch.games import raw_scores
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.scoring.chatmatch.game import raw_scores
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, chatmatch_options
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import perplexities
@@ -35,6 +35,14 @@ def judge(*_):
 
 def scorer(**config):
     return ChatMatch.from_section({'name': 'chatmatch', **config}, OneModel(judge()))
+
+
+def scored(indices=range(10), dialogue=None, **config):
+    """
+    Return the scores of a game of these turns.
+    """
+    [one] = scorer(**config).score_dialogues([dialogue or game(QUIZ)], [indices])
+    return one
 
 
 def values(scored, index, system):
@@ -140,19 +148,19 @@ def test_a_games_own_scores_are_its_raw_values():
 
 
 def test_turns_add_up_to_the_counts_of_the_game():
-    scored = scorer().score_dialogues([game(QUIZ)], [range(10)])[0]
+    one = scored()
     for name in ('ann', 'bob'):
-        of_game = values(scored, None, name)
+        of_game = values(one, None, name)
         for dimension in ('proactivity', 'diversity', 'consistency', 'relevance'):
-            turns = (values(scored, i, name).get(dimension) or 0 for i in range(10))
+            turns = (values(one, i, name).get(dimension) or 0 for i in range(10))
             assert sum(turns) == of_game[dimension]
 
 
 def test_a_turn_that_does_not_count_has_no_score_and_a_reason():
-    scored = scorer().score_dialogues([game(QUIZ)], [range(10)])[0]
+    one = scored()
     reasons = {
         s.utterance_index: s.reason
-        for s in scored.scores
+        for s in one.scores
         if s.dimension == 'proactivity' and s.value is None
     }
     # 0 is given, 5 and 7 repeat, 9 is the last of ten
@@ -173,30 +181,25 @@ def test_evidence_names_the_earlier_turns():
 
 
 def test_only_judged_speakers_get_a_games_score():
-    scored = scorer().score_dialogues([game(QUIZ)], [[2, 4]])[0]
-    assert {s.system for s in scored.scores} == {'ann'}
+    assert {s.system for s in scored([2, 4]).scores} == {'ann'}
 
 
 def test_a_self_chat_has_one_score_a_dimension():
-    scored = scorer().score_dialogues([game(QUIZ, names=('solo',))], [range(1, 10)])[0]
-    of_game = [s.dimension for s in scored.scores if s.utterance_index is None]
+    one = scored(range(1, 10), game(QUIZ, names=('solo',)))
+    of_game = [s.dimension for s in one.scores if s.utterance_index is None]
     assert sorted(of_game) == sorted(DIMENSIONS)
 
 
 def test_a_dialogue_that_is_no_game_has_no_score_and_a_reason():
-    dialogue = game(QUIZ, names=('ann', 'bob', 'cy'))
-    scored = scorer().score_dialogues([dialogue], [range(1, 10)])[0]
-    assert {s.value for s in scored.scores} == {None}
-    assert {s.reason for s in scored.scores} == {
-        '3 speakers (ann, bob, cy): a game has two'
-    }
-    assert len(scored.scores) == 3 * len(DIMENSIONS)
+    rows = scored(range(1, 10), game(QUIZ, names=('ann', 'bob', 'cy'))).scores
+    why = '3 speakers (ann, bob, cy): a game has two'
+    assert {(s.value, s.reason) for s in rows} == {(None, why)}
+    assert len(rows) == 3 * len(DIMENSIONS)
 
 
 def test_without_a_model_or_recogniser_the_rest_is_scored():
-    one = scorer(judge_model_file='none', entities='none')
-    scored = one.score_dialogues([game(QUIZ)], [range(10)])[0]
-    missing = {d for d, v in values(scored, None, 'ann').items() if v is None}
+    one = scored(judge_model_file='none', entities='none')
+    missing = {d for d, v in values(one, None, 'ann').items() if v is None}
     assert missing == {'fluency', 'knowledge'}
 
 

@@ -40,21 +40,26 @@ def original(folder, followups=OWN, **options):
     return known_fed(judge(folder), followups, variant='original', **options)
 
 
+def assert_by_hand(folder, said, followups=OWN, scope='whole'):
+    """
+    Return the scores after a context, which are those of one pass a string.
+    """
+    fed = original(folder, followups, scope=scope)
+    [item_score] = judge_contexts(fed, [tuple(said)])
+    expected = by_hand(folder, said, followups, scope)
+    assert item_score.values == pytest.approx(expected, abs=1e-9)
+    return item_score.values
+
+
 @pytest.mark.parametrize('scope', ['whole', 'followup'])
 @pytest.mark.parametrize('n', [1, 2, 3])
 def test_numbers_are_those_of_one_pass_a_string(folder, n, scope):
-    [item_score] = judge_contexts(original(folder, scope=scope), [tuple(SAID[:n])])
-    expected = by_hand(folder, SAID[:n], OWN, scope)
-    assert item_score.values == pytest.approx(expected, abs=1e-9)
+    assert_by_hand(folder, SAID[:n], scope=scope)
 
 
 def test_all_published_qualities_have_these_numbers(folder):
-    followups = load_followups(str(shared(LISTS)))
-    [item_score] = judge_contexts(original(folder, followups), [tuple(SAID)])
-    assert len(item_score.values) == 18
-    assert item_score.values == pytest.approx(
-        by_hand(folder, SAID, followups), abs=1e-9
-    )
+    values = assert_by_hand(folder, SAID, load_followups(str(shared(LISTS))))
+    assert len(values) == 18
 
 
 def test_turns_asked_together_are_turns_asked_alone(folder):
@@ -67,9 +72,7 @@ def test_turns_asked_together_are_turns_asked_alone(folder):
 
 
 def test_a_mark_in_the_text_is_a_mark_as_in_the_program(folder):
-    said = ['a <|endoftext|> b', 'c']
-    [item_score] = judge_contexts(original(folder), [tuple(said)])
-    assert item_score.values == pytest.approx(by_hand(folder, said, OWN), abs=1e-9)
+    assert_by_hand(folder, ['a <|endoftext|> b', 'c'])
 
 
 def test_the_whole_string_is_praise_less_complaint_of_the_whole(folder):
@@ -86,7 +89,7 @@ def test_the_whole_string_is_praise_less_complaint_of_the_whole(folder):
 
 def test_longer_contexts_than_the_model_reads_lose_their_beginning(tmp_path):
     fed = original(make_gpt2(tmp_path, positions=96))
-    fed.likelihood.positions = 96
+    fed.judge.positions = 96
     said = ('word ' * 30 + 'end').strip()
     [long] = judge_contexts(fed, [(said,) * 8])
     [short] = judge_contexts(fed, [('Hi!',)])
@@ -132,11 +135,7 @@ class WithTokenizer(KnownJudge):
 
 
 def test_variant_and_scope_are_in_the_signature():
-    preset = {
-        'polarity': 'both',
-        'token_reduction': 'mean',
-        'followup_reduction': 'mean',
-    }
+    preset = {'polarity': 'both', 'followup_reduction': 'mean'}
     found = {
         signature(**preset),
         signature(**preset, scope='whole'),
@@ -144,11 +143,6 @@ def test_variant_and_scope_are_in_the_signature():
         signature(variant='original', scope='followup'),
     }
     assert len(found) == 4
-
-
-def test_the_original_needs_a_decoder_only_judge():
-    with pytest.raises(UserError, match='variant original .* decoder-only'):
-        known_fed(KnownJudge(lambda *_: (-1.0,)), OWN, variant='original')
 
 
 class WithEncoder(WithTokenizer):
@@ -159,10 +153,18 @@ class WithEncoder(WithTokenizer):
     tells_context = False
 
 
-@pytest.mark.parametrize('scope', ['whole', 'followup'])
-def test_a_tokenizer_alone_makes_no_judge_of_the_original(scope):
+@pytest.mark.parametrize(
+    'judge, options',
+    [
+        (KnownJudge(lambda *_: (-1.0,)), {}),
+        # a tokenizer alone makes none
+        (WithEncoder(), {'scope': 'whole'}),
+        (WithEncoder(), {'scope': 'followup'}),
+    ],
+)
+def test_the_original_needs_a_decoder_only_judge(judge, options):
     with pytest.raises(UserError, match='variant original .* decoder-only'):
-        known_fed(WithEncoder(), OWN, variant='original', scope=scope)
+        known_fed(judge, OWN, variant='original', **options)
 
 
 def test_an_encoder_decoder_is_refused_the_whole_string_before_it_reads():

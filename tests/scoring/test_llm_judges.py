@@ -185,39 +185,28 @@ def test_an_endpoints_log_probabilities_give_the_expected_value(url, judge_name)
     assert body['temperature'] == 0
 
 
-def test_an_endpoint_without_log_probabilities_is_read(url, judge_name):
-    control(url, script=[answered('I would say 4/5.')])
-    [score] = scored(LlmJudge, judge_name)
-    assert score.values['Overall'] == 4.0
-    assert score.evidence['Overall']['manner'] == 'parsed'
-
-
-def test_a_rating_that_must_be_expected_is_missing_without_them(url, judge_name):
-    control(url, script=[answered('4')])
-    [score] = scored(LlmJudge, judge_name, rating='expected')
-    assert score.values['Overall'] is None
-    assert 'log-probabilities' in score.reasons['Overall']
-
-
-def test_what_cannot_be_read_is_missing_with_the_reply(url, judge_name):
-    control(url, script=[answered('I cannot judge people.')])
-    [score] = scored(LlmJudge, judge_name)
-    assert score.values['Overall'] is None
-    assert 'I cannot judge' in score.reasons['Overall']
-
-
-def test_a_conversation_that_is_refused_is_missing(url, judge_name):
-    control(url, script=['filter'])
-    [score] = scored(LlmJudge, judge_name)
-    assert score.values['Overall'] is None
-    assert 'content filter' in score.reasons['Overall']
-
-
-def test_who_reads_the_reply_asks_for_no_log_probabilities(url, judge_name):
-    control(url, script=[answered('2', _2=0.5, _5=0.5)])
-    [score] = scored(LlmJudge, judge_name, rating='parsed')
-    assert score.values['Overall'] == 2.0
-    assert 'logprobs' not in sent(url)[0]
+@pytest.mark.parametrize(
+    'reply, options, value, reason',
+    [
+        (answered('I would say 4/5.'), {}, 4.0, None),
+        (answered('4'), {'rating': 'expected'}, None, 'log-probabilities'),
+        (answered('I cannot judge people.'), {}, None, 'I cannot judge'),
+        ('filter', {}, None, 'content filter'),
+        (answered('2', _2=0.5, _5=0.5), {'rating': 'parsed'}, 2.0, None),
+    ],
+    ids=['read', 'expected', 'no rating', 'refused', 'parsed'],
+)
+def test_a_reply_without_log_probabilities(
+    url, judge_name, reply, options, value, reason
+):
+    control(url, script=[reply])
+    [score] = scored(LlmJudge, judge_name, **options)
+    assert score.values['Overall'] == value
+    if value is None:
+        assert reason in score.reasons['Overall']
+    else:
+        assert score.evidence['Overall']['manner'] == 'parsed'
+    assert ('logprobs' in sent(url)[0]) == (options != {'rating': 'parsed'})
 
 
 def test_an_endpoint_that_refuses_log_probabilities(url, judge_name):

@@ -7,7 +7,7 @@ import pytest
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.yaml_file import read_file, read_text
-from parlai_ext.scoring.llm.prompt_file import KIND, load_prompt, read_prompt
+from parlai_ext.scoring.llm.prompt_file import load_prompt, read_prompt
 
 GOOD = """level: turn
 scale: {lowest: 1, highest: 3}
@@ -77,6 +77,6 @@ def test_an_unknown_name_gets_the_nearest_one():
         load_prompt('reponse', 'turn')
 
 
-@pytest.mark.parametrize('path', sorted((zoo_configs.HOME / KIND).glob('*.yaml')))
+@pytest.mark.parametrize('path', sorted((zoo_configs.HOME / 'prompts').glob('*.yaml')))
 def test_shipped_prompts_can_be_read(path):
     assert read_prompt(read_file(path)).dimensions

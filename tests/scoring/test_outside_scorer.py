@@ -19,7 +19,7 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem, row_cosines
-from parlai_ext.scoring.registry import find_scorer, load_protocol_file
+from parlai_ext.scoring.registry import SCORERS, find_scorer, load_protocol_file
 from parlai_ext.scoring.score_run import check_scorer
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support import outside_scorer
@@ -49,6 +49,11 @@ def common(run, encoder):
         'scorer_option': [f'encoder={encoder}'],
         'no_cuda': True,
     }
+
+
+@pytest.mark.parametrize('name', SCORERS)
+def test_the_registry_has_each_scorer_under_its_own_name(name):
+    assert find_scorer(name).name == name
 
 
 def test_the_file_is_short():

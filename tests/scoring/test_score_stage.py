@@ -36,6 +36,11 @@ def fed():
     return known_fed(KnownJudge(tell), SETS)
 
 
+def scored_run(folder, **options):
+    run = small_run(folder, **options)
+    return run, score_run(run, fed(), progress=False)
+
+
 def scores(run, signature):
     return [
         (s.dialogue_id, s.utterance_index, s.system, s.dimension, s.value, s.reason)
@@ -46,16 +51,14 @@ def scores(run, signature):
 
 
 def test_every_judged_utterance_has_every_dimension(tmp_path):
-    run = small_run(tmp_path)
-    report = score_run(run, fed(), progress=False)
+    run, report = scored_run(tmp_path)
     found = {row[:4] for row in scores(run, report.signature) if row[1] is not None}
     judged = [('d0', 2), ('d0', 4), ('d1', 2), ('d1', 4), ('d2', 2)]
     assert found == {(*place, FIRST, d) for place in judged for d in ('Wit', 'Joy')}
 
 
 def test_values_are_those_of_the_scorer_on_the_dialogue_alone(tmp_path):
-    run = small_run(tmp_path)
-    report = score_run(run, fed(), progress=False)
+    run, report = scored_run(tmp_path)
     first = next(run.iter_dialogues())
     context = tuple(u.text for u in first.utterances[:5])
     expected = -tell(context, 'dull')[0] - tell(context, 'dim')[0]
@@ -63,16 +66,14 @@ def test_values_are_those_of_the_scorer_on_the_dialogue_alone(tmp_path):
 
 
 def test_system_that_broke_off_has_no_score_and_a_reason(tmp_path):
-    run = small_run(tmp_path)
-    report = score_run(run, fed(), progress=False)
+    run, report = scored_run(tmp_path)
     rows = [row for row in scores(run, report.signature) if row[0] == 'd3']
     reason = 'it broke the dialogue off: empty reply'
     assert rows == [('d3', None, FIRST, d, None, reason) for d in ('Wit', 'Joy')]
 
 
 def test_both_are_scored_when_the_protocol_says_so(tmp_path):
-    run = small_run(tmp_path, score='both')
-    report = score_run(run, fed(), progress=False)
+    run, report = scored_run(tmp_path, score='both')
     rows = scores(run, report.signature)
     judged = {(row[0], row[1], row[2]) for row in rows if row[3] == 'Wit'}
     assert judged == {
@@ -86,17 +87,16 @@ def test_both_are_scored_when_the_protocol_says_so(tmp_path):
 
 
 def test_the_report_counts_shards_dialogues_and_utterances(tmp_path):
-    report = score_run(small_run(tmp_path), fed(), progress=False)
+    _, report = scored_run(tmp_path)
     assert (report.n_shards, report.n_shards_scored, report.n_dialogues) == (2, 2, 4)
     assert (report.n_utterances, report.n_unscored) == (5, 2)
 
 
 def test_scored_shards_are_not_scored_again(tmp_path):
-    run = small_run(tmp_path)
-    score_run(run, fed(), progress=False)
+    run, _ = scored_run(tmp_path)
     again = fed()
     report = score_run(run, again, progress=False)
-    assert (report.n_shards_scored, again.likelihood.questions) == (0, [])
+    assert (report.n_shards_scored, again.judge.questions) == (0, [])
 
 
 class Dies(Exception):
@@ -105,12 +105,11 @@ class Dies(Exception):
 
 @pytest.mark.parametrize('deaths', [[0], [1], [0, 1, 1]])
 def test_a_broken_off_stage_ends_in_the_same_files(tmp_path, deaths):
-    whole = small_run(tmp_path / 'whole')
-    score_run(whole, fed(), progress=False)
+    scored_run(tmp_path / 'whole')
     broken = small_run(tmp_path / 'broken')
     for limit in deaths:
         scorer = fed()
-        answer, left = scorer.likelihood.answer, [limit]
+        answer, left = scorer.judge.answer, [limit]
 
         def dying(questions, with_context=False, answer=answer, left=left):
             left[0] -= 1
@@ -118,7 +117,7 @@ def test_a_broken_off_stage_ends_in_the_same_files(tmp_path, deaths):
                 raise Dies
             return answer(questions)
 
-        scorer.likelihood.answer = dying
+        scorer.judge.answer = dying
         with pytest.raises(Dies):
             score_run(broken, scorer, progress=False)
             raise Dies  # the last part had less to do
@@ -127,8 +126,7 @@ def test_a_broken_off_stage_ends_in_the_same_files(tmp_path, deaths):
 
 
 def test_given_utterances_are_other_scores(tmp_path):
-    run = small_run(tmp_path)
-    plain = score_run(run, fed(), progress=False)
+    run, plain = scored_run(tmp_path)
     given = score_run(run, fed(), include_given=True, progress=False)
     judged = {row[:2] for row in scores(run, given.signature)}
     assert ('d0', 0) in judged
@@ -136,8 +134,7 @@ def test_given_utterances_are_other_scores(tmp_path):
 
 
 def test_labels_of_the_evidence_lie_beside_the_scores(tmp_path):
-    run = small_run(tmp_path)
-    report = score_run(run, fed(), progress=False)
+    run, report = scored_run(tmp_path)
     folder = run.scores(report.signature).root
     about = json.loads((folder / 'scorer.json').read_text())
     assert about['evidence_labels'] == ['dull', 'dim', 'sad']

@@ -14,7 +14,6 @@ from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.amfm import AmFm, Scale, measured_scale
 from parlai_ext.scoring.amfm_references import AmFmReferences
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.registry import find_scorer
 from tests.support.family_hf import make_model
 from tests.support.fed_samples import END, gpt2, make_gpt2
 from tests.support.scoring_samples import KnownJudge
@@ -37,8 +36,16 @@ def handle():
     return ModelHandle(Machine(no_cuda=True))
 
 
-def scored(kind, folders, handle, items, **options):
-    return kind.from_section({**folders, **options}, handle).checked_scores(items)
+@pytest.fixture
+def scored(folders, handle):
+    """
+    A function that scores items.
+    """
+
+    def score(kind, items, **options):
+        return kind.from_section({**folders, **options}, handle).checked_scores(items)
+
+    return score
 
 
 def column(scores, dimension):
@@ -75,8 +82,8 @@ def program_coherence(folder, turn, response):
     return (both - first) / (n_both - n_first)
 
 
-def test_fm_is_that_of_the_program(folders, handle):
-    scores = scored(AmFm, folders, handle, ITEMS)
+def test_fm_is_that_of_the_program(scored, folders):
+    scores = scored(AmFm, ITEMS)
     expected = [
         program_coherence(folders['judge_model_file'], item.context[-1], item.response)
         for item in ITEMS
@@ -84,9 +91,9 @@ def test_fm_is_that_of_the_program(folders, handle):
     assert column(scores, 'FM') == pytest.approx(expected, rel=1e-4)
 
 
-def test_fm_of_turns_is_the_loss_of_transformers_after_the_last_turn(folders, handle):
+def test_fm_of_turns_is_the_loss_of_transformers_after_the_last_turn(scored, folders):
     model, tokenizer = gpt2(folders['judge_model_file'])
-    scores = scored(AmFm, folders, handle, ITEMS, fm_format='turns')
+    scores = scored(AmFm, ITEMS, fm_format='turns')
     for item, score in zip(ITEMS, scores, strict=True):
         before = tokenizer.encode(item.context[-1] + END)
         ids = before + tokenizer.encode(item.response + END)
@@ -96,15 +103,15 @@ def test_fm_of_turns_is_the_loss_of_transformers_after_the_last_turn(folders, ha
         assert score.values['FM'] == pytest.approx(-loss, rel=1e-4)
 
 
-def test_am_is_the_cosine_to_the_last_turn(folders, handle):
+def test_am_is_the_cosine_to_the_last_turn(scored, folders):
     vectors = [embedding(folders['encoder'], text) for text in TEXTS]
     expected = [cosine(vectors[k], vectors[k - 1]) for k in range(1, 9)]
-    scores = scored(AmFm, folders, handle, ITEMS)
+    scores = scored(AmFm, ITEMS)
     assert column(scores, 'AM') == pytest.approx(expected, abs=1e-5)
 
 
-def test_overall_is_the_programs_when_the_scales_are(folders, handle):
-    raw = scored(AmFm, folders, handle, ITEMS)
+def test_overall_is_the_programs_when_the_scales_are(scored):
+    raw = scored(AmFm, ITEMS)
     options, normed = {}, []
     for name in ('AM', 'FM'):
         values = np.array(column(raw, name))
@@ -112,32 +119,30 @@ def test_overall_is_the_programs_when_the_scales_are(folders, handle):
         normed.append((np.maximum(values, cutoff) - cutoff) / abs(cutoff))
         options[f'{name.lower()}_cutoff'] = float(cutoff)
         options[f'{name.lower()}_width'] = float(abs(cutoff))
-    scores = scored(AmFm, folders, handle, ITEMS, **options)
+    scores = scored(AmFm, ITEMS, **options)
     assert column(scores, 'Overall') == pytest.approx(np.mean(normed, axis=0), abs=1e-6)
 
 
-def test_scores_do_not_depend_on_what_else_is_scored(folders, handle):
-    together = scored(AmFm, folders, handle, ITEMS)
+def test_scores_do_not_depend_on_what_else_is_scored(scored):
+    together = scored(AmFm, ITEMS)
     for item, score in zip(ITEMS, together, strict=True):
-        [alone] = scored(AmFm, folders, handle, [item])
+        [alone] = scored(AmFm, [item])
         assert alone.values == pytest.approx(score.values, abs=1e-4)
 
 
-def test_a_response_without_a_context_has_no_score(folders, handle):
+def test_a_response_without_a_context_has_no_score(scored):
     for fm_format in ('joined', 'turns'):
-        [score] = scored(
-            AmFm, folders, handle, [ScoringItem((), 'tea')], fm_format=fm_format
-        )
+        [score] = scored(AmFm, [ScoringItem((), 'tea')], fm_format=fm_format)
         assert set(score.values.values()) == {None}
         assert 'context' in score.reasons['Overall']
 
 
-def test_strings_longer_than_the_model_lose_their_beginning(handle, tmp_path):
+def test_strings_longer_than_the_model_lose_their_beginning(scored, tmp_path):
     folders = {
         'encoder': make_encoder(tmp_path / 'bert'),
         'judge_model_file': str(make_gpt2(tmp_path, positions=64)),
     }
-    [long] = scored(AmFm, folders, handle, [ScoringItem(('tea ' * 90,), 'rain')])
+    [long] = scored(AmFm, [ScoringItem(('tea ' * 90,), 'rain')], **folders)
     assert long.cut > 0 and long.values['FM'] < 0
 
 
@@ -174,9 +179,9 @@ def test_every_option_makes_another_signature(option):
     assert len(signatures) == 2
 
 
-def test_with_references_the_nearest_counts(folders, handle):
+def test_with_references_the_nearest_counts(scored, folders):
     item = ScoringItem(tuple(TEXTS[:1]), TEXTS[1], references=(TEXTS[2], TEXTS[3]))
-    [score] = scored(AmFmReferences, folders, handle, [item])
+    [score] = scored(AmFmReferences, [item])
     own, *others = (embedding(folders['encoder'], text) for text in TEXTS[1:4])
     assert score.values['AM'] == pytest.approx(
         max(cosine(own, other) for other in others), abs=1e-5
@@ -190,18 +195,13 @@ def test_with_references_the_nearest_counts(folders, handle):
     assert score.values['Overall'] == pytest.approx(mean)
 
 
-def test_a_response_equal_to_a_reference_has_the_highest_scores(folders, handle):
+def test_a_response_equal_to_a_reference_has_the_highest_scores(scored):
     item = ScoringItem((), TEXTS[0], references=(TEXTS[3], TEXTS[0]))
-    [score] = scored(AmFmReferences, folders, handle, [item])
+    [score] = scored(AmFmReferences, [item])
     assert score.values == pytest.approx({'Overall': 1, 'AM': 1, 'FM': 1})
 
 
-def test_an_item_without_references_has_no_score(folders, handle):
-    [score] = scored(AmFmReferences, folders, handle, ITEMS[:1])
+def test_an_item_without_references_has_no_score(scored):
+    [score] = scored(AmFmReferences, ITEMS[:1])
     assert set(score.values.values()) == {None}
     assert 'reference' in score.reasons['Overall']
-
-
-def test_they_are_known_by_name():
-    assert find_scorer('amfm') is AmFm
-    assert find_scorer('amfm_references') is AmFmReferences

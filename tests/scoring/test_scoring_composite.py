@@ -20,14 +20,13 @@ from parlai_ext.scoring.composite import (
     TERMS,
     Composite,
     Term,
-    load_weights,
     new_words,
     overall_score,
     read_weights,
-    repeated_share,
+    repeated_words_share,
     words_of,
 )
-from parlai_ext.scoring.registry import find_scorer, load_protocol_file
+from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, check_scorer
 from tests.support.scoring_samples import KnownJudge
 
@@ -61,7 +60,9 @@ def overall(response, context=SAID, models=None, **options):
 
 
 def share(response, *earlier):
-    return repeated_share(words_of(response), [words_of(text) for text in earlier])
+    return repeated_words_share(
+        words_of(response), [words_of(text) for text in earlier]
+    )
 
 
 # --- what is repeated -----------------------------------------------------------------
@@ -85,7 +86,7 @@ def share(response, *earlier):
         ('', [], 1),
     ],
 )
-def test_repeated_share_by_pencil(response, earlier, expected):
+def test_repeated_words_share_by_pencil(response, earlier, expected):
     assert share(response, *earlier) == pytest.approx(expected)
 
 
@@ -166,14 +167,14 @@ numbers = st.floats(-1e9, 1e9)
 @given(numbers, numbers, numbers, st.floats(0, 1))
 def test_no_term_can_run_away(likelihood, cosine, length, repeated):
     values = dict(zip(TERMS, (likelihood, cosine, length), strict=True))
-    score = overall_score(load_weights('fitted'), values, repeated)
+    score = overall_score(Composite.from_section({}).terms, values, repeated)
     assert LOWEST - 1e-9 <= score <= HIGHEST + 1e-9
 
 
 @given(st.sampled_from(TERMS), numbers, st.floats(0, 1e9))
 def test_more_of_a_term_is_never_worse(name, value, more):
     values = dict.fromkeys(TERMS, 0.0)
-    terms = load_weights('fitted')
+    terms = Composite.from_section({}).terms
     before = overall_score(terms, {**values, name: value}, 0)
     assert overall_score(terms, {**values, name: value + more}, 0) >= before
 
@@ -232,11 +233,7 @@ def test_mistakes_in_a_file_of_weights_are_named(tmp_path, term, key):
 
 def test_unknown_weights_are_named():
     with pytest.raises(UserError, match='weights'):
-        load_weights('fited')
-
-
-def test_it_is_known_by_name():
-    assert find_scorer('composite') is Composite
+        Composite.from_section({'weights': 'fited'})
 
 
 def test_the_protocols_of_papers_and_demos_keep_theirs():

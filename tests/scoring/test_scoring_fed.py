@@ -38,38 +38,33 @@ SETS = FollowUps(
 )
 
 
-def values(tokens=TOKENS, followups=SETS, **options):
+def score(tokens=TOKENS, followups=SETS, **options):
     judge = KnownJudge(lambda _, text: tokens[text])
     [item_score] = judge_contexts(known_fed(judge, followups, **options), [('hi',)])
-    return item_score.values
+    return item_score
 
 
-def test_by_default_complaints_alone_count():
-    # -(-1 - 5), -(-1); nothing to count for the third
-    assert values() == {'Both': 6.0, 'Negative': 1.0, 'Positive': None}
+def values(*args, **options):
+    return score(*args, **options).values
 
 
-def test_with_polarity_positive_praise_alone_counts():
-    assert values(polarity='positive') == {
-        'Both': -5.0,
-        'Negative': None,
-        'Positive': -2.0,
-    }
-
-
-def test_with_polarity_both_the_score_is_equation_one():
-    # (-2 - 3) - (-1 - 5); a side that is missing adds nothing
-    assert values(polarity='both') == {'Both': 1.0, 'Negative': 1.0, 'Positive': -2.0}
-
-
-def test_log_probabilities_of_tokens_can_be_summed():
-    # -((-0.5 - 1 - 1.5) + (-4 - 6))
-    assert values(token_reduction='sum')['Both'] == 13.0
-
-
-def test_followups_can_be_averaged():
-    # (-2.5) - (-3)
-    assert values(polarity='both', followup_reduction='mean')['Both'] == 0.5
+@pytest.mark.parametrize(
+    'options, expected',
+    [
+        # -(-1 - 5), -(-1); nothing to count for the third
+        ({}, (6.0, 1.0, None)),
+        ({'polarity': 'positive'}, (-5.0, None, -2.0)),
+        # (-2 - 3) - (-1 - 5), Equation 1; a side that is missing adds nothing
+        ({'polarity': 'both'}, (1.0, 1.0, -2.0)),
+        # -((-0.5 - 1 - 1.5) + (-4 - 6))
+        ({'token_reduction': 'sum'}, (13.0, 3.0, None)),
+        # (-2.5) - (-3)
+        ({'polarity': 'both', 'followup_reduction': 'mean'}, (0.5, 1.0, -2.0)),
+    ],
+    ids=str,
+)
+def test_scores_by_pencil(options, expected):
+    assert values(**options) == dict(zip(SETS.dimensions, expected, strict=True))
 
 
 def test_a_likelier_complaint_lowers_the_score():
@@ -85,21 +80,13 @@ def test_blender_scores_of_the_paper_are_sums_of_mean_losses():
 
 
 def test_reason_says_what_is_missing():
-    [item_score] = judge_contexts(
-        known_fed(KnownJudge(lambda _, t: TOKENS[t]), SETS), [('hi',)]
-    )
-    assert item_score.reasons == {
-        'Both': None,
-        'Negative': None,
-        'Positive': 'no negative follow-ups',
-    }
+    missing = 'no negative follow-ups'
+    assert score().reasons == {'Both': None, 'Negative': None, 'Positive': missing}
 
 
 @pytest.mark.parametrize('bad', [(), (-1.0, -math.inf), (math.nan,)], ids=str)
 def test_no_finite_probability_is_no_score(bad):
-    tokens = {**TOKENS, 'awful': bad}
-    judge = KnownJudge(lambda _, text: tokens[text])
-    [item_score] = judge_contexts(known_fed(judge, SETS), [('hi',)])
+    item_score = score({**TOKENS, 'awful': bad})
     assert (item_score.values['Both'], item_score.values['Negative']) == (None, 1.0)
     assert 'awful' in item_score.reasons['Both']
     assert item_score.evidence == (-1.0, None)
@@ -136,11 +123,7 @@ def test_scores_belong_to_who_spoke():
         for one in found
         for s in one.scores
     ]
-    assert rows == [
-        ('p', 2, FIRST, 3.0),
-        ('q', 3, SECOND, 4.0),
-        ('q', 0, FIRST, 1.0),
-    ]
+    assert rows == [('p', 2, FIRST, 3), ('q', 3, SECOND, 4), ('q', 0, FIRST, 1)]
     assert found[1].evidence == {3: (-4.0,), 0: (-1.0,)}
 
 
@@ -239,17 +222,15 @@ def test_less_the_same_follow_up_without_the_response():
     assert score.evidence == (-1.0, -1.0)
 
 
-@pytest.mark.parametrize('key', ['judge_format', 'less'])
-def test_variant_original_has_one_format(key):
-    value = {'judge_format': 'chat', 'less': 'no_response'}[key]
-    with pytest.raises(UserError, match=key):
-        known_fed(
-            KnownJudge(lambda *_: (-1.0,)), SETS, variant='original', **{key: value}
-        )
+@pytest.mark.parametrize(
+    'changed', [{'judge_format': 'chat'}, {'less': 'no_response'}], ids=str
+)
+def test_variant_original_has_one_format(changed):
+    with pytest.raises(UserError, match=next(iter(changed))):
+        signature(variant='original', **changed)
 
 
 def test_what_a_judge_is_shown_is_signed_only_when_changed():
-    judge = KnownJudge(lambda *_: (-1.0,))
-    plain = known_fed(judge, SETS).signature
+    plain = signature()
     assert 'judge_format' not in plain and 'less' not in plain
-    assert 'less:no_response' in known_fed(judge, SETS, less='no_response').signature
+    assert 'less:no_response' in signature(less='no_response')

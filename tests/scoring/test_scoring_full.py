@@ -21,7 +21,6 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import Fed
 from parlai_ext.scoring.followups import load_followups
 from parlai_ext.scoring.full import JUDGE, Full
-from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.systems.hub import cached_weights
 from tests.support.family_hf import draw
 from tests.support.scoring_samples import KnownJudge, OneModel
@@ -174,7 +173,3 @@ def test_follow_ups_without_complaints_are_refused(tmp_path):
 
 def test_the_default_judge_parts_turns_by_tabs():
     assert judge_system(JUDGE).opt['hf_turn_separator'] == '\t'
-
-
-def test_it_is_known_by_name():
-    assert find_scorer('full') is Full

@@ -13,7 +13,6 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.holistic import Holistic, diversity, earlier_utterance, scaled
-from parlai_ext.scoring.registry import find_scorer
 from tests.support.fed_samples import gpt2, make_gpt2
 from tests.support.tiny_models import sentences
 
@@ -200,7 +199,3 @@ def test_what_is_missing_has_a_reason(folder):
     assert first.values['Coherence'] is None
     assert 'context' in first.reasons['Coherence']
     assert {empty.values[name] for name in Holistic.dimensions} == {None}
-
-
-def test_it_is_known_by_name():
-    assert find_scorer('holistic') is Holistic

@@ -69,27 +69,28 @@ def test_numbers_by_pencil(name, value):
     assert found[name] == pytest.approx(value, abs=1e-6)
 
 
-def test_an_echo_is_all_overlap():
-    found = numbers(CONTEXT, 'What are your dogs called?')
-    names = ('in_last', 'pairs_in_last', 'last_said')
-    assert [found[name] for name in names] == [1, 1, 1]
-    assert found['copied'] == 1
+@pytest.mark.parametrize(
+    ('context', 'response', 'expected'),
+    [
+        (
+            *(CONTEXT, 'What are your dogs called?'),
+            {'in_last': 1, 'pairs_in_last': 1, 'last_said': 1, 'copied': 1},
+        ),
+        # the response is the first turn's vector, at a right angle to the second's
+        (
+            *(CONTEXT[:2], 'well'),
+            {'near_last': 0, 'near_own': 1, 'nearest': 1, 'near_mean': 0.5},
+        ),
+        ((), 'hello there', {'nearest': 0, 'in_last': 0, 'copied': 0}),
+    ],
+    ids=['an echo', 'cosines', 'no context'],
+)
+def test_what_is_near_or_copied(context, response, expected):
+    found = numbers(context, response)
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
-def test_cosines_by_pencil():
-    # the response is the first turn's vector, at a right angle to the second's
-    found = numbers(CONTEXT[:2], 'well')
-    assert [found[n] for n in ('near_last', 'near_own', 'nearest', 'near_mean')] == (
-        pytest.approx([0, 1, 1, 0.5])
-    )
-
-
-def test_without_a_context_nothing_is_near_or_copied():
-    found = numbers((), 'hello there')
-    assert found['nearest'] == found['in_last'] == found['copied'] == 0
-
-
-def weights(**bias):
+def weights():
     """
     Return weights of which only the number of words counts: twice its value.
     """
@@ -98,7 +99,7 @@ def weights(**bias):
         for name, size in zip(BLOCKS, (len(NUMBERS), 3, 4), strict=True)
     }
     blocks['numbers'].weight[NUMBERS.index('words_to_20')] = 2
-    return JudgeWeights(blocks, bias.get('bias', 0.5), '', {}, ('some set',))
+    return JudgeWeights(blocks, 0.5, '', {}, ('some set',))
 
 
 def write(folder: Path, judge: JudgeWeights, **changed):
@@ -227,7 +228,7 @@ def test_every_number_of_the_evidence_has_its_label(name):
     scorer = find_scorer(name).from_section({}, None)
     east = np.eye(768, dtype=np.float32)[0]
     reading = Reading([-1.0], [-1.0], np.zeros(576), east, np.stack([east]))
-    evidence = scorer._evidence(np.zeros(3), reading)
+    evidence = scorer.evidence(np.zeros(3), reading)
     judged = ItemScore({'Overall': 0.5}, evidence=evidence)
     if name == 'learned_references':
         judged = joined_score(judged, ItemScore({'Overall': 0.43}))

@@ -11,7 +11,6 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.likelihood import Likelihood
-from parlai_ext.scoring.registry import find_scorer
 from tests.support.fed_samples import END, gpt2, make_gpt2
 from tests.support.scoring_samples import KnownJudge, OneModel
 
@@ -94,7 +93,3 @@ def test_every_option_makes_another_signature():
         for one in options
     }
     assert len(signatures) == len(options)
-
-
-def test_it_is_known_by_name():
-    assert find_scorer('likelihood') is Likelihood

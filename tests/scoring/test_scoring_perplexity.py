@@ -14,7 +14,6 @@ from parlai_ext.core.watch import NO_WATCH, Watch
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.perplexity import Perplexity, TokenAccuracy
-from parlai_ext.scoring.registry import find_scorer
 from tests.support.family_hf import make_model
 from tests.support.fed_samples import END, gpt2, make_gpt2
 from tests.support.scoring_samples import KnownJudge, OneModel
@@ -133,8 +132,3 @@ def test_the_share_of_tokens_that_are_the_likeliest(tmp_path):
             best = model(torch.tensor([ids])).logits[0].argmax(-1).tolist()
         hits = [best[i - 1] == ids[i] for i in range(len(before), len(ids))]
         assert score.values['Overall'] == pytest.approx(sum(hits) / len(hits))
-
-
-@pytest.mark.parametrize('kind', [Perplexity, TokenAccuracy])
-def test_they_are_known_by_name(kind):
-    assert find_scorer(kind.name) is kind

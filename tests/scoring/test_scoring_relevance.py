@@ -8,7 +8,6 @@ import pytest
 from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.relevance import Relevance
 from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
@@ -88,7 +87,3 @@ def test_agreement_with_numpy_on_a_real_encoder(tmp_path):
         first, second = vectors[k].astype(float), vectors[k - 1].astype(float)
         cosine = np.dot(first, second) / np.linalg.norm(first) / np.linalg.norm(second)
         assert score.values['Relevance'] == pytest.approx(cosine, abs=1e-5)
-
-
-def test_it_is_known_by_name():
-    assert find_scorer('relevance') is Relevance

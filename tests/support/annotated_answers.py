@@ -2,16 +2,13 @@
 Made-up answers of three systems and a person, for annotation.
 """
 
-from __future__ import annotations
-
 import csv
-from pathlib import Path
 
 SYSTEMS = ('quill', 'raven', 'tern')
 HUMAN, TOXIC = 'mary', 'rude'
 
 
-def answers_file(folder: Path, num_prompts: int = 8) -> Path:
+def answers_file(folder, num_prompts=8):
     """
     Write answers whose texts tell which system they are of; return the path.
     """
@@ -25,7 +22,7 @@ def answers_file(folder: Path, num_prompts: int = 8) -> Path:
     return path
 
 
-def code(name: str) -> str:
+def code(name):
     """
     Return a word that stands for a system in its answers and is not its name.
     """

@@ -6,8 +6,6 @@ JSON messages that end with a null byte. The page is loaded as a reader would lo
 with its content security policy.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -15,9 +13,6 @@ import select
 import shutil
 import subprocess
 import time
-from pathlib import Path
-from types import TracebackType
-from typing import Any
 
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -46,11 +41,11 @@ class Browser:
     A headless browser with one page; what pages keep lies in ``profile``.
     """
 
-    def __init__(self, profile: Path):
+    def __init__(self, profile):
         self.profile = profile
         self.downloads = profile / 'downloads'
 
-    def __enter__(self) -> Browser:
+    def __enter__(self):
         self.downloads.mkdir(parents=True, exist_ok=True)
         read_end, self.write_to = os.pipe()
         self.read_from, write_end = os.pipe()
@@ -73,12 +68,7 @@ class Browser:
         self.ask('Page.enable')
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind, error, trace):
         try:
             # a page that is left first has its storage written
             self.open(None)
@@ -91,7 +81,7 @@ class Browser:
             os.close(self.write_to)
             os.close(self.read_from)
 
-    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+    def ask(self, method, **params):
         """
         Send a command and return its result.
         """
@@ -104,10 +94,10 @@ class Browser:
             answer = self._next()
             if answer.get('id') == self.number:
                 assert 'error' not in answer, answer
-                result: dict[str, Any] = answer['result']
+                result = answer['result']
                 return result
 
-    def _next(self) -> dict[str, Any]:
+    def _next(self):
         while b'\0' not in self.buffer:
             ready, _, _ = select.select([self.read_from], [], [], PATIENCE)
             assert ready, 'the browser does not answer'
@@ -115,10 +105,10 @@ class Browser:
             assert part, 'the browser has ended'
             self.buffer += part
         message, _, self.buffer = self.buffer.partition(b'\0')
-        answer: dict[str, Any] = json.loads(message)
+        answer = json.loads(message)
         return answer
 
-    def open(self, path: Path | None, fragment: str = '') -> None:
+    def open(self, path, fragment=''):
         """
         Load a file, or an empty page, and wait until it is there.
 
@@ -130,7 +120,7 @@ class Browser:
         self.ask('Page.navigate', url=url + fragment)
         self.wait_for('document.readyState === "complete"')
 
-    def evaluate(self, script: str) -> Any:
+    def evaluate(self, script):
         """
         Return the value of an expression in the page.
         """
@@ -140,7 +130,7 @@ class Browser:
         assert 'exceptionDetails' not in result, result
         return result['result'].get('value')
 
-    def wait_for(self, script: str) -> None:
+    def wait_for(self, script):
         """
         Wait until an expression is true.
         """
@@ -149,7 +139,7 @@ class Browser:
             assert time.monotonic() < end, f'never true: {script}'
             time.sleep(0.02)
 
-    def press(self, key: str) -> None:
+    def press(self, key):
         """
         Press a key as a person does.
         """
@@ -161,13 +151,13 @@ class Browser:
         self.ask('Input.dispatchKeyEvent', type='keyDown', **same, **text)
         self.ask('Input.dispatchKeyEvent', type='keyUp', **same)
 
-    def write(self, text: str) -> None:
+    def write(self, text):
         """
         Write a text into the field that has the focus.
         """
         self.ask('Input.insertText', text=text)
 
-    def show(self, width: int = 1100, height: int = 900, scheme: str = 'light') -> None:
+    def show(self, width=1100, height=900, scheme='light'):
         """
         Give the page a size and a colour scheme, ``light`` or ``dark``.
         """
@@ -176,13 +166,13 @@ class Browser:
         feature = {'name': 'prefers-color-scheme', 'value': scheme}
         self.ask('Emulation.setEmulatedMedia', features=[feature])
 
-    def click(self, selector: str) -> None:
+    def click(self, selector):
         """
         Click an element.
         """
         self.evaluate(f'document.querySelector({json.dumps(selector)}).click()')
 
-    def save(self, selector: str) -> Path:
+    def save(self, selector):
         """
         Click an element that saves a file, and return the file.
         """
@@ -205,7 +195,7 @@ class Browser:
             assert time.monotonic() < end, f'no file was saved: {new}'
             time.sleep(0.02)
 
-    def _downloaded(self) -> set[tuple[Path, int]]:
+    def _downloaded(self):
         """
         Return the files that were saved, with the time of their last change: a second
         file of one name replaces the first.

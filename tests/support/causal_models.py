@@ -3,15 +3,13 @@ Tiny causal models with random weights in float64, one of each kind that can be 
 and a loop over them that knows nothing of trees.
 """
 
-from typing import Any
-
 import pytest
 import torch
 import transformers
 from transformers import AutoModelForCausalLM
 
 VOCABULARY = 60
-SIZES: dict[str, Any] = {
+SIZES = {
     'vocab_size': VOCABULARY,
     'hidden_size': 32,
     'intermediate_size': 48,
@@ -21,13 +19,13 @@ SIZES: dict[str, Any] = {
     'max_position_embeddings': 256,
     **{f'{name}_token_id': i for i, name in enumerate(('pad', 'bos', 'eos'))},
 }
-GPT2: dict[str, Any] = {
+GPT2 = {
     **{'vocab_size': VOCABULARY, 'n_embd': 32, 'n_layer': 2, 'n_head': 4},
     **{'n_positions': 256, 'bos_token_id': 1, 'eos_token_id': 2},
 }
 WINDOW = {'sliding_window': 5}
 # what Hugging Face calls them, and what makes them small
-KINDS: dict[str, dict[str, Any]] = {
+KINDS = {
     'GPT2': GPT2,
     'Llama': SIZES,
     'Mistral': {**SIZES, **WINDOW},
@@ -48,14 +46,14 @@ KINDS: dict[str, dict[str, Any]] = {
     'Granite': {**SIZES, 'logits_scaling': 3.0},
 }
 # what computes some steps in float32 whatever its weights are
-SINGLE: dict[str, dict[str, Any]] = {
+SINGLE = {
     'GPTJ': {**GPT2, 'rotary_dim': 4},
     'Gemma2': {**SIZES, **WINDOW, 'head_dim': 8, 'final_logit_softcapping': 1.5},
     'Cohere': {**SIZES, 'logit_scale': 0.3},
 }
 ALIBI = {'n_layer': 2, 'n_head': 4, 'vocab_size': VOCABULARY}
 # what a tree cannot be shown to
-REFUSED: dict[str, dict[str, Any]] = {
+REFUSED = {
     'Falcon': {**SIZES, 'alibi': True},
     'Bloom': {**ALIBI, 'hidden_size': 32},
     'Mpt': {'d_model': 32, 'n_heads': 4, 'n_layers': 2, 'vocab_size': VOCABULARY},
@@ -74,7 +72,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 }
 
 
-def make(kind: str, sizes: dict[str, Any], seed: int = 0, **more: Any) -> Any:
+def make(kind, sizes, seed=0, **more):
     """
     Return a model with weights wide enough that all of a text counts.
     """
@@ -91,9 +89,7 @@ def make(kind: str, sizes: dict[str, Any], seed: int = 0, **more: Any) -> Any:
     return model.double().eval().requires_grad_(False)
 
 
-def one_by_one(
-    model: Any, context: tuple[int, ...], continuation: tuple[int, ...]
-) -> list[float]:
+def one_by_one(model, context, continuation):
     """
     Return the log-probability of each token, from one plain pass for each of them.
     """

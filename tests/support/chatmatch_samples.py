@@ -8,6 +8,7 @@ import pytest
 
 from parlai_ext.core.nouns import Dialogue, Utterance
 from tests.support import shared_data
+from tests.support.dialogues import turns_of
 
 DATA = shared_data.DATA / 'chatmatch'
 needs_games = pytest.mark.skipif(
@@ -34,10 +35,7 @@ def game(texts, names=('ann', 'bob'), **fields):
     """
     Return a dialogue whose speakers, called ``names``, take turns.
     """
-    utterances = tuple(
-        Utterance(names[i % len(names)], text) for i, text in enumerate(texts)
-    )
-    return Dialogue('d', 'p', 'o', utterances, **fields)
+    return Dialogue('d', 'p', 'o', turns_of(names, texts, given=0), **fields)
 
 
 def read_games(folder):

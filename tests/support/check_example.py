@@ -2,12 +2,8 @@
 Made-up checks of judges, for tests of the report.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-
 from parlai_ext.judge_check.marks import dimension_check, kind_result
-from parlai_ext.judge_check.record import HumanAnchor, JudgeCheck, PromptProbes
+from parlai_ext.judge_check.record import JudgeCheck
 from parlai_ext.results.judge_card import CardModel, JudgeCard
 from tests.support.report_example import SCORER
 
@@ -19,12 +15,12 @@ N_PAIRS = 200
 
 
 def example_check(
-    higher: Mapping[str, Mapping[str, int]],
+    higher,
     *,
-    anchor: HumanAnchor | None = None,
-    probes: PromptProbes | None = None,
-    notes: tuple[str, ...] = (),
-) -> JudgeCheck:
+    anchor=None,
+    probes=None,
+    notes=(),
+):
     """
     Return a check with these numbers of originals above their copies, by dimension and
     kind.
@@ -43,9 +39,7 @@ def example_check(
     )
 
 
-def example_card(
-    name: str | None = 'zoo:tiny/model', num_parameters: int | None = 134_515_008
-) -> JudgeCard:
+def example_card(name='zoo:tiny/model', num_parameters=134_515_008):
     """
     Return the card of a scorer with one model.
     """

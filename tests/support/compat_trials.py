@@ -15,7 +15,7 @@ GPT2 = 'parlai.agents.hugging_face.gpt2:Gpt2Agent'
 LINES = ['hello there how are you', 'i am fine thank you', 'what do you like to eat']
 
 
-def train_with_the_default_scheduler(folder: Path) -> float:
+def train_with_the_default_scheduler(folder):
     from parlai.scripts.train_model import TrainModel
 
     options = {
@@ -37,7 +37,7 @@ def train_with_the_default_scheduler(folder: Path) -> float:
     return float(valid['loss'])
 
 
-def tiny_gpt2(folder: Path) -> str:
+def tiny_gpt2(folder):
     """
     Write a random two-layer GPT-2 with its own byte-level BPE; return the folder.
     """
@@ -61,7 +61,7 @@ def tiny_gpt2(folder: Path) -> str:
     return str(home)
 
 
-def gpt2_agent(folder: Path, **options):
+def gpt2_agent(folder, **options):
     from parlai.core.agents import create_agent
     from parlai.core.params import ParlaiParser
 
@@ -78,14 +78,14 @@ def gpt2_agent(folder: Path, **options):
     return create_agent(parser.parse_kwargs(**common))
 
 
-def generate_with_gpt2(folder: Path) -> str:
+def generate_with_gpt2(folder):
     beam = {'inference': 'beam', 'beam_size': 3, 'label_truncate': 8}
     agent = gpt2_agent(folder, **beam)
     agent.observe({'text': LINES[0], 'episode_done': True})
     return agent.act()['text']
 
 
-def reorder_the_cache_of_gpt2(folder: Path) -> float:
+def reorder_the_cache_of_gpt2(folder):
     """
     Return how far the next logits from a reordered cache are from those without cache.
     """
@@ -104,7 +104,7 @@ def reorder_the_cache_of_gpt2(folder: Path) -> float:
     return float((cached[:, -1] - plain[:, -1]).abs().max())
 
 
-def rank_with_gpt2(folder: Path) -> list:
+def rank_with_gpt2(folder):
     """
     Return the order of candidates that the agent gives, and the one that follows from
     a pass over each.
@@ -125,7 +125,7 @@ def rank_with_gpt2(folder: Path) -> list:
     return [list(given), sorted(LINES, key=losses.__getitem__)]
 
 
-def token_ids_as_an_array(folder: Path) -> list:
+def token_ids_as_an_array(folder):
     import numpy as np
     from parlai.core.dict import DictionaryAgent
 
@@ -136,7 +136,7 @@ def token_ids_as_an_array(folder: Path) -> list:
     return [type(array).__name__, *[words[int(i)] for i in array]]
 
 
-def reply_without_a_leading_space(folder: Path) -> str:
+def reply_without_a_leading_space(folder):
     from parlai.core.dict import DictionaryAgent
 
     home = Path(tiny_gpt2(folder))
@@ -151,14 +151,14 @@ def reply_without_a_leading_space(folder: Path) -> str:
     return words.vec2txt([words['h'], words['i']])
 
 
-def dialogpt_from_a_folder(folder: Path) -> str:
+def dialogpt_from_a_folder(folder):
     local = {'model': 'hugging_face/dialogpt', 'add_special_tokens': False}
     agent = gpt2_agent(folder, **local, label_truncate=8)
     agent.observe({'text': LINES[0], 'episode_done': True})
     return agent.act()['text']
 
 
-def beam_after_nucleus_sampling(folder: Path) -> list:
+def beam_after_nucleus_sampling(folder):
     from parlai.core import torch_generator_agent as tga
 
     search = tga.DelayedNucleusBeamSearch(0.5, 1, 1, block_ngram=0)
@@ -169,7 +169,7 @@ def beam_after_nucleus_sampling(folder: Path) -> list:
     return search.partial_hyps[0].tolist()
 
 
-def block_the_context_of_a_short_row(folder: Path) -> list:
+def block_the_context_of_a_short_row(folder):
     """
     Return what greedy search says to a row of a padded batch, and to the row alone.
     """
@@ -188,7 +188,7 @@ def block_the_context_of_a_short_row(folder: Path) -> list:
     return said
 
 
-def attend_locally_to_a_short_row(folder: Path) -> float:
+def attend_locally_to_a_short_row(folder):
     """
     Return how far a short row's attention in a batch is from that of the row alone.
     """
@@ -206,7 +206,7 @@ def attend_locally_to_a_short_row(folder: Path) -> float:
     return float((batch[1] - alone[0]).abs().max())
 
 
-def talk_without_the_word_counts_of_the_training(folder: Path) -> dict:
+def talk_without_the_word_counts_of_the_training(folder):
     from parlai.core.agents import create_agent
     from parlai.core.params import ParlaiParser
 
@@ -227,7 +227,7 @@ def talk_without_the_word_counts_of_the_training(folder: Path) -> dict:
     return create_agent(ParlaiParser(True, True).parse_kwargs(**options)).truebins
 
 
-def bars_while_gpt2_is_read(folder: Path) -> str:
+def bars_while_gpt2_is_read(folder):
     tiny_gpt2(folder)  # which shows one when it is written
     shown = io.StringIO()
     with redirect_stderr(shown):
@@ -235,7 +235,7 @@ def bars_while_gpt2_is_read(folder: Path) -> str:
     return shown.getvalue()
 
 
-def bars_of_a_ranker_that_is_done_at_once(folder: Path) -> str:
+def bars_of_a_ranker_that_is_done_at_once(folder):
     from parlai.core import torch_ranker_agent
 
     shown = io.StringIO()
@@ -261,7 +261,7 @@ TRIALS = (
 )
 
 
-def main(kind: str, folder: str) -> None:
+def main(kind, folder):
     if kind == 'mended':
         from parlai_ext import compat
 

@@ -7,17 +7,21 @@ a roster entry. Their weights are random.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from functools import partial
 from string import ascii_letters, digits, punctuation
-from typing import Any
 
 import torch
 from transformers import GPT2Config, GPT2Model
 
-from tests.support.tiny_models import SIZES, WORDS, draw_weights, make_model, sentences
-
-Builder = Callable[[Path], dict[str, Any]]
+from tests.support.tiny_models import (
+    POLY,
+    POLYENCODER,
+    SIZES,
+    WORDS,
+    draw_weights,
+    make_model,
+    sentences,
+)
 
 END = '<|endoftext|>'
 SPEECH = {'label_truncate': 8, 'beam_block_ngram': 1}
@@ -25,36 +29,7 @@ UNLIKELIHOOD = 'projects.dialogue_unlikelihood.agents'
 STYLE_GEN = 'projects.style_gen.style_gen:StyleGenAgent'
 
 
-def generator(folder: Path) -> dict[str, Any]:
-    """
-    Blender, LIGHT, SaFeR, style-gen as the papers ran it.
-    """
-    return _transformer(folder, 'generator', 'transformer/generator')
-
-
-def style_gen(folder: Path) -> dict[str, Any]:
-    """
-    Style-gen with its own class.
-    """
-    return _transformer(folder, 'style_gen', STYLE_GEN)
-
-
-def long_context(folder: Path) -> dict[str, Any]:
-    """
-    MSC, with so few pre-trained positions that a short dialogue goes beyond them.
-    """
-    size = {'n_positions': 1024, 'truncate': 1024, 'n_positions_init': 16}
-    return _transformer(folder, 'long_context', 'ext:long_context', **size)
-
-
-def image_seq2seq(folder: Path) -> dict[str, Any]:
-    """
-    The dodecaDialogue models, without an image.
-    """
-    return _transformer(folder, 'image_seq2seq', 'image_seq2seq', image_features_dim=8)
-
-
-def unlikelihood_vocab(folder: Path) -> dict[str, Any]:
+def unlikelihood_vocab(folder):
     """
     The `vocab_alpha…` models, whose training left word counts beside the model.
     """
@@ -69,29 +44,7 @@ def unlikelihood_vocab(folder: Path) -> dict[str, Any]:
     return _transformer(folder, 'unlikelihood_vocab', model)
 
 
-def unlikelihood_repetition(folder: Path) -> dict[str, Any]:
-    """
-    The `rep_…` models.
-    """
-    model = f'{UNLIKELIHOOD}:RepetitionUnlikelihoodAgent'
-    return _transformer(folder, 'unlikelihood_rep', model, image_features_dim=8)
-
-
-def bart(folder: Path) -> dict[str, Any]:
-    """
-    BART, with a byte-level BPE where ParlAI looks for GPT-2's.
-    """
-    return _bart(folder, 'bart', variant='bart', embeddings_scale=False)
-
-
-def r2c2(folder: Path) -> dict[str, Any]:
-    """
-    R2C2 Blender.
-    """
-    return _bart(folder, 'r2c2', variant='prelayernorm', embeddings_scale=True)
-
-
-def polyencoder(folder: Path) -> dict[str, Any]:
+def polyencoder(folder):
     """
     The poly-encoders of blended skill talk, with fixed candidates.
     """
@@ -99,20 +52,13 @@ def polyencoder(folder: Path) -> dict[str, Any]:
     lines = ''.join(f'{line}\n' for line in sentences(40, seed=3))
     candidates.write_text(lines, encoding='utf-8')
     fixed = {'eval_candidates': 'fixed', 'fixed_candidates_path': str(candidates)}
-    size = {
-        'poly_n_codes': 4,
-        'poly_attention_num_heads': 2,
-        'codes_attention_num_heads': 2,
-        'reduction_type': 'mean',
-    }
-    model = 'transformer/polyencoder'
-    opt = {**SIZES, **fixed, **size, 'model': model}
+    opt = {**SIZES, **fixed, **POLY, 'model': POLYENCODER}
     path = make_model(folder, 'polyencoder', 7, opt)
-    where = {'fixed_candidates_path': str(candidates)}
-    return {'model': model, 'model_file': path, **where}
+    del fixed['eval_candidates']
+    return {'model': POLYENCODER, 'model_file': path, **fixed}
 
 
-def dialogpt(folder: Path) -> dict[str, Any]:
+def dialogpt(folder):
     """
     DialoGPT, which has no model file but a folder as Hugging Face writes it.
     """
@@ -137,7 +83,7 @@ def dialogpt(folder: Path) -> dict[str, Any]:
     }
 
 
-def seq2seq_lstm(folder: Path) -> dict[str, Any]:
+def seq2seq_lstm(folder):
     """
     The recurrent baseline, with attention over its context.
     """
@@ -148,26 +94,11 @@ def seq2seq_lstm(folder: Path) -> dict[str, Any]:
     return {'model': 'seq2seq', 'model_file': path}
 
 
-FAMILIES: dict[str, Builder] = {
-    'generator': generator,
-    'style_gen': style_gen,
-    'long_context': long_context,
-    'image_seq2seq': image_seq2seq,
-    'bart': bart,
-    'r2c2': r2c2,
-    'polyencoder': polyencoder,
-    'dialogpt': dialogpt,
-    'unlikelihood_vocab': unlikelihood_vocab,
-    'unlikelihood_repetition': unlikelihood_repetition,
-    'seq2seq_lstm': seq2seq_lstm,
-}
-
-
-def byte_pairs(merges: Path) -> dict[str, int]:
+def byte_pairs(merges):
     """
     Write the merges of a byte-level BPE over `WORDS`; return its tokens.
     """
-    pairs: dict[tuple[str, str], None] = {}
+    pairs = {}
     # Ċ is a line's end; whatever is typed in English has its token
     tokens = [*'ĊĠ', *punctuation, *digits, *ascii_letters]
     for word in WORDS:
@@ -183,18 +114,54 @@ def byte_pairs(merges: Path) -> dict[str, int]:
     return {token: i for i, token in enumerate(tokens)}
 
 
-def _transformer(folder: Path, name: str, model: str, **opt: Any) -> dict[str, Any]:
+def _transformer(folder, name, model, **opt):
     path = make_model(folder, name, 1, {**SIZES, **SPEECH, 'model': model, **opt})
     return {'model': model, 'model_file': path}
 
 
-def _bart(folder: Path, name: str, **opt: Any) -> dict[str, Any]:
+def _bart(folder, name, **opt):
     home = folder / 'data' / 'gpt2'
     home.mkdir(parents=True)
     tokens = byte_pairs(home / 'vocab.bpe')
     (home / 'encoder.json').write_text(json.dumps(tokens), encoding='utf-8')
     where = {'datapath': str(folder / 'data')}
     size = {'n_encoder_layers': 2, 'n_decoder_layers': 2}
-    common: Mapping[str, Any] = {**SIZES, **SPEECH, **size, **where, 'model': 'bart'}
+    common = {**SIZES, **SPEECH, **size, **where, 'model': 'bart'}
     path = make_model(folder, name, 2, {**common, **opt}, words=False)
     return {'model': 'bart', 'model_file': path, **where}
+
+
+FAMILIES = {
+    # Blender, LIGHT, SaFeR, style-gen as the papers ran it
+    'generator': partial(_transformer, name='generator', model='transformer/generator'),
+    # style-gen with its own class
+    'style_gen': partial(_transformer, name='style_gen', model=STYLE_GEN),
+    # MSC, with so few pre-trained positions that a short dialogue goes beyond them
+    'long_context': partial(
+        _transformer,
+        name='long_context',
+        model='ext:long_context',
+        n_positions=1024,
+        truncate=1024,
+        n_positions_init=16,
+    ),
+    # the dodecaDialogue models, without an image
+    'image_seq2seq': partial(
+        _transformer, name='image_seq2seq', model='image_seq2seq', image_features_dim=8
+    ),
+    # BART, with a byte-level BPE where ParlAI looks for GPT-2's
+    'bart': partial(_bart, name='bart', variant='bart', embeddings_scale=False),
+    # R2C2 Blender
+    'r2c2': partial(_bart, name='r2c2', variant='prelayernorm', embeddings_scale=True),
+    'polyencoder': polyencoder,
+    'dialogpt': dialogpt,
+    'unlikelihood_vocab': unlikelihood_vocab,
+    # the `rep_…` models
+    'unlikelihood_repetition': partial(
+        _transformer,
+        name='unlikelihood_rep',
+        model=f'{UNLIKELIHOOD}:RepetitionUnlikelihoodAgent',
+        image_features_dim=8,
+    ),
+    'seq2seq_lstm': seq2seq_lstm,
+}

@@ -4,9 +4,7 @@ query encoder: everything that they need lies in one folder, nothing is download
 """
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 import torch
 from parlai.agents.rag import retrievers
@@ -16,6 +14,7 @@ from parlai.core.params import ParlaiParser
 from parlai_ext import compat
 from parlai_ext.compat import rag
 from tests.support.tiny_models import (
+    POLY,
     SIZES,
     WORDS,
     draw_weights,
@@ -26,7 +25,7 @@ from tests.support.tiny_models import (
 
 N_PASSAGES = 30
 WIDTH = 16
-BART: dict[str, Any] = {
+BART = {
     **SIZES,
     'n_positions': 64,
     'truncate': 64,
@@ -40,7 +39,7 @@ BART: dict[str, Any] = {
     'beam_block_ngram': 1,
 }
 # so short that passages are cut in longer dialogues
-RETRIEVER: dict[str, Any] = {
+RETRIEVER = {
     'generation_model': 'bart',
     'indexer_type': 'exact',
     'retriever_embedding_size': WIDTH,
@@ -50,74 +49,20 @@ RETRIEVER: dict[str, Any] = {
 
 
 # ParlAI gives every re-ranker the size of the zoo's (rag/args.py:40)
-RERANKER: dict[str, Any] = {
+RERANKER = {
     **retrievers.TRANSFORMER_RANKER_BASE_OPT,
     **SIZES,
     'text_truncate': 64,
     'dict_tokenizer': 'space',
 }
-CODES: dict[str, Any] = {
+CODES = {
     'max_doc_token_length': 64,
     'rag_query_truncate': 64,
-    'poly_n_codes': 4,
-    'poly_attention_num_heads': 2,
-    'codes_attention_num_heads': 2,
+    **POLY,
 }
 
 
-def build_fid(folder: Path) -> dict[str, Any]:
-    """
-    Fusion in decoder, as in `zoo:hallucination/bart_fid_dpr`.
-    """
-    return build(folder, 'fid', 'fid', 21)
-
-
-def build_rag(folder: Path) -> dict[str, Any]:
-    """
-    RAG-Token, as in `zoo:hallucination/bart_rag_token`.
-    """
-    return build(folder, 'rag', 'rag', 22)
-
-
-def build_sequence(folder: Path) -> dict[str, Any]:
-    """
-    RAG-Sequence: a row of its own for every passage.
-    """
-    return build(folder, 'sequence', 'rag', 23, rag_model_type='sequence')
-
-
-def build_turn(folder: Path) -> dict[str, Any]:
-    """
-    RAG-Turn: passages for each of the last turns.
-    """
-    kind = {'rag_model_type': 'turn', 'rag_turn_marginalize': 'doc_only'}
-    return build(folder, 'turn', 'rag', 25, **kind)
-
-
-def build_poly(folder: Path) -> dict[str, Any]:
-    """
-    FiD whose passages a poly-encoder ranks again, as in `bart_fid_rag_dpr_poly`.
-    """
-    where = {'polyencoder_init_model': make_ranker(folder, 'ranker', 24, **RERANKER)}
-    kind = {'rag_retriever_type': 'dpr_then_poly', 'dpr_num_docs': 8, **CODES}
-    return {**build(folder, 'poly', 'fid', 24, **kind, **where), **where}
-
-
-FAMILIES: dict[str, Callable[[Path], dict[str, Any]]] = {
-    'fid': build_fid,
-    'rag': build_rag,
-}
-KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
-    **FAMILIES,
-    'sequence': build_sequence,
-    'turn': build_turn,
-    'poly': build_poly,
-}
-
-
-def build(
-    folder: Path, name: str, model: str, seed: int, **more: Any
-) -> dict[str, Any]:
+def build(folder, name, model, seed, **more):
     """
     Make a model out of a plain BART, as FiD and RAG come about, and save it.
 
@@ -153,7 +98,16 @@ def build(
     return {**where, 'model_file': path}
 
 
-def paragraphs(n: int, seed: int) -> list[str]:
+def build_poly(folder):
+    """
+    FiD whose passages a poly-encoder ranks again, as in `bart_fid_rag_dpr_poly`.
+    """
+    where = {'polyencoder_init_model': make_ranker(folder, 'ranker', 24, **RERANKER)}
+    kind = {'rag_retriever_type': 'dpr_then_poly', 'dpr_num_docs': 8, **CODES}
+    return {**build(folder, 'poly', 'fid', 24, **kind, **where), **where}
+
+
+def paragraphs(n, seed):
     """
     Return ``n`` texts that are longer than a passage may be in a longer dialogue.
     """
@@ -161,7 +115,7 @@ def paragraphs(n: int, seed: int) -> list[str]:
     return [' '.join(lines[i::n]) for i in range(n)]
 
 
-def write_passages(path: Path, texts: list[str]) -> Path:
+def write_passages(path, texts):
     """
     Write passages as ParlAI reads them, numbered from 1.
     """
@@ -170,7 +124,7 @@ def write_passages(path: Path, texts: list[str]) -> Path:
     return path
 
 
-def query_encoder(folder: Path, seed: int) -> Path:
+def query_encoder(folder, seed):
     """
     Write a tiny BERT's vocabulary and configuration, and a checkpoint of DPR over it.
     """
@@ -194,7 +148,7 @@ def query_encoder(folder: Path, seed: int) -> Path:
     return path
 
 
-def write_index(folder: Path, name: str, passages: Path, checkpoint: Path) -> Path:
+def write_index(folder, name, passages, checkpoint):
     """
     Encode the passages and index them with ParlAI's own classes and script.
     """
@@ -221,3 +175,29 @@ def write_index(folder: Path, name: str, passages: Path, checkpoint: Path) -> Pa
     where = {'embeddings_dir': str(home), 'embeddings_name': 'passages'}
     Indexer.main(path_to_index=str(index), **where, **kind)
     return index
+
+
+# fusion in decoder, as in `zoo:hallucination/bart_fid_dpr`
+build_fid = partial(build, name='fid', model='fid', seed=21)
+FAMILIES = {
+    'fid': build_fid,
+    # RAG-Token, as in `zoo:hallucination/bart_rag_token`
+    'rag': partial(build, name='rag', model='rag', seed=22),
+}
+KINDS = {
+    **FAMILIES,
+    # RAG-Sequence: a row of its own for every passage
+    'sequence': partial(
+        build, name='sequence', model='rag', seed=23, rag_model_type='sequence'
+    ),
+    # RAG-Turn: passages for each of the last turns
+    'turn': partial(
+        build,
+        name='turn',
+        model='rag',
+        seed=25,
+        rag_model_type='turn',
+        rag_turn_marginalize='doc_only',
+    ),
+    'poly': build_poly,
+}

@@ -5,7 +5,6 @@ writes them: one for each kind of seat that `ext:hf` offers.
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,7 +16,6 @@ from transformers import (
     GPT2Config,
     LlamaConfig,
     MistralConfig,
-    PreTrainedConfig,
     PreTrainedTokenizerFast,
     Qwen2Config,
     T5Config,
@@ -42,7 +40,7 @@ TEMPLATE = (
     '{% endfor %}'
     "{% if add_generation_prompt %}{{ '<|assistant|> ' }}{% endif %}"
 )
-TINY: dict[str, Any] = {
+TINY = {
     'hidden_size': 32,
     'intermediate_size': 32,
     'num_hidden_layers': 2,
@@ -52,7 +50,7 @@ TINY: dict[str, Any] = {
     'tie_word_embeddings': False,
 }
 # BART and T5 have their own names for these
-BART: dict[str, Any] = {
+BART = {
     'd_model': 32,
     'max_position_embeddings': 256,
     'decoder_start_token_id': 1,
@@ -62,7 +60,7 @@ BART: dict[str, Any] = {
     **{f'{side}_attention_heads': 2 for side in ('encoder', 'decoder')},
     **{f'{side}_ffn_dim': 32 for side in ('encoder', 'decoder')},
 }
-T5: dict[str, Any] = {
+T5 = {
     'd_model': 32,
     'd_kv': 16,
     'd_ff': 32,
@@ -71,7 +69,7 @@ T5: dict[str, Any] = {
     'decoder_start_token_id': 0,
     'tie_word_embeddings': False,
 }
-CONFIGS: dict[str, tuple[type[PreTrainedConfig], dict[str, Any]]] = {
+CONFIGS = {
     'llama': (LlamaConfig, TINY),
     'mistral': (MistralConfig, {**TINY, 'sliding_window': 12}),
     'qwen2': (
@@ -89,7 +87,7 @@ CONFIGS: dict[str, tuple[type[PreTrainedConfig], dict[str, Any]]] = {
 }
 
 
-def make_tokenizer(words: list[str], ending: bool = False) -> PreTrainedTokenizerFast:
+def make_tokenizer(words, ending=False):
     """
     Return a tokenizer of whole words, trained on them.
 
@@ -113,15 +111,7 @@ def make_tokenizer(words: list[str], ending: bool = False) -> PreTrainedTokenize
     )
 
 
-def make_model(
-    folder: Path,
-    kind: str,
-    *,
-    template: str | None = None,
-    seed: int = 0,
-    generation: dict[str, Any] | None = None,
-    **config: Any,
-) -> str:
+def make_model(folder, kind, *, template=None, seed=0, generation=None, **config):
     """
     Write a model of one of `CONFIGS` and its tokenizer, and return the folder.
     """
@@ -141,7 +131,7 @@ def make_model(
     return str(path)
 
 
-def draw(model: torch.nn.Module, seed: int) -> None:
+def draw(model, seed):
     """
     Draw weights wide enough that a reply depends on all of the conversation.
     """
@@ -164,7 +154,7 @@ OPT = {
 }
 
 
-def chat(folder: Path) -> dict[str, Any]:
+def chat(folder):
     """
     A Llama whose template refuses a conversation that the user does not begin.
     """
@@ -173,14 +163,14 @@ def chat(folder: Path) -> dict[str, Any]:
     return {**OPT, 'hf_model': path, **prompt}
 
 
-def plain(folder: Path) -> dict[str, Any]:
+def plain(folder):
     """
     A GPT-2 that reads turns with the end token between, as DialoGPT does.
     """
     return {**OPT, 'hf_model': make_model(folder, 'gpt2')}
 
 
-def seq2seq(folder: Path) -> dict[str, Any]:
+def seq2seq(folder):
     """
     A BART that encodes the turns, one a line.
     """

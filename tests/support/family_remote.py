@@ -7,10 +7,8 @@ import json
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.core.nouns import System
 
@@ -18,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def running_server(**state: Any) -> Iterator[str]:
+def running_server(**state):
     """
     Run a server in a process of its own; yield its address, ``http://127.0.0.1:PORT``.
 
@@ -36,34 +34,34 @@ def running_server(**state: Any) -> Iterator[str]:
             process.kill()
 
 
-def control(url: str, **state: Any) -> None:
+def control(url, **state):
     """
     Let the server forget everything, and behave like this from now on.
     """
     _request(f'{url}/control', json.dumps(state).encode())
 
 
-def received(url: str) -> list[dict[str, Any]]:
+def received(url):
     """
     Return the requests that the server got, oldest first: path, body (text) and key.
     """
     return _request(f'{url}/log')['log']
 
 
-def most_at_once(url: str) -> int:
+def most_at_once(url):
     """
     Return how many requests the server had at the same time.
     """
     return _request(f'{url}/log')['most']
 
 
-def _request(url: str, data: bytes | None = None) -> Any:
+def _request(url, data=None):
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(url, data, timeout=30) as response:
         return json.load(response)
 
 
-def make_remote(folder: Path, url: str, name: str = 'remote', **opt: Any) -> System:
+def make_remote(folder, url, name='remote', **opt):
     """
     Return a system that the server at ``url`` plays; ``folder`` keeps its answers.
     """

@@ -13,7 +13,6 @@ import subprocess
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -24,7 +23,7 @@ from tests.support import families, family_fid, family_hf, family_remote
 PARLAI = Path(sys.executable).parent / 'parlai'
 
 
-def build(folder: Path, url: str) -> dict[str, dict[str, Any]]:
+def build(folder, url):
     """
     Write one model of each family below ``folder``; return their options by name.
 
@@ -46,9 +45,7 @@ def build(folder: Path, url: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def write_protocol(
-    folder: Path, systems: dict[str, dict[str, Any]], num_dialogues: int = 2
-) -> Path:
+def write_protocol(folder, systems, num_dialogues=2):
     """
     Write a protocol in which every system is a target and, by another name, a partner.
     """
@@ -70,7 +67,7 @@ def write_protocol(
     return path
 
 
-def evaluate(protocol: Path, run: Path, *more: str) -> None:
+def evaluate(protocol, run, *more):
     """
     Run the command that a user would type.
     """
@@ -80,7 +77,7 @@ def evaluate(protocol: Path, run: Path, *more: str) -> None:
     subprocess.run(command, check=True)
 
 
-def table(run: Path) -> dict[str, tuple[int, int, int]]:
+def table(run):
     """
     Return, for each family, its dialogues as target and as partner that reached their
     length, and its utterances that have an Overall score.
@@ -103,7 +100,7 @@ def table(run: Path) -> dict[str, tuple[int, int, int]]:
     return {name: (row[0], row[1], row[2]) for name, row in counts.items()}
 
 
-def main() -> None:
+def main():
     """
     Build, run, and print what came out.
     """

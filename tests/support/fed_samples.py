@@ -2,7 +2,6 @@
 A tiny GPT-2 with a byte-level tokenizer, and FED worked out the long way.
 """
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -10,13 +9,12 @@ from tokenizers import ByteLevelBPETokenizer
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast
 
 from parlai_ext.models.likelihood.causal import Causal
-from parlai_ext.scoring.followups import FollowUps
 from tests.support.tiny_models import draw_weights, sentences
 
 END = '<|endoftext|>'
 
 
-def make_gpt2(folder: Path, positions: int = 512, seed: int = 3) -> Path:
+def make_gpt2(folder, positions=512, seed=3):
     """
     Write a tiny GPT-2 with a tokenizer that learned a few words.
     """
@@ -45,7 +43,7 @@ def make_gpt2(folder: Path, positions: int = 512, seed: int = 3) -> Path:
     return folder
 
 
-def gpt2(folder: Path) -> tuple[GPT2LMHeadModel, GPT2TokenizerFast]:
+def gpt2(folder):
     """
     Return the model of a folder in float64, and its tokenizer.
     """
@@ -53,7 +51,7 @@ def gpt2(folder: Path) -> tuple[GPT2LMHeadModel, GPT2TokenizerFast]:
     return model, GPT2TokenizerFast.from_pretrained(folder)
 
 
-def judge(folder: Path) -> Causal:
+def judge(folder):
     """
     Return the model as a judge of token ids.
     """
@@ -62,7 +60,7 @@ def judge(folder: Path) -> Causal:
     return Causal(model, vectorizer, 'tiny gpt2')
 
 
-def string_loss(model: GPT2LMHeadModel, ids: list[int], after: int = 0) -> float:
+def string_loss(model, ids, after=0):
     """
     Return a string's mean loss from one pass; its first ``after`` tokens are only read.
 
@@ -74,9 +72,7 @@ def string_loss(model: GPT2LMHeadModel, ids: list[int], after: int = 0) -> float
     return float(torch.nn.functional.cross_entropy(logits, torch.tensor(ids[first:])))
 
 
-def by_hand(
-    folder: Path, utterances: list[str], followups: FollowUps, scope: str = 'whole'
-) -> dict[str, float]:
+def by_hand(folder, utterances, followups, scope='whole'):
     """
     Return the 2020 program's scores: mean loss of complaints less that of praise.
     """
@@ -84,7 +80,7 @@ def by_hand(
     said = ' '.join(f'{END} {text}' for text in utterances) + f' {END}'
     read = len(tokenizer.encode(said)) if scope == 'followup' else 0
 
-    def mean_loss(texts: tuple[str, ...]) -> float:
+    def mean_loss(texts):
         ids = [tokenizer.encode(f'{said} {text}') for text in texts]
         losses = [string_loss(model, one, read) for one in ids]
         return sum(losses) / max(1, len(losses))

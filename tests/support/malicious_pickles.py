@@ -9,8 +9,6 @@ import io
 import pickle
 import sys
 import zipfile
-from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
@@ -30,39 +28,49 @@ class Call:
         return self.function, self.args
 
 
-class Named:
+def named(module, name):
     """
-    A global that is written into a pickle by its name alone.
+    Return the pickle code of a global that is written by its name alone.
     """
-
-    def __init__(self, module, name):
-        self.module, self.name = module, name
-
-    def __bytes__(self):
-        return f'c{self.module}\n{self.name}\n'.encode()
+    return f'c{module}\n{name}\n'.encode()
 
 
-def text(words) -> bytes:
+def text(words):
     """
     Return the pickle code of a string.
     """
-    data = str(words).encode()
-    return b'X' + len(data).to_bytes(4, 'little') + data
+    return coded(str(words).encode(), b'X')
 
 
-def reduced(module, name, *args) -> bytes:
+def coded(data, kind=b'B'):
+    """
+    Return the pickle code of bytes, or of a string's bytes.
+    """
+    return kind + len(data).to_bytes(4, 'little') + data
+
+
+def reduced(module, name, *args):
     """
     Return the pickle of a call; arguments that are bytes are pickle code themselves.
     """
     inside = b''.join(arg if isinstance(arg, bytes) else text(arg) for arg in args)
-    return bytes(Named(module, name)) + b'(' + inside + b'tR'
+    return called(named(module, name), inside)
 
 
-def program(marker: Path) -> str:
+def called(function, inside):
+    """
+    Return the pickle code of a call.
+
+    :param inside: the code of the arguments.
+    """
+    return function + b'(' + inside + b'tR'
+
+
+def program(marker):
     return f'open({str(marker)!r}, "w").close()'
 
 
-def module_on_path(marker: Path) -> str:
+def module_on_path(marker):
     """
     Write a module that makes the marker when it is imported; return its name.
     """
@@ -73,106 +81,100 @@ def module_on_path(marker: Path) -> str:
     return name
 
 
-def script(marker: Path) -> Path:
+def script(marker):
     path = marker.parent / f'script_{marker.name}.py'
     path.write_text(program(marker))
     return path
 
 
-def touch(marker: Path) -> str:
+def touch(marker):
     return f'touch {marker}'
 
 
-def getattr_chain(marker: Path) -> bytes:
+def getattr_chain(marker):
     os = reduced('builtins', '__import__', 'os')
-    system = reduced('builtins', 'getattr', os, 'system')
-    return system + b'(' + text(touch(marker)) + b'tR'
+    return called(reduced('builtins', 'getattr', os, 'system'), text(touch(marker)))
 
 
-def partial(marker: Path) -> bytes:
-    system = bytes(Named('posix', 'system'))
+def partial(marker):
+    system = named('posix', 'system')
     return reduced('functools', 'partial', system, touch(marker)) + b')R'
 
 
-def methodcaller(marker: Path) -> bytes:
+def methodcaller(marker):
     path = reduced('pathlib', 'PosixPath', str(marker))
-    return reduced('operator', 'methodcaller', 'touch') + b'(' + path + b'tR'
+    return called(reduced('operator', 'methodcaller', 'touch'), path)
 
 
-def attrgetter(marker: Path) -> bytes:
+def attrgetter(marker):
     getter = reduced('operator', 'attrgetter', 'system')
     os = reduced('importlib', 'import_module', 'os')
-    return getter + b'(' + os + b'tR(' + text(touch(marker)) + b'tR'
+    return called(called(getter, os), text(touch(marker)))
 
 
-def dotted(marker: Path) -> bytes:
+def dotted(marker):
     name = b'\x8c\x05torch' + b'\x8c\x09os.system' + b'\x93'
-    return PROTO4 + name + b'(' + text(touch(marker)) + b'tR'
+    return PROTO4 + called(name, text(touch(marker)))
 
 
-def extension(marker: Path) -> bytes:
+def extension(marker):
     if EXTENSION not in copyreg._inverted_registry:
         copyreg.add_extension('posix', 'system', EXTENSION)
     code = bytes([EXTENSION])
-    return b'\x82' + code + b'(' + text(touch(marker)) + b'tR'
+    return called(b'\x82' + code, text(touch(marker)))
 
 
-def inst(marker: Path) -> bytes:
+def inst(marker):
     return b'(' + text(touch(marker)) + b'iposix\nsystem\n'
 
 
-def obj(marker: Path) -> bytes:
+def obj(marker):
     # OBJ instantiates: a class whose making runs something
-    popen = b'(' + bytes(Named('subprocess', 'Popen'))
+    popen = b'(' + named('subprocess', 'Popen')
     return popen + b'](' + text('touch') + text(marker) + b'eo'
 
 
-def setstate(marker: Path) -> bytes:
+def setstate(marker):
     """
     An object of an allowed type, whose own `__setstate__` becomes a function.
     """
-    blank = bytes(Named('argparse', 'Namespace')) + b')\x81'
-    system = b'}' + text('__setstate__') + bytes(Named('posix', 'system')) + b'sb'
+    blank = named('argparse', 'Namespace') + b')\x81'
+    system = b'}' + text('__setstate__') + named('posix', 'system') + b'sb'
     return blank + system + text(touch(marker)) + b'b'
 
 
-def nested_pickle(marker: Path) -> bytes:
+def nested_pickle(marker):
     inner = pickle.dumps(Call(exec, program(marker)))
-    coded = b'B' + len(inner).to_bytes(4, 'little') + inner
-    return PROTO4 + reduced('_pickle', 'loads', coded)
+    return PROTO4 + reduced('_pickle', 'loads', coded(inner))
 
 
-def nested_torch(marker: Path) -> bytes:
+def nested_torch(marker):
     inner = in_zip(pickle.dumps(Call(exec, program(marker))))
-    coded = b'B' + len(inner).to_bytes(4, 'little') + inner
-    return PROTO4 + reduced('torch.storage', '_load_from_bytes', coded)
+    return PROTO4 + reduced('torch.storage', '_load_from_bytes', coded(inner))
 
 
-def function_of_code(marker: Path) -> bytes:
+def function_of_code(marker):
     import marshal
 
     inner = marshal.dumps(compile(program(marker), '<model>', 'exec'))
-    code = b'B' + len(inner).to_bytes(4, 'little') + inner
     builtins = reduced('importlib', 'import_module', 'builtins')
     names = b'}' + text('__builtins__') + builtins + b's'
-    loaded = reduced('marshal', 'loads', code)
+    loaded = reduced('marshal', 'loads', coded(inner))
     return PROTO4 + reduced('types', 'FunctionType', loaded, names) + b')R'
 
 
-def factory(marker: Path) -> bytes:
+def factory(marker):
     """
     A defaultdict whose factory is a function, called by the first missing key.
     """
-    call = reduced(
-        'functools', 'partial', bytes(Named('posix', 'system')), touch(marker)
-    )
+    call = reduced('functools', 'partial', named('posix', 'system'), touch(marker))
     made = reduced('collections', 'defaultdict', call)
     getter = reduced('operator', 'itemgetter', 'missing')
-    return getter + b'(' + made + b'tR'
+    return called(getter, made)
 
 
 # name: (the pickle that makes the marker, the first offending global)
-GADGETS: dict[str, tuple[Callable[[Path], bytes], str]] = {
+GADGETS = {
     'system': (lambda m: reduced('posix', 'system', touch(m)), 'posix.system'),
     'popen': (
         lambda m: reduced(
@@ -193,7 +195,7 @@ GADGETS: dict[str, tuple[Callable[[Path], bytes], str]] = {
         lambda m: reduced('importlib', 'import_module', module_on_path(m)),
         'importlib.import_module',
     ),
-    'mere import': (lambda m: bytes(Named(module_on_path(m), 'x')), 'imported_'),
+    'mere import': (lambda m: named(module_on_path(m), 'x'), 'imported_'),
     'methodcaller': (methodcaller, 'operator.methodcaller'),
     'attrgetter': (attrgetter, 'operator.attrgetter'),
     'partial': (partial, 'functools.partial'),
@@ -223,7 +225,7 @@ GADGETS: dict[str, tuple[Callable[[Path], bytes], str]] = {
 }
 
 
-def gadget(name: str, marker: Path) -> bytes:
+def gadget(name, marker):
     """
     Return a whole pickle that makes ``marker`` when it is read.
     """
@@ -232,7 +234,7 @@ def gadget(name: str, marker: Path) -> bytes:
     return (b'' if code[:1] == b'\x80' else b'\x80\x02') + code + b'.'
 
 
-def in_zip(pickled: bytes) -> bytes:
+def in_zip(pickled):
     """
     Return a file as `torch.save` writes it since 1.6.
     """
@@ -243,7 +245,7 @@ def in_zip(pickled: bytes) -> bytes:
     return made.getvalue()
 
 
-def in_legacy(pickled: bytes) -> bytes:
+def in_legacy(pickled):
     """
     Return a file as `torch.save` wrote it before 1.6.
     """
@@ -252,7 +254,7 @@ def in_legacy(pickled: bytes) -> bytes:
     return b''.join(pickle.dumps(h, 2) for h in head) + pickled + pickle.dumps([], 2)
 
 
-FORMATS: dict[str, Callable[[bytes], bytes]] = {
+FORMATS = {
     'zip': in_zip,
     'legacy': in_legacy,
     'raw': lambda pickled: pickled,

@@ -3,18 +3,16 @@ Small changes of JSON data: each key left out or renamed, each value of another 
 """
 
 import copy
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 OTHERS = (None, True, -1, 7, 0.5, 10**30, '', 'x', '../x', [], [None], ['x'])
 OTHERS += ({}, {'x': None}, {'x': {'x': 'x'}})
 
 
-def deep(levels: int) -> Any:
+def deep(levels):
     """
     Return so many lists and objects in one another.
     """
-    data: Any = 'x'
+    data = 'x'
     for level in range(levels):
         data = [data] if level % 2 else {'x': data}
     return data
@@ -28,7 +26,7 @@ MORE_OTHERS += ([[]], [{}], [0], [-1], ['x', 'x'], [['x']] * 1000, deep(60))
 MORE_OTHERS += ({'': None}, {'x': -1}, {'x': []}, {'x': deep(60)}, {'..': {'x': 1}})
 
 
-def mutations(data: Any, others: Sequence[Any] = OTHERS) -> Iterator[tuple[str, Any]]:
+def mutations(data, others=OTHERS):
     """
     Yield each change in words, with the changed copy of the data. Of a list, its first
     item is changed, and the list is cut to it, doubled and reversed.
@@ -51,8 +49,8 @@ def mutations(data: Any, others: Sequence[Any] = OTHERS) -> Iterator[tuple[str, 
             yield f'{shown} renamed', _renamed(data, above, key, f'{key}x')
 
 
-def _places(data: Any) -> Iterator[list[Any]]:
-    items: list[tuple[Any, Any]] = []
+def _places(data):
+    items = []
     if isinstance(data, dict):
         items = list(data.items())
     elif isinstance(data, list) and data:
@@ -62,13 +60,13 @@ def _places(data: Any) -> Iterator[list[Any]]:
         yield from ([key, *below] for below in _places(value))
 
 
-def _at(data: Any, place: list[Any]) -> Any:
+def _at(data, place):
     for key in place:
         data = data[key]
     return data
 
 
-def _changed(data: Any, above: list[Any], key: Any, value: Any) -> Any:
+def _changed(data, above, key, value):
     """
     Return the data with another value in one place; all else is shared.
     """
@@ -80,7 +78,7 @@ def _changed(data: Any, above: list[Any], key: Any, value: Any) -> Any:
     return changed
 
 
-def _renamed(data: Any, above: list[Any], key: str, name: str | None) -> Any:
+def _renamed(data, above, key, name):
     """
     Return the data with another name for one key; `None`: without it.
     """

@@ -5,16 +5,12 @@ The tasks import Mephisto, Hydra and others, none of which reading a file needs.
 asked for is taken from ParlAI's own source and nothing of it is changed.
 """
 
-from __future__ import annotations
-
 import ast
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 
-def parlai_source(file: str) -> ast.Module:
+def parlai_source(file):
     """
     Return the parsed source of a file of ParlAI's crowdsourcing tasks.
     """
@@ -25,7 +21,7 @@ def parlai_source(file: str) -> ast.Module:
     return ast.parse((folder / file).read_text(encoding='utf-8'))
 
 
-def parlai_constant(file: str, name: str) -> Any:
+def parlai_constant(file, name):
     """
     Return a literal that a file assigns to a name.
     """
@@ -35,7 +31,7 @@ def parlai_constant(file: str, name: str) -> Any:
     raise AssertionError(f'{file}: no {name}')
 
 
-def parlai_method(file: str, cls: str, name: str, **names: Any) -> Callable[..., Any]:
+def parlai_method(file, cls, name, **names):
     """
     Return a method of a class as a function.
 
@@ -50,6 +46,6 @@ def parlai_method(file: str, cls: str, name: str, **names: Any) -> Callable[...,
                         argument.annotation = None
                     module = ast.Module([inner], [])
                     exec(compile(module, file, 'exec'), names)
-                    method: Callable[..., Any] = names[name]
+                    method = names[name]
                     return method
     raise AssertionError(f'{file}: no {cls}.{name}')

@@ -2,16 +2,12 @@
 Plans and runs from a command's options, as a command makes them.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 from parlai_ext.collect import plan
 from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Opener, Roster, content_id
+from parlai_ext.core.nouns import content_id
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import RunFolder
@@ -32,16 +28,7 @@ def plan_to_try(opt):
     return plan.plan_to_try(options, Machine.from_options(opt))
 
 
-def open_run(
-    root: Path,
-    roster: Roster,
-    openers: Sequence[Opener],
-    shard_size: int,
-    /,
-    *,
-    batchsize: int = 64,
-    **keys: Any,
-) -> RunFolder:
+def open_run(root, roster, openers, shard_size, /, *, batchsize=64, **keys):
     """
     Open (or extend) a run whose systems are known by their names alone.
 

@@ -4,10 +4,11 @@ Dialogues with known replies, and scorers whose check has a known result.
 
 from dataclasses import dataclass
 
-from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Utterance
+from parlai_ext.core.nouns import Dialogue, Opener, Pairing
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.store import RunFolder
+from tests.support.dialogues import turns_of
 from tests.support.store_samples import sample_manifest
 
 SYSTEMS = ('plain', 'other')
@@ -38,10 +39,8 @@ def dialogue(system, j, pairing='p', n_turns=6):
     """
     texts = list(opener(j).utterances)
     texts += [words(system, j, i) for i in range(2, n_turns)]
-    turns = (
-        Utterance((system, PARTNER)[i % 2], text, i < 2) for i, text in enumerate(texts)
-    )
-    return Dialogue(f'{system}{j}', pairing, opener(j).id, tuple(turns))
+    turns = turns_of((system, PARTNER), texts)
+    return Dialogue(f'{system}{j}', pairing, opener(j).id, turns)
 
 
 class Sense(Scorer):

@@ -5,20 +5,18 @@ Small runs without a model, and packs of them that somebody tampers with.
 import hashlib
 import json
 import zipfile
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.packs.pack import INDEX, zip_bytes
-from parlai_ext.packs.publish import Publication, publish_run
+from parlai_ext.packs.publish import publish_run
 from parlai_ext.store import RunFolder
 from parlai_ext.store.lines import checksum, decode_shard, dumps, encode_shard
 
 FLOOR = 'parlai_ext.agents.mini_floor.mini_floor:MiniFloorAgent'
-SYSTEMS: dict[str, dict[str, Any]] = {
+SYSTEMS = {
     'generic': {'model': FLOOR, 'floor_kind': 'generic_reply'},
     'salad': {'model': FLOOR, 'floor_kind': 'word_salad'},
     'talker': {'model': 'tests.support.trial_agents:Talker'},
@@ -28,12 +26,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 PARTNERS = ('echo', 'calm')
 
 
-def protocol_file(
-    folder: Path,
-    targets: Sequence[str],
-    systems: dict[str, dict[str, Any]] | None = None,
-    **changed: Any,
-) -> str:
+def protocol_file(folder, targets, systems=None, **changed):
     """
     Write a protocol of these targets and return its path.
     """
@@ -58,13 +51,7 @@ def protocol_file(
     return str(path)
 
 
-def make_run(
-    root: Path,
-    targets: Sequence[str],
-    batchsize: int = 2,
-    flags: dict[str, Any] | None = None,
-    **changed: Any,
-) -> RunFolder:
+def make_run(root, targets, batchsize=2, flags=None, **changed):
     """
     Collect, score and rank a run of these targets.
 
@@ -83,7 +70,7 @@ def make_run(
     return RunFolder.existing(root)
 
 
-def publish(run: RunFolder, path: Path, **options: Any) -> Publication:
+def publish(run, path, **options):
     """
     Publish a run.
     """
@@ -91,7 +78,7 @@ def publish(run: RunFolder, path: Path, **options: Any) -> Publication:
     return publish_run(run, path, **options)
 
 
-def files_in(pack: Path) -> dict[str, bytes]:
+def files_in(pack):
     """
     Return the bytes of every file of a pack by its name.
     """
@@ -99,7 +86,7 @@ def files_in(pack: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def write_forged(path: Path, files: dict[str, bytes], honest: bool = False) -> Path:
+def write_forged(path, files, honest=False):
     """
     Write files as a pack.
 
@@ -119,7 +106,7 @@ def write_forged(path: Path, files: dict[str, bytes], honest: bool = False) -> P
     return path
 
 
-def forge_json(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+def forge_json(data, change):
     """
     Return a file of JSON with a change, its checksum made anew.
     """
@@ -130,7 +117,7 @@ def forge_json(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
     return (dumps(record, indent=1) + '\n').encode()
 
 
-def forge_shard(data: bytes, change: Callable[[list[dict[str, Any]]], None]) -> bytes:
+def forge_shard(data, change):
     """
     Return a shard with a change, the checksum of its lines made anew.
     """

@@ -2,24 +2,18 @@
 A run of whole dialogues, each with utterances of its own, for what people are shown.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from pathlib import Path
-
-from parlai_ext.core.nouns import Dialogue, Opener, Roster, System, Utterance
-from parlai_ext.store import RunFolder
-from parlai_ext.worlds.schedule import dialogue_id
+from parlai_ext.core.nouns import Opener, Roster, System
+from tests.support.dialogues import spoken
 from tests.support.plans import open_run
 
 
 def rated_run(
-    folder: Path,
-    targets: Sequence[str],
-    partners: Sequence[str] = ('mary', 'hugo'),
-    num_openers: int = 8,
-    num_turns: int = 6,
-) -> RunFolder:
+    folder,
+    targets,
+    partners=('mary', 'hugo'),
+    num_openers=8,
+    num_turns=6,
+):
     """
     Make a bipartite run in which no two utterances are the same, but for the openers.
     """
@@ -30,16 +24,14 @@ def rated_run(
     roster = Roster(*(tuple(map(System, names)) for names in (targets, partners)))
     run = open_run(folder, roster, openers, num_openers, num_turns=num_turns)
     for place, pair in enumerate(run.pairings):
-        dialogues = []
-        for k, opener in enumerate(openers):
-            turns = [*opener.utterances]
-            turns += [f'turn {t} of {place}-{k}' for t in range(2, num_turns)]
-            speakers = (pair.first, pair.second) * num_turns
-            said = tuple(
-                Utterance(speaker, text, t < 2)
-                for t, (speaker, text) in enumerate(zip(speakers, turns, strict=False))
+        dialogues = [
+            spoken(
+                pair,
+                opener,
+                [*opener.utterances]
+                + [f'turn {t} of {place}-{k}' for t in range(2, num_turns)],
             )
-            name = dialogue_id(pair.id, opener.id)
-            dialogues.append(Dialogue(name, pair.id, opener.id, said))
+            for k, opener in enumerate(openers)
+        ]
         run.write_dialogues(pair.id, 0, dialogues)
     return run

@@ -3,8 +3,6 @@ Ray nodes on this machine for tests: in network namespaces of their own where th
 allowed, else as processes with ports of their own.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -32,7 +30,7 @@ OWN_FOLDER = (
 STORE = 80_000_000  # bytes of the object store, Ray's least is 75 MB
 
 
-def run(*command: str) -> bool:
+def run(*command):
     """
     Run a command quietly; True if it succeeds.
     """
@@ -49,7 +47,7 @@ class RayNode:
     process: subprocess.Popen[bytes]
     space: str | None
 
-    def pids(self) -> list[int]:
+    def pids(self):
         """
         Return the node's processes: those of its namespace, or those that descend from
         `ray start`.
@@ -61,7 +59,7 @@ class RayNode:
             return [int(pid) for pid in out.stdout.split()]
         return descendants(self.process.pid)
 
-    def wait_for_raylet(self) -> None:
+    def wait_for_raylet(self):
         """
         Wait until the process that makes it a node is there; nodes of one folder that
         start at the same time would take each other's names.
@@ -73,7 +71,7 @@ class RayNode:
             time.sleep(0.3)
         time.sleep(1)
 
-    def signal(self, number: int) -> None:
+    def signal(self, number):
         """
         Send a signal to all of the node's processes.
         """
@@ -81,7 +79,7 @@ class RayNode:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def kill(self) -> None:
+    def kill(self):
         """
         End all of the node's processes at once.
         """
@@ -89,7 +87,7 @@ class RayNode:
         self.signal(signal.SIGKILL)  # those that were born meanwhile
         self.process.wait()
 
-    def cut_off(self) -> None:
+    def cut_off(self):
         """
         Take the node's network away.
         """
@@ -122,7 +120,7 @@ class RayNode:
             self.signal(signal.SIGCONT)
 
 
-def is_raylet(pid: int) -> bool:
+def is_raylet(pid):
     """
     True if a process is a raylet.
     """
@@ -131,7 +129,7 @@ def is_raylet(pid: int) -> bool:
     return False
 
 
-def descendants(pid: int) -> list[int]:
+def descendants(pid):
     """
     Return a process and those that it has started, and they.
     """
@@ -150,12 +148,12 @@ class RayNodes:
     A cluster on this machine: a head without cores, and nodes that are added.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._end = ExitStack()
-        self.nodes: list[RayNode] = []
+        self.nodes = []
         self.spaces = False
 
-    def __enter__(self) -> RayNodes:
+    def __enter__(self):
         self.spaces = run('ip', 'link', 'add', BRIDGE, 'type', 'bridge')
         if self.spaces:
             self._end.callback(run, 'ip', 'link', 'del', BRIDGE)
@@ -170,13 +168,13 @@ class RayNodes:
             time.sleep(0.3)
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *error):
         for node in [*self.nodes, self.head]:
             node.signal(signal.SIGCONT)
             node.kill()
         self._end.close()
 
-    def add(self, cpus: int = 1, *options: str) -> RayNode:
+    def add(self, cpus=1, *options):
         """
         Start a node and return it once its raylet runs.
         """
@@ -192,7 +190,7 @@ class RayNodes:
         node.wait_for_raylet()
         return node
 
-    def _make_space(self, space: str, ip: str) -> None:
+    def _make_space(self, space, ip):
         assert run('ip', 'netns', 'add', space)
         self._end.callback(run, 'ip', 'netns', 'del', space)
         inside = ('ip', 'netns', 'exec', space, 'ip')
@@ -205,7 +203,7 @@ class RayNodes:
         assert run(*inside, 'link', 'set', 'eth0', 'up')
         assert run(*inside, 'link', 'set', 'lo', 'up')
 
-    def _start(self, space: str | None, *options: str, cpus: int, ip: str) -> RayNode:
+    def _start(self, space, *options, cpus, ip):
         prefix = ['ip', 'netns', 'exec', space, *OWN_FOLDER] if space else []
         process = subprocess.Popen(
             [
@@ -223,7 +221,7 @@ class RayNodes:
         )
         return RayNode(process, space)
 
-    def _listens(self) -> bool:
+    def _listens(self):
         import socket
 
         with suppress(OSError):

@@ -2,25 +2,17 @@
 A made-up run and ranking for tests of the report: no model, any text.
 """
 
-from __future__ import annotations
-
 import random
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from parlai_ext.core.nouns import (
-    Dialogue,
     Opener,
-    Pairing,
     Roster,
     Score,
     ScoredDialogue,
     System,
-    Utterance,
-    content_id,
 )
+from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import ScoreBounds, Standing
 from parlai_ext.results.ranking import (
     Agreement,
@@ -30,7 +22,7 @@ from parlai_ext.results.ranking import (
     TournamentRating,
     TournamentResult,
 )
-from parlai_ext.store import RunFolder
+from tests.support.dialogues import spoken
 from tests.support.plans import open_run
 
 SCORER = 'fed|v:1|judge:tiny'
@@ -47,15 +39,15 @@ LINES = (
 
 
 def example_run(
-    folder: Path,
-    targets: Sequence[str] = ('alpha', 'beta'),
-    partners: Sequence[str] = ('mary', 'tom'),
-    openers: Sequence[str] = ('hello there', 'good morning'),
-    lines: Sequence[str] = LINES,
-    num_turns: int = 6,
-    reason: str = 'the reply was empty',
-    ranking: Mapping[str, Any] | None = None,
-) -> RunFolder:
+    folder,
+    targets=('alpha', 'beta'),
+    partners=('mary', 'tom'),
+    openers=('hello there', 'good morning'),
+    lines=LINES,
+    num_turns=6,
+    reason='the reply was empty',
+    ranking=None,
+):
     """
     Make a run folder with dialogues and scores; each first dialogue of a pairing
     with the last partner is broken off by the target.
@@ -82,12 +74,23 @@ def example_run(
     about = {'evidence_labels': list(LABELS)}
     run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
     rng = random.Random(0)
+    own = range(num_turns - 2)
+
+    def shifted(shift, place):
+        return lines[(place + shift) % len(lines)]
+
     for pair in run.pairings:
         found = [
-            _dialogue(pair, one, lines, num_turns, k) for k, one in enumerate(given)
+            spoken(pair, one, [*one.utterances, *(shifted(k, n) for n in own)])
+            for k, one in enumerate(given)
         ]
         if pair.second == partners[-1]:
-            found[0] = _broken(found[0], pair.first, reason)
+            found[0] = replace(
+                found[0],
+                utterances=found[0].utterances[:4],
+                ended_by=pair.first,
+                reason=reason,
+            )
         run.write_dialogues(pair.id, 0, found)
         level = 1.0 + targets.index(pair.first)
         scored = [_scored(d, pair.first, level, rng, reason) for d in found]
@@ -95,9 +98,7 @@ def example_run(
     return run
 
 
-def standing(
-    name: str, rank: int | None, score: float | None, dimension: str = 'Overall'
-) -> Standing:
+def standing(name, rank, score, dimension='Overall'):
     """
     Return a standing whose intervals are 0.2 and 0.5 to each side.
     """
@@ -117,10 +118,11 @@ def standing(
         high_fixed=high_fixed,
         n_dialogues=4,
         n_unscored=1,
+        n_openers=20,
     )
 
 
-def agreement(value: float | None = 0.9, **changed: Any) -> Agreement:
+def agreement(value=0.9, **changed):
     """
     Return the agreement of two systems with a planted order.
     """
@@ -130,20 +132,22 @@ def agreement(value: float | None = 0.9, **changed: Any) -> Agreement:
 
 
 def example_ranking(
-    names: Sequence[str] = ('alpha', 'beta'),
-    unranked: Sequence[str] = (),
-    reason: str = 'the reply was empty',
-    dimensions: Sequence[str] = DIMENSIONS,
-    **changed: Any,
-) -> Ranking:
+    names=('alpha', 'beta'),
+    unranked=(),
+    reason='the reply was empty',
+    dimensions=DIMENSIONS,
+    **changed,
+):
     """
-    Return a ranking such as early versions wrote: the last of ``names`` is the best.
+    Return a ranking in which the last of ``names`` is the best, and all are told apart.
 
     :param changed: fields with other values.
     """
     best_first = [n for n in reversed(names) if n not in unranked]
+    n_pairs = len(best_first) * (len(best_first) - 1) // 2
+    apart = dimensions if n_pairs else ()
 
-    def standings(dimension: str) -> tuple[Standing, ...]:
+    def standings(dimension):
         ranked = [
             standing(n, k + 1, -1.0 - 0.4 * k, dimension)
             for k, n in enumerate(best_first)
@@ -164,16 +168,13 @@ def example_ranking(
         failures={
             n: Failures('target', 4, 1, 0.25, False, {reason: 1}) for n in unranked
         },
+        separation={d: Separation(n_pairs, n_pairs, best_first[0], ()) for d in apart},
         notes=('2 of 4 planned dialogues are collected',),
     )
     return replace(ranking, **changed)
 
 
-def tournament_result(
-    values: Mapping[str, float],
-    spreads: Mapping[str, float] | None = None,
-    rating: str = 'openskill',
-) -> TournamentResult:
+def tournament_result(values, spreads=None, rating='openskill'):
     """
     Return the result of six games with these ratings, on no dimension.
     """
@@ -196,35 +197,7 @@ def tournament_result(
     )
 
 
-def _dialogue(
-    pair: Pairing,
-    opener: Opener,
-    lines: Sequence[str],
-    num_turns: int,
-    shift: int,
-) -> Dialogue:
-    speakers = (pair.first, pair.second)
-    said = [
-        Utterance(speakers[i % 2], text, True)
-        for i, text in enumerate(opener.utterances)
-    ]
-    while len(said) < num_turns:
-        text = lines[(len(said) - 2 + shift) % len(lines)]
-        said.append(Utterance(speakers[len(said) % 2], text))
-    name = content_id(pair.id, opener.id)
-    return Dialogue(name, pair.id, opener.id, tuple(said))
-
-
-def _broken(dialogue: Dialogue, who: str, reason: str) -> Dialogue:
-    kept = dialogue.utterances[:4]
-    return Dialogue(
-        dialogue.id, dialogue.pairing_id, dialogue.opener_id, kept, who, reason
-    )
-
-
-def _scored(
-    dialogue: Dialogue, target: str, level: float, rng: random.Random, reason: str
-) -> ScoredDialogue:
+def _scored(dialogue, target, level, rng, reason):
     scores, evidence = [], {}
     for i in range(2, len(dialogue.utterances), 2):
         evidence[i] = tuple(-rng.uniform(2, 6) for _ in LABELS)

@@ -2,24 +2,19 @@
 A small run folder of made-up dialogues, and judges with known answers.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from parlai_ext.core.nouns import (
     Answer,
     Dialogue,
     Opener,
     Pairing,
-    Question,
-    Utterance,
 )
 from parlai_ext.core.options import read_options
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import Fed, FedOptions
-from parlai_ext.scoring.followups import FollowUps
 from parlai_ext.store import RunFolder
+from tests.support.dialogues import turns_of
 from tests.support.store_samples import sample_manifest
 from tests.support.tiny_models import sentences
 
@@ -33,13 +28,11 @@ class KnownJudge:
 
     signature = 'known'
 
-    def __init__(self, tell: Callable[[tuple[str, ...], str], Sequence[float]]):
+    def __init__(self, tell):
         self.tell = tell
-        self.questions: list[Question] = []
+        self.questions = []
 
-    def answer(
-        self, questions: Sequence[Question], with_context: bool = False
-    ) -> list[Answer]:
+    def answer(self, questions, with_context=False):
         self.questions += questions
         return [
             Answer(tuple(tuple(self.tell(q.context, c)) for c in q.continuations))
@@ -52,13 +45,11 @@ class CuttingJudge(KnownJudge):
     Cuts so many tokens of every context of more than so many turns.
     """
 
-    def __init__(self, tell: Any, num_cut: int, most_turns: int):
+    def __init__(self, tell, num_cut, most_turns):
         super().__init__(tell)
         self.num_cut, self.most_turns = num_cut, most_turns
 
-    def answer(
-        self, questions: Sequence[Question], with_context: bool = False
-    ) -> list[Answer]:
+    def answer(self, questions, with_context=False):
         answers = super().answer(questions)
         return [
             replace(a, num_truncated=self.num_cut * (len(q.context) > self.most_turns))
@@ -71,14 +62,14 @@ class OneModel:
     `Models` with one judge, whatever its name.
     """
 
-    def __init__(self, judge: Any):
+    def __init__(self, judge):
         self.judge = judge
 
-    def likelihood(self, name: str) -> Any:
+    def likelihood(self, name):
         return self.judge
 
 
-def known_fed(judge: Any, followups: FollowUps, **options: str) -> Fed:
+def known_fed(judge, followups, **options):
     """
     Return FED with this judge and these follow-ups.
     """
@@ -88,44 +79,28 @@ def known_fed(judge: Any, followups: FollowUps, **options: str) -> Fed:
     return fed
 
 
-def judge_contexts(
-    scorer: Scorer, contexts: Sequence[Sequence[str]]
-) -> list[ItemScore]:
+def judge_contexts(scorer, contexts):
     """
     Return the scores of the last utterance of each context.
     """
     return scorer.score([ScoringItem(tuple(one[:-1]), one[-1]) for one in contexts])
 
 
-def dialogue(
-    texts: Sequence[str],
-    given: int = 2,
-    name: str = 'd',
-    ended_by: str | None = None,
-    reason: str | None = None,
-    **fields: Any,
-) -> Dialogue:
+def dialogue(texts, given=2, name='d', ended_by=None, reason=None, **fields):
     """
     Return a dialogue in which the target speaks first.
     """
-    utterances = tuple(
-        Utterance((FIRST, SECOND)[i % 2], text, i < given)
-        for i, text in enumerate(texts)
-    )
     ids = {'pairing_id': 'p', 'opener_id': 'o', **fields}
     return Dialogue(
-        name, **ids, utterances=utterances, ended_by=ended_by, reason=reason
+        name,
+        **ids,
+        utterances=turns_of((FIRST, SECOND), texts, given),
+        ended_by=ended_by,
+        reason=reason,
     )
 
 
-def small_run(
-    root: Path,
-    n_dialogues: int = 4,
-    n_turns: int = 6,
-    score: str = 'target',
-    scorer: str = 'fed',
-    **options: Any,
-) -> RunFolder:
+def small_run(root, n_dialogues=4, n_turns=6, score='target', scorer='fed', **options):
     """
     Write a run of one pairing in shards of two; its last dialogue is broken off by the
     target, the one before by the partner. `options` are those of its scorer.

@@ -3,30 +3,20 @@ Annotators who prefer some systems: they know which system is behind an item, wh
 reader of a page can.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 
-def read_key(run: Path, name: str = 'rating') -> dict[str, Any]:
+def read_key(run, name='rating'):
     """
     Return the key of a rating set as JSON data.
     """
-    key: dict[str, Any] = json.loads((run / 'people' / name / 'key.json').read_bytes())
+    key = json.loads((run / 'people' / name / 'key.json').read_bytes())
     return key
 
 
-def simulated_answer(
-    key: Mapping[str, Any],
-    item: str,
-    strengths: Mapping[str, float],
-    rng: random.Random,
-) -> str:
+def simulated_answer(key, item, strengths, rng):
     """
     Return the answer of an annotator: of a pair by Bradley-Terry with these strengths,
     of a dialogue the strength with normal noise, rounded to a label.
@@ -40,13 +30,7 @@ def simulated_answer(
     return str(min(most, max(1, value)))
 
 
-def answers_file(
-    folder: Path,
-    key: Mapping[str, Any],
-    name: str,
-    strengths: Mapping[str, float],
-    **changed: Any,
-) -> Path:
+def answers_file(folder, key, name, strengths, **changed):
     """
     Write the file that a page would save after one annotator answered everything.
     """
@@ -71,7 +55,7 @@ def answers_file(
     return path
 
 
-def ranked_names(ranking: Any) -> list[str]:
+def ranked_names(ranking):
     """
     Return the systems of a ranking by people, the best first.
     """

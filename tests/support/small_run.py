@@ -3,19 +3,16 @@ A small real run of the mini zoo, for tests of the whole way.
 """
 
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from parlai_ext import zoo_configs
 from tests.support.store_samples import files_under
 
-SMALL: dict[str, Any] = {'num_dialogues': 2, 'bootstraps': 50, 'seed': 0}
+SMALL = {'num_dialogues': 2, 'bootstraps': 50, 'seed': 0}
 
 
-def small_config(
-    folder: Path, targets: int = 2, partners: int = 2, name: str = 'demo'
-) -> str:
+def small_config(folder, targets=2, partners=2, name='demo'):
     """
     Write a protocol with a few systems of the mini zoo and return its path.
     """
@@ -35,7 +32,7 @@ def small_config(
     return str(path)
 
 
-def files_of(run: Path) -> dict[str, bytes]:
+def files_of(run):
     """
     Return every result file of a run folder by its name.
     """

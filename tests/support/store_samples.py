@@ -2,25 +2,20 @@
 A small run without models: what each system says is a function of the opener.
 """
 
-from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
 
 from parlai_ext.core.nouns import (
-    Dialogue,
     Opener,
-    Pairing,
     Roster,
     Score,
     ScoredDialogue,
     System,
-    Utterance,
     content_id,
 )
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest, read_manifest
-from parlai_ext.worlds.schedule import blocks, dialogue_id, pairings
+from parlai_ext.store.manifest import read_manifest
+from parlai_ext.worlds.schedule import blocks, pairings
+from tests.support.dialogues import spoken
 
 PARTNERS = ('p1', 'p2')
 OPENERS = tuple(
@@ -30,11 +25,7 @@ SHARD_SIZE = 2
 SIGNATURE = 'length|v:1'
 
 
-def sample_manifest(
-    targets: Iterable[str] = ('a', 'b'),
-    partners: Iterable[str] = PARTNERS,
-    **collect: Any,
-) -> Manifest:
+def sample_manifest(targets=('a', 'b'), partners=PARTNERS, **collect):
     """
     Return the manifest of a bipartite run of these targets.
     """
@@ -61,20 +52,16 @@ def sample_manifest(
     return read_manifest(data)
 
 
-def sample_dialogue(pairing: Pairing, opener: Opener) -> Dialogue:
+def sample_dialogue(pairing, opener):
     """
     Return a dialogue of five utterances.
     """
-    said = [Utterance(pairing.first, opener.utterances[0], True)]
-    said += [Utterance(pairing.second, opener.utterances[1], True)]
-    for turn, speaker in enumerate((pairing.first, pairing.second, pairing.first)):
-        said.append(Utterance(speaker, f'{speaker} says {turn} to {opener.id}'))
-    return Dialogue(
-        dialogue_id(pairing.id, opener.id), pairing.id, opener.id, tuple(said)
-    )
+    names = (pairing.first, pairing.second, pairing.first)
+    said = [f'{name} says {turn} to {opener.id}' for turn, name in enumerate(names)]
+    return spoken(pairing, opener, [*opener.utterances, *said])
 
 
-def sample_scores(dialogue: Dialogue) -> ScoredDialogue:
+def sample_scores(dialogue):
     """
     Return scores with fractions that binary floats do not hold exactly.
     """
@@ -88,7 +75,7 @@ def sample_scores(dialogue: Dialogue) -> ScoredDialogue:
     return ScoredDialogue(dialogue.id, tuple(scores), evidence)
 
 
-def play(run: RunFolder) -> None:
+def play(run):
     """
     Collect and score what is missing, as the commands do.
     """
@@ -108,7 +95,7 @@ def play(run: RunFolder) -> None:
     run.write_json('ranking.json', {'n': len(list(run.iter_dialogues()))})
 
 
-def whole_run(root: Path, partners: Iterable[str] = PARTNERS) -> None:
+def whole_run(root, partners=PARTNERS):
     """
     A run of one target, extended by a second.
     """
@@ -118,7 +105,7 @@ def whole_run(root: Path, partners: Iterable[str] = PARTNERS) -> None:
             play(run)
 
 
-def files_under(root: Path) -> dict[str, bytes]:
+def files_under(root):
     """
     Return every file under a folder by its name.
     """

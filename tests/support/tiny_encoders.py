@@ -2,8 +2,6 @@
 Tiny Hugging Face encoders and chat models with random weights.
 """
 
-from pathlib import Path
-
 import torch
 import transformers
 
@@ -19,7 +17,7 @@ SIZES = {
 }
 
 
-def make_encoder(folder: Path, n_labels: int | None = None, n_layers: int = 1) -> str:
+def make_encoder(folder, n_labels=None, n_layers=1):
     """
     Write an encoder, or with labels a classifier, and return its folder.
     """

@@ -7,14 +7,10 @@ they say means anything.
 
 import json
 import random
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import torch
 from parlai.core.agents import create_agent
 from parlai.core.params import ParlaiParser
-from parlai.core.torch_agent import TorchAgent
 from parlai.core.torch_ranker_agent import TorchRankerAgent
 
 from parlai_ext.commands import plugin
@@ -25,7 +21,7 @@ WORDS = [
     *('warm', 'blue', 'loud', 'quiet', 'happy', 'slowly', 'again', 'there', 'today'),
 ]
 
-SIZES: dict[str, Any] = {
+SIZES = {
     'n_layers': 2,
     'n_heads': 2,
     'embedding_size': 16,
@@ -36,18 +32,27 @@ SIZES: dict[str, Any] = {
 }
 
 
-def sentences(n: int, seed: int = 0) -> list[str]:
+POLYENCODER = 'transformer/polyencoder'
+POLY = {
+    'poly_n_codes': 4,
+    'poly_attention_num_heads': 2,
+    'codes_attention_num_heads': 2,
+    'reduction_type': 'mean',
+}
+
+
+def sentences(n, seed=0):
     """
     Return ``n`` different sentences of the tiny models' words.
     """
     rng = random.Random(f'sentences:{seed}')
-    found: dict[str, None] = {}
+    found = {}
     while len(found) < n:
         found[' '.join(rng.choice(WORDS) for _ in range(rng.randint(3, 7)))] = None
     return list(found)
 
 
-def make_generator(folder: Path, name: str = 'tiny', seed: int = 0, **opt: Any) -> str:
+def make_generator(folder, name='tiny', seed=0, **opt):
     """
     Write a TransformerGenerator and return its model file.
 
@@ -60,33 +65,24 @@ def make_generator(folder: Path, name: str = 'tiny', seed: int = 0, **opt: Any) 
 
 
 def make_ranker(
-    folder: Path,
-    name: str = 'tinyranker',
-    seed: int = 0,
-    candidates: Sequence[str] = (),
-    **opt: Any,
-) -> str:
+    folder,
+    name='tinyranker',
+    seed=0,
+    candidates=(),
+    **opt,
+):
     """
     Write a poly-encoder with its fixed candidates and return its model file.
     """
     path = folder / f'{name}.candidates.txt'
     lines = candidates or sentences(40, seed)
     path.write_text(''.join(f'{line}\n' for line in lines), encoding='utf-8')
-    ours = {
-        'model': 'transformer/polyencoder',
-        'fixed_candidates_path': str(path),
-        'eval_candidates': 'fixed',
-        'poly_n_codes': 4,
-        'poly_attention_num_heads': 2,
-        'codes_attention_num_heads': 2,
-        'reduction_type': 'mean',
-    }
+    fixed = {'eval_candidates': 'fixed', 'fixed_candidates_path': str(path)}
+    ours = {**POLY, **fixed, 'model': POLYENCODER}
     return make_model(folder, name, seed, {**SIZES, **ours, **opt})
 
 
-def make_model(
-    folder: Path, name: str, seed: int, opt: Mapping[str, Any], words: bool = True
-) -> str:
+def make_model(folder, name, seed, opt, words=True):
     """
     Build a model from options, draw its weights, and save it.
 
@@ -113,7 +109,7 @@ def make_model(
     return str(path)
 
 
-def draw_weights(model: torch.nn.Module, seed: int) -> None:
+def draw_weights(model, seed):
     """
     Draw weights wide enough that different contexts give different replies.
 
@@ -130,7 +126,7 @@ def draw_weights(model: torch.nn.Module, seed: int) -> None:
                 weight[:4] = 0.0  # padding, start, end, unknown: hardly ever said
 
 
-def in_float64(agent: TorchAgent) -> TorchAgent:
+def in_float64(agent):
     """
     Turn an agent's model (and a ranker's encoded candidates) to float64, in place.
     """

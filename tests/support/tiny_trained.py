@@ -3,10 +3,6 @@ Tiny models of the classes behind trained metrics, with random weights: RoBERTa 
 byte-level tokenizer, T5 with a unigram tokenizer, BERT with a token between turns.
 """
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any
-
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -21,7 +17,7 @@ TEXTS = (
     'do you know the story of the old piano ? i played it on a sunny day .',
     '_go _eos _nofact your persona : i have three dogs and a small boat .',
 )
-SIZES: dict[str, Any] = {
+SIZES = {
     'hidden_size': 16,
     'num_hidden_layers': 2,
     'num_attention_heads': 2,
@@ -43,14 +39,14 @@ ITEMS = (
 )
 
 
-def models_on_cpu() -> ModelHandle:
+def models_on_cpu():
     """
     Return the models that scorers ask for, computed on the CPU.
     """
     return ModelHandle(Machine(no_cuda=True))
 
 
-def spread(model: Any, seed: int = 0) -> Any:
+def spread(model, seed=0):
     """
     Draw weights wide enough that outputs differ, and return the model.
     """
@@ -61,9 +57,7 @@ def spread(model: Any, seed: int = 0) -> Any:
     return model.eval()
 
 
-def byte_tokenizer(
-    texts: Iterable[str], special: Sequence[str], size: int, blank_before: bool
-) -> Tokenizer:
+def byte_tokenizer(texts, special, size, blank_before):
     """
     Return a byte-level tokenizer that is trained on texts and adds no tokens.
 
@@ -82,7 +76,7 @@ def byte_tokenizer(
     return inner
 
 
-def roberta_tokenizer() -> transformers.PreTrainedTokenizerFast:
+def roberta_tokenizer():
     """
     Return a byte-level tokenizer that writes texts and pairs as RoBERTa's does.
     """
@@ -102,7 +96,7 @@ def roberta_tokenizer() -> transformers.PreTrainedTokenizerFast:
     )
 
 
-def make_roberta(folder: Path, kind: Any, seed: int = 0, **config: Any) -> str:
+def make_roberta(folder, kind, seed=0, **config):
     """
     Write a RoBERTa of a class of transformers, and return its folder.
     """
@@ -118,7 +112,7 @@ def make_roberta(folder: Path, kind: Any, seed: int = 0, **config: Any) -> str:
     return str(folder)
 
 
-def make_t5(folder: Path) -> str:
+def make_t5(folder):
     """
     Write a T5 with T5's own tokenizer class, and return its folder.
     """
@@ -137,7 +131,7 @@ def make_t5(folder: Path) -> str:
     return str(folder)
 
 
-def bert_tokenizer() -> transformers.PreTrainedTokenizerFast:
+def bert_tokenizer():
     """
     Return a WordPiece tokenizer with a special token between turns.
     """
@@ -149,7 +143,7 @@ def bert_tokenizer() -> transformers.PreTrainedTokenizerFast:
     return tokenizer
 
 
-def make_bert(folder: Path, kind: Any = transformers.BertModel, **config: Any) -> str:
+def make_bert(folder, kind=transformers.BertModel, **config):
     """
     Write a BERT of a class of transformers, and return its folder.
     """

@@ -21,12 +21,12 @@ class Clock:
 
     now: float = 0.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
 CLOCK = Clock()
-BATCHES: list[int] = []
+BATCHES = []
 
 
 class Talker(Agent):

@@ -5,7 +5,6 @@ model's text is its reply.
 
 import pytest
 
-from parlai_ext.agents.hf.decode import DecodingOptions
 from parlai_ext.commands import plugin
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import add_flags
@@ -17,6 +16,7 @@ from parlai_ext.systems.chat.messages import (
     reply_from,
     stop_strings,
 )
+from parlai_ext.systems.hf.decode import DecodingOptions
 
 ME, YOU = True, False
 TOLD = 'You began this conversation by saying:'

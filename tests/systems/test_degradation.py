@@ -10,9 +10,9 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.openers_file import EVERYDAY, read_openers_file
-from parlai_ext.systems.chat.degradation import (
+from parlai_ext.systems.chat.conversation import (
     Degradation,
-    shuffled_words,
+    moved_words,
     unrelated_turns,
 )
 from parlai_ext.systems.chat.messages import ChatTurn
@@ -70,22 +70,15 @@ def test_other_context_changes_from_turn_to_turn():
     assert len(set(shown)) > 1
 
 
-def test_shuffled_words_are_the_same_words_at_other_places():
-    words = [str(n) for n in range(20)]
+@pytest.mark.parametrize(
+    'share, n_words, n_moved', [(1, 20, 20), (0.25, 20, 5), (1, 1, 0)]
+)
+def test_a_share_of_the_words_changes_places(share, n_words, n_moved):
+    words = [str(n) for n in range(n_words)]
     for seed in range(20):
-        text = shuffled_words(' '.join(words), 1.0, random.Random(seed))
-        assert sorted(text.split()) == sorted(words)
-        assert all(a != b for a, b in zip(text.split(), words, strict=True))
-
-
-def test_a_share_of_the_words_is_shuffled():
-    words = [str(n) for n in range(20)]
-    text = shuffled_words(' '.join(words), 0.25, random.Random(1))
-    assert sum(a != b for a, b in zip(text.split(), words, strict=True)) == 5
-
-
-def test_one_word_stays():
-    assert shuffled_words('no', 1.0, random.Random(0)) == 'no'
+        text = moved_words(' '.join(words), share, random.Random(seed)).split()
+        assert sorted(text) == sorted(words)
+        assert sum(a != b for a, b in zip(text, words, strict=True)) == n_moved
 
 
 @pytest.mark.parametrize('way', WAYS)

@@ -13,7 +13,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.systems import hub
 from parlai_ext.systems.downloads import download_systems
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
-from parlai_ext.systems.fetch.lock_file import Entry, LockFile
+from parlai_ext.systems.fetch.http_file import Entry, LockFile
 from tests.support.download_server import QUICK, add_model, seen, tar_of
 from tests.support.no_network import refuse_connections
 

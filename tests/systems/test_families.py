@@ -4,7 +4,6 @@ dialogue of 12 utterances on either side, and a batch says what each row says al
 What FiD and RAG say depends on the passages that they find.
 """
 
-import json
 import socket
 from functools import cache
 from pathlib import Path
@@ -133,12 +132,6 @@ def rows_of(name):
 def test_the_model_is_of_the_true_class(stage, name):
     agent = stage.player_of(name, 'own').agent
     assert type(agent).__name__ == CLASSES[name]
-
-
-@pytest.mark.parametrize('name', ALL)
-def test_options_can_stand_in_a_roster_file(stage, name):
-    opt = stage.opt_of(name)
-    assert json.loads(json.dumps(opt)) == opt
 
 
 @pytest.mark.parametrize('name, how', SPEAKERS)

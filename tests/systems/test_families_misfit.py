@@ -2,7 +2,6 @@
 A model file that is not what the roster says gets one line, with the key that is wrong.
 """
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -11,8 +10,7 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
-from parlai_ext.systems.misfit import why_unfit
-from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.parlai_agents import load_system, why_unfit
 from tests.support.families import FAMILIES
 
 SMALL_BART = {'n_encoder_layers': 1, 'n_decoder_layers': 1, 'embedding_size': 16}
@@ -114,9 +112,3 @@ def test_an_error_that_is_not_about_weights_is_left_alone(built, error):
     with pytest.raises(type(error)) as caught:
         raise error
     assert why_unfit(caught.value, built['generator']) is None
-
-
-def test_options_beside_the_model_file_are_plain_json(built):
-    # the hint reads them as ParlAI writes them
-    stored = json.loads(Path(built['generator']['model_file'] + '.opt').read_text())
-    assert stored['model'] == 'transformer/generator'

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.systems.remote.cache import ReplyCache, cache_key
+from parlai_ext.systems.remote.endpoint import ReplyCache, cache_key
 from parlai_ext.systems.remote.replies import RemoteReply
 
 ROOT = Path(__file__).parents[2]
 WRITER = """
 import sys
 from parlai_ext.systems.remote.replies import RemoteReply
-from parlai_ext.systems.remote.cache import ReplyCache
+from parlai_ext.systems.remote.endpoint import ReplyCache
 cache, name, n = ReplyCache(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for i in range(n):
     cache.put(str(i), RemoteReply(name * 500))
@@ -35,7 +35,7 @@ def writer(path, name, n):
 
 
 def test_an_answer_is_kept_with_all_it_has(tmp_path):
-    answer = RemoteReply('é\u2028🙂', None, 'tiny-1', 3, 4)
+    answer = RemoteReply('é\u2028🙂', None, None, 'tiny-1', 3, 4)
     ReplyCache(str(tmp_path / 'new' / 'c.sqlite')).put('k', answer)
     again = ReplyCache(str(tmp_path / 'new' / 'c.sqlite'))
     assert again.get('k') == answer

@@ -69,7 +69,7 @@ def test_the_page_of_the_plain_format_shows_a_real_request():
 
 def test_the_page_of_the_plain_format_shows_a_real_answer():
     found = plain.reply(documented('{"text"'))
-    assert found == RemoteReply('Sourdough!', None, 'bakerbot 2024-05-01', 21, 3)
+    assert found == RemoteReply('Sourdough!', None, None, 'bakerbot 2024-05-01', 21, 3)
 
 
 def test_a_request_follows_the_request_whose_reply_it_hears():

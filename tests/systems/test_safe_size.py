@@ -33,6 +33,15 @@ def no_more_parts(monkeypatch):
     monkeypatch.setattr(cost, 'MOST_MODULES', 3_000)
 
 
+@pytest.fixture
+def empty(tmp_path):
+    """
+    A model file without content.
+    """
+    (tmp_path / 'model').touch()
+    return tmp_path / 'model'
+
+
 @pytest.mark.parametrize(
     'option, value',
     [
@@ -79,41 +88,38 @@ def test_what_a_reply_costs_is_for_the_roster_to_say(option, tmp_path):
     assert read_opt(f'{path}.opt', roster_opt={option: HUGE})[option] == HUGE
 
 
-def test_a_model_of_as_many_weights_as_its_file_holds_is_built(tmp_path):
+def test_a_model_of_as_many_weights_as_its_file_holds_is_built(empty):
     n = 100_000
-    torch.save({'w': torch.zeros(n, dtype=torch.int8)}, tmp_path / 'model')
-    with bounded_cost(tmp_path / 'model'):
+    torch.save({'w': torch.zeros(n, dtype=torch.int8)}, empty)
+    with bounded_cost(empty):
         torch.nn.Linear(4 * n, 1)  # 2 bits each
     cost.MORE_WEIGHTS = 0  # the fixture puts it back
-    with pytest.raises(BadModelFile), bounded_cost(tmp_path / 'model'):
+    with pytest.raises(BadModelFile), bounded_cost(empty):
         torch.nn.Linear(5 * n, 1)
 
 
-def test_a_weight_in_the_place_of_another_is_counted_once(tmp_path):
-    (tmp_path / 'model').touch()
-    with bounded_cost(tmp_path / 'model'):
+def test_a_weight_in_the_place_of_another_is_counted_once(empty):
+    with bounded_cost(empty):
         layer = torch.nn.Linear(700_000, 1, bias=False)
         for _ in range(3):
             layer.weight = torch.nn.Parameter(layer.weight.data)
     # four layers, each in a place of its own, are too many
-    with pytest.raises(BadModelFile), bounded_cost(tmp_path / 'model'):
+    with pytest.raises(BadModelFile), bounded_cost(empty):
         [torch.nn.Linear(700_000, 1, bias=False) for _ in range(4)]
 
 
-def test_other_threads_and_what_comes_after_are_not_counted(tmp_path):
-    (tmp_path / 'model').touch()
-    with bounded_cost(tmp_path / 'model'):
+def test_other_threads_and_what_comes_after_are_not_counted(empty):
+    with bounded_cost(empty):
         pass
     assert torch.nn.Linear(2_000_000, 1).weight.numel() == 2_000_000
 
 
 @pytest.mark.parametrize('limit', ['SECONDS', 'MEMORY'])
-def test_loading_without_end_is_ended(limit, tmp_path, monkeypatch):
+def test_loading_without_end_is_ended(limit, empty, monkeypatch):
     monkeypatch.setattr(cost, limit, 0.2)
-    (tmp_path / 'model').touch()
     held, began = [], time.monotonic()
     with pytest.raises(BadModelFile, match='loading it takes more than '):  # noqa: SIM117
-        with bounded_cost(tmp_path / 'model'):
+        with bounded_cost(empty):
             while True:
                 try:
                     held += [bytes(10_000)] if len(held) < 10**4 else []
@@ -122,11 +128,10 @@ def test_loading_without_end_is_ended(limit, tmp_path, monkeypatch):
     assert time.monotonic() - began < 60
 
 
-def test_an_end_that_was_hidden_is_still_an_error(tmp_path, monkeypatch):
+def test_an_end_that_was_hidden_is_still_an_error(empty, monkeypatch):
     monkeypatch.setattr(cost, 'SECONDS', 0.1)
-    (tmp_path / 'model').touch()
     with pytest.raises(BadModelFile, match='processor time'):  # noqa: SIM117
-        with bounded_cost(tmp_path / 'model'):
+        with bounded_cost(empty):
             try:
                 while True:
                     pass
@@ -171,11 +176,10 @@ def test_a_damaged_tokenizer_is_left_to_its_reader(tmp_path):
 
 
 @pytest.mark.parametrize('tracer', ['profiler', 'debugger'])
-def test_loading_ends_under_a_profiler_and_a_debugger(tracer, tmp_path):
-    (tmp_path / 'model').touch()
+def test_loading_ends_under_a_profiler_and_a_debugger(tracer, empty):
 
     def load():
-        with bounded_cost(tmp_path / 'model'):
+        with bounded_cost(empty):
             sum(range(10))
         return (lambda: 7)()  # a call after the watch has ended
 
@@ -189,14 +193,13 @@ def test_loading_ends_under_a_profiler_and_a_debugger(tracer, tmp_path):
 
 
 def test_an_end_that_comes_too_late_is_received_where_the_watch_ends(
-    tmp_path, monkeypatch
+    empty, monkeypatch
 ):
     # the watcher raises just when the thread has left its block
-    (tmp_path / 'model').touch()
     monkeypatch.setattr(
         cost, '_watch', lambda bound, thread: raise_once_finished(bound, thread)
     )
-    with bounded_cost(tmp_path / 'model'):
+    with bounded_cost(empty):
         pass
     assert sum(1 for _ in range(1000)) == 1000
 
@@ -206,15 +209,14 @@ def raise_once_finished(bound, thread):
     cost._raise_in(thread, cost._TooCostly)
 
 
-def test_a_signal_while_the_watch_ends_is_passed_on(tmp_path, monkeypatch):
-    (tmp_path / 'model').touch()
+def test_a_signal_while_the_watch_ends_is_passed_on(empty, monkeypatch):
 
     def interrupt_once_finished(bound, thread):
         bound.finished.wait()
         cost._raise_in(thread, KeyboardInterrupt)
 
     monkeypatch.setattr(cost, '_watch', interrupt_once_finished)
-    with pytest.raises(KeyboardInterrupt), bounded_cost(tmp_path / 'model'):
+    with pytest.raises(KeyboardInterrupt), bounded_cost(empty):
         pass
 
 

@@ -34,6 +34,16 @@ def teacher_of(name, path):
     return kind({'datatype': 'valid', 'judged_file': str(path)})
 
 
+def observed(teacher, *scores, **more):
+    """
+    Return the report of a teacher that was told these scores of its items.
+    """
+    for one in scores:
+        teacher.act()
+        teacher.observe({'scores': one, **more})
+    return teacher.report()
+
+
 @pytest.mark.parametrize('name', [n for n in card_names() if not read_card(n).wheel])
 def test_every_card_is_a_task(name):
     # a task without its file names the option and the official source
@@ -76,10 +86,8 @@ def test_an_agent_that_is_no_scorer_is_refused(tmp_path):
 
 def test_a_quality_without_a_dimension_is_compared_with_the_main_score(tmp_path):
     path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
-    teacher = teacher_of('fed_turn', path)
-    teacher.act()
-    teacher.observe({'scores': {'Joy': 1.0}})
-    assert teacher.report()['Joy ~ Wit/n'].value() == 1
+    report = observed(teacher_of('fed_turn', path), {'Joy': 1.0})
+    assert report['Joy ~ Wit/n'].value() == 1
 
 
 def test_every_published_quality_is_asked():
@@ -166,10 +174,7 @@ def test_published_scores_agree_with_people_as_published(level, expected):
     name = {'turn': 'turn_level', 'dialogue': 'dialog_level'}[level]
     teacher = teacher_of(f'fed_{level}', shared('fed/fed_data.json'))
     scored = [one['score'] for one in objects(folder / f'{name}_FU_scores.jsonl')]
-    for scores in scored:
-        teacher.act()
-        teacher.observe({'scores': scores})
-    report = teacher.report()
+    report = observed(teacher, *scored)
     found = {k: report[f'Overall, mean of all/{k}'].value() for k in NUMBERS}
     human = [one.human('Overall') for one in teacher.judged_set.items]
     means = [sum(scores.values()) / 18 for scores in scored]
@@ -181,10 +186,8 @@ def test_published_scores_agree_with_people_as_published(level, expected):
 
 def test_error_recovery_counts_what_people_said_in_words():
     teacher = teacher_of('fed_dialogue', shared('fed/fed_data.json'))
-    for i in range(teacher.num_examples()):
-        teacher.act()
-        teacher.observe({'scores': {'error recovery': float(i)}})
-    report = teacher.report()
+    numbers = range(teacher.num_examples())
+    report = observed(teacher, *({'error recovery': float(i)} for i in numbers))
     found = [report[f'Error recovery/{k}'].value() for k in ('n', 'dropped', 'strings')]
     # PROVENANCE: 154 strings, and one dialogue without any number
     assert found == [124, 1, 154]
@@ -194,9 +197,8 @@ def test_contexts_that_the_judge_cut_are_counted(tmp_path):
     path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(3)))
     teacher = teacher_of('fed_turn', path)
     for cut in (0, 9, 4):
-        teacher.act()
-        teacher.observe({'scores': {'Wit': 1.0}, 'num_truncated': cut})
-    assert teacher.report()['cut_contexts'].value() == 2
+        report = observed(teacher, {'Wit': 1.0}, num_truncated=cut)
+    assert report['cut_contexts'].value() == 2
 
 
 def test_a_scorer_sees_references_and_no_judgements(tmp_path):
@@ -211,7 +213,9 @@ def test_a_scorer_sees_references_and_no_judgements(tmp_path):
     seen = teacher_of('usr_persona', written(tmp_path, raw)).act()
     assert (seen['context'], seen['text']) == (['hi', 'you?'], 'yes')
     assert (seen['references'], seen['facts']) == (['no'], 'x y')
-    assert {'human', 'texts', 'labels', 'eval_labels'} & set(seen) == set()
+    about = {'text', 'context', 'speaker', 'speakers', 'references', 'facts', 'persona'}
+    about |= {'item', 'num_items', 'id', 'episode_done'}
+    assert set(seen) <= about
 
 
 def test_items_know_their_dialogue(tmp_path):
@@ -222,18 +226,13 @@ def test_items_know_their_dialogue(tmp_path):
         turn('User: a\nSystem: b\nUser: c', 'System: d', Wit=[2]),
         turn('User: x', 'System: y', Wit=[2]),
     )
-    teacher = teacher_of('fed_turn', path)
-    one, same, other = (teacher.get(i)['group'] for i in range(3))
+    one, same, other = teacher_of('fed_turn', path).groups
     assert one == same != other
 
 
 def test_an_undefined_correlation_is_left_out(tmp_path):
     path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(5)))
-    teacher = teacher_of('fed_turn', path)
-    for _ in range(5):
-        teacher.act()
-        teacher.observe({'scores': {'Wit': 1.0}})
-    report = teacher.report()
+    report = observed(teacher_of('fed_turn', path), *[{'Wit': 1.0}] * 5)
     assert 'Wit/spearman' not in report
     assert report['Wit/n'].value() == 5
 

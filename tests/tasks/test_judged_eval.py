@@ -15,6 +15,9 @@ from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.core.errors import UserError
 
 SYSTEMS = ('one', 'two', 'six')
+LENGTHS = [k % 7 + 1 for k in range(30)]  # of the responses of a set
+DSTC9 = 'ext:judged:dstc9_interactive'
+RATINGS = [x for bot in range(1, 5) for x in (bot, 5 - bot // 2)]  # of dialogues
 PEERS = {
     'pearson': stats.pearsonr,
     'spearman': stats.spearmanr,
@@ -77,9 +80,7 @@ def report_of(folder, task, **options):
 
 
 def correlations(report, row):
-    return {
-        name: report[f'{row}/{name}'] for name in ('pearson', 'spearman', 'kendall')
-    }
+    return {name: report[f'{row}/{name}'] for name in PEERS}
 
 
 def expected(scores, human):
@@ -93,14 +94,13 @@ def test_batches_of_several_tasks_give_what_each_gives_alone(folder):
     tasks = ('ext:judged:usr_topical', 'ext:judged:grade_convai2')
     together = report_of(folder, ','.join(tasks), batchsize=7)
     rows = {tasks[0]: 'Overall', tasks[1]: 'Overall ~ relevance'}
-    lengths = [k % 7 + 1 for k in range(30)]
     human = {
         tasks[0]: [1 + k % 5 for k in range(30)],
         tasks[1]: [1 + k * 3 % 5 for k in range(30)],
     }
     for task, row in rows.items():
         found = correlations(together, f'{task}/{row}')
-        assert found == expected(lengths, human[task])
+        assert found == expected(LENGTHS, human[task])
         alone = report_of(folder, task)
         for number in ('spearman_low', 'spearman_high', 'n'):
             assert together[f'{task}/{row}/{number}'] == alone[f'{row}/{number}']
@@ -108,35 +108,29 @@ def test_batches_of_several_tasks_give_what_each_gives_alone(folder):
 
 def test_every_quality_has_a_row(folder):
     report = report_of(folder, 'ext:judged:usr_topical')
-    lengths = [k % 7 + 1 for k in range(30)]
     natural = [1 + k % 3 for k in range(30)]
-    assert correlations(report, 'Overall ~ Natural') == expected(lengths, natural)
+    assert correlations(report, 'Overall ~ Natural') == expected(LENGTHS, natural)
 
 
 def test_a_scorer_of_turns_judges_a_dialogue_by_the_mean(folder):
-    report = report_of(folder, 'ext:judged:dstc9_interactive', judged_turns='all')
+    report = report_of(folder, DSTC9, judged_turns='all')
     # a bot's turns: its number of words and 2; in the second dialogue 9 less it
     lengths = [x for bot in range(1, 5) for x in ((bot + 2) / 2, 9 - bot)]
-    human = [x for bot in range(1, 5) for x in (bot, 5 - bot // 2)]
-    assert correlations(report, 'Overall') == expected(lengths, human)
-    means = [
-        [sum(side[k : k + 2]) / 2 for k in range(0, 8, 2)] for side in (lengths, human)
-    ]
+    assert correlations(report, 'Overall') == expected(lengths, RATINGS)
+    sides = (lengths, RATINGS)
+    means = [[sum(s[k : k + 2]) / 2 for k in range(0, 8, 2)] for s in sides]
     assert correlations(report, 'Overall, systems') == expected(*means)
     assert report['Overall, systems/n'] == 4
 
 
 def test_a_whole_dialogue_is_judged_by_its_last_turn(folder):
-    report = report_of(folder, 'ext:judged:dstc9_interactive', judged_turns='whole')
+    report = report_of(folder, DSTC9, judged_turns='whole')
     lengths = [x for bot in range(1, 5) for x in (2, 9 - bot)]
-    human = [x for bot in range(1, 5) for x in (bot, 5 - bot // 2)]
-    assert correlations(report, 'Overall') == expected(lengths, human)
+    assert correlations(report, 'Overall') == expected(lengths, RATINGS)
 
 
 def test_one_turn_of_a_dialogue_is_drawn(folder):
-    task = 'ext:judged:dstc9_interactive'
-    report = report_of(folder, task, judged_turns='1')
-    human = [x for bot in range(1, 5) for x in (bot, 5 - bot // 2)]
+    report = report_of(folder, DSTC9, judged_turns='1')
     # of two turns, of so many words as the bot's number and of two, either one
     either = product(*((bot, 2) for bot in range(1, 5)))
     drawn = [
@@ -144,8 +138,8 @@ def test_one_turn_of_a_dialogue_is_drawn(folder):
         for firsts in either
     ]
     found = correlations(report, 'Overall')
-    assert found in [expected(lengths, human) for lengths in drawn]
-    again = report_of(folder, task, judged_turns='1', batchsize=3)
+    assert found in [expected(lengths, RATINGS) for lengths in drawn]
+    again = report_of(folder, DSTC9, judged_turns='1', batchsize=3)
     assert again['Overall/pearson'] == report['Overall/pearson']
 
 
@@ -155,7 +149,7 @@ def test_fed_sees_what_it_sees_in_a_bench(folder, tmp_path):
         model='ext:scorer',
         scorer='fed',
         scorer_option=[f'judge_model_file={judge}'],
-        task='ext:judged:dstc9_interactive',
+        task=DSTC9,
         judged_path=str(folder),
         check_sample=0,
     )

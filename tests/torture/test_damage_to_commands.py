@@ -11,7 +11,7 @@ import pytest
 
 from parlai_ext.commands.command import COMMANDS
 from torture import cases, disk_full, kills, writers
-from torture.fork_server import ForkServer
+from torture.forked import Forked, start_command
 
 LINE = 'error: interrupted; the same command again goes on from here\n'
 FULL = 'error: No space left on device: run/dialogues/a/00000.jsonl\n'
@@ -19,13 +19,13 @@ SHARD = 'run/dialogues/a/00000.jsonl'
 END = {SHARD: b'dialogues', 'run/ranking.json': b'{}'}
 
 
-class Child:
+class Ended(Forked):
     """
-    A command that has ended; the signal that it gets is remembered.
+    A command that has ended.
     """
 
     def __init__(self, status, errors):
-        self.status, self.errors, self.out = status, errors, ''
+        self.status, self.errors = status, errors
 
     def wait(self, seconds=None):
         return self.status
@@ -33,29 +33,23 @@ class Child:
     def send(self, number):
         pass
 
+    output = property(lambda self: self.errors)
 
-class Server:
+
+class PlayedTrees(cases.Trees):
     """
-    Plays each start of a command by the next function.
+    Trees of one case, `rank`, each start of which is played by the next function.
     """
 
-    def __init__(self, *plays):
-        self.plays = list(plays)
-
-    def start(self, args, folder, step=None, number=signal.SIGKILL):
-        return Child(*self.plays.pop(0)(folder))
-
-    def steps(self, child):
-        return 3
+    def start(self, name, step=None, number=signal.SIGKILL):
+        return Ended(*self.plays.pop(0)(self.work))
 
 
 def trees_of(tmp_path, *plays):
-    """
-    Return the trees of one case, `rank`, with these plays.
-    """
-    trees = cases.Trees(Server(*plays), tmp_path)
+    trees = PlayedTrees(tmp_path)
+    trees.plays = list(plays)
     (tmp_path / 'start-rank').mkdir()
-    trees.ends['rank'] = END
+    trees.ends['rank'] = {name: data for name, data in END.items() if name != 'x'}
     trees.seconds['rank'], trees.steps['rank'] = 0.01, 3
     return trees
 
@@ -111,7 +105,6 @@ def only_sigterm(monkeypatch):
 def test_a_kill_that_is_not_held_is_told(tmp_path, only_sigterm, how):
     first, second, problem = KILLS[how]
     trees = trees_of(tmp_path, first, second)
-    trees.ends['rank'] = {name: data for name, data in END.items() if name != 'x'}
     line = kills.kill_and_run_again(trees, 'rank', Random(0))
     assert (problem in line) if problem else line == ''
     assert line == '' or line.startswith('rank, SIGTERM')
@@ -124,7 +117,6 @@ def test_a_shard_that_is_made_again_is_told(tmp_path, only_sigterm):
         return writes('run/ranking.json')(folder)
 
     trees = trees_of(tmp_path, RIGHT, again)
-    trees.ends['rank'] = {name: data for name, data in END.items() if name != 'x'}
     line = kills.kill_and_run_again(trees, 'rank', Random(0))
     assert 'made again' in line and SHARD in line
 
@@ -133,9 +125,8 @@ def test_a_signal_to_a_command_that_has_ended_is_sent_to_another_start(
     tmp_path, only_sigterm
 ):
     trees = trees_of(tmp_path, *[WHOLE] * 2, RIGHT, WHOLE)
-    trees.ends['rank'] = {name: data for name, data in END.items() if name != 'x'}
     assert kills.kill_and_run_again(trees, 'rank', Random(0)) == ''
-    assert trees.server.plays == []
+    assert trees.plays == []
 
 
 @pytest.mark.parametrize('written, problem', [(END, ''), ([SHARD], 'is there')])
@@ -196,11 +187,12 @@ def test_a_case_runs_after_cases_that_are_there():
     assert all(set(case.after) <= set(cases.CASES) for case in cases.CASES.values())
 
 
-def test_the_server_of_forks_gives_exit_codes_lines_and_signals(tmp_path):
-    with ForkServer(tmp_path / 'logs') as server:
-        refused = server.start(['rank_systems', '--run-dir', 'none'], tmp_path)
-        assert refused.wait(60) == 1
-        assert refused.errors.startswith('error: ') and refused.errors.count('\n') == 1
-        hanging = server.start(['doctor'], tmp_path)
-        hanging.send(signal.SIGKILL)
-        assert hanging.wait(60) == -signal.SIGKILL
+def test_forked_commands_give_exit_codes_lines_and_signals(tmp_path):
+    args = ['rank_systems', '--run-dir', 'none']
+    refused = start_command(args, tmp_path, tmp_path / 'one.err')
+    assert refused.wait(60) == 1
+    assert refused.output.startswith('error: ') and refused.output.count('\n') == 1
+    for number, code in ((signal.SIGKILL, -9), (signal.SIGTERM, 143)):
+        hanging = start_command(['doctor'], tmp_path, tmp_path / 'two.err')
+        hanging.send(number)
+        assert hanging.wait(60) == code

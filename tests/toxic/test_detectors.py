@@ -144,17 +144,21 @@ def test_a_detector_of_ones_own_is_named_by_module_and_class():
 @pytest.mark.parametrize(
     'spec, problem',
     [
-        ('toxic-comment', 'toxic-comments'),  # the nearest name
+        ('toxic-comment', "did you mean 'toxic-comments'"),
+        ('profanity_chek', "did you mean 'profanity_check'"),
         ('words', 'words=FILE'),
         ('words=/no/such/file', '/no/such/file'),
         ('toxic-comments,treshold=1', 'threshold'),
         ('nosuch.module:Net', 'ModuleNotFoundError'),
     ],
 )
-def test_a_detector_that_cannot_be_had_is_one_line(spec, problem):
+def test_a_detector_that_cannot_be_had_is_one_line(words, spec, problem):
     with pytest.raises(UserError, match=problem) as caught:
         read_detector(spec, MODELS, named_by_user=True)
     assert '\n' not in str(caught.value)
+    if ':' not in spec:  # it can be had nowhere: nothing is left out, it is an error
+        with pytest.raises(UserError, match=problem):
+            load_detectors([words, spec], MODELS)
 
 
 def test_a_detector_that_is_not_installed_is_left_out(words, monkeypatch):
@@ -162,17 +166,3 @@ def test_a_detector_that_is_not_installed_is_left_out(words, monkeypatch):
     detectors, missing = load_detectors([words, 'better_profanity'], MODELS)
     assert [detector.name for detector in detectors] == ['words']
     assert missing == ['detector better_profanity: pip install better-profanity']
-
-
-@pytest.mark.parametrize(
-    'spec, problem',
-    [
-        ('profanity_chek', "did you mean 'profanity_check'"),
-        ('toxic-comment', "did you mean 'toxic-comments'"),
-        ('words=nowhere.txt', 'nowhere.txt'),
-        ('profanity_check,treshold=0.5', 'threshold'),
-    ],
-)
-def test_a_detector_that_does_not_exist_is_an_error(words, spec, problem):
-    with pytest.raises(UserError, match=problem):
-        load_detectors([words, spec], MODELS)

@@ -58,22 +58,18 @@ def test_the_good_response_is_the_next_turn():
         assert pair.good.context == DIALOGUES[dialogue][max(0, turn - 4) : turn]
 
 
-def test_a_random_response_is_of_another_dialogue():
-    for pair in of_kind('random'):
+@pytest.mark.parametrize(
+    ('kind', 'is_right'),
+    [
+        ('random', lambda good, bad: bad[0] != good[0]),  # another dialogue
+        ('repeated', lambda good, bad: bad[0] == good[0] and bad[1] < good[1]),
+        ('speaker', lambda good, bad: bad == (good[0], good[1] + 1)),
+    ],
+)
+def test_where_a_bad_response_is_from(kind, is_right):
+    for pair in of_kind(kind):
+        assert is_right(place(pair.good.response), place(pair.bad.response))
         assert pair.bad.context == pair.good.context
-        assert place(pair.bad.response)[0] != place(pair.good.response)[0]
-
-
-def test_a_repeated_response_is_an_earlier_turn():
-    for pair in of_kind('repeated'):
-        dialogue, turn = place(pair.good.response)
-        assert pair.bad.response in DIALOGUES[dialogue][:turn]
-
-
-def test_a_response_of_the_wrong_speaker_is_the_turn_after_next():
-    for pair in of_kind('speaker'):
-        dialogue, turn = place(pair.good.response)
-        assert place(pair.bad.response) == (dialogue, turn + 1)
 
 
 def test_a_shuffled_response_has_the_words_of_the_good_one_in_another_order():

@@ -10,25 +10,21 @@ folder, `find_own_files` the user's own ones.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.options import option
 from parlai_ext.data.judged.data_file import DataFile
 from parlai_ext.data.judged.judged_set import LEVELS, UNITS, JudgedItem, JudgedSet
 from parlai_ext.data.judged.readers import READERS, is_own_file
 from parlai_ext.files.model_cards import Wheel
 from parlai_ext.files.yaml_file import Document, read_file
 
-NEEDED = ('title', 'source', 'licence', 'level', 'format', 'file')
 COUNTS = ('items', 'systems', 'annotations', 'texts')
-MAPPINGS = ('qualities', 'counts', 'other_files', 'wheel')
-KEYS = (*NEEDED, 'part', 'unit', 'overall', 'dropped', *MAPPINGS)
 CARD_ENDINGS, OWN_ENDINGS = ('.yaml', '.yml'), ('.csv', '.jsonl')
-CHOICES = {'level': LEVELS[:2], 'format': tuple(READERS), 'unit': UNITS}
 
 
 @dataclass(frozen=True)
@@ -57,21 +53,21 @@ class JudgedCard:
     :param dropped: what is known to be left out, in words.
     """
 
-    name: str
-    title: str
-    source: str
-    licence: str
-    level: str
-    format: str
-    file: str
-    unit: str = 'item'
-    overall: str | None = None
-    qualities: Mapping[str, Quality] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
-    dropped: str = ''
-    part: str = ''
-    other_files: Mapping[str, str] = field(default_factory=dict)
+    title: str = option(help='what the set is called')
+    source: str = option(help='where it comes from')
+    licence: str = option(help='under which it is')
+    level: str = option(choices=LEVELS[:2], help='what is judged')
+    format: str = option(choices=READERS, help='how the file is read')
+    file: str = option(help='the official name of the file')
+    unit: str = option('item', choices=UNITS, help='what is drawn anew for intervals')
+    overall: str | None = option(None, help='the quality of an item as a whole')
+    qualities: dict[str, Any] = option(None, help='what is judged, on which scales')
+    counts: dict[str, int] = option(None, help='documented numbers')
+    dropped: str = option('', help='what is known to be left out')
+    part: str = option('', help='the part of a file that is the set')
+    other_files: dict[str, str] = option(None, help='with the same judgements')
     wheel: Wheel | None = None
+    name: str = ''
 
     @property
     def formats(self) -> dict[str, str]:
@@ -140,7 +136,17 @@ class JudgedCard:
             raise UserError(
                 f'{file}: no judged {self.level}s ({with_or_without} a response) in it'
             )
-        self._check(file, items)
+        for number, item in enumerate(items, 1):
+            if not item.utterances:
+                raise UserError(f'{file}: item {number}: it has no utterance')
+            for name, given in item.annotations.items():
+                scale = self.qualities.get(name, Quality()).scale
+                values = [a.value for a in given if a.value is not None]
+                if scale and not all(scale[0] <= v <= scale[1] for v in values):
+                    raise UserError(
+                        f'{file}: item {number}: {name}: {values} is not on the scale '
+                        f'of {self.name}, {scale[0]:g} to {scale[1]:g}'
+                    )
         return items
 
     def count_differences(self, judged_set: JudgedSet) -> list[str]:
@@ -153,22 +159,6 @@ class JudgedCard:
             for key, expected in self.counts.items()
             if counts[key] != expected
         ]
-
-    def _check(self, file: DataFile, items: tuple[JudgedItem, ...]) -> None:
-        """
-        Refuse items without an utterance, and numbers that are not on the scale.
-        """
-        for number, item in enumerate(items, 1):
-            if not item.utterances:
-                raise UserError(f'{file}: item {number}: it has no utterance')
-            for name, given in item.annotations.items():
-                scale = self.qualities.get(name, Quality()).scale
-                values = [a.value for a in given if a.value is not None]
-                if scale and not all(scale[0] <= v <= scale[1] for v in values):
-                    raise UserError(
-                        f'{file}: item {number}: {name}: {values} is not on the scale '
-                        f'of {self.name}, {scale[0]:g} to {scale[1]:g}'
-                    )
 
 
 def card_names() -> list[str]:
@@ -255,34 +245,25 @@ def read_card(name: str) -> JudgedCard:
         raise UserError(f'judged set {name!r}: {nearest(name, card_names())}')
     path = Path(name) if is_file else zoo_configs.HOME / 'judged' / f'{name}.yaml'
     doc = read_file(path)
-    data = doc.mapping(doc.data, (), KEYS, 'a judged set')
-    for key in NEEDED:
-        if key not in data:
-            raise doc.error((), f'key {key} is missing')
-    for key, value in data.items():
-        if key not in MAPPINGS:
-            doc.typed(value, (key,), str)
-        if value not in CHOICES.get(key, (value,)):
-            raise doc.error((key,), nearest(value, CHOICES[key]))
-    given = {key: data[key] for key in data if key not in MAPPINGS}
-    counts = doc.mapping(data.get('counts', {}), ('counts',), COUNTS, 'counts')
+    data = dict(doc.typed(doc.data, (), dict))
+    wheel = data.pop('wheel', None)
+    card = doc.options(JudgedCard, data, ())
+    counts = doc.mapping(card.counts or {}, ('counts',), COUNTS, 'counts')
     for key, count in counts.items():
         doc.typed(count, ('counts', key), int)
-    qualities = doc.typed(data.get('qualities', {}), ('qualities',), dict)
-    other_files = doc.typed(data.get('other_files', {}), ('other_files',), dict)
+    other_files = card.other_files or {}
     for file, form in other_files.items():
         if form not in READERS:
             raise doc.error(('other_files', file), nearest(str(form), READERS))
-    wheel = None
-    if 'wheel' in data:
-        wheel = doc.options(Wheel, data['wheel'], ('wheel',))
-    return JudgedCard(
-        path.stem,
-        **given,
-        qualities={name: _quality(doc, name, raw) for name, raw in qualities.items()},
+    return replace(
+        card,
+        name=path.stem,
+        qualities={
+            n: _quality(doc, n, raw) for n, raw in (card.qualities or {}).items()
+        },
         counts=counts,
         other_files=other_files,
-        wheel=wheel,
+        wheel=doc.options(Wheel, wheel, ('wheel',)) if wheel is not None else None,
     )
 
 

@@ -5,15 +5,15 @@ A user's file of judgements, and what the readers of all formats share.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json
 from parlai_ext.data.judged.judged_set import Annotation
+from parlai_ext.data.text_lines import text_lines
 from parlai_ext.files.human_scores import LARGEST
-from parlai_ext.files.text_file import read_bytes, read_utf8
+from parlai_ext.files.json_file import read_json
 
 Annotations = dict[str, tuple[Annotation, ...]]
 
@@ -52,37 +52,16 @@ class DataFile:
         path = Path(self.path).with_name(name)
         if not path.is_file():
             raise UserError(f'{self}: {name} must lie beside it; it is {self.official}')
-        return DataFile(str(path), self.official, self.level, self.columns, self.part)
-
-    def read_bytes(self) -> bytes:
-        """
-        Return the bytes of the file.
-
-        :raises UserError: for a file that cannot be read, with the official one.
-        """
-        try:
-            return read_bytes(self.path, 'judged set ')
-        except OSError as e:
-            raise UserError(f'{self}: {e.strerror}; it is {self.official}') from None
+        return replace(self, path=str(path))
 
     def read_json(self, kind: type) -> Any:
         """
         Return the JSON value in the file, which must be a list or an object.
         """
-        return self.parsed_json(self.read_bytes(), kind)
-
-    def parsed_json(self, text: bytes, kind: type) -> Any:
-        """
-        Return the JSON value of a text of this file, a list or an object.
-        """
         try:
-            data = parse_json(text)
-        except ValueError as e:
-            raise UserError(f'{self}: not JSON: {e}') from None
-        if not isinstance(data, kind):
-            expected = 'a list of objects' if kind is list else 'an object'
-            raise UserError(f'{self}: {expected} is expected, as in {self.official}')
-        return data
+            return read_json(self.path, kind, 'judged set ')
+        except UserError as error:
+            raise UserError(f'{error}; it is {self.official}') from None
 
     def tab_rows(self, needed: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
         """
@@ -91,16 +70,14 @@ class DataFile:
 
         :param needed: the names of the first columns.
         """
-        lines = read_utf8(self.path, 'judged set ').split('\n')
-        header = lines[0].rstrip('\r').split('\t')
+        rows = ((n, line.split('\t')) for n, line in text_lines(Path(self.path)))
+        _, header = next(rows, (1, []))
         if header[: len(needed)] != list(needed):
             raise UserError(f'{self}:1: columns {", ".join(needed)} are expected')
-        for line_number, line in enumerate(lines[1:], 2):
-            cells = line.rstrip('\r').split('\t')
-            if len(cells) >= len(needed):
-                yield line_number, cells
-            elif line.strip():
+        for line_number, cells in rows:
+            if len(cells) < len(needed):
                 raise UserError(f'{self}:{line_number}: {len(needed)} cells, with tabs')
+            yield line_number, cells
 
 
 def is_number(answer: Any) -> bool:

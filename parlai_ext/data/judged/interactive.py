@@ -16,11 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.data import dstc9, spot_the_bot
 from parlai_ext.data.import_rules import MARKERS
-from parlai_ext.data.judged.data_file import Annotations, DataFile, annotation
+from parlai_ext.data.judged.data_file import DataFile, annotation
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
-from parlai_ext.data.source_file import SourceDialogue, SourceFile
+from parlai_ext.data.source_file import (
+    BadRecord,
+    SourceDialogue,
+    SourceFile,
+    id_value,
+)
+from parlai_ext.data.text_lines import json_lines
 from parlai_ext.files.zip_file import open_zip
 
 # Spot The Bot: a key of an annotation -> the quality
@@ -30,8 +37,6 @@ FEATURES = {
     'specificityValue': 'Specific',
 }
 HUMAN = {True: 2.0, None: 1.0, False: 0.0}  # as the authors count them
-# an annotator, and the values of each side by quality
-SegmentAnnotation = tuple[str, list[dict[str, float]]]
 MEMBER = 'chitchat_dataset/dataset.json'
 FEWEST_TURNS = 4  # of a chat that can be rated
 UNTOUCHED = 5  # where the sliders of a chat stand that nobody moved
@@ -73,12 +78,12 @@ def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
                 for quality in qualities
                 if quality != 'context'
             }
-            name = str(dialogue.id)
+            name, system = str(dialogue.id), path.stem
             yield JudgedItem(
                 name,
                 texts,
                 None,
-                path.stem,
+                system,
                 annotations,
                 speakers=speakers,
                 dialogue=name,
@@ -97,13 +102,18 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
     was not sure of; ``Win`` is 1 where that of the side is more than the other's, whose
     mean is the authors' rate of wins. A feature is 1 for the better side, or for both.
     """
-    by_segment: dict[tuple[str, int], list[SegmentAnnotation]] = {}
-    for number, raw in _json_lines(file):
+    by_segment: dict[tuple[str, int], list[dict[str, list[Annotation]]]] = {}
+    for number, raw in json_lines(Path(file.path)):
         try:
             turns = int(raw['entity0_annotation']['decision_turn'])
-            given = str(raw.get('user_name')), _values_side_annotationss(raw)
-            by_segment.setdefault((str(raw['convo_id']), turns), []).append(given)
-        except (KeyError, TypeError, ValueError) as e:
+            segment = by_segment.setdefault(
+                (str(id_value(raw, 'convo_id')), turns), [{}, {}]
+            )
+            for answers, values in zip(segment, _side_values(raw), strict=True):
+                for quality, value in values.items():
+                    given = Annotation(str(raw.get('user_name')), value)
+                    answers.setdefault(quality, []).append(given)
+        except (KeyError, TypeError, ValueError, BadRecord) as e:
             problem = f'an annotation of two sides is expected ({e!r})'
             raise file.error(number, problem) from None
     name = Path(file.path).name.replace('annotated', 'sampled')
@@ -122,13 +132,13 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
                 tuple(MARKERS.sub('', text).strip() for text in texts[:turns]),
                 None,
                 system,
-                _side_annotations(segment, side),
+                {q: tuple(given) for q, given in segment[side].items()},
                 speakers=speakers[:turns],
                 dialogue=dialogue_id,
             )
 
 
-def _values_side_annotationss(raw: Mapping[str, Any]) -> list[dict[str, float]]:
+def _side_values(raw: Mapping[str, Any]) -> list[dict[str, float]]:
     """
     Return, for each side of a segment, the value of each quality in one annotation.
     """
@@ -144,29 +154,6 @@ def _values_side_annotationss(raw: Mapping[str, Any]) -> list[dict[str, float]]:
     ]
 
 
-def _side_annotations(given: list[SegmentAnnotation], side: int) -> Annotations:
-    """
-    Return what annotators said of one side of a segment.
-    """
-    answers: dict[str, list[Annotation]] = {}
-    for annotator, values in given:
-        for quality, value in values[side].items():
-            answers.setdefault(quality, []).append(Annotation(annotator, value))
-    return {quality: tuple(all_given) for quality, all_given in answers.items()}
-
-
-def _json_lines(file: DataFile) -> Iterator[tuple[int, dict[str, Any]]]:
-    """
-    Yield the number and the object of every line.
-    """
-    for number, line in enumerate(file.read_bytes().split(b'\n'), 1):
-        if line.strip():
-            raw = file.parsed_json(line, dict)
-            if isinstance(key := raw.get('convo_id'), dict):  # as MongoDB writes ids
-                raw['convo_id'] = key.get('$oid')
-            yield number, raw
-
-
 def read_chitchat(file: DataFile) -> Iterator[JudgedItem]:
     """
     Yield the rated chats of two people that a rating can be of.
@@ -177,10 +164,12 @@ def read_chitchat(file: DataFile) -> Iterator[JudgedItem]:
     """
     try:
         with open_zip(file.path) as wheel:
-            text = wheel.read(MEMBER)
-    except (OSError, KeyError, zipfile.BadZipFile) as e:
+            chats = parse_json(wheel.read(MEMBER))
+        if not isinstance(chats, dict):
+            raise ValueError('an object is expected')
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as e:
         raise UserError(f'{file}: {e}; it is {file.official}') from None
-    for number, (chat_id, chat) in enumerate(file.parsed_json(text, dict).items(), 1):
+    for number, (chat_id, chat) in enumerate(chats.items(), 1):
         try:
             messages = [message for turn in chat['messages'] for message in turn]
             turns = [

@@ -14,7 +14,9 @@ challenges.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +30,12 @@ from parlai_ext.data.judged.data_file import (
     is_number,
 )
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
+from parlai_ext.data.text_lines import is_texts, json_lines
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import number
-from parlai_ext.files.text_file import read_utf8
 
 USER, SYSTEM = 'User: ', 'System: '
+SPEAKER = re.compile(f'^(?:{USER}|{SYSTEM})')
 PEOPLE = ('human', 'user')  # how the names of partners begin in dialogues
 PERSONA = 'your persona:'
 NO_FACT = '_nofact'
@@ -44,46 +47,129 @@ OWN_COLUMNS = (*OWN_NEEDED, 'item', 'response', 'reference', 'fact', 'annotator'
 LONGEST_FIRST_LINE = 1 << 20  # bytes by which a user's own file is recognized
 
 
+@dataclass(frozen=True)
+class RawItem:
+    """
+    One object of a file, and its number (from 1).
+    """
+
+    file: DataFile
+    number: int
+    data: Any
+
+    def error(self, problem: str) -> UserError:
+        """
+        Return the error that names the file and the object.
+        """
+        return self.file.error(self.number, problem)
+
+    def text(self, key: str, of: Any = None) -> str:
+        """
+        Return the text under a key, of the object itself or of one in it.
+        """
+        data = self.data if of is None else of
+        value = data.get(key) if isinstance(data, dict) else None
+        if not isinstance(value, str):
+            raise self.error(f'key {key}: a text is expected')
+        return value
+
+    def lines(self, key: str) -> tuple[str, ...]:
+        """
+        Return the lines of a text or of a list of texts, without empty ones.
+        """
+        value = self.data.get(key) or ''
+        texts = value if isinstance(value, list) else [value]
+        if not is_texts(texts):
+            raise self.error(f'key {key}: a text or a list of texts is expected')
+        lines = (line.strip() for text in texts for line in text.split('\n'))
+        return tuple(SPEAKER.sub('', line).strip() for line in lines if line)
+
+    def annotations(self) -> Annotations:
+        """
+        Return the annotations: by quality a list of answers, or a mean.
+        """
+        raw = self.data.get('annotations')
+        if not isinstance(raw, dict):
+            raise self.error('key annotations: qualities with lists are expected')
+        annotations = {}
+        for name, answers in raw.items():
+            if is_number(answers):
+                answers = [answers]
+            if not isinstance(answers, list):
+                raise self.error(f'key annotations: {name}: a list is expected')
+            annotations[self.file.columns.get(name, name)] = tuple(
+                annotation(i, answer) for i, answer in enumerate(answers)
+            )
+        return annotations
+
+    def judged(self, **data: Any) -> JudgedItem:
+        """
+        Return the judged item of the object, or of other data in its place; the
+        organisers' sets differ a little in their keys.
+        """
+        raw = replace(self, data=data or self.data)
+        system = next((raw.data[key] for key in SYSTEM_KEYS if raw.data.get(key)), '')
+        dialogs = (raw.data.get(key) for key in DIALOG_KEYS)
+        dialog = next((one for one in dialogs if isinstance(one, list)), [])
+        context = tuple(raw.text('text', turn).strip() for turn in dialog)
+        names = [str(turn.get('speaker') or '') for turn in dialog]
+        people = [name.lower().startswith(PEOPLE) for name in names]
+        response = None
+        if self.file.level == 'turn':
+            response = SPEAKER.sub('', raw.text('response').strip())
+        facts = raw.lines('fact')
+        persona = (line for line in facts if line.startswith(PERSONA))
+        plain_facts = [one for one in facts if not one.startswith((PERSONA, NO_FACT))]
+        return JudgedItem(
+            str(raw.data.get('item') or raw.data.get('dialogue_id') or self.number),
+            context if dialog else raw.lines('context'),
+            response,
+            str(system),
+            raw.annotations(),
+            raw.lines('reference'),
+            '\n'.join(plain_facts) or None,
+            tuple(line.removeprefix(PERSONA).strip() for line in persona),
+            tuple(n if p else str(system) for n, p in zip(names, people, strict=True)),
+        )
+
+
+def raw_items(file: DataFile) -> Iterator[RawItem]:
+    """
+    Yield the objects of a JSON list.
+    """
+    for place, data in enumerate(file.read_json(list), 1):
+        if not isinstance(data, dict):
+            raise file.error(place, f'an object is expected, not {data!r:.40}')
+        yield RawItem(file, place, data)
+
+
 def read_fed(file: DataFile) -> Iterator[JudgedItem]:
     """
     Yield the turns (objects with a response) or the dialogues of ``fed_data.json``.
 
     Every line of a context and of a response is an utterance.
     """
-    for item_number, raw in enumerate(file.read_json(list), 1):
-        if not isinstance(raw, dict):
-            raise file.error(item_number, f'an object is expected, not {raw!r:.40}')
-        keys = ('context', 'response') if 'response' in raw else ('context',)
-        texts = [_text(file, item_number, raw, key) for key in keys]
-        annotations = _annotations(file, item_number, raw.get('annotations'))
-        if (file.level == 'turn') == (len(keys) == 2):
-            lines = tuple(
-                _without_speaker(line) for text in texts for line in text.split('\n')
-            )
-            turn = file.level == 'turn'
-            context, response = (lines[:-1], lines[-1]) if turn else (lines, None)
-            system = str(raw.get('system'))
-            speakers = () if turn else tuple(_speakers(texts[0], system))
-            yield JudgedItem(
-                str(item_number),
-                context,
-                response,
-                system,
-                annotations,
-                speakers=speakers,
-            )
-
-
-def _speakers(text: str, system: str) -> Iterator[str]:
-    """
-    Yield the speaker of each line of a dialogue; one without goes on with the turn
-    before.
-    """
-    name = ''
-    for line in text.split('\n'):
-        if line.startswith((USER, SYSTEM)):
-            name = system if line.startswith(SYSTEM) else USER.strip(': ')
-        yield name
+    for raw in raw_items(file):
+        keys = ('context', 'response') if 'response' in raw.data else ('context',)
+        lines = [line for key in keys for line in raw.text(key).split('\n')]
+        annotations, turn = raw.annotations(), file.level == 'turn'
+        if turn != (len(keys) == 2):
+            continue
+        system, name = str(raw.data.get('system')), ''
+        speakers = []
+        for line in lines:
+            if line.startswith((USER, SYSTEM)):  # one without goes on with the turn
+                name = system if line.startswith(SYSTEM) else USER.strip(': ')
+            speakers.append(name)
+        utterances = tuple(SPEAKER.sub('', line) for line in lines)
+        yield JudgedItem(
+            str(raw.number),
+            utterances[:-1] if turn else utterances,
+            utterances[-1] if turn else None,
+            system,
+            annotations,
+            speakers=() if turn else tuple(speakers),
+        )
 
 
 def read_usr(file: DataFile) -> Iterator[JudgedItem]:
@@ -92,23 +178,26 @@ def read_usr(file: DataFile) -> Iterator[JudgedItem]:
 
     The reference is the response of the original dialogue, as in the organisers' copy.
     """
-    for context_number, raw in enumerate(file.read_json(list), 1):
-        responses = raw.get('responses') if isinstance(raw, dict) else None
-        if not isinstance(responses, list):
-            raise file.error(context_number, 'key responses: a list is expected')
+    for raw in raw_items(file):
+        responses = raw.data.get('responses')
+        if not isinstance(responses, list) or not all(
+            isinstance(response, dict) for response in responses
+        ):
+            raise raw.error('key responses: a list of objects is expected')
         original = [
-            _text(file, context_number, response, 'response')
-            for response in responses
-            if isinstance(response, dict) and response.get('model') == ORIGINAL
+            raw.text('response', one)
+            for one in responses
+            if one.get('model') == ORIGINAL
         ]
-        for place, response in enumerate(responses):
-            if not isinstance(response, dict):
-                raise file.error(context_number, 'key responses: objects are expected')
-            answers = {q: a for q, a in response.items() if isinstance(a, list)}
-            item = {**response, 'context': raw.get('context'), 'fact': raw.get('fact')}
-            item |= {'reference': original, 'annotations': answers}
-            item['item'] = f'{context_number}-{place + 1}'
-            yield _item(file, context_number, item)
+        for place, response in enumerate(responses, 1):
+            item = {**response, 'context': raw.data.get('context')}
+            item |= {'fact': raw.data.get('fact'), 'reference': original}
+            item['annotations'] = {
+                q: answers
+                for q, answers in response.items()
+                if isinstance(answers, list)
+            }
+            yield raw.judged(**{**item, 'item': f'{raw.number}-{place}'})
 
 
 def read_grade(file: DataFile) -> Iterator[JudgedItem]:
@@ -117,31 +206,27 @@ def read_grade(file: DataFile) -> Iterator[JudgedItem]:
 
     Its scores are a text that holds a list.
     """
-    for item_number, raw in enumerate(file.read_json(list), 1):
-        if not isinstance(raw, dict):
-            raise file.error(item_number, f'an object is expected, not {raw!r:.40}')
-        if raw.get('Dataset') not in (file.part, f'{file.part}_EVAL'):
+    for raw in raw_items(file):
+        if raw.data.get('Dataset') not in (file.part, f'{file.part}_EVAL'):
             continue
         try:
-            scores = parse_json(_text(file, item_number, raw, 'HumanScores'))
+            scores = parse_json(raw.text('HumanScores'))
         except ValueError:
-            raise file.error(item_number, 'key HumanScores: no list') from None
-        item = {
-            'item': str(raw.get('ID', item_number)),
-            'context': _text(file, item_number, raw, 'Context').split('|||'),
-            'response': raw.get('Response'),
-            'model': raw.get('DialogModel'),
-            'annotations': {'relevance': scores},
-        }
-        yield _item(file, item_number, item)
+            raise raw.error('key HumanScores: no list') from None
+        yield raw.judged(
+            item=str(raw.data.get('ID', raw.number)),
+            context=raw.text('Context').split('|||'),
+            response=raw.data.get('Response'),
+            model=raw.data.get('DialogModel'),
+            annotations={'relevance': scores},
+        )
 
 
 def read_dstc10(file: DataFile) -> Iterator[JudgedItem]:
     """
     Yield the items of an ``*_eval.json`` of DSTC10's organisers: a list of objects.
     """
-    for item_number, raw in enumerate(file.read_json(list), 1):
-        yield _item(file, item_number, raw)
+    return (raw.judged() for raw in raw_items(file))
 
 
 def read_dstc10_test(file: DataFile) -> Iterator[JudgedItem]:
@@ -160,8 +245,13 @@ def read_dstc10_test(file: DataFile) -> Iterator[JudgedItem]:
         if not isinstance(scores, dict):
             raise file.error(item_number, 'key scores: an object is expected')
         means = {q: [number(str(scores[q]))] for q in file.columns if q in scores}
-        raw = {'context': context, 'response': response, 'reference': references}
-        yield _item(file, item_number, {**raw, 'model': model, 'annotations': means})
+        yield RawItem(file, item_number, None).judged(
+            context=context,
+            response=response,
+            reference=references,
+            model=model,
+            annotations=means,
+        )
 
 
 def read_own(file: DataFile) -> Iterator[JudgedItem]:
@@ -171,15 +261,8 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
     if file.path.endswith('.csv'):
         yield from _own_rows(file)
         return
-    for line_number, line in enumerate(
-        read_utf8(file.path, 'judged set ').split('\n'), 1
-    ):
-        if line.strip():
-            try:
-                raw = parse_json(line)
-            except ValueError as e:
-                raise UserError(f'{file}:{line_number}: not JSON: {e}') from None
-            yield _item(file, line_number, raw)
+    for line_number, raw in json_lines(Path(file.path)):
+        yield RawItem(file, line_number, raw).judged()
 
 
 def is_own_file(path: Path) -> bool:
@@ -217,116 +300,10 @@ def _own_rows(file: DataFile) -> Iterator[JudgedItem]:
         annotator = row.get('annotator') or str(len(given))
         given.append(Annotation(annotator, number(row['value'])))
     for item_number, (key, row) in enumerate(firsts.items(), 1):
-        raw: dict[str, Any] = {**row, 'reference': row.get('reference', '').split('\n')}
-        raw['response'] = row.get('response') or None
-        own_annotations = {
-            quality: tuple(given) for quality, given in annotations[key].items()
-        }
-        yield _item(file, item_number, {**raw, 'annotations': {}}, own_annotations)
-
-
-def _item(
-    file: DataFile,
-    item_number: int,
-    raw: Any,
-    annotations: Mapping[str, tuple[Annotation, ...]] | None = None,
-) -> JudgedItem:
-    """
-    Return the item of one object; the organisers' sets differ a little in their keys.
-    """
-    if not isinstance(raw, dict):
-        raise file.error(item_number, f'an object is expected, not {raw!r:.40}')
-    system = str(next((raw[key] for key in SYSTEM_KEYS if raw.get(key)), ''))
-    dialog = next(
-        (raw[key] for key in DIALOG_KEYS if isinstance(raw.get(key), list)), ()
-    )
-    context = tuple(_text(file, item_number, turn, 'text').strip() for turn in dialog)
-    speakers = tuple(_partner_or(system, turn) for turn in dialog)
-    if not dialog:
-        context = _lines(file, item_number, raw, 'context')
-    response = None
-    if file.level == 'turn':
-        response = _without_speaker(_text(file, item_number, raw, 'response').strip())
-    facts = _lines(file, item_number, raw, 'fact')
-    persona = tuple(
-        line.removeprefix(PERSONA).strip() for line in facts if line.startswith(PERSONA)
-    )
-    plain_facts = [line for line in facts if not line.startswith((PERSONA, NO_FACT))]
-    if annotations is None:
-        annotations = _annotations(file, item_number, raw.get('annotations'))
-    return JudgedItem(
-        str(raw.get('item') or raw.get('dialogue_id') or item_number),
-        context,
-        response,
-        system,
-        annotations,
-        _lines(file, item_number, raw, 'reference'),
-        '\n'.join(plain_facts) or None,
-        persona,
-        speakers,
-    )
-
-
-def _partner_or(system: str, turn: Mapping[str, Any]) -> str:
-    """
-    Return the speaker of a turn: the judged system, or the person it talks to.
-    """
-    name = str(turn.get('speaker') or '')
-    return name if name.lower().startswith(PEOPLE) else system
-
-
-def _annotations(file: DataFile, item_number: int, raw: Any) -> Annotations:
-    """
-    Return the annotations of an object: by quality a list of answers, or a mean.
-    """
-    if not isinstance(raw, dict):
-        expected = 'qualities with lists are expected'
-        raise file.error(item_number, f'key annotations: {expected}')
-    annotations = {}
-    for name, answers in raw.items():
-        if is_number(answers):
-            answers = [answers]
-        if not isinstance(answers, list):
-            raise file.error(
-                item_number, f'key annotations: {name}: a list is expected'
-            )
-        annotations[file.columns.get(name, name)] = tuple(
-            annotation(i, answer) for i, answer in enumerate(answers)
-        )
-    return annotations
-
-
-def _text(file: DataFile, item_number: int, raw: Any, key: str) -> str:
-    value = raw.get(key) if isinstance(raw, dict) else None
-    if not isinstance(value, str):
-        raise file.error(item_number, f'key {key}: a text is expected')
-    return value
-
-
-def _lines(
-    file: DataFile, item_number: int, raw: Mapping[str, Any], key: str
-) -> tuple[str, ...]:
-    """
-    Return the lines of a text or of a list of texts, without empty ones.
-    """
-    value = raw.get(key) or ''
-    texts = value if isinstance(value, list) else [value]
-    if not all(isinstance(text, str) for text in texts):
-        raise file.error(
-            item_number, f'key {key}: a text or a list of texts is expected'
-        )
-    lines = (line.strip() for text in texts for line in text.split('\n'))
-    return tuple(_without_speaker(line).strip() for line in lines if line)
-
-
-def _without_speaker(line: str) -> str:
-    """
-    Return a line without the ``User:`` or ``System:`` before the utterance.
-    """
-    for speaker in (USER, SYSTEM):
-        if line.startswith(speaker):
-            return line.removeprefix(speaker)
-    return line
+        raw = RawItem(file, item_number, None)
+        cells = {**row, 'response': row.get('response') or None}
+        own = {quality: tuple(given) for quality, given in annotations[key].items()}
+        yield replace(raw.judged(**{**cells, 'annotations': {}}), annotations=own)
 
 
 READERS: Mapping[str, Callable[[DataFile], Iterator[JudgedItem]]] = {

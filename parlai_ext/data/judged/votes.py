@@ -8,11 +8,12 @@ Judged turns in the tables of challenges: answers of annotators, or numbers of v
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.data.judged.data_file import Annotations, DataFile
+from parlai_ext.data.judged.data_file import DataFile
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import number
@@ -97,14 +98,10 @@ def read_dbdc3(file: DataFile) -> Iterator[JudgedItem]:
     ids of dialogues begin with the system's name.
     """
     systems = {'YI': 'yura', 'CIC': 'cic'}
-
-    def system(dialogue: str) -> str:
-        known = [name for start, name in systems.items() if dialogue.startswith(start)]
-        return known[0] if known else dialogue.partition('_')[0]
-
-    for utterances, row in _voted_turns(file, 'S'):
-        if votes := _votes(row, BREAKDOWN, 'No breakdown'):
-            yield _turn(utterances, row, system(row['dialogue_id']), votes)
+    for item in _voted_turns(file, 'S', BREAKDOWN, 'No breakdown'):
+        name = item.system
+        known = [system for start, system in systems.items() if name.startswith(start)]
+        yield replace(item, system=known[0] if known else name.partition('_')[0])
 
 
 def read_wochat(file: DataFile) -> Iterator[JudgedItem]:
@@ -113,16 +110,16 @@ def read_wochat(file: DataFile) -> Iterator[JudgedItem]:
 
     A vote is 1 for a valid turn, 0.5 for an acceptable and 0 for an invalid one.
     """
-    for utterances, row in _voted_turns(file, 'SYSTEM'):
-        if votes := _votes(row, VALID, 'Valid'):
-            yield _turn(utterances, row, row['dialogue_id'].rpartition('_')[0], votes)
+    for item in _voted_turns(file, 'SYSTEM', VALID, 'Valid'):
+        yield replace(item, system=item.system.rpartition('_')[0])
 
 
 def _voted_turns(
-    file: DataFile, judged_speaker: str
-) -> Iterator[tuple[tuple[str, ...], Mapping[str, str]]]:
+    file: DataFile, judged_speaker: str, worth: Mapping[str, float], quality: str
+) -> Iterator[JudgedItem]:
     """
-    Yield the utterances up to a judged turn, which is the last one, and its votes.
+    Yield the judged turns with their votes; the system is called by the id of its
+    dialogue.
 
     The table of utterances lies beside that of the votes. The first utterance of a
     dialogue, an empty one and one without a vote are no items.
@@ -140,44 +137,30 @@ def _voted_turns(
             texts.append(turn['SEG'])
             row = rows.get(turn['UID'])
             judged = turn['SID'] == judged_speaker and len(texts) > 1 and turn['SEG']
-            if row and judged:
-                yield tuple(texts), {**row, 'dialogue': dialogue}
+            votes = _votes(row, worth) if row and judged else ()
+            if row and votes:
+                yield JudgedItem(
+                    turn['UID'],
+                    tuple(texts[:-1]),
+                    texts[-1],
+                    row['dialogue_id'],
+                    {quality: votes},
+                    dialogue=dialogue,
+                )
 
 
 def _votes(
-    row: Mapping[str, str], worth: Mapping[str, float], quality: str
-) -> Annotations:
+    row: Mapping[str, str], worth: Mapping[str, float]
+) -> tuple[Annotation, ...]:
     """
     Return the votes for a turn, one annotation each; nobody knows whose they are.
 
     :raises UserError: for a cell that is no number of votes.
     """
-    values = [
-        value for column, value in worth.items() for _ in range(_num_votes(row, column))
-    ]
-    given = tuple(Annotation(str(i), value) for i, value in enumerate(values))
-    return {quality: given} if given else {}
-
-
-def _num_votes(row: Mapping[str, str], column: str) -> int:
-    cell = row.get(column) or '0'
-    votes = number(cell)
-    if votes is None or votes < 0 or votes != int(votes):
-        raise UserError(f'{row["where"]}: {column}: {cell!r} is no number of votes')
-    return int(votes)
-
-
-def _turn(
-    utterances: tuple[str, ...],
-    row: Mapping[str, str],
-    system: str,
-    annotations: Annotations,
-) -> JudgedItem:
-    return JudgedItem(
-        row['UID'],
-        utterances[:-1],
-        utterances[-1],
-        system,
-        annotations,
-        dialogue=row['dialogue'],
-    )
+    values: list[float] = []
+    for column, value in worth.items():
+        votes = number(cell := row.get(column) or '0')
+        if votes is None or votes < 0 or votes != int(votes):
+            raise UserError(f'{row["where"]}: {column}: {cell!r} is no number of votes')
+        values += [value] * int(votes)
+    return tuple(Annotation(str(i), value) for i, value in enumerate(values))

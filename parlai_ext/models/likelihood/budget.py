@@ -48,7 +48,9 @@ class Budget:
         order = sorted(range(len(widths)), key=lambda i: (-widths[i], i))
         results: dict[int, T] = {}
         while len(results) < len(order):
-            group = first_group(order, len(results), widths, self.tokens)
+            rest = order[len(results) :]
+            # a single item that is wider is a group of its own
+            group = rest[: max(1, self.tokens // max(1, widths[rest[0]]))]
             done = self._try_group(group, widths, step)
             if done is not None:
                 results.update(zip(group, done, strict=True))
@@ -86,15 +88,3 @@ class Budget:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         return None
-
-
-def first_group(
-    order: Sequence[int], start: int, widths: Sequence[int], tokens: int
-) -> list[int]:
-    """
-    Return as many items from ``start`` as fit into ``tokens``, padded to the widest.
-
-    Items come widest first. A single item that is wider is a group of its own.
-    """
-    width = max(1, widths[order[start]])
-    return list(order[start : start + max(1, tokens // width)])

@@ -274,7 +274,7 @@ class Causal:
             for rows in zip(*(_padded(order, width) for order in orders), strict=True)
         )
         wanted = [
-            WantedToken(row, order.places[node], token)
+            (row, order.places[node], token)
             for row, (pack, order) in enumerate(zip(packs, orders, strict=True))
             for node, token in pack.edges
         ]
@@ -298,13 +298,15 @@ class Causal:
     def _read(
         self,
         nodes: tuple[torch.Tensor, ...],
-        wanted: Sequence[WantedToken],
+        wanted: Sequence[tuple[int, int, int]],
         passes: Sequence[TreePass],
     ) -> list[float]:
         """
         Return the wanted log-probabilities of a batch of trees.
 
         :param nodes: (batch, nodes) tokens, depths and ends of the trees.
+        :param wanted: of each number the tree's row, the node's place in it, and the
+            token whose log-probability there is wanted.
         """
         ids, depths, ends = nodes
         cache = PathCache() if len(passes) > 1 else None
@@ -320,10 +322,12 @@ class Causal:
                 inputs['past_key_values'] = cache.before(part)
             width = part.last - part.first
             asked = [
-                i for i, one in enumerate(wanted) if part.first <= one.place < part.last
+                i
+                for i, (_, place, _) in enumerate(wanted)
+                if part.first <= place < part.last
             ]
-            rows = [wanted[i].row * width + wanted[i].place - part.first for i in asked]
-            tokens = [wanted[i].token for i in asked]
+            rows = [wanted[i][0] * width + wanted[i][1] - part.first for i in asked]
+            tokens = [wanted[i][2] for i in asked]
             part_logprobs = self.head.logprobs(inputs, rows, tokens)
             if self.states is not None:
                 self.states.take(asked, rows)
@@ -412,18 +416,6 @@ def decoder_layers(model: Any) -> Sequence[torch.nn.Module]:
         if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers:
             return list(module)
     raise UserError(f'{type(model).__name__}: its layers were not found')
-
-
-@dataclass(frozen=True)
-class WantedToken:
-    """
-    The log-probability of ``token`` at a node of a batch of trees: the tree's row and
-    the node's place in it.
-    """
-
-    row: int
-    place: int
-    token: int
 
 
 class PathCache:

@@ -17,10 +17,9 @@ from parlai_ext.models.likelihood.prefix_packs import (
     TreeCosts,
     pack_questions,
 )
+from parlai_ext.systems.hub import POSITIONS
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
-# names under which configs give the number of positions
-POSITIONS = ('max_position_embeddings', 'n_positions', 'max_seq_len', 'n_ctx')
 # mean difference of log-probabilities that rounding explains; a wrong mask gives more
 TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-3}
 HALF = 0.1
@@ -54,21 +53,14 @@ def check_causal(judge: Causal) -> Causal:
             f'(log-probabilities differ by {difference:.2g}); use a model whose '
             'attention follows the mask that it is given'
         )
-    judge.takes_cache = reads_in_passes(judge)
-    return judge
-
-
-def reads_in_passes(judge: Causal) -> bool:
-    """
-    True if the model reads a tree in several passes, with a cache, as plain text.
-    """
     try:
         difference = tree_difference(judge, CACHE_BRANCHES, CACHE_PASSES)
     except Exception as e:
         if is_out_of_memory(e):
             raise
-        return False
-    return difference <= TOLERANCE.get(judge.model.dtype, HALF)
+        difference = math.inf
+    judge.takes_cache = difference <= TOLERANCE.get(judge.model.dtype, HALF)
+    return judge
 
 
 def tree_difference(

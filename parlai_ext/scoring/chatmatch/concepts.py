@@ -193,10 +193,8 @@ def find_recalls(
     recalls: list[int | None] = []
     for i, text in enumerate(texts):
         recalled = None
-        if raw and i == 0:  # the script does not look at the first turn
-            recalls.append(None)
-            continue
-        for word in text.split() if raw else words(text):
+        # the script does not look at the first turn
+        for word in words(text) if not raw else text.split() if i else ():
             concept = concepts.get(word)
             if concept is None or concept not in important:
                 continue

@@ -32,25 +32,6 @@ class GameValues:
     recalls: tuple[int | None, ...]
 
 
-def raw_scores(
-    dialogue: Dialogue, rules: ChatMatchOptions, material: Material
-) -> dict[str, dict[str, float | None]]:
-    """
-    Return each system's raw scores of one game, by dimension. A self-chat has one
-    system.
-
-    Everything is `None` where the dialogue is no game.
-    """
-    names = speakers(dialogue)
-    if why_no_game(dialogue):
-        return {name: dict.fromkeys(DIMENSIONS) for name in names}
-    values = values_by_speaker(names, game_values(dialogue, rules, material))
-    return {
-        name: {dimension: value.value for dimension, value in side.items()}
-        for name, side in values.items()
-    }
-
-
 def speakers(dialogue: Dialogue) -> list[str]:
     """
     Return the speakers' names in their order of speaking.
@@ -103,17 +84,14 @@ def values_by_speaker(
     even, odd = game.sides
     if len(names) > 1:
         return {names[0]: dict(even), names[1]: dict(odd)}
-    return {names[0]: {d: _joined(d, even[d], odd[d]) for d in DIMENSIONS}}
-
-
-def _joined(dimension: str, first: Value, other: Value) -> Value:
-    """
-    Return the value of a self-chat from those of its two sides.
-    """
-    if first.value is None or other.value is None:
-        return first if first.value is None else other
-    total = first.value + other.value
-    return Value(total / SIDES if dimension in MEANS else total)
+    joined = {}
+    for dimension in DIMENSIONS:
+        both = [side[dimension] for side in game.sides]
+        known = [one.value for one in both if one.value is not None]
+        total = math.fsum(known) / (SIDES if dimension in MEANS else 1)
+        missing = next((one for one in both if one.value is None), None)
+        joined[dimension] = missing or Value(total)
+    return {names[0]: joined}
 
 
 def side_values(
@@ -130,22 +108,15 @@ def side_values(
             reasons = dict.fromkeys(value.reason or '' for value in column)
             by_dimension[dimension] = Value(None, '; '.join(reasons))
         elif dimension in MEANS:
-            worst = dimension == 'fluency' and rules.manner.drops_worst
-            by_dimension[dimension] = Value(_mean(values, worst))
+            total, count = math.fsum(values), len(values)
+            if dimension == 'fluency' and rules.manner.drops_worst and count > 1:
+                total, count = total - min(values), count - 1
+            by_dimension[dimension] = Value(total / count)
         elif dimension == 'knowledge' and not rules.manner.names_once:
             by_dimension[dimension] = Value(math.fsum(values) * EXCHANGES / len(turns))
         else:
             by_dimension[dimension] = Value(math.fsum(values))
     return by_dimension
-
-
-def _mean(values: Sequence[float], drops_worst: bool) -> float:
-    """
-    Return a mean; of several numbers the smallest may be left out.
-    """
-    if drops_worst and len(values) > 1:
-        return (math.fsum(values) - min(values)) / (len(values) - 1)
-    return math.fsum(values) / len(values)
 
 
 def swap_sides(

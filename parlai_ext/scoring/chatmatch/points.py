@@ -9,10 +9,8 @@ side's, none for an equal one; the sum, 0 to 7, is the score of the game (Yang e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.ranking.tournament import Game, GameResult, award_points
+from parlai_ext.core.nouns import Dialogue
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.chatmatch.game import (
     game_values,
@@ -21,10 +19,12 @@ from parlai_ext.scoring.chatmatch.game import (
     why_no_game,
 )
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
-from parlai_ext.scoring.chatmatch.scorer import ChatMatch
+from parlai_ext.scoring.chatmatch.scorer import ChatMatch, game_of
 from parlai_ext.scoring.chatmatch.turns import Material
+from parlai_ext.tournament.games import Game, award_points
 
 OVERALL = 'Overall'
+NO_NAMES = ('', '')  # where it is not known who says what
 NO_SIDES = 'it is not known who says what, so there are no two sides to compare'
 SELF_CHAT = 'a self-chat has no other side to compare with'
 ALONE = 'ChatMatch scores a game by comparing its two sides; a response has no game'
@@ -53,12 +53,7 @@ class ChatMatchGame(Scorer):
         Read what the raw values need.
         """
         self.chatmatch = ChatMatch(self.options, self.models)
-
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return those of the raw values.
-        """
-        return self.chatmatch.signature_fields()
+        self.signed = self.chatmatch.signed
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
@@ -66,19 +61,26 @@ class ChatMatchGame(Scorer):
         """
         responses = [item for item in items if item.response is not None]
         of_responses = iter(self.chatmatch.score(responses))
-        dialogues = dict.fromkeys(_turns(i) for i in items if i.response is None)
-        games = [_dialogue(turns) for turns in dialogues]
+        wholes = (item for item in items if item.response is None)
+        games = list(dict.fromkeys(game_of(item, NO_NAMES) for item in wholes))
         materials = self.chatmatch.materials(games)
-        scored = {
-            turns: self._sides(game, material)
-            for turns, game, material in zip(dialogues, games, materials, strict=True)
-        }
-        return [
-            _of_response(next(of_responses))
-            if item.response is not None
-            else _of_side(scored[_turns(item)], item)
-            for item in items
-        ]
+        sides = dict(zip(games, map(self._sides, games, materials), strict=True))
+        scores = []
+        for item in items:
+            if item.response is not None:
+                score = next(of_responses)
+                reasons = {OVERALL: ALONE, **score.reasons}
+                scores.append(ItemScore({OVERALL: None, **score.values}, reasons))
+                continue
+            of_game = sides[game_of(item, NO_NAMES)]
+            if isinstance(of_game, dict) and item.speaker in of_game:
+                scores.append(of_game[item.speaker])
+                continue
+            reason = f'{item.speaker!r} says nothing in this dialogue'
+            if isinstance(of_game, str):
+                reason = of_game
+            scores.append(ItemScore({}, dict.fromkeys(self.dimensions, reason)))
+        return scores
 
     def _sides(
         self, dialogue: Dialogue, material: Material
@@ -100,48 +102,12 @@ class ChatMatchGame(Scorer):
         }
         first, second = names
         [result] = award_points([Game(first, second, raw)]).results
+        total = result.total if result.has_points else lambda name: None
         return {
             name: ItemScore(
-                {OVERALL: _total(result, name), **raw[name]},
+                {OVERALL: total(name), **raw[name]},
                 {OVERALL: NOTHING, **{d: v.reason for d, v in values[name].items()}},
                 dict(result.points[name]),
             )
             for name in names
         }
-
-
-def _total(result: GameResult, name: str) -> float | None:
-    return float(result.total(name)) if result.has_points else None
-
-
-def _turns(item: ScoringItem) -> tuple[tuple[str, str], ...]:
-    """
-    Return speakers and texts of a dialogue; a speaker who is not known is ''.
-    """
-    texts = item.utterances
-    names = item.extras.get('speakers') or ('',) * len(texts)
-    return tuple(zip(names, texts, strict=True))
-
-
-def _dialogue(turns: Sequence[tuple[str, str]]) -> Dialogue:
-    return Dialogue('', '', '', tuple(Utterance(*turn) for turn in turns))
-
-
-def _of_response(score: ItemScore) -> ItemScore:
-    """
-    Return what a turn adds, and why there is no score of a game.
-    """
-    reasons = {OVERALL: ALONE, **score.reasons}
-    return ItemScore({OVERALL: None, **score.values}, reasons)
-
-
-def _of_side(sides: dict[str, ItemScore] | str, item: ScoringItem) -> ItemScore:
-    """
-    Return the score of an item's speaker.
-    """
-    if isinstance(sides, str):
-        return ItemScore({}, dict.fromkeys((OVERALL, *DIMENSIONS), sides))
-    if item.speaker not in sides:
-        reason = f'{item.speaker!r} says nothing in this dialogue'
-        return ItemScore({}, dict.fromkeys((OVERALL, *DIMENSIONS), reason))
-    return sides[item.speaker]

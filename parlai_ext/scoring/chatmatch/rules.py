@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from parlai_ext.core.options import option, read_options
+from parlai_ext.scoring.model_options import model_option
 
 DIMENSIONS = (
     *('fluency', 'knowledge', 'proactivity', 'specificity'),
@@ -128,14 +129,11 @@ class ChatMatchOptions:
         help='content_words, nltk, or a file or folder of dictionaries',
         path=True,
     )
-    judge_model_file: str = option(
+    judge_model_file: str = model_option(
         'zoo:mini/judge/model',
-        help='the language model for fluency: a model file, zoo:…, hf:REPOSITORY, or '
-        'none',
+        'likelihood',
+        'the language model for fluency: a model file, zoo:…, hf:REPOSITORY, or none',
         flag='--judge-model-file',
-        metavar='MODEL',
-        model='likelihood',
-        path=True,
     )
 
     @classmethod

@@ -5,10 +5,8 @@ ChatMatch as a `Scorer`: raw values of every game, and what each turn adds to th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
-from parlai_ext.core.options import signature_values
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, judged_speakers
 from parlai_ext.scoring.chatmatch.concepts import load_dictionaries
 from parlai_ext.scoring.chatmatch.entities import load_recogniser
@@ -24,7 +22,6 @@ from parlai_ext.scoring.chatmatch.turns import Material, Value, perplexities
 
 REMEMBERED = 64  # games
 SIDES = ('one', 'other')  # speakers of a game that names none
-Turns = tuple[tuple[str, str], ...]  # speaker and text
 
 
 class ChatMatch(Scorer):
@@ -50,18 +47,11 @@ class ChatMatch(Scorer):
         """
         self.dictionaries = load_dictionaries(self.options.concepts)
         self.recogniser = load_recogniser(self.options.entities)
-        self.remembered: dict[Turns, ScoredDialogue] = {}
-
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return the thresholds, and what identifies entities and concepts.
-        """
-        recogniser = self.recogniser
-        return {
-            **signature_values(self.options),
-            'entities': recogniser.signature if recogniser else 'none',
+        self.signed = {
+            'entities': self.recogniser.signature if self.recogniser else 'none',
             'concepts': self.dictionaries.signature,
         }
+        self.remembered: dict[Dialogue, ScoredDialogue] = {}
 
     def score_dialogues(
         self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
@@ -77,20 +67,16 @@ class ChatMatch(Scorer):
         Return what each item's turn adds to its game. The turns of a game are judged
         together, and a game that was judged lately is remembered.
         """
-        games = [_turns(item) for item in items]
+        games = [game_of(item, SIDES) for item in items]
         new = [game for game in dict.fromkeys(games) if game not in self.remembered]
-        dialogues = [
-            Dialogue('', '', '', tuple(Utterance(*turn) for turn in turns))
-            for turns in new
-        ]
-        scored = self.score_dialogues(dialogues, [range(len(turns)) for turns in new])
+        scored = self.score_dialogues(new, [range(len(g.utterances)) for g in new])
         self.remembered |= dict(zip(new, scored, strict=True))
         scores = [
-            _item_score(self.remembered[turns], item)
-            for turns, item in zip(games, items, strict=True)
+            _item_score(self.remembered[game], item)
+            for game, item in zip(games, items, strict=True)
         ]
-        for turns in list(self.remembered)[:-REMEMBERED]:
-            del self.remembered[turns]
+        for game in list(self.remembered)[:-REMEMBERED]:
+            del self.remembered[game]
         return scores
 
     def materials(self, dialogues: Sequence[Dialogue]) -> list[Material]:
@@ -100,7 +86,10 @@ class ChatMatch(Scorer):
         """
         texts = [u.text for dialogue in dialogues for u in dialogue.utterances]
         names = self._names(texts)
-        fluent = self._perplexities(texts)
+        fluent = None
+        for _, name in self.named_models():  # one, or none
+            unit = self.options.perplexity_unit
+            fluent = perplexities(self.models.likelihood(name), texts, unit)
         materials = []
         start = 0
         for dialogue in dialogues:
@@ -133,15 +122,6 @@ class ChatMatch(Scorer):
         names = dict(zip(different, self.recogniser.find(different), strict=True))
         return [names[text] for text in seen]
 
-    def _perplexities(self, texts: Sequence[str]) -> list[float | None] | None:
-        """
-        Return the perplexity of each text; `None` without a judge.
-        """
-        for _, name in self.named_models():
-            likelihood = self.models.likelihood(name)
-            return perplexities(likelihood, texts, self.options.perplexity_unit)
-        return None
-
     def _scored(
         self, dialogue: Dialogue, material: Material, indices: Sequence[int]
     ) -> ScoredDialogue:
@@ -150,59 +130,37 @@ class ChatMatch(Scorer):
         none.
         """
         judged = judged_speakers(dialogue, indices)
-        reason = why_no_game(dialogue)
-        if reason:
+        rows: list[tuple[int | None, str, Mapping[str, Value]]] = []
+        evidence: dict[int, tuple[float | None, ...]] = {}
+        if reason := why_no_game(dialogue):
             nothing = dict.fromkeys(DIMENSIONS, Value(None, reason))
-            missing_scores = [
-                s for name in judged for s in scores(dialogue, None, name, nothing)
-            ]
-            return ScoredDialogue(dialogue.id, tuple(missing_scores))
-        game = game_values(dialogue, self.options, material)
-        all_scores = [
-            score
-            for i in indices
-            for score in scores(
-                dialogue, i, dialogue.utterances[i].speaker, game.turns[i]
-            )
-        ]
-        for name, values in values_by_speaker(speakers(dialogue), game).items():
-            if name in judged:
-                all_scores += scores(dialogue, None, name, values)
-        evidence = {i: _evidence(game, material, i) for i in indices}
-        return ScoredDialogue(dialogue.id, tuple(all_scores), evidence)
+            rows = [(None, name, nothing) for name in judged]
+        else:
+            game = game_values(dialogue, self.options, material)
+            fluent = material.perplexities or [None] * len(game.turns)
+            columns = (game.echoes.repeats, game.echoes.contradicts, game.recalls)
+            by_turn = list(zip(*columns, fluent, strict=True))
+            evidence = {i: by_turn[i] for i in indices}
+            rows = [(i, dialogue.utterances[i].speaker, game.turns[i]) for i in indices]
+            sides = values_by_speaker(speakers(dialogue), game)
+            rows += [(None, name, sides[name]) for name in sides if name in judged]
+        scores = tuple(
+            Score(dialogue.id, index, system, dimension, value.value, value.reason)
+            for index, system, values in rows
+            for dimension, value in values.items()
+        )
+        return ScoredDialogue(dialogue.id, scores, evidence)
 
 
-def scores(
-    dialogue: Dialogue, index: int | None, system: str, values: Mapping[str, Value]
-) -> list[Score]:
+def game_of(item: ScoringItem, sides: tuple[str, str]) -> Dialogue:
     """
-    Return values by dimension as the scores of a turn, or of a whole dialogue.
-    """
-    return [
-        Score(dialogue.id, index, system, dimension, value.value, value.reason)
-        for dimension, value in values.items()
-    ]
+    Return the game of an item.
 
-
-def _evidence(game: GameValues, material: Material, i: int) -> tuple[float | None, ...]:
-    """
-    Return the evidence of turn ``i``: the turns that it repeats, contradicts and
-    recalls, and its perplexity.
-    """
-    turns = (game.echoes.repeats[i], game.echoes.contradicts[i], game.recalls[i])
-    fluent = material.perplexities
-    return (*turns, None if fluent is None else fluent[i])
-
-
-def _turns(item: ScoringItem) -> Turns:
-    """
-    Return speakers and texts of the game of an item.
+    :param sides: its speakers, where the item does not say who spoke.
     """
     texts = (*item.utterances, *item.extras.get('later', ()))
-    speakers = item.extras.get('speakers')
-    if not speakers:
-        speakers = [SIDES[i % 2] for i in range(len(texts))]
-    return tuple(zip(speakers, texts, strict=True))
+    names = item.extras.get('speakers') or [sides[i % 2] for i in range(len(texts))]
+    return Dialogue('', '', '', tuple(map(Utterance, names, texts)))
 
 
 def _item_score(scored: ScoredDialogue, item: ScoringItem) -> ItemScore:
@@ -215,12 +173,7 @@ def _item_score(scored: ScoredDialogue, item: ScoringItem) -> ItemScore:
     rows = [
         score
         for score in scored.scores
-        if score.utterance_index == index
-        and (
-            index is not None
-            or item.response is not None
-            or score.system == item.speaker
-        )
+        if score.utterance_index == index and (is_turn or score.system == item.speaker)
     ]
     return ItemScore(
         {score.dimension: score.value for score in rows},

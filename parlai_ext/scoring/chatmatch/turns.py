@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from parlai_ext.core.nouns import Dialogue, Likelihood, Question
 from parlai_ext.scoring.chatmatch.repetition import Echoes
-from parlai_ext.scoring.chatmatch.rules import ChatMatchOptions
+from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.words import distinct
 
 UNSEEN = 'no language model was asked'
@@ -64,64 +64,50 @@ def turn_values(
         'knowledge': knowledge(material.names, len(texts), rules),
         'proactivity': [Value(float('?' in text)) for text in texts],
         'specificity': [Value(sum(distinct(text, unit)) / 2) for text in texts],
-        'diversity': penalties(echoes.repeats, texts, rules),
+        'diversity': [
+            Value(0.0 - (j is not None or (rules.manner.empty_repeats and text == '')))
+            for j, text in zip(echoes.repeats, texts, strict=True)
+        ],
         'consistency': [Value(0.0 - (j is not None)) for j in echoes.contradicts],
         'relevance': [
             Value(float(j is not None)) if has_concepts else Value(None, UNKNOWN)
             for j in recalls
         ],
     }
-    for dimension, excuse in why_not_counted(dialogue, echoes, rules).items():
-        columns[dimension] = [
-            value if reason is None else Value(None, reason)
-            for value, reason in zip(columns[dimension], excuse, strict=True)
-        ]
-    return [
-        dict(zip(columns, row, strict=True))
-        for row in zip(*columns.values(), strict=True)
+    rows = [
+        dict(zip(columns, r, strict=True)) for r in zip(*columns.values(), strict=True)
     ]
+    for i, row in enumerate(rows):
+        for dimension, reason in why_not_counted(dialogue, i, echoes, rules).items():
+            if reason is not None:
+                row[dimension] = Value(None, reason)
+    return rows
 
 
 def why_not_counted(
-    dialogue: Dialogue, echoes: Echoes, rules: ChatMatchOptions
-) -> dict[str, list[str | None]]:
+    dialogue: Dialogue, i: int, echoes: Echoes, rules: ChatMatchOptions
+) -> dict[str, str | None]:
     """
-    Return, by dimension, why each turn does not count for it, or `None`.
+    Return, by dimension, why turn ``i`` does not count for it, or `None`.
+
+    A turn may not count because of where it stands (it is given, or the last of an even
+    number), or because it is repeated.
     """
-    manner = rules.manner
-    places = why_place_not_counted(dialogue, rules)
-    repeated = [
-        None if j is None or not manner.skips_repeated else 'not counted: repeated'
-        for j in echoes.repeats
-    ]
-    both = [reason or other for reason, other in zip(places, repeated, strict=True)]
-    everywhere = manner.whole_game
+    manner, n = rules.manner, len(dialogue.utterances)
+    place = repeated = None
+    if i == 0 or dialogue.utterances[i].given:
+        place = 'not counted: given'
+    if manner.drops_last and n % 2 == 0 and i == n - 1:
+        place = 'not counted: the last of an even number of turns'
+    if echoes.repeats[i] is not None and manner.skips_repeated:
+        repeated = 'not counted: repeated'
+    either = place or repeated
     return {
-        'fluency': both,
-        'knowledge': [None] * len(places) if everywhere else places,
-        'proactivity': both,
-        'specificity': repeated if everywhere else both,
-        'diversity': places,
-        'consistency': both,
-        'relevance': both,
+        **dict.fromkeys(DIMENSIONS, either),
+        'knowledge': None if manner.whole_game else place,
+        'specificity': repeated if manner.whole_game else either,
+        'diversity': place,
     }
-
-
-def why_place_not_counted(
-    dialogue: Dialogue, rules: ChatMatchOptions
-) -> list[str | None]:
-    """
-    Return why a turn does not count because of where it stands: it is given, or the
-    last of an even number.
-    """
-    n = len(dialogue.utterances)
-    reasons: list[str | None] = [
-        'not counted: given' if i == 0 or utterance.given else None
-        for i, utterance in enumerate(dialogue.utterances)
-    ]
-    if rules.manner.drops_last and n and n % 2 == 0:
-        reasons[-1] = 'not counted: the last of an even number of turns'
-    return reasons
 
 
 def fluency(
@@ -138,29 +124,17 @@ def fluency(
     if perplexities is None:
         return [Value(None, UNSEEN)] * len(texts)
     cap = rules.perplexity_cap
-
-    def of_turn(i: int) -> Value:
+    values = []
+    for i, (text, perplexity) in enumerate(zip(texts, perplexities, strict=True)):
+        if cap and len(text) <= 1:
+            perplexity = cap
         if i < rules.first_judged:
-            return Value(0.0)
-        perplexity = cap if cap and len(texts[i]) <= 1 else perplexities[i]
-        if perplexity is None or not math.isfinite(perplexity):
-            return Value(None, INFINITE)
-        return Value(-min(perplexity, cap or math.inf))
-
-    return [of_turn(i) for i in range(len(texts))]
-
-
-def penalties(
-    repeats: Sequence[int | None], texts: Sequence[str], rules: ChatMatchOptions
-) -> list[Value]:
-    """
-    Return -1 for every turn that repeats, or is empty where that counts as repeating.
-    """
-    empty = rules.manner.empty_repeats
-    return [
-        Value(0.0 - (j is not None or (empty and text == '')))
-        for j, text in zip(repeats, texts, strict=True)
-    ]
+            values.append(Value(0.0))
+        elif perplexity is None or not math.isfinite(perplexity):
+            values.append(Value(None, INFINITE))
+        else:
+            values.append(Value(-min(perplexity, cap or math.inf)))
+    return values
 
 
 def knowledge(
@@ -176,9 +150,9 @@ def knowledge(
     counted: set[str] = set()
     values = []
     for turn_names in names:
-        new = set(turn_names) - counted
-        values.append(Value(float(len(new))))
-        counted |= new
+        before = len(counted)
+        counted.update(turn_names)
+        values.append(Value(float(len(counted) - before)))
     return values
 
 

@@ -8,8 +8,8 @@ says the same words over and over, so every word is looked at once.
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
 from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
@@ -70,20 +70,11 @@ def distinct(text: str, unit: str) -> tuple[float, float]:
     Of characters, as the script computes it; or of words, exactly, where a turn without
     bigrams has a distinct-2 of 0.
     """
+    seen, above, below = words(text), 0.0, 0.0
     if unit == 'character':
-        return _different_share(text, 1, ABOVE, BELOW), _different_share(
-            text, 2, ABOVE, BELOW
-        )
-    return _different_share(words(text), 1, 0.0, 0.0), _different_share(
-        words(text), 2, 0.0, 0.0
-    )
-
-
-def _different_share(seen: Sequence[str], n: int, above: float, below: float) -> float:
-    """
-    Return the share of different n-grams (n is 1 or 2). The released script adds small
-    numbers above and below the fraction.
-    """
-    total = max(0, len(seen) - n + 1) + below
-    different = set(seen) if n == 1 else set(zip(seen, seen[1:], strict=False))
-    return (len(different) + above) / total if total else 0.0
+        seen, above, below = tuple(text), ABOVE, BELOW
+    shares = []
+    for n, different in (1, set(seen)), (2, set(pairwise(seen))):
+        total = max(0, len(seen) - n + 1) + below
+        shares.append((len(different) + above) / total if total else 0.0)
+    return shares[0], shares[1]

@@ -8,23 +8,24 @@ Chatbot Arena", section 3.4. LLM-Eval: Lin and Chen (2023); the wording is ours.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from parlai_ext.core.options import option
+from parlai_ext.data.judged.qualities import mean
 from parlai_ext.scoring.base import OTHER, ItemScore, ScoringItem, swapped_item
-from parlai_ext.scoring.likelihood import context_turns_option
+from parlai_ext.scoring.items import lettered_turns
 from parlai_ext.scoring.llm.prompt_file import prompt_option
 from parlai_ext.scoring.llm.prompted_scorer import (
+    NOTHING,
     WHOLE,
     PromptedScorer,
-    context_lines,
     llm_option,
     rating_option,
     shown_turns,
 )
+from parlai_ext.scoring.model_options import context_turns_option
 
 CONTEXT_TURNS = 6
 NO_OTHER = 'there is no other response to compare with'
@@ -50,14 +51,20 @@ class LlmJudge(PromptedScorer):
 
     name = 'llm_judge'
     options_class: ClassVar[Any] = LlmJudgeOptions
-    options: LlmJudgeOptions
+
+    def context_lines(self, item: ScoringItem) -> str:
+        """
+        Return the last turns of the context with letters.
+        """
+        turns = lettered_turns(item.context[-self.options.context_turns :])
+        return '\n'.join(turns) or NOTHING
 
     def shown_texts(self, item: ScoringItem) -> dict[str, str]:
         """
         Return context and response; the one who is judged is B.
         """
         return {
-            'context': context_lines(item, self.options.context_turns),
+            'context': self.context_lines(item),
             'response': f'B: {item.response or NO_RESPONSE}',
             'judged': 'B',
         }
@@ -140,7 +147,7 @@ class LlmPairOptions(LlmJudgeOptions):
     )
 
 
-class LlmPair(PromptedScorer):
+class LlmPair(LlmJudge):
     """
     How much a chat model prefers a response to another one to the same context, from 0
     to 1; 0.5 is a tie. The evidence has the preference in each order.
@@ -149,14 +156,13 @@ class LlmPair(PromptedScorer):
     name = 'llm_pair'
     level = 'pair'
     options_class = LlmPairOptions
-    options: LlmPairOptions
 
     def shown_texts(self, item: ScoringItem) -> dict[str, str]:
         """
         Return the context and both responses, the judged one first.
         """
         return {
-            'context': context_lines(item, self.options.context_turns),
+            'context': self.context_lines(item),
             'first': item.response or NO_RESPONSE,
             'second': str(item.extras[OTHER]) or NO_RESPONSE,
             'judged': 'B',
@@ -183,21 +189,19 @@ class LlmPair(PromptedScorer):
         if self.options.orders == 'given':
             return given
         swapped = super().score([swapped_item(item) for item in items])
-        return [
-            self._mean(one, other) for one, other in zip(given, swapped, strict=True)
-        ]
-
-    def _mean(self, given: ItemScore, swapped: ItemScore) -> ItemScore:
-        values: dict[str, float | None] = {}
-        evidence: dict[str, Any] = {}
-        for name in self.dimensions:
-            ours, theirs = given.values.get(name), swapped.values.get(name)
-            second = None if theirs is None else 1 - theirs
-            both = [value for value in (ours, second) if value is not None]
-            values[name] = math.fsum(both) / 2 if len(both) == 2 else None
-            evidence[name] = {'first': ours, 'second': second}
-        reasons = {
-            name: given.reasons.get(name) or swapped.reasons.get(name)
-            for name in self.dimensions
-        }
-        return ItemScore(values, reasons, evidence, max(given.cut, swapped.cut))
+        scores = []
+        for first, other in zip(given, swapped, strict=True):
+            both: dict[str, dict[str, float | None]] = {}
+            for name in self.dimensions:
+                theirs = other.values.get(name)
+                second = None if theirs is None else 1 - theirs
+                both[name] = {'first': first.values.get(name), 'second': second}
+            scores.append(
+                ItemScore(
+                    {name: mean(list(two.values())) for name, two in both.items()},
+                    {n: first.reasons.get(n) or other.reasons.get(n) for n in both},
+                    both,
+                    max(first.cut, other.cut),
+                )
+            )
+        return scores

@@ -15,22 +15,18 @@ dimension is asked for by itself, and the answer is one of the labels.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
-from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
-from parlai_ext.files.yaml_file import Document, read_file
+from parlai_ext.files.yaml_file import Document
 from parlai_ext.scoring.base import LEVELS
+from parlai_ext.scoring.shipped_file import read_shipped_file
 
-KIND = 'prompts'  # the folder in zoo_configs
-ANSWERS = ('label', 'json')
 PLACEHOLDER = re.compile(r'\{([a-z_]+)\}')
 # what each level's prompt shows, and must show
 SHOWN: Mapping[str, tuple[str, ...]] = {
@@ -43,9 +39,12 @@ MOST_LABELS = 101  # of a scale, each of which is a question to a local model
 
 
 @dataclass(frozen=True)
-class PromptKeys:
+class Prompt:
     """
-    The keys of a prompt's file.
+    A prompt: its text, its dimensions with the question about each, and its labels.
+
+    Of a scale, the labels are its whole numbers, and an answer in between, such as 3.5,
+    is one as well; of an answer in JSON they are the ends of the scale.
     """
 
     level: str = option(choices=LEVELS, help='what is judged')
@@ -55,35 +54,33 @@ class PromptKeys:
     source: str = option('', help='the paper behind it')
     answer: str = option(
         'label',
-        choices=ANSWERS,
+        choices=('label', 'json'),
         help='label: one of the labels, asked for each dimension; json: an object with '
         'a number for each dimension',
     )
     scale: dict[str, float] | None = option(None, help='lowest and highest number')
-    labels: dict[str, float] | None = option(None, help='each answer and its score')
+    labels: dict[str, float] = option(None, help='each answer and its score')
 
+    @property
+    def lowest(self) -> float:
+        """
+        The lowest score.
+        """
+        return min(self.labels.values())
 
-@dataclass(frozen=True)
-class Prompt:
-    """
-    A prompt: its text, its dimensions with the question about each, and its labels.
+    @property
+    def highest(self) -> float:
+        """
+        The highest score.
+        """
+        return max(self.labels.values())
 
-    :param labels: each answer that is a label, and its score; empty where the answer is
-        JSON.
-    :param lowest, highest: the range of the scores.
-    :param numeric: the labels are the whole numbers of a scale, so that an answer in
-        between, such as 3.5, is one as well.
-    """
-
-    level: str
-    text: str
-    dimensions: Mapping[str, str]
-    answer: str
-    labels: Mapping[str, float]
-    lowest: float
-    highest: float
-    numeric: bool
-    shown: frozenset[str] = field(default=frozenset())
+    @property
+    def numeric(self) -> bool:
+        """
+        True if the labels are the numbers of a scale.
+        """
+        return self.scale is not None
 
     @property
     def hash(self) -> str:
@@ -93,7 +90,7 @@ class Prompt:
         return content_id(
             'prompt',
             self.level,
-            self.text,
+            self.prompt,
             list(self.dimensions.items()),
             self.answer,
             list(self.labels.items()),
@@ -107,14 +104,15 @@ class Prompt:
         """
         The fields of an item, besides what is judged, that the prompt shows.
         """
-        return tuple(name for name in MAY_BE_SHOWN if name in self.shown)
+        shown = PLACEHOLDER.findall(self.prompt)
+        return tuple(name for name in MAY_BE_SHOWN if name in shown)
 
     def filled(self, texts: Mapping[str, str]) -> str:
         """
         Return the prompt with each ``{name}`` replaced; a text in which a name stands
         in braces stays as it is.
         """
-        return PLACEHOLDER.sub(lambda match: texts[match[1]], self.text).strip()
+        return PLACEHOLDER.sub(lambda match: texts[match[1]], self.prompt).strip()
 
 
 def prompt_option(default: str) -> Any:
@@ -136,14 +134,7 @@ def load_prompt(name: str, level: str) -> Prompt:
     :param level: of the scorer that asks it.
     :raises UserError: with file, line and key.
     """
-    try:
-        path = zoo_configs.path(KIND, name)
-    except FileNotFoundError:
-        known = [p.stem for p in (zoo_configs.HOME / KIND).glob('*.yaml')]
-        raise UserError(
-            f'scorer: prompt: no file {name!r}; {nearest(name, known)}'
-        ) from None
-    doc = read_file(Path(path))
+    doc = read_shipped_file('prompts', name, 'prompt')
     prompt = read_prompt(doc)
     if prompt.level != level:
         raise doc.error(('level',), f'{prompt.level}; this scorer judges a {level}')
@@ -156,78 +147,63 @@ def read_prompt(doc: Document) -> Prompt:
 
     :raises UserError: with file, line and key.
     """
-    keys = doc.options(PromptKeys, doc.data or {}, ())
+    keys = doc.options(Prompt, doc.data or {}, ())
     for name, question in keys.dimensions.items():
         doc.typed(question, ('dimensions', name), str)
     if not keys.dimensions:
         raise doc.error(('dimensions',), 'one dimension at least is expected')
-    labels, numeric = _labels(doc, keys)
-    if keys.level == 'pair' and {min(labels.values()), max(labels.values())} != {0, 1}:
+    prompt = replace(keys, labels=_labels(doc, keys))
+    if prompt.level == 'pair' and (prompt.lowest, prompt.highest) != (0, 1):
         problem = 'of a pair the first is better at 1, the second at 0'
         raise doc.error(('labels',), problem)
-    return Prompt(
-        keys.level,
-        keys.prompt,
-        keys.dimensions,
-        keys.answer,
-        labels,
-        min(labels.values()),
-        max(labels.values()),
-        numeric,
-        _placeholders(doc, keys),
-    )
+    _check_placeholders(doc, prompt)
+    return prompt
 
 
-def _labels(doc: Document, keys: PromptKeys) -> tuple[dict[str, float], bool]:
+def _labels(doc: Document, keys: Prompt) -> dict[str, float]:
     """
-    Return each label with its score, and whether they are the numbers of a scale. Of an
-    answer in JSON they are the two ends of the scale.
+    Return each label with its score.
     """
     if (keys.scale is None) == (keys.labels is None):
         raise doc.error((), 'either scale or labels is expected')
     if keys.labels is not None:
         if keys.answer == 'json':
             raise doc.error(('labels',), 'an answer in JSON has a scale, no labels')
-        return _named_labels(doc, keys.labels), False
-    where = ('scale',)
-    scale = doc.mapping(keys.scale, where, ('lowest', 'highest'), 'scale')
+        values: dict[str, float] = {}
+        for name, value in keys.labels.items():
+            where = ('labels', name)
+            values[name] = doc.typed(value, where, float)
+            if not name.strip():
+                raise doc.error(where, 'a word and its score are expected')
+        if len(set(values.values())) < 2:
+            problem = 'two labels with different scores are expected'
+            raise doc.error(('labels',), problem)
+        return values
+    scale = doc.mapping(keys.scale, ('scale',), ('lowest', 'highest'), 'scale')
     ends = [scale.get('lowest'), scale.get('highest')]
     for key, end in zip(('lowest', 'highest'), ends, strict=True):
         if isinstance(end, bool) or not isinstance(end, int):
-            raise doc.error((*where, key), 'a whole number is expected')
+            raise doc.error(('scale', key), 'a whole number is expected')
     lowest, highest = (int(end) for end in ends if end is not None)
     if not 0 < highest - lowest < MOST_LABELS:
-        raise doc.error(where, f'2 to {MOST_LABELS} numbers are expected')
+        raise doc.error(('scale',), f'2 to {MOST_LABELS} numbers are expected')
     if keys.answer == 'json':
-        return {str(end): float(end) for end in (lowest, highest)}, True
-    return {str(n): float(n) for n in range(lowest, highest + 1)}, True
+        return {str(end): float(end) for end in (lowest, highest)}
+    return {str(n): float(n) for n in range(lowest, highest + 1)}
 
 
-def _named_labels(doc: Document, labels: Mapping[str, Any]) -> dict[str, float]:
-    values: dict[str, float] = {}
-    for name, value in labels.items():
-        where = ('labels', name)
-        values[name] = doc.typed(value, where, float)
-        if not name.strip() or not math.isfinite(values[name]):
-            raise doc.error(where, 'a word and its score are expected')
-    if len(set(values.values())) < 2:
-        raise doc.error(('labels',), 'two labels with different scores are expected')
-    return values
-
-
-def _placeholders(doc: Document, keys: PromptKeys) -> frozenset[str]:
+def _check_placeholders(doc: Document, prompt: Prompt) -> None:
     """
-    Return the names in braces, if they are those that the level has and needs.
+    Refuse names in braces that the level does not have, and a lack of those it needs.
     """
-    asked = ('question',) if keys.answer == 'label' else ()
-    needed = (*SHOWN[keys.level], *asked)
+    asked = ('question',) if prompt.answer == 'label' else ()
+    needed = (*SHOWN[prompt.level], *asked)
     known = (*needed, *MAY_BE_SHOWN, 'lowest', 'highest', 'questions', 'judged')
-    names = set(PLACEHOLDER.findall(keys.prompt))
+    names = set(PLACEHOLDER.findall(prompt.prompt))
     for name in sorted(names - set(known)):
-        problem = f'{{{name}}}: a {keys.level} has none; {nearest(name, known)}'
+        problem = f'{{{name}}}: a {prompt.level} has none; {nearest(name, known)}'
         raise doc.error(('prompt',), problem)
-    several = len(keys.dimensions) > 1
+    several = len(prompt.dimensions) > 1
     for name in needed:
         if name not in names and (name != 'question' or several):
             raise doc.error(('prompt',), f'{{{name}}} is missing')
-    return frozenset(names)

@@ -4,18 +4,21 @@ What scorers with a prompt have in common: options, models, and how an item is s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from parlai_ext.core.options import option, signature_values
+from parlai_ext.core.options import option
+from parlai_ext.models.chat_questions import ChatQuestions
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.likelihood import judge_option
 from parlai_ext.scoring.llm.prompt_file import load_prompt
-from parlai_ext.scoring.llm.raters import LikelihoodRater, PromptRatings, ReplyRater
-from parlai_ext.scoring.llm.reply_parsing import AnswerRating
+from parlai_ext.scoring.llm.raters import (
+    PromptRatings,
+    ratings_by_likelihood,
+    ratings_by_reply,
+)
+from parlai_ext.scoring.model_options import judge_option
 
-RATINGS = ('auto', 'expected', 'parsed')
 NOTHING = '(nothing)'
 WHOLE = 'the conversation'
 
@@ -33,21 +36,10 @@ def rating_option() -> Any:
     """
     return option(
         'auto',
-        choices=RATINGS,
+        choices=('auto', 'expected', 'parsed'),
         help='expected: the mean of the scores under the probabilities of the labels; '
         'parsed: what the reply says; auto: expected where probabilities are told',
     )
-
-
-@dataclass(frozen=True)
-class Asked:
-    """
-    One filled prompt: the item that it is about, and the dimensions that it asks for.
-    """
-
-    item: int
-    dimensions: tuple[str, ...]
-    text: str
 
 
 class PromptedScorer(Scorer):
@@ -60,6 +52,7 @@ class PromptedScorer(Scorer):
 
     prompted = True
     options: Any
+    rate: Callable[[Sequence[str]], list[PromptRatings]]
 
     def prepare(self) -> None:
         """
@@ -67,6 +60,7 @@ class PromptedScorer(Scorer):
         """
         self.prompt = load_prompt(self.options.prompt, self.level)
         self.dimensions = tuple(self.prompt.dimensions)
+        self.signed = {'prompt': self.prompt.hash}
 
     @property
     def rating(self) -> str:
@@ -89,17 +83,13 @@ class PromptedScorer(Scorer):
         Load the model; a local one needs a chat template.
         """
         [(kind, name)] = self.named_models()
-        self.rater: LikelihoodRater | ReplyRater
         if kind == 'likelihood':
-            self.rater = LikelihoodRater(self.models.likelihood(name), self.prompt)
+            judge = self.models.likelihood(name)
+            chat = ChatQuestions.from_judge(judge)
+            self.rate = partial(ratings_by_likelihood, judge, chat, self.prompt)
         else:
-            self.rater = ReplyRater(self.models.chat(name), self.prompt, self.rating)
-
-    def signature_fields(self) -> dict[str, Any]:
-        """
-        Return the signed options; ``prompt`` has a hash of the text, not a name.
-        """
-        return {**signature_values(self.options), 'prompt': self.prompt.hash}
+            model = self.models.chat(name)
+            self.rate = partial(ratings_by_reply, model, self.prompt, self.rating)
 
     def shown_texts(self, item: ScoringItem) -> dict[str, str]:
         """
@@ -113,19 +103,29 @@ class PromptedScorer(Scorer):
         """
         lacks = [self._lacks(item) for item in items]
         asked = [
-            one
-            for place, item in enumerate(items)
-            if lacks[place] is None
-            for one in self._asked(place, self.shown_texts(item), item)
+            [] if lack else list(self._asked(item))
+            for item, lack in zip(items, lacks, strict=True)
         ]
-        rated = self.rater.rate([one.text for one in asked]) if asked else []
-        answers: list[list[tuple[Asked, PromptRatings]]] = [[] for _ in items]
-        for one, answer in zip(asked, rated, strict=True):
-            answers[one.item].append((one, answer))
-        return [
-            item_score(own) if lack is None else self._missing(lack)
-            for own, lack in zip(answers, lacks, strict=True)
-        ]
+        texts = [text for some in asked for _, text in some]
+        rated = iter(self.rate(texts) if texts else ())
+        scores = []
+        for some, lack in zip(asked, lacks, strict=True):
+            answers = [(dimensions, next(rated)) for dimensions, _ in some]
+            ratings = {
+                name: rating
+                for dimensions, answer in answers
+                for name, rating in zip(dimensions, answer[0], strict=True)
+            }
+            scores.append(
+                ItemScore(
+                    {name: rating.value for name, rating in ratings.items()},
+                    dict.fromkeys(self.dimensions, lack)
+                    | {name: rating.reason for name, rating in ratings.items()},
+                    {name: rating.evidence for name, rating in ratings.items()} or None,
+                    max((cut for _, (_, cut) in answers), default=0),
+                )
+            )
+        return scores
 
     def _lacks(self, item: ScoringItem) -> str | None:
         """
@@ -136,14 +136,10 @@ class PromptedScorer(Scorer):
                 return f'the prompt shows {name}, which the item does not have'
         return None
 
-    def _missing(self, reason: str) -> ItemScore:
-        return ItemScore({}, dict.fromkeys(self.dimensions, reason))
-
-    def _asked(
-        self, place: int, texts: Mapping[str, str], item: ScoringItem
-    ) -> Iterator[Asked]:
+    def _asked(self, item: ScoringItem) -> Iterator[tuple[tuple[str, ...], str]]:
         """
-        Yield the filled prompts of an item: one, or one for each dimension.
+        Yield the filled prompts of an item with the dimensions that each asks for: one,
+        or one for each dimension.
         """
         prompt = self.prompt
         fixed = {
@@ -154,40 +150,13 @@ class PromptedScorer(Scorer):
             'persona': '\n'.join(item.persona) or NOTHING,
             'references': '\n'.join(item.references) or NOTHING,
             'judged': WHOLE,
-            **texts,
+            **self.shown_texts(item),
         }
         if prompt.answer == 'json':
-            yield Asked(place, self.dimensions, prompt.filled(fixed))
+            yield self.dimensions, prompt.filled(fixed)
             return
         for name, question in prompt.dimensions.items():
-            yield Asked(place, (name,), prompt.filled({**fixed, 'question': question}))
-
-
-def item_score(answers: Sequence[tuple[Asked, PromptRatings]]) -> ItemScore:
-    """
-    Return the score of an item from the answers to its prompts.
-    """
-    ratings = {
-        name: rating
-        for asked, rated in answers
-        for name, rating in zip(asked.dimensions, rated.ratings, strict=True)
-    }
-    return ItemScore(
-        {name: rating.value for name, rating in ratings.items()},
-        {name: rating.reason for name, rating in ratings.items()},
-        {name: rating_evidence(rating) for name, rating in ratings.items()},
-        max((rated.cut for _, rated in answers), default=0),
-    )
-
-
-def rating_evidence(rating: AnswerRating) -> dict[str, Any]:
-    """
-    Return what is stored of a rating: how it was made, and the labels' probabilities.
-    """
-    evidence: dict[str, Any] = {'manner': rating.manner}
-    if rating.probabilities is not None:
-        evidence['probabilities'] = dict(rating.probabilities)
-    return evidence
+            yield (name,), prompt.filled({**fixed, 'question': question})
 
 
 def is_endpoint(name: str) -> bool:
@@ -217,15 +186,3 @@ def shown_turns(
         letter = 'AB'[names.index(judged)] if judged in names else None
     lines = [f'{name}: {text}' for name, text in zip(letters, turns, strict=True)]
     return '\n'.join(lines) or NOTHING, letter
-
-
-def context_lines(item: ScoringItem, context_turns: int) -> str:
-    """
-    Return the last turns of a context with letters: the one who is judged is B.
-
-    :param context_turns: how many turns are shown; 0: all.
-    """
-    turns = item.context[-context_turns:]
-    last = len(turns)
-    lines = [f'{"AB"[(last - place) % 2 == 0]}: {t}' for place, t in enumerate(turns)]
-    return '\n'.join(lines) or NOTHING

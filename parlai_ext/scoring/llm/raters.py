@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parlai_ext.core.nouns import Answer
 from parlai_ext.core.nouns import Likelihood as LanguageModel
 from parlai_ext.models.chat_questions import ChatQuestions
 from parlai_ext.scoring.base import ChatModel
@@ -30,81 +28,57 @@ if TYPE_CHECKING:  # which imports parlai, and so torch
 UNTOLD = 'the endpoint tells no log-probabilities of the labels'
 
 
-@dataclass(frozen=True)
-class PromptRatings:
+# of each dimension that one prompt asks for, and the tokens that the model did not see
+PromptRatings = tuple[Sequence[AnswerRating], int]
+
+
+def ratings_by_likelihood(
+    judge: LanguageModel, chat: ChatQuestions, prompt: Prompt, texts: Sequence[str]
+) -> list[PromptRatings]:
     """
-    The rating of each dimension that one prompt asks for, and how many tokens of the
-    prompt the model did not see.
+    Return the rating of each filled prompt, from how likely each label is as the answer
+    of a local language model, in one call of it.
     """
+    labels = list(prompt.labels)
+    questions = [chat.question([ChatTurn(False, text)], True, labels) for text in texts]
+    ratings: list[PromptRatings] = []
+    for answer in judge.answer(questions):
+        probabilities = [math.exp(math.fsum(row)) for row in answer.continuations]
+        known = dict(zip(labels, probabilities, strict=True))
+        ratings.append(([expected_rating(known, prompt)], answer.num_truncated))
+    return ratings
 
-    ratings: tuple[AnswerRating, ...]
-    cut: int = 0
 
-
-class LikelihoodRater:
+def ratings_by_reply(
+    chat: ChatModel, prompt: Prompt, rating: str, texts: Sequence[str]
+) -> list[PromptRatings]:
     """
-    Asks a local language model how likely each label is as its answer.
-    """
-
-    def __init__(self, judge: LanguageModel, prompt: Prompt):
-        self.judge = judge
-        self.prompt = prompt
-        self.chat = ChatQuestions.from_judge(judge)
-
-    def rate(self, texts: Sequence[str]) -> list[PromptRatings]:
-        """
-        Return the rating of each filled prompt, in one call of the model.
-        """
-        labels = list(self.prompt.labels)
-        questions = [
-            self.chat.question([ChatTurn(False, text)], True, labels) for text in texts
-        ]
-        answers = self.judge.answer(questions)
-        return [
-            PromptRatings((self._rating(one),), one.num_truncated) for one in answers
-        ]
-
-    def _rating(self, answer: Answer) -> AnswerRating:
-        logprobs = map(math.fsum, answer.continuations)
-        probabilities = map(math.exp, logprobs)
-        return expected_rating(
-            dict(zip(self.prompt.labels, probabilities, strict=True)), self.prompt
-        )
-
-
-class ReplyRater:
-    """
-    Asks a chat model for a reply, and reads it.
+    Return the ratings of each filled prompt, from a chat model's reply.
 
     :param rating: ``auto``: by the probabilities of the labels where the endpoint tells
         them, else by what the reply says; ``expected`` or ``parsed``: so only.
     """
+    asks = rating != 'parsed' and prompt.answer == 'label'
+    replies = chat.rating_replies(list(texts), asks)
+    return [(reply_ratings(reply, prompt, rating), 0) for reply in replies]
 
-    def __init__(self, chat: ChatModel, prompt: Prompt, rating: str):
-        self.chat = chat
-        self.prompt = prompt
-        self.rating = rating
 
-    def rate(self, texts: Sequence[str]) -> list[PromptRatings]:
-        """
-        Return the ratings of each filled prompt.
-        """
-        asks = self.rating != 'parsed' and self.prompt.answer == 'label'
-        replies = self.chat.rating_replies(list(texts), asks)
-        return [PromptRatings(self._ratings(reply)) for reply in replies]
-
-    def _ratings(self, reply: ChatReply) -> tuple[AnswerRating, ...]:
-        if reply.text is None:
-            missing = AnswerRating(None, reply.reason or 'the model does not reply')
-            json = self.prompt.answer == 'json'
-            return (missing,) * (len(self.prompt.dimensions) if json else 1)
-        if self.prompt.answer == 'json':
-            return tuple(json_ratings(reply.text, self.prompt).values())
-        if self.rating != 'parsed':
-            told = reply.alternatives
-            known = None if told is None else label_probabilities(told, self.prompt)
-            if known is not None:
-                return (expected_rating(known, self.prompt),)
-            if self.rating == 'expected':
-                return (AnswerRating(None, UNTOLD),)
-        return (label_rating(reply.text, self.prompt),)
+def reply_ratings(
+    reply: ChatReply, prompt: Prompt, rating: str
+) -> Sequence[AnswerRating]:
+    """
+    Return the ratings that a reply stands for.
+    """
+    if reply.text is None:
+        missing = AnswerRating(None, reply.reason or 'the model does not reply')
+        return [missing] * (len(prompt.dimensions) if prompt.answer == 'json' else 1)
+    if prompt.answer == 'json':
+        return list(json_ratings(reply.text, prompt).values())
+    if rating != 'parsed':
+        told = reply.alternatives
+        known = None if told is None else label_probabilities(told, prompt)
+        if known is not None:
+            return [expected_rating(known, prompt)]
+        if rating == 'expected':
+            return [AnswerRating(None, UNTOLD)]
+    return [label_rating(reply.text, prompt)]

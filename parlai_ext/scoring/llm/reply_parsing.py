@@ -35,6 +35,16 @@ class AnswerRating:
     manner: str | None = None
     probabilities: Mapping[str, float] | None = None
 
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """
+        What is stored of a rating: how it was made, and the labels' probabilities.
+        """
+        evidence: dict[str, Any] = {'manner': self.manner}
+        if self.probabilities is not None:
+            evidence['probabilities'] = dict(self.probabilities)
+        return evidence
+
 
 def label_rating(reply: str, prompt: Prompt) -> AnswerRating:
     """

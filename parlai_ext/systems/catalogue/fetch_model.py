@@ -69,7 +69,7 @@ def fetch_model(
     folder = model_folder(name, datapath)
     if is_fetched(name, datapath):
         return folder
-    card = model_card(name)
+    card, settings = model_card(name), settings or DownloadSettings()
     scratch = downloads_folder(Path(data_folder(datapath))) / f'catalogue-{name}'
     with exclusive(scratch):
         if not is_fetched(name, datapath):  # by the process that this one waited for
@@ -110,7 +110,7 @@ def _check_room(card: ModelCard, scratch: Path) -> None:
 
 
 def _fetch_files(
-    card: ModelCard, scratch: Path, settings: DownloadSettings | None
+    card: ModelCard, scratch: Path, settings: DownloadSettings
 ) -> tuple[Path, str]:
     """
     Return a folder with the checked files of a model, and the source that gave them.
@@ -126,8 +126,14 @@ def _fetch_files(
     reasons = []
     for source, fetch in sources.items():
         try:
-            folder = fetch(card, scratch, settings or DownloadSettings())
-            _check_files(card, folder)
+            folder = fetch(card, scratch, settings)
+            for file in card.files:
+                path = folder / file.name
+                if not path.is_file():
+                    raise UserError(f'it has no {file.name}')
+                if sha256(path) != file.sha256:
+                    path.unlink()
+                    raise UserError(f'its {file.name} is another file')
             return folder, source
         except UserError as error:
             reasons.append(f'{source}: {first_line(error)}')
@@ -159,25 +165,12 @@ def _fetch_from_hub(card: ModelCard, scratch: Path, settings: DownloadSettings) 
     return folder
 
 
-def _check_files(card: ModelCard, folder: Path) -> None:
-    """
-    Refuse files that are missing or not those of the card.
-    """
-    for file in card.files:
-        path = folder / file.name
-        if not path.is_file():
-            raise UserError(f'it has no {file.name}')
-        if sha256(path) != file.sha256:
-            path.unlink()
-            raise UserError(f'its {file.name} is another file')
-
-
 def _made_model(
     card: ModelCard,
     files: Path,
     source: str,
     scratch: Path,
-    settings: DownloadSettings | None,
+    settings: DownloadSettings,
 ) -> Path:
     """
     Return a folder with the model, as transformers reads it, and a note of its source.
@@ -186,8 +179,7 @@ def _made_model(
     shutil.rmtree(made, ignore_errors=True)  # of a process that was killed
     make_folder(made)
     if card.gguf:
-        shown = settings is None or settings.progress
-        convert_gguf(files / card.gguf, made, shown=shown)
+        convert_gguf(files / card.gguf, made, shown=settings.progress)
     elif card.vectors and card.words:
         convert_vectors(files / card.vectors, files / card.words, made)
     elif card.weights_h5 and card.tokenizer_pickle:

@@ -187,32 +187,17 @@ def _tensors(
     tensors = {}
     with bar_of('converting', len(reader.tensors), shown, unit='tensor') as bar:
         for tensor in reader.tensors:
-            name, part = _name(tensor.name)
+            name, part = WHOLE.get(tensor.name), ''
+            if name is None:
+                _, layer, part, end = tensor.name.split('.')
+                name = f'model.layers.{layer}.{PARTS[part]}.{end}'
             weights = dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
             if part in heads:
-                weights = _half_rotations(weights, heads[part])
+                # llama.cpp turns pairs of neighbours, transformers one half of a head
+                # against the other (`LlamaModel.permute` of convert_hf_to_gguf.py, the
+                # other way round)
+                pairs = weights.reshape(heads[part], -1, 2, weights.shape[1])
+                weights = pairs.swapaxes(1, 2).reshape(weights.shape)
             tensors[name] = np.ascontiguousarray(weights)
             bar.update()
     return tensors
-
-
-def _name(gguf_name: str) -> tuple[str, str]:
-    """
-    Return a tensor's name in transformers, and its part of a layer ('' outside one).
-    """
-    if gguf_name in WHOLE:
-        return WHOLE[gguf_name], ''
-    _, layer, part, end = gguf_name.split('.')
-    return f'model.layers.{layer}.{PARTS[part]}.{end}', part
-
-
-def _half_rotations(weights: np.ndarray, n_heads: int) -> np.ndarray:
-    """
-    Return query or key weights with the order of rows that transformers rotates.
-
-    llama.cpp turns pairs of neighbours, transformers one half of a head against the
-    other (`LlamaModel.permute` of its convert_hf_to_gguf.py, the other way round).
-    """
-    rows, columns = weights.shape
-    pairs = weights.reshape(n_heads, rows // n_heads // 2, 2, columns)
-    return pairs.swapaxes(1, 2).reshape(rows, columns)

@@ -19,9 +19,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.systems.safe.allowed import AllowedCall
 from parlai_ext.systems.safe.safetensors_file import disk_errors
-from parlai_ext.systems.safe.unpickle import SafeUnpickler
+from parlai_ext.systems.safe.unpickle import AllowedCall, SafeUnpickler
 
 MODEL_TYPE = 'word_bilstm'
 CONFIG, WEIGHTS, WORDS = 'config.json', 'model.safetensors', 'words.txt'

@@ -105,7 +105,11 @@ def _run_pip(wheel: Wheel, scratch: Path, settings: DownloadSettings) -> None:
             process.wait()
     if process.returncode:
         output = (scratch / 'errors.txt').read_text('utf-8', 'replace')
-        raise UserError(f'pip: {_reason(output)}')
+        lines = [one for one in output.splitlines() if one.startswith('ERROR: ')]
+        reason = lines[0].removeprefix('ERROR: ')[:300] if lines else 'it failed'
+        if any(words in output for words in NO_NETWORK):
+            reason = 'its index cannot be reached (no network?)'
+        raise UserError(f'pip: {reason}')
 
 
 def _show_progress(
@@ -141,13 +145,3 @@ def _downloaded_bytes(scratch: Path) -> int:
                 with contextlib.suppress(OSError):
                     sizes.append((Path(folder) / name).stat().st_size)
     return max(sizes)
-
-
-def _reason(output: str) -> str:
-    """
-    Return why pip failed, in one line.
-    """
-    if any(words in output for words in NO_NETWORK):
-        return 'its index cannot be reached (no network?)'
-    errors = [line for line in output.splitlines() if line.startswith('ERROR: ')]
-    return errors[0].removeprefix('ERROR: ')[:300] if errors else 'it failed'

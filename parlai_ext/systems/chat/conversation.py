@@ -1,31 +1,138 @@
 """
 A ParlAI agent for systems that are no ParlAI models: it keeps the turns of its
-conversation and is asked for replies to many conversations at once.
+conversation, is asked for replies to many conversations at once, and may be degraded
+honestly: made worse on purpose, in a way that is known.
+
+A protocol whose systems differ in nothing but their degradations has an order that is
+known before anybody talks. A degradation changes what the model is shown of the
+conversation, or the words of its reply. It draws nothing at random: it is a function of
+the conversation, so that neither the seed nor the batch changes it.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.opt import Opt
 
-from parlai_ext.systems.chat.degradation import Degradation
+from parlai_ext.core.options import option, options_from_opt
+from parlai_ext.files.openers_file import EVERYDAY, read_openers_file
+from parlai_ext.files.option_files import sha256
+from parlai_ext.isolation.names import Options
 from parlai_ext.systems.chat.messages import ChatTurn
 
-Conversation = tuple[ChatTurn, ...]
+DEGRADE = 'degrade'  # of the options' names
 
 
 @dataclass(frozen=True)
-class NoReply:
+class Degradation:
     """
-    Why there is no reply to one conversation; the others have theirs.
+    The options that make a chat system worse on purpose.
     """
 
-    reason: str
+    last_turns: int | None = option(
+        None, low=1, help='the model is shown only so many turns, the last ones'
+    )
+    context: str = option(
+        'own',
+        choices=('own', 'other'),
+        help='other = the model is shown two utterances of an unrelated dialogue in '
+        'place of the conversation, others at each turn',
+    )
+    shuffle: float = option(
+        0.0, low=0, high=1, help='the share of the words of a reply that change places'
+    )
+
+    @classmethod
+    def from_options(cls, opt: Options) -> Degradation:
+        """
+        Read the degradation from a system's options.
+
+        :raises UserError: ``option: what is wrong``.
+        """
+        return options_from_opt(cls, opt, DEGRADE)
+
+    def shown_turns(self, turns: tuple[ChatTurn, ...]) -> tuple[ChatTurn, ...]:
+        """
+        Return what the model is shown of a conversation, whose last turn is the
+        other's.
+        """
+        if self.context == 'other':
+            turns = unrelated_turns(turns)
+        return turns if self.last_turns is None else turns[-self.last_turns :]
+
+    def said_text(self, reply: str, turns: tuple[ChatTurn, ...]) -> str:
+        """
+        Return what the system says in place of the model's reply.
+
+        :param turns: the whole conversation before the reply.
+        """
+        if not self.shuffle:
+            return reply
+        return moved_words(reply, self.shuffle, random_numbers(turns, reply))
+
+
+def random_numbers(turns: Sequence[ChatTurn], *more: str) -> random.Random:
+    """
+    Return random numbers that depend on the texts of a conversation alone.
+    """
+    return random.Random('\n'.join([*(turn.text for turn in turns), *more]))
+
+
+def unrelated_turns(turns: tuple[ChatTurn, ...]) -> tuple[ChatTurn, ...]:
+    """
+    Return an opener that shares no utterance with the conversation, as a conversation
+    that the system began.
+    """
+    said = {turn.text for turn in turns}
+    openers = [opener for opener in other_contexts() if said.isdisjoint(opener)]
+    mine, theirs = random_numbers(turns).choice(openers)
+    return ChatTurn(True, mine), ChatTurn(False, theirs)
+
+
+@cache
+def other_contexts() -> tuple[tuple[str, ...], ...]:
+    """
+    Return the shipped openers, two utterances each.
+    """
+    return tuple(read_openers_file(EVERYDAY).openers.values())
+
+
+def moved_words(text: str, share: float, rng: random.Random) -> str:
+    """
+    Return a text in which so many of its words change places with each other.
+
+    One word cannot change places; of two or more none keeps its own, except where the
+    same word comes there.
+
+    >>> moved_words('tea is warm', 1, random.Random(0))
+    'is warm tea'
+    """
+    words = text.split()
+    places = rng.sample(range(len(words)), round(share * len(words)))
+    moved = [words[place] for place in places[1:] + places[:1]]
+    for place, word in zip(places, moved, strict=True):
+        words[place] = word
+    return ' '.join(words) if len(places) > 1 else text
+
+
+def other_contexts_hash(opt: Options) -> dict[str, str]:
+    """
+    Return the hash of the dialogues that a system is shown in place of its own; nothing
+    where it is shown its own.
+    """
+    if Degradation.from_options(opt).context == 'own':
+        return {}
+    return {f'{DEGRADE}_context': sha256(EVERYDAY)}
+
+
+Conversation = tuple[ChatTurn, ...]
 
 
 @dataclass(frozen=True)
@@ -42,15 +149,6 @@ class ChatReply:
     reason: str | None = None
     alternatives: list[list[list[Any]]] | None = None
 
-    @classmethod
-    def from_reply(cls, reply: str | NoReply) -> ChatReply:
-        """
-        Return a system's reply as a chat model's.
-        """
-        if isinstance(reply, NoReply):
-            return cls(None, reply.reason)
-        return cls(reply)
-
 
 class ConversationAgent(Agent):
     """
@@ -66,13 +164,23 @@ class ConversationAgent(Agent):
         self.over = False
         self.degradation = Degradation.from_options(opt)
 
-    def replies(self, conversations: Sequence[Conversation]) -> list[str | NoReply]:
+    def replies(
+        self, conversations: Sequence[Conversation]
+    ) -> Sequence[str | ChatReply]:
         """
-        Return one reply to each conversation, whose last turn is the other's.
+        Return one reply to each conversation, whose last turn is the other's; its text
+        will do.
 
         :raises UserError: ``option: what is wrong`` when the system cannot go on.
         """
         raise NotImplementedError
+
+    def chat_replies(self, conversations: Sequence[Conversation]) -> list[ChatReply]:
+        """
+        Return what `replies` does, a text as a reply.
+        """
+        replies = self.replies(conversations)
+        return [ChatReply(one) if isinstance(one, str) else one for one in replies]
 
     def rating_replies(
         self, conversations: Sequence[Conversation], logprobs: bool, anew: bool = False
@@ -84,7 +192,7 @@ class ConversationAgent(Agent):
         :param anew: ask, even where an earlier reply is kept.
         :raises UserError: as `replies` does.
         """
-        return [ChatReply.from_reply(one) for one in self.replies(conversations)]
+        return self.chat_replies(conversations)
 
     def observe(self, observation: Message) -> Message:
         """
@@ -119,8 +227,17 @@ class ConversationAgent(Agent):
         ``reason`` that says why.
         """
         conversations = [seen['turns'] for seen in observations]
-        replies = self.replies(list(map(self.degradation.shown_turns, conversations)))
-        return list(map(self._act, replies, conversations))
+        shown = list(map(self.degradation.shown_turns, conversations))
+        replies = self.chat_replies(shown)
+        acts = []
+        for reply, turns in zip(replies, conversations, strict=True):
+            act = Message(id=self.id, text=None, episode_done=False)
+            if reply.text is None:
+                act['reason'] = reply.reason
+            else:
+                act.force_set('text', self.degradation.said_text(reply.text, turns))
+            acts.append(act)
+        return acts
 
     def reset(self) -> None:
         """
@@ -128,10 +245,3 @@ class ConversationAgent(Agent):
         """
         super().reset()
         self.turns, self.over = [], False
-
-    def _act(self, reply: str | NoReply, turns: Conversation) -> Message:
-        if isinstance(reply, NoReply):
-            content: dict[str, Any] = {'text': None, 'reason': reply.reason}
-        else:
-            content = {'text': self.degradation.said_text(reply, turns)}
-        return Message({'id': self.id, 'episode_done': False, **content})

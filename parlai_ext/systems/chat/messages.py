@@ -121,22 +121,14 @@ def messages(turns: Sequence[ChatTurn], style: ChatStyle) -> list[dict[str, str]
         remaining.pop(0)
     if all(turn.mine for turn in remaining) and not lead:
         lead = [ChatTurn(False, style.first_turn_ask)]
-    head = [{'role': 'system', 'content': prompt}] if prompt else []
-    return head + _joined_by_role([*lead, *remaining])
-
-
-def _joined_by_role(turns: Sequence[ChatTurn]) -> list[dict[str, str]]:
-    """
-    Return turns as messages of a chat model; neighbours of one role become one message.
-    """
     joined: list[dict[str, str]] = []
-    for turn in turns:
+    for turn in (*lead, *remaining):
         role = 'assistant' if turn.mine else 'user'
         if joined and joined[-1]['role'] == role:
             joined[-1]['content'] += '\n' + turn.text
         else:
             joined.append({'role': role, 'content': turn.text})
-    return joined
+    return [{'role': 'system', 'content': prompt}, *joined] if prompt else joined
 
 
 def reply_from(text: str, style: ChatStyle) -> str:

@@ -1,42 +1,106 @@
 """
-ParlAI's downloads done by us: its modules say what goes where; the files are resumed,
-checked against the lock file and unpacked safely.
+ParlAI's downloads done by us: the functions of `parlai.core.build_data` are replaced
+for a while. ParlAI's modules say what goes where; the files are resumed, checked
+against the lock file and unpacked safely.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.option_files import sha256
-from parlai_ext.systems.fetch import archives, lock_file
-from parlai_ext.systems.fetch.build_data import METHOD, replaced, replacements
+from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.data_folder import (
     data_folder,
     downloads_folder,
     exclusive,
 )
-from parlai_ext.systems.fetch.http_file import DownloadSettings, FileDownload
+from parlai_ext.systems.fetch.http_file import (
+    LOCK_NAME,
+    DownloadSettings,
+    Entry,
+    FileDownload,
+    LockFile,
+)
+
+Function = Callable[..., Any]
+NAMES = (
+    *('download', 'download_from_google_drive', 'download_multiprocess'),
+    *('get_http_session', 'untar', 'ungzip', 'make_dir', 'remove_dir', 'mark_done'),
+)
+METHOD = 'DownloadableFile.download_file'
+PACKAGES = ('parlai', 'parlai_ext', 'parlai_internal', 'projects')
+
+replacements: list[Mapping[str, Function]] = []  # the innermost last
+
+
+@contextmanager
+def replaced(functions: Mapping[str, Function]) -> Iterator[None]:
+    """
+    Call other functions in the place of `build_data`'s, for the whole process.
+
+    :param functions: some of `NAMES`, or `METHOD`, with what is called instead.
+    """
+    _install()
+    replacements.append(functions)
+    try:
+        yield
+    finally:
+        replacements.remove(functions)
+
+
+@functools.cache
+def _install() -> None:
+    """
+    Put a switch in the place of each function, also where modules imported it by name.
+
+    Modules that are imported later get the switches from `build_data`.
+    """
+    from parlai.core import build_data
+
+    switches = {vars(build_data)[name]: name for name in NAMES}
+    for module_name, module in list(sys.modules.items()):
+        if module_name.partition('.')[0] not in PACKAGES or module is None:
+            continue
+        for key, value in list(vars(module).items()):
+            if isinstance(value, FunctionType) and value in switches:
+                setattr(module, key, _switch(switches[value], value))
+    resource = build_data.DownloadableFile
+    resource.download_file = _switch(METHOD, resource.download_file)
+
+
+def _switch(name: str, original: Function) -> Function:
+    @functools.wraps(original)
+    def replaced_or_original(*args: Any, **kwargs: Any) -> Any:
+        for functions in reversed(replacements):
+            if name in functions:
+                return functions[name](*args, **kwargs)
+        return original(*args, **kwargs)
+
+    return replaced_or_original
+
 
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
 
 
-def lock_file_of(
-    datapath: str | None, settings: DownloadSettings
-) -> lock_file.LockFile:
+def lock_file_of(datapath: str | None, settings: DownloadSettings) -> LockFile:
     """
     Return the file of checksums that the settings name, or the one in the folder of
     models.
     """
-    default = Path(data_folder(datapath), 'models', lock_file.NAME)
-    return lock_file.LockFile(settings.lock or default)
+    default = Path(data_folder(datapath), 'models', LOCK_NAME)
+    return LockFile(settings.lock or default)
 
 
 @contextmanager
@@ -86,9 +150,9 @@ class Downloader:
     """
 
     datapath: Path
-    lock: lock_file.LockFile
+    lock: LockFile
     settings: DownloadSettings
-    entries: dict[str, lock_file.Entry] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """
@@ -147,7 +211,13 @@ class Downloader:
                 raise
             self.entries[url] = entry
             place.parent.mkdir(parents=True, exist_ok=True)
-            _put(part.data, place)
+            new = place.with_name(f'.{place.name}.new')
+            new.unlink(missing_ok=True)
+            try:
+                os.link(part.data, new)
+            except OSError:  # another file system, or one without links
+                shutil.copyfile(part.data, new)
+            os.replace(new, place)
 
     def record(self) -> None:
         """
@@ -215,16 +285,3 @@ def refuse_google_drive(url: str, *_: Any, **__: Any) -> None:
 
 def refuse_unknown_way(*_: Any, **__: Any) -> None:
     raise UserError('it downloads in a way of its own, which cannot be checked')
-
-
-def _put(data: Path, place: Path) -> None:
-    """
-    Put a file into its place at once; it stays where it is, too.
-    """
-    new = place.with_name(f'.{place.name}.new')
-    new.unlink(missing_ok=True)
-    try:
-        os.link(data, new)
-    except OSError:  # another file system, or one without links
-        shutil.copyfile(data, new)
-    os.replace(new, place)

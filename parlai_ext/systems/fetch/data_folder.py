@@ -55,18 +55,22 @@ def local_path(path: str, datapath: str | None) -> Path:
 
 
 @contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
+def exclusive(folder: Path, busy: Exception | None = None) -> Iterator[None]:
     """
-    Make a folder and hold a lock on it; wait while another process holds it.
+    Make a folder and hold a lock on it.
 
     The system frees the lock when its holder ends, however it ends.
+
+    :param busy: raised while another process holds it; `None`: wait.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if busy is not None:
+                raise busy from None
             logger.warning('another process is downloading to %s; waiting', folder)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -4,29 +4,118 @@ Download of one file over http: resumed where it stopped, and checked for its ki
 A partly downloaded file is ``file.part`` in a folder of its own, with the version that
 the server named in ``file.version``; when all has come, it is renamed to ``file``. So
 the next run continues a download that was interrupted or killed.
+
+The lock file holds the checksum that each address gave at its first download, as JSON:
+
+    {"files": {"http://…/BST3B.tgz": {"sha256": "…", "size": 5013279}}, "version": 1}
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import re
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 
 from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.progress import byte_bar
-from parlai_ext.store.atomic import write_file
+from parlai_ext.store.atomic import make_folder, write_file
 from parlai_ext.systems.fetch.archives import SPARE_DISK
-from parlai_ext.systems.fetch.lock_file import Entry
+from parlai_ext.systems.fetch.data_folder import exclusive
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
+
+LOCK_NAME = 'parlai_ext.lock.json'
+VERSION = 1
+SHA256 = re.compile('[0-9a-f]{64}')
+
+
+@dataclass(frozen=True)
+class Entry:
+    """
+    Checksum and size of a downloaded file.
+    """
+
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class LockFile:
+    """
+    The file with an entry for each address; it need not exist yet.
+    """
+
+    path: Path
+
+    def entries(self) -> dict[str, Entry]:
+        """
+        Return the entries by address.
+
+        :raises UserError: when the file is no lock file, or damaged.
+        """
+        try:
+            content = parse_json(self.path.read_bytes())
+            if content['version'] != VERSION:
+                raise ValueError(f'version {content["version"]!r}, not {VERSION}')
+            return {url: _entry(value) for url, value in content['files'].items()}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+            raise UserError(
+                f'{self.path} is no lock file ({type(e).__name__}: {e}); restore it, '
+                'or remove it to trust the next downloads anew'
+            ) from None
+
+    def record(self, downloaded: Mapping[str, Entry]) -> None:
+        """
+        Add new entries; those that are there stay as they are.
+
+        :raises UserError: when another process recorded something else meanwhile.
+        """
+        if not downloaded:
+            return
+        make_folder(self.path.parent)
+        with exclusive(self.path.parent):
+            entries = self.entries()
+            for url, entry in downloaded.items():
+                self.check(url, entry, entries.setdefault(url, entry))
+            files = {url: asdict(entry) for url, entry in entries.items()}
+            content = {'version': VERSION, 'files': files}
+            text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
+            write_file(self.path, f'{text}\n'.encode())
+
+    def check(self, url: str, entry: Entry, recorded: Entry | None) -> None:
+        """
+        Refuse a download that differs from what is recorded of its address.
+
+        :raises UserError: naming both checksums.
+        """
+        if recorded not in (None, entry):
+            assert recorded is not None
+            raise UserError(
+                f'{url}: its sha256 is {entry.sha256}, but {self.path} has '
+                f'{recorded.sha256}, recorded at the first download; the file is not '
+                'trusted. If the change is known and right, remove that entry'
+            )
+
+
+def _entry(value: Mapping[str, Any]) -> Entry:
+    entry = Entry(value['sha256'], value['size'])
+    if not SHA256.fullmatch(entry.sha256) or not isinstance(entry.size, int):
+        raise ValueError(f'sha256 {entry.sha256!r}, size {entry.size!r}')
+    return entry
+
 
 CONTENT_RANGE = re.compile(r'bytes (\d+)-\d+/(\d+)')
 WEB_PAGE = re.compile(rb'\s*<(!doctype|html|head|body|\?xml|error)', re.IGNORECASE)
@@ -74,30 +163,20 @@ class Unreachable(_Interrupted):
     """
 
 
-@dataclass(frozen=True)
 class FileDownload:
     """
     A download to a folder, which serves one address and one process at a time.
+
+    :ivar data: the whole file, once it is here.
     """
 
-    url: str
-    folder: Path
-    settings: DownloadSettings = DownloadSettings()
-
-    @property
-    def data(self) -> Path:
-        """
-        The whole file, once it is here.
-        """
-        return self.folder / 'file'
-
-    @property
-    def part(self) -> Path:
-        return self.folder / 'file.part'
-
-    @property
-    def note(self) -> Path:
-        return self.folder / 'file.version'
+    def __init__(
+        self, url: str, folder: Path, settings: DownloadSettings | None = None
+    ):
+        self.url, self.folder = url, folder
+        self.settings = settings or DownloadSettings()
+        names = ('file', 'file.part', 'file.version')
+        self.data, self.part, self.note = (folder / name for name in names)
 
     def n_bytes(self) -> int:
         return self.part.stat().st_size if self.part.is_file() else 0
@@ -157,8 +236,10 @@ class FileDownload:
         """
         Make one request. Its deadline moves on with every ``least`` bytes.
         """
-        start, version = self.n_bytes(), self._noted_version()
-        headers = {}
+        start, headers = self.n_bytes(), {}
+        noted = self.note.read_bytes() if self.note.is_file() else b''
+        version = noted.decode('ascii', 'ignore')
+        version = version if version.isprintable() else ''
         if start and version:
             headers = {'Range': f'bytes={start}-', 'If-Range': version}
         connect, stall = self.settings.connect, self.settings.stall
@@ -192,14 +273,6 @@ class FileDownload:
         if request.url.scheme not in schemes:
             address = printable(str(request.url))[:200]
             raise UserError(f'{self.url} redirects to {address}')
-
-    def _noted_version(self) -> str:
-        """
-        Return the version of the part; '' when none is known.
-        """
-        noted = self.note.read_bytes() if self.note.is_file() else b''
-        version = noted.decode('ascii', 'ignore')
-        return version if version.isprintable() else ''
 
     def _whole_size(self, response: httpx2.Response, start: int, version: str) -> int:
         """

@@ -9,10 +9,10 @@ import os
 import ssl
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import ModuleType
-from typing import Any
 
 import httpx2
 
@@ -40,6 +40,7 @@ LARGEST = 10_000_000  # bytes of a reply
 LATER = (408, 409, 425, 429)  # statuses after which another try may help, and 5xx
 
 
+@dataclass(eq=False)
 class Transient(Exception):
     """
     A failure after which another try may help.
@@ -49,17 +50,13 @@ class Transient(Exception):
     :param answered: something came back, of no use.
     """
 
-    def __init__(
-        self,
-        what: str,
-        retry_after: float | None = None,
-        lost: bool = False,
-        answered: bool = False,
-    ):
-        super().__init__(what)
-        self.retry_after = retry_after
-        self.lost = lost
-        self.answered = answered
+    what: str
+    retry_after: float | None = None
+    lost: bool = False
+    answered: bool = False
+
+    def __str__(self) -> str:
+        return self.what
 
 
 def is_transient(status: int) -> bool:
@@ -104,7 +101,15 @@ class Client:
         except ValueError as error:
             data, problem = None, f'no JSON ({error}): {shortened(words)!r}'
         if 200 <= status < 300:
-            return self._reply(data, problem)
+            try:
+                if problem:
+                    raise Malformed(problem)
+                reply: RemoteReply = self.format.reply(data)
+            except Malformed as error:
+                # some gateways report errors with status 200
+                what = error_words(data) or f'it answers in another format: {error}'
+                raise Transient(what, answered=True) from None
+            return reply
         if 300 <= status < 400:
             place = shortened(headers.get('Location', 'another place'))
             place = self.settings.without_key(place, beginnings=True)
@@ -112,22 +117,14 @@ class Client:
         reason = error_words(data) or shortened(words)
         what = self.settings.without_key(f'{status}: {reason}', beginnings=True)
         if is_transient(status) and not openai.out_of_money(data):
-            raise self._retry_error(what, seconds_to_wait(headers.get('Retry-After')))
+            seconds = seconds_to_wait(headers.get('Retry-After'))
+            if seconds is not None and seconds > LONGEST_WAIT:
+                raise self._bad('remote_url', f'asks to wait {seconds:.0f} s ({what})')
+            raise Transient(what, seconds, answered=True)
         refusal = openai.refusal(data)
         if refusal is not None:
-            return RemoteReply(None, refusal, None, 0, 0)
+            return RemoteReply(None, refusal, prompt_tokens=0, completion_tokens=0)
         raise self._refused(status, what)
-
-    def _reply(self, data: Any, problem: str) -> RemoteReply:
-        try:
-            if problem:
-                raise Malformed(problem)
-            reply: RemoteReply = self.format.reply(data)
-        except Malformed as error:
-            # some gateways report errors with status 200
-            what = error_words(data) or f'it answers in another format: {error}'
-            raise Transient(what, answered=True) from None
-        return reply
 
     async def _post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
         url, seconds = self.settings.posted_url, self.settings.timeout
@@ -137,7 +134,12 @@ class Client:
             async with asyncio.timeout(seconds):
                 sent = self._http.stream('POST', url, content=body, headers=headers)
                 async with sent as response:
-                    return response.status_code, response.headers, await _read(response)
+                    raw = bytearray()
+                    async for part in response.aiter_bytes():
+                        raw += part
+                        if len(raw) > LARGEST:
+                            raise httpx2.DecodingError('an answer without end')
+                    return response.status_code, response.headers, bytes(raw)
         except TimeoutError:
             raise Transient(f'no answer within {seconds:g} s', lost=True) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -157,18 +159,6 @@ class Client:
             return self._bad('remote_url', f'cannot be posted to: {words}')
         return Transient(words)
 
-    def _retry_error(self, what: str, retry_after: float | None) -> Exception:
-        """
-        Return the error for a status after which another try may help: a `Transient`,
-        or a user's mistake if the endpoint asks for too long a wait.
-
-        :param what: the status and the endpoint's words.
-        :param retry_after: seconds that it asks to wait.
-        """
-        if retry_after is not None and retry_after > LONGEST_WAIT:
-            return self._bad('remote_url', f'asks to wait {retry_after:.0f} s ({what})')
-        return Transient(what, retry_after, answered=True)
-
     def _refused(self, status: int, what: str) -> UserError:
         """
         Return the line for a status that no second try will change.
@@ -183,15 +173,6 @@ class Client:
 
     def _bad(self, option: str, what: str) -> UserError:
         return UserError(f'{option}: {self.settings.endpoint} {what}')
-
-
-async def _read(response: httpx2.Response) -> bytes:
-    body = bytearray()
-    async for part in response.aiter_bytes():
-        body += part
-        if len(body) > LARGEST:
-            raise httpx2.DecodingError('an answer without end')
-    return bytes(body)
 
 
 def _root_words(error: BaseException) -> str:

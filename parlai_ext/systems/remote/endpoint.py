@@ -1,27 +1,208 @@
 """
-A remote system: conversations in, replies out, each paid for once.
+A remote system: conversations in, replies out, each paid for once and kept.
+
+Every reply ever paid for is in one SQLite file. The key is a hash of all that was sent
+but the secret, of the address, and of the name that the model gives itself. Writing is
+a transaction: killed at any moment, the file holds all earlier replies. Processes may
+share it; of two replies to one request the first stays, so that the same conversation
+has one reply, sampled or not.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
+import os
 import random
+import sqlite3
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
-from parlai_ext.systems.remote.cache import ReplyCache, cache_key
 from parlai_ext.systems.remote.client import Client, Transient
 from parlai_ext.systems.remote.event_loop import run_in_loop
-from parlai_ext.systems.remote.replies import RemoteReply, estimated_prompt_tokens
+from parlai_ext.systems.remote.replies import RemoteReply, estimated_tokens
 from parlai_ext.systems.remote.settings import Settings
-from parlai_ext.systems.remote.usage import Meter, Usage
+
+MILLION = 1_000_000
+ROUNDING = 1 + 1e-9
+
+
+@dataclass(frozen=True)
+class Usage:
+    """
+    What was asked of one system by this process.
+
+    `requests` were sent, those that failed included; `cached` replies cost nothing.
+    `cost` is in US dollars, `None` without a price.
+    """
+
+    requests: int = 0
+    cached: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = None
+
+
+class Meter:
+    """
+    Counts what a system uses, in one event loop, and stops it before `max_cost`.
+    """
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+        prices = settings.price_prompt, settings.price_completion
+        self.usage = Usage(cost=None if prices == (None, None) else 0.0)
+        self._booked = 0.0
+        self._under_way = 0
+        self._settled = asyncio.Event()
+
+    async def book(self, prompt: int) -> None:
+        """
+        Set the cost of a request and of its longest reply aside before it is sent.
+
+        Waits for requests under way, which may cost less than was booked for them.
+
+        :param prompt: an estimate of its tokens.
+        :raises UserError: when it would exceed `max_cost`.
+        """
+        cost, most = self._longest_cost(prompt), self.settings.max_cost
+        while most is not None and self._spent + self._booked + cost > most * ROUNDING:
+            if not self._under_way:
+                cached = '; what was answered is in the cache'
+                raise UserError(
+                    f'max_cost: ${self._spent:.6g} of ${most:.6g} are spent and the '
+                    f'next reply may cost ${cost:.6g}; go on with a larger one'
+                    f'{cached if self.settings.cache else ""}'
+                )
+            self._settled.clear()
+            await self._settled.wait()
+        self._booked += cost
+        self._under_way += 1
+
+    def settle(self, prompt: int, reply: RemoteReply) -> None:
+        """
+        Count a request that was answered.
+
+        :param prompt: as of `book`.
+        """
+        tokens, completion = reply.prompt_tokens, reply.completion_tokens
+        if completion is None:
+            completion = estimated_tokens(reply.text or '')
+        self._count(prompt, prompt if tokens is None else tokens, completion)
+
+    def give_up(self, prompt: int, lost: bool) -> None:
+        """
+        Count a request that failed.
+
+        :param prompt: as of `book`.
+        :param lost: its reply did not arrive in time, but may have to be paid for.
+        """
+        longest = self.settings.reply_max_tokens
+        self._count(prompt, prompt * lost, longest * lost)
+
+    def count_cached(self, n: int = 1) -> None:
+        """
+        Count replies from the cache, which cost nothing.
+        """
+        self.usage = replace(self.usage, cached=self.usage.cached + n)
+
+    @property
+    def _spent(self) -> float:
+        return self.usage.cost or 0.0
+
+    def _count(self, booked_prompt: int, prompt: int, completion: int) -> None:
+        old = self.usage
+        cost = self._cost(prompt, completion)
+        self.usage = Usage(
+            old.requests + 1,
+            old.cached,
+            old.prompt_tokens + prompt,
+            old.completion_tokens + completion,
+            None if old.cost is None else old.cost + cost,
+        )
+        self._under_way -= 1
+        freed = self._longest_cost(booked_prompt)
+        self._booked = self._booked - freed if self._under_way else 0.0
+        self._settled.set()
+
+    def _longest_cost(self, prompt: int) -> float:
+        return self._cost(prompt, self.settings.reply_max_tokens)
+
+    def _cost(self, prompt: int, completion: int) -> float:
+        price_prompt = self.settings.price_prompt or 0.0
+        price_completion = self.settings.price_completion or 0.0
+        return (prompt * price_prompt + completion * price_completion) / MILLION
+
+
+TABLE = 'CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)'
+PATIENCE = 60  # seconds to wait while another process writes
+
+
+def cache_key(url: str, model: str, body: bytes) -> str:
+    """
+    Return the key of a request.
+
+    :param model: the name that the endpoint's replies give for the model; it may be
+        more exact than the name in the request.
+    """
+    head = f'{url}\n{model}\n'.encode()
+    return hashlib.sha256(head + body).hexdigest()
+
+
+class ReplyCache:
+    """
+    The replies of one file, opened in one thread and used in another.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        try:
+            os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+            self._file = sqlite3.connect(
+                path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise self._bad(error) from error
+        self._run(TABLE)
+
+    def get(self, key: str) -> RemoteReply | None:
+        """
+        Return the reply under ``key``, if there is one.
+        """
+        rows = self._run('SELECT answer FROM answers WHERE key = ?', key)
+        try:
+            return RemoteReply(**parse_own_json(rows[0][0])) if rows else None
+        except (ValueError, TypeError) as error:
+            raise self._bad(error) from None
+
+    def put(self, key: str, reply: RemoteReply) -> RemoteReply:
+        """
+        Store a reply, and return the one that is stored: the first under ``key``.
+        """
+        answer = json.dumps(asdict(reply), sort_keys=True)
+        self._run('INSERT OR IGNORE INTO answers VALUES (?, ?)', key, answer)
+        return self.get(key) or reply
+
+    def _run(self, statement: str, *values: str) -> list[tuple[str, ...]]:
+        try:
+            return self._file.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._bad(error) from error
+
+    def _bad(self, error: Exception) -> UserError:
+        return UserError(
+            f'remote_cache: {self.path} cannot be used: {error}; name another file, '
+            'or none'
+        )
+
 
 logger = logging.getLogger(__name__)
 for library in ('httpx2', 'httpcore2'):  # which report every request
@@ -140,9 +321,8 @@ class Endpoint:
         removed = self.settings.extra or {}
         more = {name: v for name, v in (body or {}).items() if name not in removed}
         sent = json.dumps({**more, **own}, sort_keys=True, separators=(',', ':'))
-        return Request(
-            sent.encode(), estimated_prompt_tokens(turns, style.system_prompt)
-        )
+        texts = [style.system_prompt, *(turn.text for turn in turns)]
+        return Request(sent.encode(), sum(map(estimated_tokens, texts)))
 
     async def _replies(
         self, requests: Sequence[Request], anew: bool = False
@@ -247,13 +427,14 @@ class Endpoint:
         for pace, amount in ((self._requests, 1), (self._tokens, tokens)):
             if (seconds := pace.reserve(amount)) > 0:
                 await self._wait(seconds, stop)
-        booking = await self.meter.book(request.tokens)
+        await self.meter.book(request.tokens)
         try:
             reply = await self.client.send(request.body)
         except BaseException as error:
-            self.meter.give_up(booking, isinstance(error, Transient) and error.lost)
+            lost = isinstance(error, Transient) and error.lost
+            self.meter.give_up(request.tokens, lost)
             raise
-        self.meter.settle(booking, reply)
+        self.meter.settle(request.tokens, reply)
         return reply
 
 

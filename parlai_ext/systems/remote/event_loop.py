@@ -12,7 +12,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from parlai_ext.systems.remote.connections import unlimited
+from parlai_ext.isolation.connections import unlimited
 
 T = TypeVar('T')
 

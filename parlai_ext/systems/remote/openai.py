@@ -5,16 +5,14 @@ Chat completions, as OpenAI's endpoint and the many that speak like it want them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
 from parlai_ext.systems.remote.replies import (
     Malformed,
     RemoteReply,
-    model_name,
+    read_answer,
     shortened,
-    text_reply,
 )
 from parlai_ext.systems.remote.settings import Settings
 
@@ -36,17 +34,8 @@ def request(
     """
     Return the body of the request for a reply to ``turns``.
     """
-    given = {
-        'model': settings.model,
-        'messages': messages(turns, style),
-        'max_tokens': settings.reply_max_tokens,
-        'temperature': settings.temperature,
-        'top_p': settings.top_p,
-        'seed': settings.seed,
-        'stop': list(style.stop[:MOST_STOPS]) or None,
-    }
-    body = {**given, **(settings.extra or {})}
-    return {name: value for name, value in body.items() if value is not None}
+    stop = list(style.stop[:MOST_STOPS]) or None
+    return settings.request_body(messages=messages(turns, style), stop=stop)
 
 
 def reply(data: Any) -> RemoteReply:
@@ -61,36 +50,35 @@ def reply(data: Any) -> RemoteReply:
         text = message.get('content')
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Malformed('no chat completion: choices[0].message is missing') from None
-    if text is None or (ended == 'content_filter' and not text):
-        why = 'content filter' if ended == 'content_filter' else f'it ended by {ended}'
-        refused = message.get('refusal')
-        why = f'refused: {shortened(refused)}' if isinstance(refused, str) else why
-        reply = RemoteReply(None, f'no text: {why}', model_name(data.get('model')))
-    else:
-        told = alternatives(choice.get('logprobs'))
-        reply = replace(text_reply(text, data.get('model')), alternatives=told)
-    return reply.with_usage(data)
+    filtered = ended == 'content_filter'
+    if text is not None and (text or not filtered):
+        return read_answer(data, text, None, alternatives(choice.get('logprobs')))
+    why = 'content filter' if filtered else f'it ended by {ended}'
+    refused = message.get('refusal')
+    why = f'refused: {shortened(refused)}' if isinstance(refused, str) else why
+    return read_answer(data, None, f'no text: {why}')
 
 
 def alternatives(logprobs: Any) -> list[list[list[Any]]] | None:
     """
-    Return the alternatives of each token of a reply, as `RemoteReply` has them; `None`
+    Return the alternatives of each token of a reply, as `ChatReply` has them; `None`
     for what has another form.
     """
     try:
-        return [
+        places = [
             [
-                [str(token['token']), float(token['logprob'])]
-                for token in (
-                    place,
-                    *(
-                        other
-                        for other in place.get('top_logprobs') or ()
-                        if other['token'] != place['token']
-                    ),
-                )
+                place,
+                *(
+                    other
+                    for other in place.get('top_logprobs') or ()
+                    if other['token'] != place['token']
+                ),
             ]
             for place in logprobs['content']
+        ]
+        return [
+            [[str(token['token']), float(token['logprob'])] for token in tokens]
+            for tokens in places
         ]
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
@@ -100,10 +88,8 @@ def refusal(data: Any) -> str | None:
     """
     Return why an error concerns one conversation alone; `None` if it does not.
     """
-    codes = _codes(data)
-    return next(
-        (OF_ONE_CONVERSATION[c] for c in codes if c in OF_ONE_CONVERSATION), None
-    )
+    reasons = map(OF_ONE_CONVERSATION.get, _codes(data))
+    return next(filter(None, reasons), None)
 
 
 def out_of_money(data: Any) -> bool:

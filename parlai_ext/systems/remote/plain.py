@@ -85,8 +85,7 @@ from parlai_ext.systems.remote.replies import (
     Malformed,
     RemoteReply,
     error_words,
-    model_name,
-    text_reply,
+    read_answer,
 )
 from parlai_ext.systems.remote.settings import Settings
 
@@ -99,22 +98,16 @@ def request(
     """
     Return the body of the request for a reply to ``turns``.
     """
-    before = turns_before(turns)
-    given = {
-        'id': conversation_id(turns),
-        'follows': conversation_id(before) if before else None,
-        'turns': [{'speaker': SPEAKERS[t.mine], 'text': t.text} for t in turns],
-        'text': turns[-1].text if turns else '',
-        'model': settings.model,
-        'max_tokens': settings.reply_max_tokens,
-        'temperature': settings.temperature,
-        'top_p': settings.top_p,
-        'seed': settings.seed,
-        'stop': list(style.stop) or None,
-        'system_prompt': style.system_prompt or None,
-    }
-    body = {**given, **(settings.extra or {})}
-    return {name: value for name, value in body.items() if value is not None}
+    mine = [i for i, turn in enumerate(turns) if turn.mine]
+    before = turns[: mine[-1]] if mine else ()  # to which the bot's last was the reply
+    return settings.request_body(
+        id=conversation_id(turns),
+        follows=conversation_id(before) if before else None,
+        turns=[{'speaker': SPEAKERS[t.mine], 'text': t.text} for t in turns],
+        text=turns[-1].text if turns else '',
+        stop=list(style.stop) or None,
+        system_prompt=style.system_prompt or None,
+    )
 
 
 def conversation_id(turns: Sequence[ChatTurn]) -> str:
@@ -122,14 +115,6 @@ def conversation_id(turns: Sequence[ChatTurn]) -> str:
     Return an id that depends on the utterances and their speakers alone.
     """
     return content_id('conversation', [[SPEAKERS[t.mine], t.text] for t in turns])
-
-
-def turns_before(turns: Sequence[ChatTurn]) -> Sequence[ChatTurn]:
-    """
-    Return the turns to which the bot's last one was the reply.
-    """
-    mine = [i for i, turn in enumerate(turns) if turn.mine]
-    return turns[: mine[-1]] if mine else ()
 
 
 def reply(data: Any) -> RemoteReply:
@@ -141,12 +126,7 @@ def reply(data: Any) -> RemoteReply:
     if not isinstance(data, dict):
         raise Malformed('the answer is no JSON object')
     if data.get('error'):
-        words = error_words(data) or 'an error without words'
-        return RemoteReply(None, words, model_name(data.get('model'))).with_usage(data)
+        return read_answer(data, None, error_words(data) or 'an error without words')
     if 'text' not in data:
         raise Malformed("the answer has no 'text'")
-    if data['text'] is None:
-        return RemoteReply(None, 'no text', model_name(data.get('model'))).with_usage(
-            data
-        )
-    return text_reply(data['text'], data.get('model')).with_usage(data)
+    return read_answer(data, data['text'], 'no text' if data['text'] is None else None)

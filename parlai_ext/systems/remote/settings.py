@@ -184,12 +184,36 @@ class Settings:
         except ValueError:
             return host == 'localhost' or host.endswith('.localhost')
 
+    def request_body(self, **fields: Any) -> dict[str, Any]:
+        """
+        Return the body of a request: these fields, those of every format, and
+        ``remote_extra`` over them. What is `None` is left out.
+        """
+        body = {
+            'model': self.model,
+            'max_tokens': self.reply_max_tokens,
+            'temperature': self.temperature,
+            'top_p': self.top_p,
+            'seed': self.seed,
+            **fields,
+            **(self.extra or {}),
+        }
+        return {name: value for name, value in body.items() if value is not None}
+
     def check(self) -> None:
         """
         Refuse what no endpoint can be asked, or what would not be safe.
         """
         parts = _checked_url(self.url)
-        _check_extra(self.extra or {})
+        try:
+            json.dumps(self.extra, allow_nan=False)
+        except (ValueError, TypeError) as error:
+            raise UserError(f'remote_extra: it is no JSON: {error}') from None
+        for secret in _secret_names(self.extra):
+            raise UserError(
+                f'remote_extra: {secret} would be written to the run folder; put it '
+                'into an environment variable and name that in remote_key_env'
+            )
         self._check_for_key()
         if self.format == 'openai' and not self.model:
             raise UserError(
@@ -294,22 +318,6 @@ def _checked_url(url: str) -> SplitResult:
             'run folder; name a variable in remote_key_env'
         )
     return parts
-
-
-def _check_extra(extra: Mapping[str, Any]) -> None:
-    """
-    Refuse what JSON cannot hold, and secrets, which would be written to the run folder.
-    """
-    try:
-        json.dumps(extra, allow_nan=False)
-    except (ValueError, TypeError) as error:
-        raise UserError(f'remote_extra: it is no JSON: {error}') from None
-    secret = next(_secret_names(extra), None)
-    if secret is not None:
-        raise UserError(
-            f'remote_extra: {secret} would be written to the run folder; put it into '
-            'an environment variable and name that in remote_key_env'
-        )
 
 
 def _secret_names(value: Any) -> Iterator[str]:

@@ -13,10 +13,11 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,10 @@ def _watch(bound: _Bound, thread: int) -> None:
     """
     Tell a thread to end once it has cost too much, and end the process if it does not.
     """
-    processor_time = _clock_of(thread)
+    processor_time = time.process_time
+    if hasattr(time, 'pthread_getcpuclockid'):  # the thread's own
+        clock = time.pthread_getcpuclockid(thread)
+        processor_time = partial(time.clock_gettime, clock)
     began, memory = processor_time(), _memory()
     seconds = SECONDS + bound.n_bytes / BYTES_A_SECOND
     most = MEMORY + COPIES * bound.n_bytes
@@ -184,17 +188,6 @@ def _watch(bound: _Bound, thread: int) -> None:
             os._exit(1)
         if not bound.finished.is_set():
             _raise_in(thread, _TooCostly)
-
-
-def _clock_of(thread: int) -> Callable[[], float]:
-    """
-    Return the clock of a thread's processor time; that of the process on systems
-    without.
-    """
-    if not hasattr(time, 'pthread_getcpuclockid'):
-        return time.process_time
-    clock = time.pthread_getcpuclockid(thread)
-    return lambda: time.clock_gettime(clock)
 
 
 def _raise_in(thread: int, kind: type[BaseException]) -> None:

@@ -13,7 +13,7 @@ import os
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,11 +28,12 @@ import parlai.utils.pickle
 import torch
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.isolation.names import Options
 from parlai_ext.systems.safe import read, safetensors_file
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.model_options import (
     check_files_beside,
-    check_options,
+    check_stored_options,
     options_for_talking,
 )
 from parlai_ext.systems.safe.read import ORIGINALS
@@ -64,7 +65,7 @@ class _Guard:
     """
 
     trusted: frozenset[str] = frozenset()
-    roster_opt: Mapping[str, Any] = field(default_factory=dict)
+    roster_opt: Options = field(default_factory=dict)
     refusals: list[Refused] = field(default_factory=list)
 
     def trusts(self, path: str | Path) -> bool:
@@ -80,7 +81,7 @@ _undo = contextlib.ExitStack()
 
 @contextlib.contextmanager
 def guarded(
-    trusted: Collection[str] | None = None, roster_opt: Mapping[str, Any] | None = None
+    trusted: Collection[str] | None = None, roster_opt: Options | None = None
 ) -> Iterator[None]:
     """
     Read model files, their options and their caches as data only.
@@ -94,40 +95,45 @@ def guarded(
         agent that the model's own `.opt` may not.
     :raises Refused: naming file and global; also where ParlAI would have hidden it.
     """
-    guard = _guard_with(trusted, roster_opt)
-    _enter()
-    token = _current_guard.set(guard)
-    try:
-        yield
-    except Exception as error:
-        if guard.refusals and guard.refusals[0].why not in str(error):
-            raise guard.refusals[0] from error
-        raise
-    else:
-        if guard.refusals:
-            raise guard.refusals[0]
-    finally:
-        _current_guard.reset(token)
-        _leave()
+    outer = _current_guard.get()
+    guard = _Guard(
+        outer.trusted if trusted is None else frozenset(map(os.path.realpath, trusted)),
+        outer.roster_opt if roster_opt is None else roster_opt,
+    )
+    with _replaced_readers():
+        token = _current_guard.set(guard)
+        try:
+            yield
+        except Exception as error:
+            if guard.refusals and guard.refusals[0].why not in str(error):
+                raise guard.refusals[0] from error
+            raise
+        else:
+            if guard.refusals:
+                raise guard.refusals[0]
+        finally:
+            _current_guard.reset(token)
 
 
-def _enter() -> None:
+@contextlib.contextmanager
+def _replaced_readers() -> Iterator[None]:
+    """
+    Have our readers in the place of ParlAI's until the last guard ends.
+    """
     global _n_active
     with _lock:
         if not _n_active:
             for owner, name, ours in _replacements():
-                before = vars(owner)[name]
+                _undo.callback(setattr, owner, name, vars(owner)[name])
                 setattr(owner, name, ours)
-                _undo.callback(setattr, owner, name, before)
         _n_active += 1
-
-
-def _leave() -> None:
-    global _n_active
-    with _lock:
-        _n_active -= 1
-        if not _n_active:
-            _undo.close()
+    try:
+        yield
+    finally:
+        with _lock:
+            _n_active -= 1
+            if not _n_active:
+                _undo.close()
 
 
 def _replacements() -> list[tuple[Any, str, Any]]:
@@ -184,7 +190,9 @@ def _torch_load(
             if not options.get('weights_only'):
                 raise
             # trusting the file would not help: torch, too, refuses it
-            raise refused.untrustable() from None
+            _, what, _, _, sentence = refused.given
+            hint = 'weights as safetensors would do'
+            raise Refused(refused.path, what, hint, False, sentence) from None
 
 
 def _jit_load(f: Any, *args: Any, **options: Any) -> Any:
@@ -243,18 +251,14 @@ def _agents_only(original: Callable[[str], Any]) -> Callable[[str], Any]:
     return load_agent_module
 
 
-def check_model_files(
-    path: str | Path,
-    trusted: Collection[str] | None = None,
-    roster_opt: Mapping[str, Any] | None = None,
-) -> None:
+def check_model_files(path: str | Path) -> None:
     """
-    Refuse links to files elsewhere, pipes and devices beside a model that is not
-    trusted; the parameters are those of `read_opt`.
+    Refuse links to files elsewhere, pipes and devices beside a model that the guard
+    around does not trust.
 
     :raises Refused: naming the file.
     """
-    guard = _guard_with(trusted, roster_opt)
+    guard = _current_guard.get()
     if not guard.trusts(path):
         check_files_beside(str(path), guard.roster_opt)
 
@@ -266,52 +270,34 @@ def trusts_file(path: str | Path) -> bool:
     return _current_guard.get().trusts(path)
 
 
-def _guard_with(
-    trusted: Collection[str] | None, roster_opt: Mapping[str, Any] | None
-) -> _Guard:
-    """
-    Return the guard around, with what is given in the place of its own.
-    """
-    outer = _current_guard.get()
-    return _Guard(
-        outer.trusted if trusted is None else frozenset(map(os.path.realpath, trusted)),
-        outer.roster_opt if roster_opt is None else roster_opt,
-    )
-
-
-def read_opt(
-    path: str | Path,
-    trusted: Collection[str] | None = None,
-    roster_opt: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, Any]:
     """
     Return a model's options, from JSON or from an old pickled file.
 
-    :param trusted: as of `guarded`.
     :param roster_opt: the roster's entry; by default that of the guard around.
     :raises UserError: when it is neither, or more than data.
     """
-    guard = _guard_with(trusted, roster_opt)
+    guard = _current_guard.get()
+    roster_opt = guard.roster_opt if roster_opt is None else roster_opt
     trusts = guard.trusts(path)
-    check_model_files(path, guard.trusted, guard.roster_opt)
-    opt = read.read_options(str(path), trusts)
     if not trusts:
-        check_options(str(path), opt, guard.roster_opt)
+        check_files_beside(str(path), roster_opt)
+    opt = read.read_stored_options(str(path), trusts)
+    if not trusts:
+        check_stored_options(str(path), opt, roster_opt)
     cleaned = parlai.core.opt.__AUTOCLEAN_KEYS__
     return {key: value for key, value in opt.items() if key not in cleaned}
 
 
-def read_states(
-    path: str | Path, trusted: Collection[str] | None = None
-) -> dict[str, Any]:
+def read_states(path: str | Path) -> dict[str, Any]:
     """
     Return the content of a model file, on the CPU: ``{'model': weights, …}``.
 
     :raises UserError: when it cannot be read, or is more than data.
     """
-    trusts = _guard_with(trusted, None).trusts(path)
+    trusts = trusts_file(path)
     bound = contextlib.nullcontext() if trusts else bounded_cost(path)
-    with guarded(trusted), bound:
+    with guarded(), bound:
         states = torch.load(str(path), 'cpu', parlai.utils.pickle)
     if not isinstance(states, dict) or not isinstance(states.get('model'), dict):
         raise BadModelFile(str(path), 'it holds no weights of a ParlAI model')
@@ -329,14 +315,10 @@ def count_parameters(path: str | Path, refusing: bool = False) -> int | None:
     """
     without_data = getattr(torch.serialization, 'skip_data', contextlib.nullcontext)
     try:
-        with without_data():
-            values = read_states(path, trusted=())['model'].values()
+        with without_data(), guarded(trusted=()):
+            values = read_states(path)['model'].values()
     except (UserError, OSError, MemoryError, RuntimeError) as error:
-        if (
-            refusing
-            and isinstance(error, Refused)
-            and not _current_guard.get().trusts(path)
-        ):
+        if refusing and isinstance(error, Refused) and not trusts_file(path):
             raise
         return None
     tensors = [value for value in values if isinstance(value, torch.Tensor)]

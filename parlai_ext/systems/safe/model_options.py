@@ -21,6 +21,7 @@ import parlai.core.opt
 
 from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core.errors import printable
+from parlai_ext.isolation.connections import Server
 from parlai_ext.isolation.names import (
     TASK_OPTIONS,
     is_our_agent,
@@ -29,7 +30,6 @@ from parlai_ext.isolation.names import (
     nested_values,
 )
 from parlai_ext.systems.fetch.data_folder import data_folder
-from parlai_ext.systems.remote.connections import Endpoint
 from parlai_ext.systems.safe.unpickle import Refused
 
 Options = Mapping[str, Any]
@@ -57,7 +57,7 @@ MOST = {
 }
 
 
-def check_options(path: str, opt: Options, roster_opt: Options) -> None:
+def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
     """
     Refuse a model's stored options if they would run code, ask a server or read files
     that a model must not name.
@@ -128,11 +128,11 @@ def _exceeds(value: Any, most: int) -> bool:
         return True
 
 
-def named_endpoints(roster_opt: Options) -> list[Endpoint]:
+def named_servers(roster_opt: Options) -> list[Server]:
     """
     Return the servers that a roster's entry names, under whatever key.
     """
-    endpoints: list[Endpoint] = []
+    servers: list[Server] = []
     for key, value in nested_values(roster_opt):
         if is_server(key, value):
             url = urlsplit(value.strip() if '://' in value else f'//{value.strip()}')
@@ -141,8 +141,8 @@ def named_endpoints(roster_opt: Options) -> list[Endpoint]:
             except ValueError:  # no number: no server has that port
                 continue
             if url.hostname:
-                endpoints.append(Endpoint(url.hostname, port))
-    return endpoints
+                servers.append(Server(url.hostname, port))
+    return servers
 
 
 def _names_file_elsewhere(key: str, value: Any, folders: list[Path]) -> bool:

@@ -76,7 +76,7 @@ def read_tensors(
     options |= {'mmap': mmap, 'weights_only': False}
     with _errors_named(path):
         if safetensors_file.is_safetensors(f):
-            return safetensors_file.read_states(f, map_location)
+            return safetensors_file.read_safetensors(f, map_location)
         if not mmap:  # by which torch reads zips only, and nothing that is compressed
             _refuse_tar(f, path)
             _check_zip(f, path, most=1)
@@ -156,20 +156,18 @@ def read_arrays(f: Any) -> Any:
     """
     Return what `numpy.save` or `numpy.savez` wrote, arrays of objects among it.
     """
-    if isinstance(f, str | os.PathLike):
-        with open(f, 'rb') as file:
-            return read_arrays(file)
-    path, start = path_of(f), f.tell()
-    magic = f.read(6)
-    f.seek(start)
-    with _errors_named(path):
+    path = path_of(f)
+    with safetensors_file.opened(f) as file, _errors_named(path):
+        start = file.tell()
+        magic = file.read(6)
+        file.seek(start)
         if magic.startswith(b'PK'):
-            _check_zip(f, path, MOST_UNPACKED)
-            with open_zip(f) as zipped:
+            _check_zip(file, path, MOST_UNPACKED)
+            with open_zip(file) as zipped:
                 names = zipped.namelist()
                 members = {n.removesuffix('.npy'): zipped.read(n) for n in names}
             return Arrays((n, _array(io.BytesIO(d), path)) for n, d in members.items())
-        return _array(f, path) if magic == b'\x93NUMPY' else read_pickle(f)
+        return _array(file, path) if magic == b'\x93NUMPY' else read_pickle(file)
 
 
 def _array(file: IO[bytes], path: str) -> np.ndarray:
@@ -186,7 +184,7 @@ def _array(file: IO[bytes], path: str) -> np.ndarray:
     return formats.read_array(file, allow_pickle=False)
 
 
-def read_options(path: str, trusted: bool) -> dict[str, Any]:
+def read_stored_options(path: str, trusted: bool) -> dict[str, Any]:
     """
     Return a model's options from JSON, or from a pickle as ParlAI wrote it until 2019.
 

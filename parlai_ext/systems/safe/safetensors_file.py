@@ -37,17 +37,29 @@ TRAINING = (
 Weights = Mapping[str, torch.Tensor]
 
 
+@contextlib.contextmanager
+def opened(f: Any) -> Iterator[Any]:
+    """
+    Give the file of a path; leave one that is open already where it was.
+    """
+    if isinstance(f, str | os.PathLike):
+        with open(f, 'rb') as file:
+            yield file
+        return
+    start = f.tell()
+    try:
+        yield f
+    finally:
+        f.seek(start)
+
+
 def is_safetensors(f: Any) -> bool:
     """
     True if a path, or an open file, begins as safetensors do: with the size of a header
     and a brace. No pickle and no archive begins so. The file is left where it was.
     """
-    if isinstance(f, str | os.PathLike):
-        with open(f, 'rb') as file:
-            return is_safetensors(file)
-    start = f.tell()
-    first = f.read(9)
-    f.seek(start)
+    with opened(f) as file:
+        first = file.read(9)
     return first[8:] == b'{' and _size_of_header(first) <= LONGEST_HEADER
 
 
@@ -55,33 +67,7 @@ def _size_of_header(first: bytes) -> int:
     return int(struct.unpack('<Q', first[:8])[0])
 
 
-def _header(f: Any) -> dict[str, Any]:
-    """
-    Return the header of safetensors; the file is left where it was.
-
-    :raises BadModelFile: when it is damaged.
-    """
-    if isinstance(f, str | os.PathLike):
-        with open(f, 'rb') as file:
-            return _header(file)
-    start = f.tell()
-    try:
-        size = _size_of_header(f.read(8))
-        text = f.read(size)
-        if len(text) < size:
-            raise ValueError(f'{size:,} bytes were announced, {len(text):,} are there')
-        header = parse_json(text.decode('utf-8'))
-        if not isinstance(header, dict):
-            raise ValueError('it is no mapping')
-    except ValueError as error:
-        problem = f'its header (of safetensors) is damaged: {error}'
-        raise BadModelFile(path_of(f), problem) from error
-    finally:
-        f.seek(start)
-    return header
-
-
-def read_states(f: Any, map_location: Any = None) -> dict[str, Any]:
+def read_safetensors(f: Any, map_location: Any = None) -> dict[str, Any]:
     """
     Return what ParlAI expects of a model file: ``{'model': weights, …}``.
     """
@@ -105,13 +91,26 @@ def read_states(f: Any, map_location: Any = None) -> dict[str, Any]:
 def _our_metadata(f: Any) -> dict[str, Any]:
     """
     Return what `write_states` wrote into the metadata; {} for other programs' files.
+
+    :raises BadModelFile: when the header of the file is damaged.
     """
-    metadata = _header(f).get('__metadata__', {})
-    if not isinstance(metadata, dict):
-        raise BadModelFile(path_of(f), 'damaged metadata')
+    with opened(f) as file:
+        try:
+            size = _size_of_header(file.read(8))
+            text = file.read(size)
+            if len(text) < size:
+                raise ValueError(
+                    f'{size:,} bytes were announced, {len(text):,} are there'
+                )
+            header = parse_json(text.decode('utf-8'))
+            if not isinstance(header, dict):
+                raise ValueError('it is no mapping')
+        except ValueError as error:
+            problem = f'its header (of safetensors) is damaged: {error}'
+            raise BadModelFile(path_of(f), problem) from error
     try:
-        ours = parse_json(metadata.get(KEY, '{}'))
-    except ValueError as error:
+        ours = parse_json(header.get('__metadata__', {}).get(KEY, '{}'))
+    except (ValueError, TypeError, AttributeError) as error:
         raise BadModelFile(path_of(f), 'damaged metadata') from error
     return ours if isinstance(ours, dict) else {}
 

@@ -1,0 +1,232 @@
+"""
+The findings of an audit for readers: as a table for the terminal, as a section of the
+page, and as a doubt that decides the headline of a ranking.
+
+Doubts are canaries that score above real systems, and findings that do not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from parlai_ext.audit.record import (
+    FAILS,
+    HOLDS,
+    LEFT_OUT,
+    NAME,
+    NOT_SHOWN,
+    OUTCOMES,
+    Audit,
+    OldAudit,
+    Row,
+    is_current,
+    read_audit,
+)
+from parlai_ext.core.display import (
+    WIDTH,
+    few_names,
+    join_names,
+    one_line,
+    terminal_width,
+)
+from parlai_ext.core.floors import is_floor
+from parlai_ext.report.view import Doubt, Doubts, RankingView
+from parlai_ext.results.ranking import Ranking
+from parlai_ext.store import RunFolder
+from parlai_ext.view.page import Section
+from parlai_ext.view.table import Cell, Column, Table
+
+CANARIES = 'canaries'  # the part of an audit
+INDENT = max(map(len, OUTCOMES)) + 4
+QUESTIONS = {
+    'Does it depend on which systems are compared?': (
+        'target sets',
+        'table 6',
+        'siblings',
+    ),
+    'Does it depend on partners, openers or the judge?': (
+        'partner families',
+        'opener blocks',
+        'judge swap',
+        'variance',
+    ),
+    'Can it be gamed?': (CANARIES, 'clone as target', 'clone as partner'),
+}
+STYLES = {HOLDS: 'good', FAILS: 'warn'}
+COLUMNS = (
+    Column(
+        'outcome',
+        'Outcome',
+        show=lambda one: Cell(
+            '',
+            tags=((one.outcome, STYLES.get(one.outcome, '')),) if one.outcome else (),
+        ),
+    ),
+    Column('sentence', 'Finding'),
+)
+
+
+def audit_doubts(run: RunFolder, ranking: Ranking, folder: str = '') -> Doubts:
+    """
+    Return what the stored audit of the scores behind a ranking says against it, by
+    dimension; nothing where there is no such audit, or the run has changed since.
+
+    :param folder: of the ranking in the run folder.
+    :raises UserError: when the audit's file is damaged.
+    """
+    try:
+        audit = read_audit(run, folder)
+    except OldAudit:
+        return {}
+    if audit is None or audit.basis.signature != ranking.scorer_signature:
+        return {}
+    doubt = audit_doubt(audit)
+    if doubt is None or not is_current(run, audit):
+        return {}
+    # games are decided by the scores that were audited
+    rated = ranking.rated_dimension
+    return dict.fromkeys([audit.dimension, *([rated] if rated else [])], doubt)
+
+
+def audit_doubt(audit: Audit) -> Doubt | None:
+    """
+    Return the doubt of an audit; `None` if no canary scores above a real system and no
+    finding is refuted.
+    """
+    decided = [f for f in audit.findings if f.outcome in (HOLDS, NOT_SHOWN, FAILS)]
+    failed = [one for one in decided if one.outcome == FAILS]
+    canaries = [row for row in audit.rows if row.part == CANARIES]
+    beaten = [
+        row for row in canaries if row.quantity == 'beaten' and not is_floor(row.system)
+    ]
+    if not beaten and not failed:
+        return None
+    if not beaten:
+        words = _not_holding(len(failed), len(decided))
+        sentence = f'{words}. {failed[0].sentence}'
+        return Doubt(sentence, words, 'audit: does not hold', is_refuted=True)
+    doubt = _canary_doubt(beaten, sum(row.quantity == 'rank' for row in canaries))
+    if others := sum(one.part != CANARIES for one in failed):
+        more = f'Besides, {_not_holding(others, len(decided))}.'
+        doubt = replace(doubt, sentence=f'{doubt.sentence} {more}')
+    return doubt
+
+
+def _not_holding(n: int, n_decided: int) -> str:
+    return f'{n} of {n_decided} audit findings {"does" if n == 1 else "do"} not hold'
+
+
+def _canary_doubt(beaten: Sequence[Row], n_canaries: int) -> Doubt:
+    """
+    Return the doubt of canaries that score above real systems.
+
+    :param beaten: a row for each canary and each real system below it, 1 where that is
+        beyond chance.
+    """
+    names = list(dict.fromkeys(row.case for row in beaten))
+    kinds = [name.removeprefix('canary-').replace('_', ' ') for name in names]
+    sure = {row.case for row in beaten if row.value}
+    systems = few_names(list(dict.fromkeys(r.system for r in beaten)), 'and')
+    is_one = len(names) == 1
+    words = f'{len(names)} of {n_canaries} canaries fool{"s" * is_one} this judge'
+    chance = 'which may be chance'
+    if sure:
+        some = f'{len(sure)} of them ' if len(sure) < len(names) else ''
+        chance = f'{some}beyond chance'
+    sentence = (
+        f'{words}: {join_names(kinds)} score{"s" * is_one} above {systems}, {chance}; '
+        'the order below says little about quality.'
+    )
+    return Doubt(sentence, words, 'fooled by canaries', is_refuted=bool(sure))
+
+
+def audit_section(view: RankingView) -> Section | None:
+    """
+    Return the section on the audit of the scores behind a ranking; `None` without one.
+
+    :raises UserError: when the audit's file is damaged.
+    """
+    if view.run is None or view.scorer is not None:
+        return None
+    try:
+        audit = read_audit(view.run)
+    except OldAudit:
+        reason = f'{NAME} was written by another version of parlai_ext'
+        return Section('audit', 'Audit', {'reason': reason})
+    if audit is None:
+        return None
+    if audit.basis.signature != view.ranking.scorer_signature:
+        reason = f'{NAME} is of other scores than this ranking'
+        return Section('audit', 'Audit', {'reason': reason})
+    current = is_current(view.run, audit)
+    findings = [
+        (question, Table(COLUMNS, [f for part in parts for f in audit.part(part)]))
+        for question, parts in QUESTIONS.items()
+    ]
+    data = {
+        'audit': audit,
+        'questions': [(text, table) for text, table in findings if table.rows],
+        'closing': closing_line(audit),
+        'is_current': current,
+    }
+    remarks = {audit.dimension: _remark(audit)} if current else {}
+    return Section('audit', 'Audit', data, remarks)
+
+
+def _remark(audit: Audit) -> str:
+    """
+    Return how many findings of an audit do not hold or are not shown, as half a
+    sentence.
+    """
+    outcomes = [finding.outcome for finding in audit.findings]
+    n_fails, n_open = outcomes.count(FAILS), outcomes.count(NOT_SHOWN)
+    n_all = outcomes.count(HOLDS) + n_fails + n_open
+    text = f'{n_fails} of {n_all} findings of its audit do not hold'
+    return f'{text}, {n_open} are not shown' if n_open else text
+
+
+def terminal_text(audit: Audit) -> str:
+    """
+    Return the findings as a table of at most 88 columns.
+    """
+    counts = [
+        f'{n} {noun}{"" if n == 1 else "s"}'
+        for n, noun in ((audit.n_partners, 'partner'), (audit.n_openers, 'opener'))
+    ]
+    lines = [
+        f'{one_line(audit.protocol)}: {one_line(audit.dimension)} by '
+        f'{one_line(audit.scorer)}, {audit.n_systems} systems, {", ".join(counts)}'
+    ]
+    for question, parts in QUESTIONS.items():
+        lines += ['', question]
+        for finding in (one for part in parts for one in audit.part(part)):
+            lines += _wrapped(f'  {finding.outcome}'.ljust(INDENT), finding.sentence)
+    return '\n'.join([*lines, '', closing_line(audit)])
+
+
+def _wrapped(line: str, sentence: str) -> Iterator[str]:
+    """
+    Yield a sentence behind the beginning of a line, in a column of its own.
+    """
+    for word in one_line(sentence).split(' '):
+        if terminal_width(line) + terminal_width(word) >= WIDTH and line.strip():
+            yield line.rstrip()
+            line = ' ' * INDENT
+        line += f'{word} '
+    yield line.rstrip()
+
+
+def closing_line(audit: Audit) -> str:
+    """
+    Return how many findings hold, are not shown, do not hold, and were left out.
+    """
+    outcomes = [finding.outcome for finding in audit.findings]
+    words = {
+        HOLDS: ('holds', 'hold'),
+        NOT_SHOWN: ('is not shown', 'are not shown'),
+        FAILS: ('does not hold', 'do not hold'),
+        LEFT_OUT: ('left out', 'left out'),
+    }
+    counts = [(outcomes.count(outcome), both) for outcome, both in words.items()]
+    return ', '.join(f'{n} {one if n == 1 else many}' for n, (one, many) in counts)

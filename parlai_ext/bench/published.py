@@ -1,0 +1,182 @@
+"""
+Tables that were published, with a bench's scorers beside the teams: one data file each
+in ``zoo_configs/published/`` (those with ``columns``).
+
+A scorer's number for a set is the mean of its Spearman correlations with the set's
+qualities, times 100. In DSTC10 Track 5, subtask 1, the published average over the 14
+development sets is the mean of these numbers; that over the five test sets is the mean
+over their 11 correlations, one for each quality (Zhang et al. 2022, section 2.4). The
+baseline's printed rows give its printed averages, 13.67 and 18.38; the teams' test rows
+are of their best submission to each set, so that their means are a little above the
+printed averages. All numbers are printed there without signs; ours have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+from operator import itemgetter
+
+from parlai_ext import zoo_configs
+from parlai_ext.bench.bench_files import Bench
+from parlai_ext.bench.bench_table import FITTED, mean_over_qualities
+from parlai_ext.core.display import number, wrap_lines
+from parlai_ext.files.yaml_file import read_file
+from parlai_ext.view.table import Column, Table
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """
+    A table of a paper: 100 times Spearman of each team on each set.
+
+    :param title: what was published, and of which sets (`phase`).
+    :param columns: the baseline and the teams.
+    :param rows: by set, one number for each column.
+    :param average: the printed averages.
+    :param qualities: how many qualities each set has, where the average is over them.
+    """
+
+    title: str
+    phase: str
+    columns: tuple[str, ...]
+    rows: Mapping[str, tuple[float, ...]]
+    average: tuple[float, ...]
+    qualities: Mapping[str, int]
+
+    def average_over(self, numbers: Mapping[str, float]) -> float:
+        """
+        Return the mean over sets, each counted as often as it has qualities, or once.
+        """
+        weights = {name: self.qualities.get(name, 1) for name in numbers}
+        total = fsum(weights[name] * value for name, value in numbers.items())
+        return total / sum(weights.values())
+
+    def averages(self, sets: Sequence[str] = ()) -> list[float]:
+        """
+        Return the average of each column over some sets (none: all), worked out from
+        the rows.
+        """
+        names = sets or list(self.rows)
+        return [
+            self.average_over({name: self.rows[name][k] for name in names})
+            for k in range(len(self.columns))
+        ]
+
+
+def published_tables() -> list[PublishedTable]:
+    """
+    Return the shipped tables.
+    """
+    tables = []
+    for path in sorted((zoo_configs.HOME / 'published').glob('*.yaml')):
+        data = read_file(path).data
+        for phase in data.get('phases', ()):
+            tables.append(
+                PublishedTable(
+                    data['title'],
+                    phase,
+                    tuple(data['columns']),
+                    {name: tuple(row) for name, row in data[phase].items()},
+                    tuple(data[f'{phase}_average']),
+                    data.get(f'{phase}_qualities', {}),
+                )
+            )
+    return tables
+
+
+@dataclass(frozen=True)
+class ScorerLine:
+    """
+    A scorer in a published table.
+
+    :param numbers: by set, 100 times the mean Spearman over its qualities.
+    :param average: over the sets with a number.
+    :param fitted_on: the judged sets on whose human values something in it was fitted.
+    """
+
+    scorer: str
+    numbers: Mapping[str, float]
+    average: float
+    fitted_on: tuple[str, ...] = ()
+
+    @property
+    def marked_label(self) -> str:
+        """
+        Its label, with a mark if something in it was fitted on human values.
+        """
+        return f'{self.scorer} {FITTED}' if self.fitted_on else self.scorer
+
+
+def scorer_lines(bench: Bench, table: PublishedTable) -> list[ScorerLine]:
+    """
+    Return the scorers of a bench that have a number on a set of a table.
+    """
+    lines = []
+    for scorer in bench.scorers:
+        numbers = {
+            one.name: 100 * value
+            for one in bench.sets
+            if one.name in table.rows
+            and (value := mean_over_qualities(bench, scorer.label, one.name, one.level))
+            is not None
+        }
+        if numbers:
+            average = table.average_over(numbers)
+            lines.append(ScorerLine(scorer.label, numbers, average, scorer.fitted_on))
+    return lines
+
+
+def published_lines(bench: Bench) -> Iterator[str]:
+    """
+    Yield the published tables for a terminal, as far as the bench has their sets.
+    """
+    for table in published_tables():
+        lines = scorer_lines(bench, table)
+        if not lines:
+            continue
+        sets = [one.name for one in bench.sets if one.name in table.rows]
+        yield (
+            f'{table.title}, {table.phase} sets: 100 x mean Spearman over qualities, '
+            'averages'
+        )
+        yield from phase_table(table, sets, lines).lines('  ')
+        yield from wrap_lines(f'sets here: {", ".join(sets)}', '  ')
+        if any(set(line.numbers) != set(sets) for line in lines):
+            yield '  numbers in brackets: sets with a score, where some have none'
+        for line in lines:
+            if line.fitted_on:
+                here = [name for name in sets if name in line.fitted_on] or ['none']
+                yield from wrap_lines(
+                    f'{FITTED} {line.scorer}: fitted on human scores of '
+                    f'{", ".join(line.fitted_on)}; of the sets here: {", ".join(here)}',
+                    '  ',
+                )
+        yield ''
+
+
+def phase_table(
+    table: PublishedTable, sets: Sequence[str], lines: Sequence[ScorerLine]
+) -> Table:
+    """
+    Return a row for each scorer and each team: the average over the sets at hand, and
+    that over all sets.
+    """
+    rows: list[tuple[str, str, str]] = []
+    for line in lines:
+        own, known = number(line.average), set(line.numbers)
+        partly = '' if known == set(sets) else f' ({len(known)})'
+        rows.append((line.marked_label, own + partly, own * (known == set(table.rows))))
+    rows += (
+        (f'published: {team}', number(here), number(printed))
+        for team, here, printed in zip(
+            table.columns, table.averages(sets), table.average, strict=True
+        )
+    )
+    heads = ('', f'{len(sets)} sets here', f'all {len(table.rows)}')
+    columns = [
+        Column(head, head, itemgetter(k), is_number=k > 0)
+        for k, head in enumerate(heads)
+    ]
+    return Table(columns, rows)

@@ -1,0 +1,357 @@
+"""
+The card of a judge: what it is, what it reads, and how its check went; on the page and
+in a terminal.
+
+A judge that fails its check takes the headline away: no system comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from statistics import median
+
+from parlai_ext.core.display import join_names, number, percent, wrap_lines
+from parlai_ext.core.signature import GIVEN_JUDGED
+from parlai_ext.files.agreement_file import measured_agreement
+from parlai_ext.judge_check.record import (
+    FAIL,
+    PASS,
+    UNTESTED,
+    WEAK,
+    DimensionCheck,
+    KindResult,
+)
+from parlai_ext.judge_check.words import (
+    ALL_PARROTS,
+    AUTHORS,
+    KIND_WORDS,
+    PARROT_WORDS,
+)
+from parlai_ext.report.view import Doubt, RankingView
+from parlai_ext.results.judge_card import CardModel, JudgeCard
+from parlai_ext.results.ranking import Ranking
+from parlai_ext.view.page import Section
+from parlai_ext.view.table import Cell, Column, Table, number_column
+from parlai_ext.view.text import without_folders
+
+# settings of a signature whose names need words
+READS = {
+    'text_truncate': 'at most {} tokens of context',
+    'cut': 'cut at the {}',
+    'label_truncate': 'at most {} tokens of what is scored',
+    'dtype': '{}',
+}
+UNCHECKED = 'unchecked'
+NOT_MEASURED = 'not measured for this judge'
+NOT_RECORDED = 'not recorded'
+LEVELS = {'turn': 'over turns', 'dialogue': 'over dialogues', 'system': 'over systems'}
+MANY = ((1e9, 'billion'), (1e6, 'million'), (1e3, 'thousand'))
+
+
+def check_on(ranking: Ranking, dimension: str) -> DimensionCheck | None:
+    """
+    Return the check behind the ranking on a dimension; `None` where none was made.
+    """
+    check = ranking.judge_check
+    return None if check is None else check.check_of(dimension)
+
+
+def outcome_on(ranking: Ranking, dimension: str) -> str:
+    """
+    Return ``pass``, ``weak``, ``fail`` or ``unchecked``.
+    """
+    check = check_on(ranking, dimension)
+    return UNCHECKED if check is None else check.outcome
+
+
+def failure_on(ranking: Ranking, dimension: str) -> str | None:
+    """
+    Return what stands above the leaderboard of a dimension on which the judge failed,
+    and in place of "… comes first".
+    """
+    check = check_on(ranking, dimension)
+    if check is None or not check.failed:
+        return None
+    does = check.reasons[0].removeprefix('it ')
+    return f'This judge {does}; the order below says little about quality.'
+
+
+def doubt_sentence(check: DimensionCheck | None) -> str | None:
+    """
+    Return what a headline adds about a judge that is weak or was not checked.
+    """
+    if check is None:
+        return 'The judge was not checked: whether it prefers sense is not known.'
+    return f'The judge is weak: {check.reasons[0]}.' if check.outcome == WEAK else None
+
+
+def cautions(ranking: Ranking) -> list[str]:
+    """
+    Return more reasons to doubt the judge.
+    """
+    lines = []
+    near = ranking.judge.nearness if ranking.judge else None
+    if near is not None and near.mean < near.threshold:
+        lines.append(
+            'These dialogues look unlike those on which this judge was tried (nearness '
+            f'{number(near.mean)}, under {number(near.threshold)}; the nearest are '
+            f'those of {near.corpus}): how well it agrees with people here is not '
+            'known.'
+        )
+    check = ranking.leading_check
+    if check is not None and check.human_anchor and check.human_anchor.warning:
+        lines.append(check.human_anchor.warning)
+    probes = ranking.judge_check.probes if ranking.judge_check else None
+    if probes is None:
+        return lines
+    if probes.n_changed:
+        by = ''
+        if probes.mean_change is not None:
+            by = f', by {number(probes.mean_change)} standard deviations on average'
+        lines.append(
+            f'Asked again, the judge gave another score to {probes.n_changed} of '
+            f'{probes.n_repeated} responses{by}.'
+        )
+    if probes.same_model:
+        systems = join_names(probes.same_model)
+        lines.append(f'The judge scores its own model: {systems}.')
+    if family := [f'{name} ({why})' for name, why in probes.same_family.items()]:
+        lines.append(
+            f'The judge scores models of its own family: {join_names(family)}.'
+        )
+    return lines
+
+
+def terminal_lines(ranking: Ranking, doubt: Doubt | None = None) -> Iterator[str]:
+    """
+    Yield the card for a terminal, some lines.
+
+    :param doubt: what the audit says against the ranking.
+    """
+    if ranking.judge is not None:
+        yield from wrap_lines(f'judge: {judge_text(ranking.judge)}')
+        for model in ranking.judge.models:
+            if model.reads:
+                yield from wrap_lines(f'it reads: {reads_text(model)}', '  ')
+    check = ranking.leading_check
+    if check is None:
+        yield 'judge check: none was made'
+    else:
+        about = f'judge check on {check.dimension}: {check.outcome}'
+        yield from wrap_lines(about + (f', but {doubt.words}' if doubt else ''))
+        for start, shares in _shares(check).items():
+            yield from wrap_lines(f'{start}: {shares}', '  ')
+    yield from wrap_lines(f'agreement with people: {agreement_with_people(ranking)}')
+
+
+def judge_text(card: JudgeCard) -> str:
+    """
+    Return the scorer and its models with their sizes in one line.
+    """
+    if not card.models:
+        return f'{card.scorer}, without a model'
+    models = []
+    for model in card.models:
+        commit = '' if model.commit is None else f', commit {model.commit[:10]}'
+        models.append(f'{model_text(model)} ({size_text(model)}{commit})')
+    return f'{card.scorer} with {join_names(models)}'
+
+
+def model_text(model: CardModel) -> str:
+    """
+    Return a model's name, folders of this machine left out.
+    """
+    return f'a {model.kind} model' if not model.name else without_folders(model.name)
+
+
+def size_text(model: CardModel) -> str:
+    """
+    Return how many parameters a model has.
+
+    >>> size_text(CardModel('likelihood', 'm', 134_515_008, {}))
+    '135 million parameters'
+    """
+    n = model.num_parameters
+    if n is None:
+        return f'size {NOT_RECORDED}'
+    for unit, word in MANY:
+        if n >= unit:
+            return f'{n / unit:.3g} {word} parameters'
+    return f'{n} parameters'
+
+
+def reads_text(model: CardModel) -> str:
+    """
+    Return what a model reads, as its signature says it.
+    """
+    return ', '.join(
+        READS.get(key, f'{key.replace("_", " ")} {{}}').format(value)
+        for key, value in model.reads.items()
+    )
+
+
+def agreement_with_people(ranking: Ranking) -> str:
+    """
+    Return how well the judge agrees with people: in this run, and on judged sets, as
+    far as either was measured.
+    """
+    texts = (agreement_in_run(ranking), agreement_on_sets(ranking.scorer_signature))
+    return '; '.join(text for text in texts if text) or NOT_MEASURED
+
+
+def agreement_in_run(ranking: Ranking) -> str | None:
+    """
+    Return how well the judge agrees with the run's human scores; `None` without any.
+    """
+    for dimension in ranking.dimensions[:1]:
+        agreement = ranking.reference.get(dimension)
+        name = ranking.leading_coefficient(dimension)
+        value = getattr(agreement, name).value if agreement else None
+        if value is not None and agreement and agreement.kind == 'human':
+            over = f'over the {agreement.n} systems of this run'
+            return f'{name.capitalize()} {number(value)} {over}'
+    return None
+
+
+def agreement_on_sets(signature: str) -> str | None:
+    """
+    Return how well a scorer of exactly this signature agreed with people on judged
+    sets, those left out on which it was fitted; `None` where that is not known.
+    """
+    rows = measured_agreement(signature.removesuffix(GIVEN_JUDGED))
+    texts = []
+    dimensions = dict.fromkeys(row.dimension for row in rows)
+    for dimension, (level, what) in product(dimensions, LEVELS.items()):
+        values = sorted(
+            row.spearman
+            for row in rows
+            if (row.dimension, row.level) == (dimension, level) and not row.fitted
+        )
+        if not values:
+            continue
+        span, sets = number(values[0]), '1 set'
+        if len(values) > 1:
+            span += f' to {number(values[-1])}, median {number(median(values))}'
+            sets = f'{len(values)} sets'
+        name = '' if dimension is None else f'{dimension} '
+        texts.append(f'{name}{what}: {span} ({sets})')
+    if not texts:
+        return None
+    return f'Spearman on judged sets, {"; ".join(texts)}: docs/validity.md'
+
+
+def _shares(check: DimensionCheck | None) -> Mapping[str, str]:
+    """
+    Return by its title, one for each author of originals, the share of each kind; of
+    the parrots that of all together, and the lowest.
+    """
+    shares: dict[str, list[str]] = {}
+    for kind in check.kinds if check else ():
+        if kind.outcome == UNTESTED or kind.kind in PARROT_WORDS:
+            continue
+        text = _kind_share(kind)
+        if check and kind.kind == ALL_PARROTS:
+            single = [
+                one
+                for one in check.kinds
+                if one.kind in PARROT_WORDS and one.source == kind.source and one.n
+            ]
+            lowest = min(single, key=lambda one: one.share or 0.0)
+            text += f' (lowest: {_kind_share(lowest)})'
+        title = f'how often {AUTHORS[kind.source]} score above'
+        shares.setdefault(title, []).append(text)
+    return {title: ', '.join(own) for title, own in shares.items()}
+
+
+def _kind_share(kind: KindResult) -> str:
+    return f'{kind.kind.replace("_", " ")} {number(kind.share)}'
+
+
+# -------------------------------------------------------------------- on the page
+
+
+def judge_section(view: RankingView) -> Section:
+    """
+    Return the section about the judge.
+
+    A doubt stands in the place of the outcome of a check that did not fail.
+    """
+    ranking, doubt = view.ranking, view.leading_doubt
+    card, check = ranking.judge, ranking.leading_check
+    models = card.models if card else ()
+    outcome = UNCHECKED if check is None else check.outcome
+    checks = [check_on(ranking, dimension) for dimension in ranking.dimensions]
+    data = {
+        'outcome': doubt.tag if doubt and outcome != FAIL else outcome,
+        'rows': [
+            *([('Audit', doubt.sentence)] if doubt else []),
+            ('Judge', judge_text(card) if card else NOT_RECORDED),
+            *(('Reads', reads_text(model)) for model in models if model.reads),
+            *((title.capitalize(), s) for title, s in _shares(check).items()),
+            ('Agreement with people', agreement_with_people(ranking)),
+            ('Speed', view.speed or NOT_RECORDED),
+        ],
+        'check': ranking.judge_check,
+        'checks': [
+            (one, Table(KIND_COLUMNS, one.kinds), _bias_texts(one))
+            for one in checks
+            if one is not None
+        ],
+    }
+    return Section('judge', 'Judge', data)
+
+
+def _share_cell(kind: KindResult) -> Cell:
+    ends = () if kind.low is None else (f'[{number(kind.low)}, {number(kind.high)}]',)
+    return Cell(number(kind.share), (*ends, f'{kind.n} pairs'))
+
+
+def _outcome_cell(kind: KindResult) -> Cell:
+    style = {PASS: 'good', UNTESTED: ''}.get(kind.outcome, 'warn')
+    below = () if kind.required else ('not required',)
+    return Cell('', below, ((kind.outcome, style),))
+
+
+KIND_COLUMNS = (
+    Column(
+        'kind',
+        'Copy',
+        show=lambda kind: KIND_WORDS.get(kind.kind, kind.kind.replace('_', ' ')),
+    ),
+    Column('source', 'Original by'),
+    number_column('share', 'Original above', show=_share_cell),
+    Column('outcome', 'Result', show=_outcome_cell),
+)
+
+
+def _bias_texts(check: DimensionCheck) -> list[str]:
+    """
+    Return what scores go with, and how people's replies score, as sentences.
+    """
+    lines = []
+    if anchor := check.human_anchor:
+        lines.append(
+            f'To the same {anchor.n} contexts people’s replies score '
+            f'{number(anchor.people_mean)}, the systems’ {number(anchor.systems_mean)}.'
+        )
+    biases = check.biases
+    if biases is None:
+        return lines
+    known = (
+        ('the number of words', biases.length),
+        ('the overlap with the partner’s last turns', biases.overlap),
+        ('the place in the dialogue', biases.position),
+    )
+    spearman = [f'{number(v)} with {what}' for what, v in known if v is not None]
+    if spearman:
+        lines.append(f'Spearman of its scores: {join_names(spearman)}.')
+    shares = (
+        ('systems', biases.system_share),
+        ('partners', biases.partner_share),
+        ('openers', biases.opener_share),
+    )
+    parts = [f'{percent(v)} between {what}' for what, v in shares if v is not None]
+    if parts:
+        lines.append(f'Of the variance of its scores lies {join_names(parts)}.')
+    return lines

@@ -1,0 +1,172 @@
+"""
+What scorers judge, and what they say of it: the items of dialogues, and their scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from parlai_ext.core.nouns import Dialogue
+
+OTHER = 'other'  # the key in an item's extras: the response that it is compared with
+
+
+@dataclass(frozen=True)
+class ScoringItem:
+    """
+    What is judged: a response after its context, or a whole dialogue.
+
+    :param context: the earlier utterances, oldest first; all of a whole dialogue.
+    :param response: the judged utterance; `None` where the whole dialogue is judged.
+    :param speaker: whose response, or whose part of the dialogue, is judged.
+    :param references: good responses written by people.
+    :param facts: the knowledge that the response should use.
+    :param persona: what the speaker is told to be.
+    :param extras: what else a source of items knows. A run's dialogues give
+        ``speakers`` (of every utterance), ``later`` (the utterances after the
+        response), ``dialogue_id`` and ``utterance_index``; a comparison of two
+        responses gives the ``other`` one.
+    """
+
+    context: tuple[str, ...]
+    response: str | None
+    speaker: str = ''
+    references: tuple[str, ...] = ()
+    facts: str | None = None
+    persona: tuple[str, ...] = ()
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def utterances(self) -> tuple[str, ...]:
+        """
+        The context and, if there is one, the response.
+        """
+        return (*self.context, *(() if self.response is None else (self.response,)))
+
+
+@dataclass(frozen=True)
+class ItemScore:
+    """
+    The scores of one item.
+
+    :param values: score by dimension; `None` where there is none.
+    :param reasons: why a dimension has none.
+    :param evidence: JSON data behind the scores; a list with one entry for each of the
+        scorer's `evidence_labels` is shown as a table.
+    :param cut: how many tokens of the item no model saw.
+    """
+
+    values: Mapping[str, float | None]
+    reasons: Mapping[str, str | None] = field(default_factory=dict)
+    evidence: Any = None
+    cut: int = 0
+
+
+def swapped_item(item: ScoringItem) -> ScoringItem:
+    """
+    Return a pair with the two responses in each other's place; an item without another
+    response as it is.
+    """
+    if OTHER not in item.extras:
+        return item
+    extras = {**item.extras, OTHER: item.response or ''}
+    return replace(item, response=str(item.extras[OTHER]), extras=extras)
+
+
+def turn_items(dialogue: Dialogue, indices: Sequence[int]) -> list[ScoringItem]:
+    """
+    Return an item for each judged utterance of a dialogue.
+    """
+    texts = tuple(utterance.text for utterance in dialogue.utterances)
+    speakers = tuple(utterance.speaker for utterance in dialogue.utterances)
+    return [
+        ScoringItem(
+            texts[:index],
+            texts[index],
+            speakers[index],
+            dialogue.utterances[index].references,
+            extras={
+                'speakers': speakers,
+                'later': texts[index + 1 :],
+                'dialogue_id': dialogue.id,
+                'utterance_index': index,
+            },
+        )
+        for index in indices
+    ]
+
+
+def dialogue_items(dialogue: Dialogue, indices: Sequence[int]) -> list[ScoringItem]:
+    """
+    Return an item for each speaker of the judged utterances.
+    """
+    texts = tuple(utterance.text for utterance in dialogue.utterances)
+    speakers = tuple(utterance.speaker for utterance in dialogue.utterances)
+    extras = {'speakers': speakers, 'dialogue_id': dialogue.id}
+    return [
+        ScoringItem(texts, None, speaker, extras=extras)
+        for speaker in judged_speakers(dialogue, indices)
+    ]
+
+
+def judged_speakers(dialogue: Dialogue, indices: Sequence[int]) -> list[str]:
+    """
+    Return the speakers of the judged utterances, in order.
+    """
+    return list(dict.fromkeys(dialogue.utterances[i].speaker for i in indices))
+
+
+def judged_indices(
+    dialogue: Dialogue, first_speaker_only: bool, include_given: bool = False
+) -> list[int]:
+    """
+    Return the places of the utterances to judge.
+
+    Given utterances, which no system said, are left out unless asked for. So are those
+    of a system that broke the dialogue off: it would gain by falling silent after one
+    good utterance.
+
+    :param first_speaker_only: judge the first speaker's (even places), not both's.
+    """
+    return [
+        i
+        for i, utterance in enumerate(dialogue.utterances)
+        if (i % 2 == 0 or not first_speaker_only)
+        and (include_given or not utterance.given)
+        and utterance.speaker != dialogue.ended_by
+    ]
+
+
+def unscored_systems(
+    dialogue: Dialogue, first_speaker_only: bool, include_given: bool = False
+) -> dict[str, str]:
+    """
+    Return, for each system to be judged that has nothing to judge, the reason.
+    """
+    judged = judged_indices(dialogue, first_speaker_only, include_given)
+    scored = {dialogue.utterances[i].speaker for i in judged}
+    sides = dialogue.utterances[:1] if first_speaker_only else dialogue.utterances[:2]
+    speakers = {utterance.speaker for utterance in sides}
+    if dialogue.ended_by and not (first_speaker_only and dialogue.utterances):
+        speakers.add(dialogue.ended_by)  # it may not have come to say anything
+    reasons = {}
+    for name in sorted(speakers - scored):
+        if dialogue.ended_by is None:
+            reasons[name] = 'it says nothing that is judged'
+        elif dialogue.ended_by == name:
+            reasons[name] = f'it broke the dialogue off: {dialogue.reason}'
+        else:
+            reasons[name] = (
+                f'{dialogue.ended_by} broke the dialogue off before it spoke'
+            )
+    return reasons
+
+
+def lettered_turns(turns: Sequence[str]) -> list[str]:
+    """
+    Return the turns before a response with letters: the one who is judged is B.
+    """
+    last = len(turns)
+    return [f'{"AB"[(last - place) % 2 == 0]}: {t}' for place, t in enumerate(turns)]

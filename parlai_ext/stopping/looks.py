@@ -1,0 +1,125 @@
+"""
+The looks at a run that stops when it is settled, and the file that holds them.
+
+What is decided depends on the stored scores alone: a run that was killed decides the
+same when it goes on, and whoever ranks its scores finds the same decisions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.nouns import content_id
+from parlai_ext.core.records import record_to_json
+from parlai_ext.ranking.intervals import LEVEL
+from parlai_ext.results.tables import ScoreTables
+from parlai_ext.stopping.rule import (
+    WHEN_RANKED,
+    Stopping,
+    opener_means,
+    settle_pairs,
+    settled_ranks,
+)
+from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import StopRecord
+
+NAME = 'stopping.json'
+
+
+def look_at_scores(
+    run: RunFolder,
+    tables: ScoreTables,
+    ranked: np.ndarray,
+    scorer_signature: str,
+    *,
+    margin: float,
+    planned: int,
+    dimension: str | None = None,
+    used: int | None = None,
+) -> Stopping:
+    """
+    Return which pairs of the ranked targets are settled by the scores of a run.
+
+    :param ranked: which of the targets get a rank.
+    :param planned: openers that would be played at most.
+    :param used: openers at the last look; by default those of the run.
+    :param dimension: the one that is watched; by default the overall one, else the
+        first.
+    :raises UserError: for a dimension without scores.
+    """
+    name = watched_dimension(tables, dimension)
+    scores = opener_means(tables.scores[name], tables.games_per_opener)[ranked]
+    systems = [s for s, r in zip(tables.systems, ranked, strict=True) if r]
+    n_pairs = len(ranked) * (len(ranked) - 1) // 2
+    # the openers of each block are those that the run had when it was looked at
+    last = used or len(run.openers)
+    every = (*run.grown_from, len(run.openers))
+    numbers = [n for n in every if n <= last] or every[-1:]
+    looks, pairs = settle_pairs(scores, systems, numbers, margin, n_pairs)
+    return Stopping(
+        rule=WHEN_RANKED,
+        dimension=name,
+        margin=margin,
+        confidence=LEVEL,
+        planned=planned,
+        n_pairings=len(run.pairings),
+        looks=looks,
+        pairs=pairs,
+        ranks=settled_ranks(systems, pairs),
+        scores=scorer_signature,
+    )
+
+
+def watched_dimension(tables: ScoreTables, wanted: str | None) -> str:
+    """
+    Return the dimension that decides when a run stops.
+    """
+    names = list(tables.scores)
+    if wanted is None:
+        return min(names, key=lambda name: name.casefold() != 'overall')
+    if wanted not in names:
+        raise UserError(f'--stop-dimension: {wanted!r}; {nearest(wanted, names)}')
+    return wanted
+
+
+def write_stopping(run: RunFolder, stopping: Stopping) -> None:
+    """
+    Write the looks so far, and what came of them into the manifest.
+    """
+    run.write_json(NAME, record_to_json(stopping))
+    run.record_stop(
+        StopRecord(
+            rule=stopping.rule,
+            dimension=stopping.dimension,
+            margin=stopping.margin,
+            planned=stopping.planned,
+            used=stopping.used,
+            reason=stopping.reason,
+            scores=content_id(stopping.scores),
+        )
+    )
+
+
+def recorded_stopping(
+    run: RunFolder, tables: ScoreTables, ranked: np.ndarray, scorer_signature: str
+) -> Stopping | None:
+    """
+    Return the looks that led to the run's number of openers, worked out anew from its
+    scores; `None` where it was fixed, or these are not the scores that were looked at.
+    """
+    note = run.manifest.stop
+    if not note or note.scores != content_id(scorer_signature):
+        return None
+    if note.dimension not in tables.scores or not run.openers:
+        return None
+    return look_at_scores(
+        run,
+        tables,
+        ranked,
+        scorer_signature,
+        margin=note.margin,
+        planned=note.planned,
+        dimension=note.dimension,
+        used=note.used,
+    )

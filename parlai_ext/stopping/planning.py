@@ -1,0 +1,310 @@
+"""
+How many openers a difference needs, from the scores of a pilot.
+
+A pilot shows how much the difference of two systems varies from opener to opener, with
+the partners that it has (`stopping`). With that variance,
+
+* the *fixed* number is the smallest with which the test of `ranks` (all pairs together,
+  partners fixed) claims the difference in four of five runs;
+* the *sequential* number is the smallest by which a run that stops when it is settled
+  has settled the pair in four of five runs: ``difference >= (c(n) + 0.84) s / √n``,
+  with ``c(n)`` standard errors to each side of the confidence sequence. Without 0.84 it
+  is that of half of the runs.
+* a *tie* of equal systems within ± the difference is settled in four of five runs as
+  soon as ``difference >= (c(n) + 1.28) s / √n``, since both ends must lie inside.
+
+The variance is the pilot's own: `variance_range` says how far off it may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from parlai_ext.core.display import digits_for, one_line, rough_count, wrap_lines
+from parlai_ext.core.errors import UserError
+from parlai_ext.ranking.intervals import FEWEST_OPENERS
+from parlai_ext.ranking.separation import (
+    MOST_OPENERS,
+    POWER,
+    Components,
+    candidate_counts,
+    detectable_difference,
+)
+from parlai_ext.ranking.table import Floats
+from parlai_ext.results.rank import RunScores
+from parlai_ext.stopping.looks import watched_dimension
+from parlai_ext.stopping.rule import (
+    ENOUGH_IF_SKEWED,
+    ERROR,
+    FEWEST_TO_SETTLE,
+    MOST_SKEWNESS,
+    critical_values,
+    opener_means,
+    pair_intervals,
+)
+from parlai_ext.view.table import Column, Table, number_column
+
+OBSERVED = 'observed'
+TOO_MANY = f'>{MOST_OPENERS:,}'
+
+
+@dataclass(frozen=True)
+class PairPlan:
+    """
+    How many openers tell two systems apart; `None` where 20,000 are not enough.
+
+    `observed` is the pilot's difference, first less second, `spread` its standard
+    deviation on one opener, and `difference` the one that is looked for. `sequential`
+    settles it in four of five runs, `sequential_half` in half of them, and `tie` a tie
+    of equal systems within ± the difference.
+    """
+
+    first: str
+    second: str
+    observed: float
+    spread: float
+    difference: float
+    fixed: int | None
+    sequential: int | None
+    sequential_half: int | None
+    tie: int | None
+
+
+def plan_pairs(
+    scores: Floats,
+    systems: Sequence[str],
+    difference: float | None = None,
+    n_pairs: int | None = None,
+) -> tuple[PairPlan, ...]:
+    """
+    Return how many openers each pair needs, the pair with the closest scores first.
+
+    :param scores: ``[system, opener]`` of the pilot, NaN where there is none.
+    :param difference: the one to find; by default that observed of each pair.
+    :param n_pairs: how many pairs are compared together, where they are more.
+    """
+    all_pairs = list(combinations(range(len(systems)), 2))
+    together = n_pairs or len(all_pairs)
+    fewest = fewest_to_settle(scores)
+    plans = []
+    for i, j in all_pairs:
+        differences = scores[i] - scores[j]
+        known = differences[~np.isnan(differences)]
+        if len(known) < FEWEST_OPENERS:
+            continue
+        mean, spread = float(known.mean()), float(known.std(ddof=1))
+        first, second = (i, j) if mean >= 0 else (j, i)
+        wanted = abs(mean) if difference is None else difference
+        about = (wanted, spread, together)
+        plans.append(
+            PairPlan(
+                first=systems[first],
+                second=systems[second],
+                observed=abs(mean),
+                spread=spread,
+                difference=wanted,
+                fixed=openers_of_fixed_run(*about),
+                sequential=openers_until_settled(*about, fewest=fewest),
+                sequential_half=openers_until_settled(*about, 0.5, fewest),
+                tie=openers_until_tied(*about, fewest=fewest),
+            )
+        )
+    return tuple(sorted(plans, key=lambda plan: plan.observed))
+
+
+def fewest_to_settle(scores: Floats) -> int:
+    """
+    Return before how many openers a run with scores like these settles nothing.
+    """
+    last = scores.shape[1]
+    skewness = pair_intervals(scores, [last], ERROR).skewness if last else [0.0]
+    return FEWEST_TO_SETTLE if skewness[0] <= MOST_SKEWNESS else ENOUGH_IF_SKEWED
+
+
+def openers_of_fixed_run(difference: float, spread: float, n_pairs: int) -> int | None:
+    """
+    Return the smallest fixed number of openers that finds a difference in four of five
+    runs.
+
+    :param spread: standard deviation of the difference on one opener.
+    """
+    counts = candidate_counts(FEWEST_OPENERS, MOST_OPENERS)
+    reach = detectable_difference(
+        Components(0.0, spread**2, 0.0), 1, counts, n_pairs, 'fixed'
+    )
+    return _first_count(counts, difference >= reach)
+
+
+def openers_until_settled(
+    difference: float,
+    spread: float,
+    n_pairs: int,
+    share: float = POWER,
+    fewest: int = FEWEST_TO_SETTLE,
+) -> int | None:
+    """
+    Return the number of openers by which a share of the runs has settled an order.
+    """
+    errors = stats.norm.ppf(share)
+    return _openers_to_reach(difference, spread, n_pairs, errors, fewest)
+
+
+def openers_until_tied(
+    margin: float, spread: float, n_pairs: int, fewest: int = FEWEST_TO_SETTLE
+) -> int | None:
+    """
+    Return the number of openers by which four of five runs have settled a tie of two
+    systems with equal true scores.
+    """
+    errors = stats.norm.ppf((1 + POWER) / 2)
+    return _openers_to_reach(margin, spread, n_pairs, errors, fewest)
+
+
+def _openers_to_reach(
+    target: float, spread: float, n_pairs: int, errors: float, fewest: int
+) -> int | None:
+    """
+    Return the first count at which the confidence sequence and some standard errors
+    more are within ``target``.
+    """
+    counts = candidate_counts(fewest, MOST_OPENERS)
+    reach = (critical_values(counts, ERROR / n_pairs) + errors) / np.sqrt(counts)
+    return _first_count(counts, target >= reach * spread)
+
+
+def _first_count(counts: NDArray[np.int64], is_enough: Any) -> int | None:
+    return int(counts[is_enough.argmax()]) if is_enough.any() else None
+
+
+def variance_range(n_openers: int) -> tuple[float, float]:
+    """
+    Return between which multiples of a pilot's variance the true one lies (80 %), for
+    normal differences; the numbers of openers change by about as much.
+    """
+    freedom = n_openers - 1
+    low, high = (freedom / stats.chi2.isf(tail, freedom) for tail in (0.1, 0.9))
+    return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """
+    How many openers each pair of targets needs, from a pilot of `n_openers`.
+
+    :param difference: the one to find; `None`: each pair's own.
+    :param n_pairings: dialogues over each opener.
+    """
+
+    dimension: str
+    difference: float | None
+    n_openers: int
+    n_pairings: int
+    pairs: tuple[PairPlan, ...]
+
+
+def wanted_difference(text: str) -> float | None:
+    """
+    Return the difference that ``--plan`` names; `None` for the observed ones.
+
+    :raises UserError: for anything else than a number above 0 or ``observed``.
+    """
+    if text == OBSERVED:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float('inf'):
+        raise UserError(
+            f'--plan: {text!r}: a difference of mean scores above 0, or {OBSERVED}, is '
+            'expected'
+        )
+    return value
+
+
+def plan_from_pilot(scores: RunScores, difference: float | None) -> RunPlan:
+    """
+    Return how many openers the ranked targets of a run need.
+
+    :param difference: the one to find; `None`: each pair's own.
+    :raises UserError: for a tournament, or a run with too few openers or targets.
+    """
+    if scores.options.is_tournament:
+        raise UserError('--plan: a tournament has no mean scores to compare')
+    tables, ranked = scores.tables, scores.ranked
+    dimension = watched_dimension(tables, None)
+    values = opener_means(tables.scores[dimension], tables.games_per_opener)
+    systems = [s for s, r in zip(tables.systems, ranked, strict=True) if r]
+    n_pairs = len(ranked) * (len(ranked) - 1) // 2
+    pairs = plan_pairs(values[ranked], systems, difference, n_pairs)
+    if not pairs:
+        raise UserError(
+            f'--plan needs two targets with scores over {FEWEST_OPENERS} openers; this '
+            'run has fewer'
+        )
+    return RunPlan(
+        dimension=dimension,
+        difference=difference,
+        n_openers=len(scores.run.openers),
+        n_pairings=len(scores.run.pairings),
+        pairs=pairs,
+    )
+
+
+def plan_lines(plan: RunPlan) -> Iterator[str]:
+    """
+    Yield the table of pairs and what it means for a whole run.
+    """
+    wanted = 'the observed differences'
+    if plan.difference is not None:
+        wanted = f'a difference of {plan.difference:g}'
+    yield from wrap_lines(
+        f'Openers for {wanted} on {one_line(plan.dimension)}, from the spread over '
+        f'{plan.n_openers} openers (all pairs together at 5 %, found in 4 of 5 runs; '
+        'with these partners):'
+    )
+    digits = digits_for([0.0, *(pair.spread for pair in plan.pairs)])
+    columns = (
+        Column('first', 'pair'),
+        Column('second', ''),
+        number_column('observed', 'now', digits=digits),
+        number_column('spread', 'spread', digits=digits),
+        number_column('fixed', 'fixed', show=lambda pair: _count(pair.fixed)),
+        number_column('sequential', 'stop', show=lambda pair: _count(pair.sequential)),
+        number_column('tie', 'tie', show=lambda pair: _count(pair.tie)),
+    )
+    yield from Table(columns, plan.pairs).lines('  ')
+    for name, field in (
+        ('a fixed run', 'fixed'),
+        ('a run with --stop, by then in 4 of 5 runs for each pair', 'sequential'),
+        ('… in half of the runs', 'sequential_half'),
+    ):
+        counts = [getattr(pair, field) for pair in plan.pairs]
+        if None in counts:
+            text = f'{counts.count(None)} pairs need more than {MOST_OPENERS:,}'
+        else:
+            n_dialogues = rough_count(max(counts) * plan.n_pairings)
+            text = f'{rough_count(max(counts))} openers, {n_dialogues} dialogues'
+        yield from wrap_lines(f'{name}: {text}', '  ')
+    yield from wrap_lines(
+        'tie: with --stop --margin of the same size, by when equal systems are '
+        'declared tied',
+        '  ',
+    )
+    low, high = variance_range(plan.n_openers)
+    yield from wrap_lines(
+        f'These numbers follow the spread in {plan.n_openers} openers; as that may be '
+        f'off, {low:.2g} to {high:.2g} times as many may be needed (80 %).',
+        '  ',
+    )
+
+
+def _count(n: int | None) -> str:
+    return TOO_MANY if n is None else rough_count(n).removeprefix('about ')

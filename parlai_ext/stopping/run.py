@@ -1,0 +1,93 @@
+"""
+A run that stops when it is settled: collected and scored block after block of openers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from parlai_ext.collect.options import PlanOptions, StopOptions
+from parlai_ext.collect.plan import plan_to_try, requested_protocol
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.ranking_options import ranking_options
+from parlai_ext.engines.open_engine import EngineOptions
+from parlai_ext.results.rank import read_run_scores
+from parlai_ext.results.stages import ScoredRun, collect_and_score
+from parlai_ext.stopping.looks import look_at_scores, write_stopping
+from parlai_ext.stopping.rule import Stopping
+from parlai_ext.store import RunFolder
+
+
+def collect_until_settled(
+    options: PlanOptions,
+    machine: Machine,
+    where: EngineOptions,
+    stop: StopOptions,
+    rules: Mapping[str, Any],
+    tell: Callable[[Stopping], object],
+) -> ScoredRun:
+    """
+    Collect and score all that the run of these options lacks; with ``--stop``, block
+    after block of openers, until every pair of targets is settled or the planned number
+    of openers is reached.
+
+    Each block makes the run grow; so after each the run is whole, and where it goes
+    on depends on what it holds.
+
+    :param rules: options of the ranking that replace those of the protocol.
+    :param tell: is called with each look at the scores.
+    """
+    if not stop.stop:
+        return collect_and_score(options, machine, where)
+    margin = require_stop_options(stop, options)
+    planned = len(plan_to_try(options, machine).openers)
+    before = RunFolder.existing_or_none(options.run_dir)
+    n_openers = len(before.openers) if before else min(stop.block_openers, planned)
+    while True:
+        scored = collect_and_score(
+            options.with_num_dialogues(n_openers), machine, where
+        )
+        run = scored.run
+        scores = read_run_scores(run, scored.signature, rules)
+        with run.lock():
+            stopping = look_at_scores(
+                run,
+                scores.tables,
+                scores.ranked,
+                scored.signature,
+                margin=margin,
+                planned=planned,
+                dimension=stop.stop_dimension,
+            )
+            write_stopping(run, stopping)
+        tell(stopping)
+        if stopping.is_final or scored.problems:
+            return scored
+        n_openers = min(n_openers + stop.block_openers, planned)
+
+
+def require_stop_options(stop: StopOptions, options: PlanOptions) -> float:
+    """
+    Return the margin of ``--stop``; refuse what it cannot work with.
+
+    :raises UserError: names the option that is missing, or the rule that does not fit.
+    """
+    if not options.config:
+        raise UserError(
+            '--stop needs --config: further openers are drawn as the protocol says'
+        )
+    if stop.margin is None:
+        raise UserError(
+            '--stop needs --margin M: the difference of mean scores up to which two '
+            'systems count as tied'
+        )
+    protocol = requested_protocol(options).protocol
+    if len(protocol.roster.targets) < 2:
+        raise UserError('--stop needs two targets at least, which it tells apart')
+    if ranking_options(protocol.ranking).is_tournament:
+        raise UserError(
+            '--stop: a tournament has no mean scores to watch; leave --stop out'
+        )
+    return stop.margin

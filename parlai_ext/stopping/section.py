@@ -1,0 +1,177 @@
+"""
+How a run came to its number of openers: the looks, the pairs, and which intervals hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from parlai_ext.core.display import digits_for, interval, number, one_line, wrap_lines
+from parlai_ext.report.view import RankingView
+from parlai_ext.stopping.rule import (
+    ENOUGH_IF_SKEWED,
+    MOST_SKEWNESS,
+    ORDER,
+    TIE,
+    Look,
+    PairOutcome,
+    Stopping,
+)
+from parlai_ext.view.page import Section
+from parlai_ext.view.table import Column, Table, number_column
+
+LISTED = 8  # pairs that the terminal shows
+VALID = (
+    'Ranks and intervals that hold although one looked in between are those of this '
+    'section: 95 % for all of them together, with these partners, on this dimension. '
+    'The intervals and rank ranges of the leaderboard hold for a number of dialogues '
+    'that was fixed beforehand; after such a stop take them for a description.'
+)
+LOOK_COLUMNS = (
+    number_column('n_openers', 'Openers'),
+    number_column('n_ordered', 'In order'),
+    number_column('n_tied', 'Ties'),
+    number_column('n_open', 'Open'),
+    number_column(
+        'skewness',
+        'Skewness',
+        show=lambda look: (
+            f'{look.skewness:.1f}{"" if look.counts else ": does not count"}'
+        ),
+    ),
+)
+
+
+def print_look(stopping: Stopping) -> None:
+    """
+    Print what a look at a run that goes on has found.
+    """
+    look = stopping.looks[-1]
+    print(
+        f'look at {look.n_openers} of {stopping.planned} openers: '
+        f'{_counts_text(look)}; {stopping.reason}',
+        flush=True,
+    )
+
+
+def _counts_text(look: Look) -> str:
+    ties = 'tie' if look.n_tied == 1 else 'ties'
+    text = f'{look.n_ordered} in order, {look.n_tied} {ties}, {look.n_open} open'
+    if look.counts:
+        return text
+    return (
+        f'{text} (does not count: skewness {number(look.skewness, 1)}, and only after '
+        f'{ENOUGH_IF_SKEWED} openers may it be above {MOST_SKEWNESS:g})'
+    )
+
+
+def summary(stopping: Stopping) -> str:
+    """
+    Return in a sentence when and why the run stopped.
+    """
+    used, planned = stopping.used, stopping.planned
+    dialogues, most = (n * stopping.n_pairings for n in (used, planned))
+    look = stopping.looks[-1]
+    verb = 'Stopped' if stopping.is_final else 'So far'
+    return (
+        f'{verb} after {used} of {planned} openers ({dialogues:,} of {most:,} '
+        f'dialogues), because {stopping.reason}: {look.n_ordered} of '
+        f'{len(stopping.pairs)} pairs are in order, {look.n_tied} tied within '
+        f'±{stopping.margin:g} and {look.n_open} open ({one_line(stopping.dimension)}).'
+    )
+
+
+def changed_looks(stopping: Stopping) -> list[Look]:
+    """
+    Return the looks at which a pair was settled, and the first and the last one.
+    """
+    looks = stopping.looks
+    changed = [
+        look
+        for before, look in zip(looks, looks[1:], strict=False)
+        if look.n_open != before.n_open
+    ]
+    return list(
+        {look.n_openers: look for look in (looks[0], *changed, looks[-1])}.values()
+    )
+
+
+def pairs_table(stopping: Stopping) -> Table:
+    """
+    Return the pairs: open ones, then ties, then ordered ones by their difference.
+    """
+    place = {None: 0, TIE: 1, ORDER: 2}
+    words = {TIE: 'tie', ORDER: 'first is better'}
+    pairs = sorted(
+        stopping.pairs,
+        key=lambda pair: (place[pair.outcome], abs(pair.difference or 0.0)),
+    )
+    digits = digits_for([end for pair in pairs for end in (pair.low, pair.high)])
+
+    def outcome(pair: PairOutcome) -> str:
+        if pair.outcome is None:
+            return 'open'
+        return f'{words[pair.outcome]}, at {pair.settled_at}'
+
+    columns = (
+        Column('first', 'First'),
+        Column('second', 'Second'),
+        number_column('difference', 'Difference', digits=digits),
+        number_column(
+            'interval',
+            'Interval',
+            show=lambda pair: interval(pair.low, pair.high, digits),
+        ),
+        Column('outcome', 'Settled', show=outcome),
+    )
+    return Table(columns, pairs)
+
+
+def open_ranks(stopping: Stopping) -> list[tuple[str, str]]:
+    """
+    Return the systems with the ranks that the settled pairs leave them, best first.
+    """
+    ranks = sorted(stopping.ranks.items(), key=lambda r: (r[1].low, r[1].high, r[0]))
+    return [
+        (name, str(own.low) if own.low == own.high else f'{own.low}–{own.high}')
+        for name, own in ranks
+    ]
+
+
+def terminal_lines(stopping: Stopping) -> Iterator[str]:
+    """
+    Yield the section for the terminal.
+    """
+    yield from wrap_lines(summary(stopping))
+    looks = changed_looks(stopping)
+    texts = [f'{look.n_openers}: {_counts_text(look)}' for look in looks]
+    yield from wrap_lines(f'looks after openers: {"; ".join(texts)}', '  ')
+    pairs = pairs_table(stopping)
+    yield from Table(pairs.columns, pairs.rows[:LISTED]).lines('  ')
+    if (rest := len(pairs.rows) - LISTED) > 0:
+        yield f'  {rest} more pairs, further apart, are in stopping.json'
+    ranks = ', '.join(f'{name} {text}' for name, text in open_ranks(stopping))
+    yield from wrap_lines(f'ranks: {ranks}', '  ')
+    yield from wrap_lines(VALID, '  ')
+
+
+def stopping_section(view: RankingView) -> Section | None:
+    """
+    Return the section for the page; `None` where the number of openers was fixed.
+    """
+    stopping = view.ranking.stopping
+    if stopping is None:
+        return None
+    n_pairs = len(stopping.pairs)
+    n_settled = n_pairs - stopping.looks[-1].n_open
+    remark = f'{n_settled} of {n_pairs} pairs settled when it stopped'
+    data = {
+        'summary': summary(stopping),
+        'valid': VALID,
+        'ranks': open_ranks(stopping),
+        'pairs': pairs_table(stopping),
+        'looks': Table(LOOK_COLUMNS, changed_looks(stopping)),
+        'n_looks': len(stopping.looks),
+    }
+    remarks = {stopping.dimension: remark} if stopping.is_final else {}
+    return Section('stopping', 'When it stopped', data, remarks)

@@ -1,0 +1,3 @@
+"""
+Models of Hugging Face's library as systems: prompts, decoding, generation, training.
+"""

@@ -1,0 +1,336 @@
+"""
+A causal language model as ParlAI's generators are built: tokenizer, configuration and
+prompt form as the dictionary of an agent, and encoder and decoder.
+
+The dictionary's file, `MODEL_FILE.dict`, holds what transformers writes beside weights,
+as JSON: the name and the text of each file. Nothing in it runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from parlai.agents.hugging_face.dict import HuggingFaceDictionaryAgent
+from parlai.core.torch_generator_agent import TorchGeneratorModel
+from parlai.utils.torch import IdentityLayer
+from torch.nn import ModuleList
+from transformers import AutoModelForCausalLM
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import options_from_opt
+from parlai_ext.files.json_file import read_json
+from parlai_ext.isolation.names import Options
+from parlai_ext.store.atomic import write_file
+from parlai_ext.systems.chat.messages import ChatStyle
+from parlai_ext.systems.hf.generate import FormOptions, positions, prompt_form
+from parlai_ext.systems.hf.prompts import ChatForm, PlainForm
+from parlai_ext.systems.pretrained import (
+    PREFIX,
+    ModelOptions,
+    fetch_named_weights,
+    quiet,
+    read,
+    read_description,
+)
+
+NULL = -1  # padding; no token of a model's has this number
+NULL_TOKEN, START_TOKEN = '__null__', '__start__'
+FILE_NAME = re.compile(r'\w+\.(json|jinja|txt)')  # of no other folder
+PROBE = 'Zebra quartz.'
+LONGEST_REPLY = 256  # tokens, as ParlAI generates where --label-truncate is not given
+
+
+def base_model_folder(opt: Options) -> Path:
+    """
+    Return the folder of the base model, which is downloaded when it is not here.
+
+    :raises UserError: when it cannot be had.
+    """
+    options = options_from_opt(ModelOptions, opt, PREFIX)
+    return fetch_named_weights(options, opt.get('datapath')).parent
+
+
+class TokenDictionary(HuggingFaceDictionaryAgent):
+    """
+    The tokens of a model and the form of its prompts.
+
+    :ivar is_saved: read from a model's `.dict`, not from the base model.
+    """
+
+    add_special_tokens = False
+    skip_decode_special_tokens = True
+
+    def __init__(self, opt: Any, shared: Any = None):
+        if shared:
+            self.config, self.is_saved = shared['tokens']
+        super().__init__(opt, shared)
+
+    def share(self) -> dict[str, Any]:
+        """
+        Return what a clone takes over.
+        """
+        return {**super().share(), 'tokens': (self.config, self.is_saved)}
+
+    def get_tokenizer(self, opt: Options) -> Any:
+        """
+        Read tokenizer and configuration of the saved model, else of the base model.
+
+        :raises UserError: when they cannot be had.
+        """
+        file = Path(opt.get('dict_file') or '')
+        self.is_saved = bool(opt.get('dict_file')) and file.is_file()
+        if self.is_saved:
+            self.config, tokenizer = read_tokens(file)
+        elif opt.get('model_file') and Path(opt['model_file']).is_file():
+            raise UserError(f'model_file: there is no {opt["model_file"]}.dict')
+        else:
+            self.config, tokenizer = read_description(base_model_folder(opt))
+        if self.config.is_encoder_decoder:
+            raise UserError('hf_model: a causal language model is expected')
+        return tokenizer
+
+    def override_special_tokens(self, opt: Options) -> None:
+        """
+        Set the form of prompts and the token at which a reply ends.
+
+        :raises UserError: when the model has no token that could end a reply.
+        """
+        options = options_from_opt(FormOptions, opt, PREFIX)
+        style = ChatStyle.from_options(opt)
+        self.form: ChatForm | PlainForm = prompt_form(
+            self.hf_tokenizer, False, options, style
+        )
+        self.end_idx = end_of_reply(self.form)
+        self.end_token = self.hf_tokenizer.convert_ids_to_tokens(self.end_idx)
+        self.null_idx, self.start_idx = NULL, NULL - 1
+        self.null_token, self.start_token = NULL_TOKEN, START_TOKEN
+        self.unk_token = self.hf_tokenizer.unk_token or self.end_token
+        self._unk_token_idx = self.tok2ind.get(self.unk_token, self.end_idx)
+        for token, number in ((NULL_TOKEN, NULL), (START_TOKEN, NULL - 1)):
+            self.tok2ind[token], self.ind2tok[number] = number, token
+
+    def prompt_limit(self, asked: int | None, reply: int | None) -> int | None:
+        """
+        Return the most tokens of a prompt, so that prompt and reply fit the model.
+
+        :param asked: the most that ``--text-truncate`` allows.
+        :param reply: the most tokens of a reply.
+        :raises UserError: when there is no room for a prompt.
+        """
+        most = positions(self.config, self.hf_tokenizer)
+        if most is None:
+            return asked
+        reply = reply or LONGEST_REPLY
+        if most <= reply:
+            raise UserError(
+                f'label_truncate: {reply} leaves no room for a prompt in the {most} '
+                f'tokens that the model takes; {max(1, most // 4)} would'
+            )
+        return min(asked or most, most - reply)
+
+    def txt2vec(self, text: str, vec_type: Any = list) -> Any:
+        """
+        Return the tokens of a text, without control tokens.
+        """
+        control = self.form.control if hasattr(self, 'form') else None
+        plain = control.sub('', text) if control else text
+        ids = self.hf_tokenizer(plain, add_special_tokens=False)['input_ids']
+        return vec_type(ids)
+
+    def save(
+        self, filename: str | None = None, append: bool = False, sort: bool = True
+    ) -> None:
+        """
+        Write tokenizer and configuration as one file.
+        """
+        texts: dict[str, str] = {}
+        with TemporaryDirectory() as folder, quiet():
+            self.hf_tokenizer.save_pretrained(folder)
+            self.config.save_pretrained(folder)
+            for path in sorted(Path(folder).iterdir()):
+                if FILE_NAME.fullmatch(path.name):
+                    texts[path.name] = path.read_text('utf-8')
+        place = Path(filename or self.opt['dict_file'])
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_file(place, json.dumps(texts, ensure_ascii=False, indent=0).encode())
+
+
+def read_tokens(file: Path) -> tuple[Any, Any]:
+    """
+    Return configuration and tokenizer of a saved model.
+
+    :raises UserError: for a file that holds something else.
+    """
+    texts = read_json(file, dict, 'dict_file: ')
+    if 'config.json' not in texts or not all(
+        FILE_NAME.fullmatch(name) and isinstance(text, str)
+        for name, text in texts.items()
+    ):
+        raise UserError(f'dict_file: {file}: no dictionary of ext:causal_lm')
+    with TemporaryDirectory() as folder:
+        for name, text in texts.items():
+            (Path(folder) / name).write_text(text, 'utf-8')
+        return read_description(Path(folder))
+
+
+def end_of_reply(form: ChatForm | PlainForm) -> int:
+    """
+    Return the token that ends a reply: what the chat template writes after it, where
+    that is a control token; else the tokenizer's end token.
+
+    :raises UserError: when there is none.
+    """
+    tokenizer = form.tokenizer
+    if isinstance(form, ChatForm):
+        turns = [
+            {'role': 'user', 'content': 'Hi'},
+            {'role': 'assistant', 'content': PROBE},
+        ]
+        text = tokenizer.apply_chat_template(turns, tokenize=False, **form.more)
+        after = tokenizer(text.rpartition(PROBE)[2].lstrip(), add_special_tokens=False)[
+            'input_ids'
+        ]
+        if after and after[0] in tokenizer.added_tokens_decoder:
+            return int(after[0])
+    if tokenizer.eos_token_id is None:
+        raise UserError('hf_model: its tokenizer has no end token')
+    return int(tokenizer.eos_token_id)
+
+
+def build_network(tokens: TokenDictionary, opt: Mapping[str, Any]) -> CausalNetwork:
+    """
+    Return the network of a model: that of a saved model without weights, which ParlAI
+    loads next; else the base model's.
+
+    :raises UserError: when the base model cannot be had or read, or has not as many
+        layers as shall learn.
+    """
+    if tokens.is_saved:
+        with quiet():
+            network = AutoModelForCausalLM.from_config(tokens.config)
+    else:
+        arguments = {'dtype': torch.float32}
+        network = read(base_model_folder(opt), torch.device('cpu'), arguments)[2]
+    number = opt.get('trained_layers')
+    network.requires_grad_(number is None)
+    if number is not None:  # the last so many layers learn, and nothing else
+        kinds = (one for one in network.modules() if isinstance(one, ModuleList))
+        layers = max(kinds, key=len, default=ModuleList())
+        if not 0 < number <= len(layers):
+            raise UserError(f'trained_layers: {number}; the model has {len(layers)}')
+        for layer in layers[len(layers) - number :]:
+            layer.requires_grad_(True)
+    return CausalNetwork(tokens, network, bool(opt.get('bf16')))
+
+
+class CausalNetwork(TorchGeneratorModel):
+    """
+    A network of Hugging Face's between an encoder, which does nothing, and logits.
+
+    :param bf16: compute in bfloat16; the weights stay float32.
+    """
+
+    def __init__(self, tokens: TokenDictionary, network: Any, bf16: bool = False):
+        super().__init__(NULL, tokens.start_idx, tokens.end_idx)
+        self.encoder = IdentityLayer()
+        self.decoder = Continuation(network, bf16)
+
+    def decode_forced(
+        self, encoder_states: torch.Tensor, ys: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        Return the logits of every token of the labels, and the likeliest tokens.
+
+        The last token of the prompt foretells the first of the label.
+
+        :param encoder_states: prompts, padded on the left.
+        :param ys: labels, padded on the right.
+        """
+        together = torch.cat([encoder_states, ys[:, :-1]], dim=1)
+        logits, _ = self.decoder.logits(together, last=ys.shape[1])
+        return logits, logits.argmax(dim=2)
+
+    def output(self, tensor: torch.Tensor) -> torch.Tensor:
+        """
+        Return logits, which the decoder returns already.
+        """
+        return tensor
+
+    def reorder_encoder_states(self, encoder_states: torch.Tensor, indices: Any) -> Any:
+        """
+        Return the prompts of these rows.
+        """
+        rows = torch.as_tensor(indices, device=encoder_states.device)
+        return encoder_states.index_select(0, rows)
+
+    def reorder_decoder_incremental_state(
+        self, incremental_state: Any, inds: torch.Tensor
+    ) -> Any:
+        """
+        Return the cache with these rows.
+        """
+        incremental_state.reorder_cache(inds)
+        return incremental_state
+
+
+class Continuation(torch.nn.Module):
+    """
+    The logits of the tokens that follow a prompt.
+    """
+
+    def __init__(self, network: Any, bf16: bool):
+        super().__init__()
+        self.network, self.bf16 = network, bf16
+        known = inspect.signature(network.forward).parameters
+        self.knows_positions = 'position_ids' in known
+        self.keeps_logits = 'logits_to_keep' in known
+
+    def forward(
+        self, input: torch.Tensor, encoder_state: torch.Tensor, incr_state: Any = None
+    ) -> tuple[torch.Tensor, Any]:
+        """
+        Return the logits of the next token of each row, and the cache.
+
+        :param input: what was generated so far, after a first token that stands for
+            the prompt.
+        :param encoder_state: prompts, padded on the left.
+        :param incr_state: the cache; `None` at the first token.
+        """
+        together = torch.cat([encoder_state, input[:, 1:]], dim=1)
+        return self.logits(together, last=1, cache=incr_state, use_cache=True)
+
+    def logits(
+        self,
+        tokens: torch.Tensor,
+        last: int,
+        cache: Any = None,
+        use_cache: bool = False,
+    ) -> tuple[torch.Tensor, Any]:
+        """
+        Return the logits after each of the last tokens, and the cache.
+
+        :param tokens: rows of one length, with `NULL` as padding.
+        :param last: how many tokens.
+        :param cache: holds all tokens but the last one.
+        """
+        mask = tokens != NULL
+        arguments: dict[str, Any] = {'attention_mask': mask, 'use_cache': use_cache}
+        positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
+        if cache is not None:
+            tokens, positions = tokens[:, -1:], positions[:, -1:]
+            arguments['past_key_values'] = cache
+        if self.knows_positions:
+            arguments['position_ids'] = positions
+        if self.keeps_logits:
+            arguments['logits_to_keep'] = last
+        with torch.autocast(tokens.device.type, torch.bfloat16, enabled=self.bf16):
+            output = self.network(input_ids=tokens.clamp(min=0), **arguments)
+        logits = output.logits[:, -last:].float()
+        return logits, output.past_key_values if use_cache else None

@@ -1,0 +1,3 @@
+"""
+Tournaments: games and their points, the ranking by a rating, and how both are shown.
+"""

@@ -1,0 +1,319 @@
+"""
+Games, matches, tournaments: raw scores in, points and cross-tables out.
+
+A game is won dimension by dimension: one point for the side whose raw score is larger
+on it, none for either where they are equal (Yang et al. 2022, section 2.2.1). All
+games of a pair make its match; all matches make the tournament.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+from parlai_ext.core.errors import UserError
+
+RawScores = Mapping[str, Mapping[str, float | None]]
+UNITS, ENDS = ('games', 'matches'), ('won', 'drawn', 'lost')
+
+
+@dataclass(frozen=True)
+class Game:
+    """
+    One game: the system that began it, its opponent, and raw scores.
+
+    `raw` maps system -> dimension -> value (larger is better), `None` for no score.
+    """
+
+    first: str
+    second: str
+    raw: RawScores
+    id: str = ''
+
+
+@dataclass(frozen=True)
+class GameResult:
+    """
+    The points of one game: 1, 0, or `None` on a dimension that one side lacks.
+    """
+
+    game: Game
+    points: Mapping[str, Mapping[str, int | None]]
+
+    def total(self, system: str) -> int:
+        """
+        Return the sum of a side's points.
+        """
+        return self._totals[system]
+
+    @cached_property
+    def _totals(self) -> dict[str, int]:
+        return {
+            name: sum(point or 0 for point in points.values())
+            for name, points in self.points.items()
+        }
+
+    @cached_property
+    def has_points(self) -> bool:
+        """
+        True if both sides have a raw score on some dimension.
+
+        A dimension gives points to both sides or to none, so the first one's tell.
+        """
+        points = self.points[self.game.first].values()
+        return any(point is not None for point in points)
+
+    @property
+    def winner(self) -> str | None:
+        """
+        The side with more points; `None` for a draw.
+        """
+        first, second = self.game.first, self.game.second
+        return _winner(first, self.total(first), second, self.total(second))
+
+
+@dataclass(frozen=True)
+class Match:
+    """
+    All compared games of two systems, their points added up.
+    """
+
+    systems: tuple[str, str]
+    points: tuple[int, int]
+    games: int
+
+    @property
+    def winner(self) -> str | None:
+        """
+        The system with more points over the games; `None` for a tie.
+        """
+        first, second = self.systems
+        return _winner(first, self.points[0], second, self.points[1])
+
+
+@dataclass(frozen=True)
+class Tournament:
+    """
+    The results of all games between `systems` (sorted), on these `dimensions`.
+    """
+
+    systems: tuple[str, ...]
+    dimensions: tuple[str, ...]
+    results: tuple[GameResult, ...]
+
+    @cached_property
+    def compared_games(self) -> tuple[GameResult, ...]:
+        """
+        The games that have a result, in an order that the input's does not change.
+        """
+
+        def key(result: GameResult) -> tuple[str, str, str, int, int]:
+            game = result.game
+            totals = result.total(game.first), result.total(game.second)
+            return (game.first, game.second, game.id, *totals)
+
+        compared = [result for result in self.results if result.has_points]
+        return tuple(sorted(compared, key=key))
+
+    @cached_property
+    def matches(self) -> tuple[Match, ...]:
+        """
+        One match for each pair that met, by name.
+        """
+        games: dict[tuple[str, str], list[GameResult]] = {}
+        for result in self.compared_games:
+            games.setdefault(sorted_pair(result.game), []).append(result)
+        return tuple(
+            Match(
+                (first, second),
+                (
+                    sum(r.total(first) for r in pair_results),
+                    sum(r.total(second) for r in pair_results),
+                ),
+                len(pair_results),
+            )
+            for (first, second), pair_results in sorted(games.items())
+        )
+
+    @cached_property
+    def never_met(self) -> tuple[tuple[str, str], ...]:
+        """
+        The pairs without a single compared game.
+        """
+        pairs_that_met = {match.systems for match in self.matches}
+        return tuple(
+            p for p in combinations(self.systems, 2) if p not in pairs_that_met
+        )
+
+    def incomplete(self) -> str | None:
+        """
+        Return what keeps this from being a whole tournament; `None` when nothing does.
+        """
+        if len(self.systems) < 2:
+            return f'{len(self.systems)} system; a tournament needs two or more'
+        if not self.compared_games:
+            return 'no game has a raw score of both sides on any dimension'
+        if self.never_met:
+            pairs = [f'{first} and {second}' for first, second in self.never_met]
+            more = f' (and {len(pairs) - 3} more pairs)' if len(pairs) > 3 else ''
+            return f'never met: {", ".join(pairs[:3])}{more}'
+        return None
+
+    def notes(self) -> list[str]:
+        """
+        Return notes on games and dimensions without points.
+        """
+        notes = []
+        if unscored := len(self.results) - len(self.compared_games):
+            notes.append(f'{unscored} of {len(self.results)} games have no result')
+        for dimension in self.dimensions:
+            missing = [r.points[r.game.first][dimension] is None for r in self.results]
+            if any(missing):
+                notes.append(
+                    f'{dimension}: no points in {sum(missing)} of {len(missing)} '
+                    'games, where a side has no raw score'
+                )
+        counts = sorted({match.games for match in self.matches})
+        if len(counts) > 1:
+            notes.append(f'matches of {counts[0]} to {counts[-1]} games')
+        return notes
+
+    def cross_table(self) -> dict[str, dict[str, int | None]]:
+        """
+        Return system -> opponent -> its points against that opponent.
+
+        `None` where they never met, and on the diagonal.
+        """
+        table: dict[str, dict[str, int | None]] = {
+            system: dict.fromkeys(self.systems) for system in self.systems
+        }
+        for match in self.matches:
+            first, second = match.systems
+            table[first][second], table[second][first] = match.points
+        return table
+
+    def dimension_points(self) -> dict[str, dict[str, int]]:
+        """
+        Return system -> dimension -> points over all games.
+        """
+        table = {name: dict.fromkeys(self.dimensions, 0) for name in self.systems}
+        for result in self.compared_games:
+            for name, points in result.points.items():
+                for dimension, point in points.items():
+                    table[name][dimension] += point or 0
+        return table
+
+    def records(self) -> dict[str, dict[str, int]]:
+        """
+        Return the numbers of games and matches that each system won, drew and lost.
+        """
+        ends = [f'{unit}_{end}' for unit in UNITS for end in ENDS]
+        records = {name: dict.fromkeys(ends, 0) for name in self.systems}
+        decided = [
+            ('games', (result.game.first, result.game.second), result.winner)
+            for result in self.compared_games
+        ]
+        decided += [('matches', match.systems, match.winner) for match in self.matches]
+        for unit, pair, winner in decided:
+            for name in pair:
+                end = 'drawn' if winner is None else 'won' if winner == name else 'lost'
+                records[name][f'{unit}_{end}'] += 1
+        return records
+
+
+def award_points(
+    games: Sequence[Game],
+    *,
+    dimensions: Sequence[str] | None = None,
+    systems: Sequence[str] | None = None,
+) -> Tournament:
+    """
+    Return the results of all games.
+
+    :param dimensions: those that count (`None`: all that any game names, sorted).
+    :param systems: the systems of the tournament (`None`: all that played); games of
+        others are left out.
+    :raises UserError: for a game of a system with itself or of an unknown dimension.
+    """
+    for game in games:
+        if game.first == game.second:
+            name = game.id or f'{game.first}-{game.second}'
+            raise UserError(
+                f'game {name}: {game.first!r} plays itself; a game has two systems '
+                '(self-chats have no opponent: rank them by their sums of ranks)'
+            )
+    players = {name for game in games for name in (game.first, game.second)}
+    wanted = sorted(players if systems is None else set(systems))
+    known = sorted({d for game in games for own in game.raw.values() for d in own})
+    chosen = known if dimensions is None else list(dimensions)
+    if games and (unknown := [name for name in chosen if name not in known]):
+        raise UserError(
+            f'no game has the dimension {unknown[0]!r}; known: {", ".join(known)}'
+        )
+    results = [
+        GameResult(game, _game_points(game, chosen))
+        for game in games
+        if game.first in wanted and game.second in wanted
+    ]
+    return Tournament(tuple(wanted), tuple(chosen), tuple(results))
+
+
+def _game_points(
+    game: Game, dimensions: Sequence[str]
+) -> dict[str, dict[str, int | None]]:
+    """
+    Return each side's points on each dimension.
+    """
+    first: dict[str, int | None] = dict.fromkeys(dimensions)
+    second: dict[str, int | None] = dict.fromkeys(dimensions)
+    for dimension in dimensions:
+        a, b = (_raw(game, side, dimension) for side in (game.first, game.second))
+        if a is not None and b is not None:
+            first[dimension], second[dimension] = int(a > b), int(b > a)
+    return {game.first: first, game.second: second}
+
+
+def mean_raw(games: Sequence[Game]) -> dict[str, dict[str, float | None]]:
+    """
+    Return system -> dimension -> mean raw score over its games that have one.
+    """
+    scores: dict[str, dict[str, list[float]]] = {}
+    for game in games:
+        for name in sorted({game.first, game.second}):
+            for dimension in game.raw.get(name, {}):
+                values = scores.setdefault(name, {}).setdefault(dimension, [])
+                value = _raw(game, name, dimension)
+                values += [] if value is None else [value]
+    return {
+        name: {
+            d: sum(values) / len(values) if values else None
+            for d, values in by_dim.items()
+        }
+        for name, by_dim in sorted(scores.items())
+    }
+
+
+def _winner(first: str, points: int, other: str, others: int) -> str | None:
+    """
+    Return the side with more points; `None` when both have the same.
+    """
+    if points == others:
+        return None
+    return first if points > others else other
+
+
+def sorted_pair(game: Game) -> tuple[str, str]:
+    """
+    Return the two systems of a game in the order of their names.
+    """
+    return (min(game.first, game.second), max(game.first, game.second))
+
+
+def _raw(game: Game, system: str, dimension: str) -> float | None:
+    """
+    Return a raw score; NaN is no score.
+    """
+    value = game.raw.get(system, {}).get(dimension)
+    return None if value is None or value != value else value

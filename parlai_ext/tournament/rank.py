@@ -1,0 +1,247 @@
+"""
+A ranking by a tournament: the games of a run, their points, and the rating.
+
+The rating is one more dimension of the ranking; everything behind it is the ranking's
+`tournament`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.floors import is_floor
+from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.ranking.agreement import correlate_with_ranks
+from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
+from parlai_ext.ranking.intervals import FEWEST_OPENERS
+from parlai_ext.ranking.ratings import (
+    FOOTBALL,
+    NORMAL_BOUND,
+    Rating,
+    rate,
+    sum_of_ranks,
+)
+from parlai_ext.ranking.standings import Standing
+from parlai_ext.ranking.table import json_number
+from parlai_ext.results.ranking import (
+    Agreement,
+    RatingTau,
+    TournamentRating,
+    TournamentResult,
+)
+from parlai_ext.results.reference import OVERALL, Reference, Values
+from parlai_ext.results.tables import ScoreTables
+from parlai_ext.tournament.games import Tournament, award_points, mean_raw
+
+SUM_OF_RANKS = 'sum_of_ranks'
+# shown beside the rating that ranks
+SHOWN_RATINGS = ('openskill', 'bradley_terry', *FOOTBALL)
+NO_INTERVAL = 'no interval: a rating is of the whole tournament'
+
+
+def play_tournament(
+    tables: ScoreTables, options: RankingOptions, reference: Reference, seed: int
+) -> TournamentResult:
+    """
+    Return the points and ratings of a run's games, compared with the reference.
+
+    :param tables: read with games.
+    :raises UserError: when the reference of the rating names no target.
+    """
+    names = {dimension.casefold() for dimension in tables.scores}
+    name = 'Rating' if OVERALL in names else OVERALL.capitalize()
+    between = [game for game in tables.games if game.first != game.second]
+    compared = {d for game in between for own in game.raw.values() for d in own}
+    tournament = award_points(
+        between,
+        dimensions=[d for d in tables.scores if d in compared],
+        systems=tables.systems,
+    )
+    ranks = reference.rating_ranks
+    ratings = {
+        method: _with_tau(_rate(tournament, method, options, seed), ranks)
+        for method in dict.fromkeys((options.rating, *SHOWN_RATINGS))
+        if method != SUM_OF_RANKS
+    }
+    raw = mean_raw(tables.games)
+    raw = {name: own for name, own in raw.items() if name in tables.systems}
+    ratings[SUM_OF_RANKS] = _with_tau(sum_of_ranks(raw), ranks)
+    notes = tournament.notes()
+    if self_chats := len(tables.games) - len(between):
+        notes.append(f'{self_chats} self-chats are no games of two systems')
+    unknown = sorted(set(reference.rating) - set(tables.systems))
+    if reference.rating and len(unknown) == len(reference.rating):
+        raise UserError(f'reference: {name}: no target {unknown[0]!r}')
+    if unknown:
+        notes.append(f'reference values of no target: {", ".join(unknown)}')
+    return TournamentResult(
+        systems=tournament.systems,
+        dimensions=tournament.dimensions,
+        n_games=len(tournament.results),
+        cross_table=tournament.cross_table(),
+        dimension_points=tournament.dimension_points(),
+        records=tournament.records(),
+        ratings=ratings,
+        incomplete=tournament.incomplete(),
+        notes=tuple(notes),
+        rating=options.rating,
+        shuffles=options.shuffles,
+        seed=seed,
+        name=name,
+    )
+
+
+def _rate(
+    tournament: Tournament, method: str, options: RankingOptions, seed: int
+) -> Rating:
+    """
+    Return a rating; that its package is missing is the reason for having no values.
+    """
+    try:
+        return rate(tournament, method, seed=seed, shuffles=options.shuffles)
+    except UserError as error:
+        undefined: dict[str, float | None] = dict.fromkeys(tournament.systems)
+        return Rating(method, undefined, f'rating:{method}', reason=str(error))
+
+
+def _with_tau(
+    rating: Rating, ranks: Mapping[str, float | None] | None
+) -> TournamentRating:
+    """
+    Return a rating with its ranks and, where there are human ranks, its tau with them.
+    """
+    tau = None
+    if ranks is not None:
+        kendall = correlate_with_ranks(rating.values, ranks)
+        reason = rating.reason or kendall.reason
+        tau = RatingTau(kendall.value, kendall.n, reason, kendall.notes)
+    return TournamentRating(
+        values=dict(rating.values),
+        spreads=dict(rating.spreads),
+        ranks=rating.ranks(),
+        reason=rating.reason,
+        signature=rating.signature,
+        notes=tuple(rating.notes),
+        tau=tau,
+    )
+
+
+def rating_standings(
+    result: TournamentResult, tables: ScoreTables, takes_part: Sequence[bool]
+) -> tuple[Standing, ...]:
+    """
+    Return the standings by the rating that was chosen to rank the systems.
+
+    The interval is 1.96 standard deviations to each side, where the rating knows them;
+    the ranks left open are those that such differences leave open. With fewer than
+    three distinct openers there are neither.
+
+    :param takes_part: which of the targets are ranked.
+    """
+    rating = result.chosen_rating
+    ranked = {
+        name: value
+        for name, part in zip(tables.systems, takes_part, strict=True)
+        if part and (value := rating.values.get(name)) is not None
+    }
+    return tuple(_standing(name, result, ranked, tables) for name in tables.systems)
+
+
+def _standing(
+    name: str, result: TournamentResult, ranked: Values, tables: ScoreTables
+) -> Standing:
+    """
+    Return a system's standing by the rating that ranks.
+
+    :param ranked: the ratings of the systems that have a rank.
+    """
+    rating, n_dialogues = result.chosen_rating, tables.n_dialogues[name]
+    n_openers = tables.distinct_openers()[name]
+    value, spread = rating.values.get(name), rating.spreads.get(name)
+    has_interval = n_openers >= FEWEST_OPENERS
+    rank = rank_low = rank_high = low = high = None
+    if name in ranked:
+        rank = 1 + sum(other > ranked[name] for other in ranked.values())
+        if has_interval:
+            rank_low, rank_high = _open_ranks(name, ranked, rating.spreads)
+    if has_interval and value is not None and spread is not None:
+        reach = NORMAL_BOUND * spread
+        low, high = json_number(value - reach), json_number(value + reach)
+    records = result.records.get(name, {})
+    played = sum(n for key, n in records.items() if key.startswith('games_'))
+    undefined = f'undefined: {rating.reason or "none of its games has a result"}'
+    return Standing(
+        system=name,
+        dimension=result.name,
+        rank=rank,
+        rank_low=rank_low,
+        rank_high=rank_high,
+        score=value,
+        low=low,
+        high=high,
+        low_fixed=low,
+        high_fixed=high,
+        n_dialogues=n_dialogues,
+        n_unscored=max(0, n_dialogues - played),
+        why_unranked=undefined if value is None else None,
+        n_openers=n_openers,
+    )
+
+
+def _open_ranks(
+    name: str, ranked: Values, spreads: Values
+) -> tuple[int, int] | tuple[None, None]:
+    """
+    Return the best and worst rank that the uncertainty of the ratings leaves open;
+    `None`s where a rating does not know its uncertainty.
+    """
+    if not set(ranked) <= set(spreads):
+        return None, None
+    far = [
+        math.copysign(1, value - ranked[name])
+        for other, value in ranked.items()
+        if abs(value - ranked[name])
+        > NORMAL_BOUND * math.hypot(spreads[name], spreads[other])
+    ]
+    return 1 + far.count(1), len(ranked) - far.count(-1)
+
+
+def rating_agreement(
+    values: Mapping[str, float | None], reference: Reference, reason: str | None = None
+) -> Agreement:
+    """
+    Return how well ratings, or other values of systems, agree with the reference.
+
+    :param reason: why the values are undefined, if they are.
+    """
+    claimed = {name: value for name, value in values.items() if not is_floor(name)}
+    ranks = reference.rating_ranks or {}
+    agreement = Agreement.from_correlations(
+        {
+            name: correlate_with_ranks(claimed, ranks, name)
+            for name in ('spearman', 'kendall')
+        },
+        reference.kind,
+    )
+    if agreement.kendall.value is None:
+        return replace(agreement, reason=reason or agreement.reason)
+    return replace(agreement, reason=NO_INTERVAL)
+
+
+def baseline_means(tables: ScoreTables, baseline: str) -> dict[str, float | None]:
+    """
+    Return each system's mean of a trivial baseline, with its sign so that larger is
+    better.
+    """
+    sign = 1 if HIGHER_IS_BETTER[baseline] else -1
+    means: dict[str, float | None] = {}
+    for system, values in zip(tables.systems, tables.baselines[baseline], strict=True):
+        defined: np.ndarray[Any, Any] = values[np.isfinite(values)]
+        means[system] = sign * float(defined.mean()) if defined.size else None
+    return means

@@ -1,0 +1,227 @@
+"""
+A tournament for readers: its cross-table, points by dimension and ratings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from parlai_ext.core.display import join_names, number, wrap_lines
+from parlai_ext.ranking.intervals import FEWEST_OPENERS
+from parlai_ext.ranking.ratings import NORMAL_BOUND
+from parlai_ext.report.view import RankingView
+from parlai_ext.results.ranking import TournamentResult
+from parlai_ext.tournament.games import ENDS
+from parlai_ext.view.page import Section
+from parlai_ext.view.table import Column, Table, number_column
+
+# what fits into a terminal
+MOST_SYSTEMS, MOST_DIMENSIONS = 9, 7
+RATING_TITLES = {
+    'bradley_terry': 'Bradley–Terry',
+    'sum_of_ranks': 'sum of ranks, negated',
+}
+
+
+def systems_by_rating(result: TournamentResult) -> list[str]:
+    """
+    Return the systems of a tournament, best first; those without a rating last.
+    """
+    values = result.chosen_rating.values
+
+    def key(name: str) -> tuple[bool, float, str]:
+        value = values.get(name)
+        return (value is None, -(value or 0.0), name)
+
+    return sorted(result.systems, key=key)
+
+
+def rating_text(result: TournamentResult, name: str) -> str:
+    """
+    Return a system's rating as text, with a standard deviation where there is one.
+    """
+    rating = result.chosen_rating
+    shown, spread = number(rating.values.get(name), 1), rating.spreads.get(name)
+    return shown if spread is None else f'{shown} ± {number(spread, 1)}'
+
+
+def size_and_rule(result: TournamentResult) -> str:
+    """
+    Return the size of a tournament and its rating in one sentence.
+    """
+    text = f'Tournament of {result.n_games} games, rated by {result.rating}'
+    if result.rating in ('openskill', 'trueskill'):
+        orders = f'{result.shuffles} shuffled orders'
+        text += f' (mean of {orders} ± standard deviation)'
+    reason = result.chosen_rating.reason
+    return f'{text}: undefined: {reason}.' if reason else f'{text}.'
+
+
+def leader_sentence(result: TournamentResult, n_openers: int) -> str:
+    """
+    Return which system is first by the rating, and whose ratings are near to it.
+
+    :param n_openers: over how many distinct openers games were played.
+    """
+    names = systems_by_rating(result)
+    rating = result.chosen_rating
+    best = rating.values.get(names[0]) if names else None
+    if best is None:
+        reason = rating.reason or 'there is no rating'
+        return f'No system is first by {result.rating}: undefined: {reason}.'
+    first = [name for name in names if rating.values.get(name) == best]
+    games = f' in {result.n_games} games' if result.n_games else ''
+    field = f'{len(names)} systems{games}'
+    if len(first) == len(names):
+        return f'By {result.rating} the {field} are all equal.'
+    many, place = '', 'comes first'
+    if n_openers < FEWEST_OPENERS:
+        openers = 'one opener' if n_openers == 1 else f'{n_openers} openers'
+        many = (
+            f' All games are over {openers}: what holds over others is not known, and '
+            f'intervals need {FEWEST_OPENERS} or more.'
+        )
+        place = 'is rated highest'
+    if len(first) > 1:
+        leaders = join_names(first)
+        return f'By {result.rating}, {leaders} share the lead of {field}.{many}'
+    shown = rating_text(result, names[0])
+    text = f'By {result.rating}, {names[0]} {place} of {field} ({shown})'
+    near = [name for name in names[1:] if _is_close_behind(result, names[0], name)]
+    if near and not many:
+        within = 'within 1.96 standard deviations'
+        return f'{text}; its lead over {join_names(near)} is {within}.'
+    return f'{text}.{many}'
+
+
+def _is_close_behind(result: TournamentResult, leader: str, other: str) -> bool:
+    """
+    True if the leader's rating is above the other system's by at most 1.96 standard
+    deviations of their difference; false if one of them has no standard deviation.
+    """
+    rating = result.chosen_rating
+    best, value = rating.values.get(leader), rating.values.get(other)
+    if best is None or value is None or not {leader, other} <= set(rating.spreads):
+        return False
+    deviation = math.hypot(rating.spreads[leader], rating.spreads[other])
+    return best - value <= NORMAL_BOUND * deviation
+
+
+def notes(result: TournamentResult) -> list[str]:
+    """
+    Return what a reader of the tournament must be told.
+    """
+    lines = list(result.notes)
+    if result.incomplete and result.rating != 'sum_of_ranks':
+        lines.append(f'the tournament is not complete: {result.incomplete}')
+    for name, rating in result.ratings.items():
+        if rating.reason and rating.reason != result.incomplete:
+            lines.append(f'{name} is undefined: {rating.reason}')
+    return lines
+
+
+def _systems_table(result: TournamentResult, columns: Sequence[Column]) -> Table:
+    """
+    Return a table with a row for each system, under its place by the rating.
+    """
+    names = systems_by_rating(result)
+    places = {name: place for place, name in enumerate(names, 1)}
+    first = Column('system', 'System', show=lambda name: f'{places[name]} {name}')
+    return Table([first, *columns], names)
+
+
+def cross_table(result: TournamentResult) -> Table:
+    """
+    Return the points of each match, the sums, and what was won, drawn and lost.
+    """
+
+    def points(place: int, other: str) -> Column:
+        return number_column(other, str(place), lambda n: result.cross_table[n][other])
+
+    def record(unit: str, heading: str) -> Column:
+        return number_column(
+            unit,
+            heading,
+            lambda n: '–'.join(str(result.records[n][f'{unit}_{end}']) for end in ENDS),
+        )
+
+    opponents = enumerate(systems_by_rating(result), 1)
+    return _systems_table(
+        result,
+        [
+            *(points(place, other) for place, other in opponents),
+            number_column('sum', 'Sum', result.total_points),
+            record('games', 'Games w–d–l'),
+            record('matches', 'Matches w–d–l'),
+            number_column('rating', 'Rating', lambda name: rating_text(result, name)),
+        ],
+    )
+
+
+def points_table(result: TournamentResult) -> Table:
+    """
+    Return the points of each dimension, over all games.
+    """
+
+    def points(dimension: str) -> Column:
+        of = result.dimension_points
+        return number_column(dimension, dimension, lambda n: of[n][dimension])
+
+    return _systems_table(result, list(map(points, result.dimensions)))
+
+
+def ratings_table(result: TournamentResult) -> Table:
+    """
+    Return the other ratings of the same games, whole numbers without decimals.
+    """
+
+    def rating(method: str) -> Column:
+        values = result.ratings[method].values
+        is_whole = not any((value or 0) % 1 for value in values.values())
+        title = RATING_TITLES.get(method, method)
+        digits = 0 if is_whole else 2
+        return number_column(method, title, lambda n: number(values.get(n), digits))
+
+    others = [method for method in result.ratings if method != result.rating]
+    return _systems_table(result, list(map(rating, others)))
+
+
+def terminal_lines(result: TournamentResult) -> Iterator[str]:
+    """
+    Yield the cross-table and the points by dimension, unless they are too large for a
+    terminal, and the notes.
+    """
+    yield from wrap_lines(size_and_rule(result))
+    if len(result.systems) > MOST_SYSTEMS or len(result.dimensions) > MOST_DIMENSIONS:
+        yield '  its tables are too wide for a terminal: see report.html'
+    else:
+        yield '  points of each match'
+        yield from cross_table(result).lines('  ')
+        yield '  points of each dimension'
+        yield from points_table(result).lines('  ')
+    yield ''
+    for note in notes(result):
+        yield from wrap_lines(f'note: {note}')
+
+
+def tournament_section(view: RankingView) -> Section | None:
+    """
+    Return the section about the games of a ranking; `None` where it is of mean scores.
+    """
+    result = view.ranking.tournament
+    if result is None:
+        return None
+    data = {
+        'line': size_and_rule(result),
+        'notes': notes(result),
+        'cross': cross_table(result),
+        'points': points_table(result),
+        'ratings': ratings_table(result),
+        'taus': [
+            (RATING_TITLES.get(method, method), rating.tau)
+            for method, rating in result.ratings.items()
+            if rating.tau is not None
+        ],
+    }
+    return Section('tournament', 'Tournament', data)

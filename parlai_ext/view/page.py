@@ -1,0 +1,147 @@
+"""
+Pages: one self-contained HTML file each, which needs no network and trusts no text.
+
+Everything that a system said is escaped: by jinja2 in the HTML, as ``\\u003c`` in the
+JSON that a page's own script reads and shows as text nodes. On top of that, a content
+security policy names the hash of the one style and the one script, so that nothing else
+can run or load.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from parlai_ext.core.display import (
+    interval,
+    number,
+    one_line,
+    percent,
+    visible,
+    visible_data,
+)
+from parlai_ext.core.floors import is_floor
+
+TEMPLATES = files('parlai_ext.view') / 'templates'
+
+
+@dataclass(frozen=True)
+class Section:
+    """
+    A section of a page.
+
+    :param id: the anchor, a plain word; its template in `templates/sections/` has this
+        name, begins with an ``h2`` and is given ``section``.
+    :param title: of the link to it.
+    :param data: what the template shows, as ``section.data``.
+    :param remarks: what it adds to the answer whether to believe a ranking, by
+        dimension, as half sentences.
+    """
+
+    id: str
+    title: str
+    data: Any
+    remarks: Mapping[str, str] | None = None
+
+
+def content_policy(style: str, script: str) -> str:
+    """
+    Return a policy under which only this style and this script have any effect.
+    """
+    hashes = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (style, script)
+    ]
+    return (
+        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; "
+        f"script-src 'sha256-{hashes[1]}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def script_safe_json(data: Any) -> str:
+    """
+    Return JSON that can stand inside a script element whatever it holds.
+    """
+    text = json.dumps(
+        visible_data(data), ensure_ascii=False, allow_nan=False, separators=(',', ':')
+    )
+    for char in '<>&':
+        text = text.replace(char, f'\\u{ord(char):04x}')
+    return text
+
+
+def render_page(
+    template: str,
+    *,
+    style: str = 'report.css',
+    script: str = '',
+    data: Any = None,
+    **values: Any,
+) -> str:
+    """
+    Return a page as one HTML file.
+
+    :param style: the file in `templates/` with the style.
+    :param script: the page's own script.
+    :param data: what the script reads.
+    :param values: of the template's other names.
+    """
+    css = template_text(style)
+    return (
+        page_environment()
+        .get_template(template)
+        .render(
+            policy=Markup(content_policy(css, script)),
+            style=Markup(css),
+            script=Markup(script),
+            data=Markup(script_safe_json(data)),
+            **values,
+        )
+    )
+
+
+@cache
+def page_environment() -> Environment:
+    """
+    Return jinja2 with escaping on; a number or text is made readable as it goes in.
+    """
+    environment = Environment(
+        loader=FunctionLoader(template_text),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(number=number, percent=percent, line=one_line)
+    environment.globals.update(interval=interval, is_floor=is_floor)
+    return environment
+
+
+def _finalize(value: Any) -> Any:
+    """
+    Return a value as the page shows it: numbers as text, hidden characters made
+    visible.
+    """
+    if isinstance(value, Markup):
+        return value
+    if isinstance(value, float) or value is None:
+        return number(value)
+    return visible(value) if isinstance(value, str) else value
+
+
+def template_text(name: str) -> str:
+    """
+    Return the text of a template, a style or a script.
+    """
+    return (TEMPLATES / name).read_text(encoding='utf-8')

@@ -1,0 +1,91 @@
+"""
+The published tables: DSTC10 Track 5.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from parlai_ext.bench.agreement_rows import AgreementRow
+from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
+from parlai_ext.bench.published import (
+    published_lines,
+    published_tables,
+    scorer_lines,
+)
+from parlai_ext.data.judged.cards import card_names, read_card
+from parlai_ext.ranking.agreement import Correlation
+
+TABLES = {table.phase: table for table in published_tables()}
+
+
+@pytest.mark.parametrize(
+    ('phase', 'average'), [('development', 13.67), ('test', 18.38)]
+)
+def test_the_printed_rows_of_the_baseline_give_the_printed_average(phase, average):
+    table = TABLES[phase]
+    assert table.columns[0] == 'baseline'
+    assert round(table.averages()[0], 2) == average == table.average[0]
+
+
+def test_the_printed_rows_of_the_teams_give_their_averages():
+    # rows and averages are rounded to two digits each; a test row is of a team's best
+    # submission to that set, the average of one submission
+    development, test = TABLES['development'], TABLES['test']
+    assert development.averages() == pytest.approx(development.average, abs=0.011)
+    for ours, printed in zip(test.averages(), test.average, strict=True):
+        assert ours > printed - 0.011
+
+
+def test_the_mean_of_set_means_would_be_another_number():
+    table = replace(TABLES['test'], qualities={})
+    assert table.averages()[0] == pytest.approx(18.19, abs=0.005)
+
+
+def test_the_sets_of_the_tables_have_cards_with_as_many_qualities():
+    for table in TABLES.values():
+        assert set(table.rows) <= set(card_names())
+        for name, count in table.qualities.items():
+            assert len(read_card(name).qualities) == count
+
+
+def bench(values):
+    """
+    Return a bench of one scorer with these correlations by set and quality.
+    """
+    rows = [
+        AgreementRow(
+            *('mine', name, 'turn', 'Overall', quality),
+            is_main=True,
+            is_overall=False,
+            n=10,
+            dropped=0,
+            correlations={'spearman': Correlation(value, 10)},
+        )
+        for name, qualities in values.items()
+        for quality, value in qualities.items()
+    ]
+    sets = [
+        SetAbout(*(name, '', '', '', 'turn', 'item', None, tuple(q)), 10, 10, 10, 1)
+        for name, q in values.items()
+    ]
+    scorer = ScorerAbout('mine', 'mine', 'mine', 'turn', ('Overall',), False)
+    return Bench((scorer,), tuple(sets), tuple(rows), 0, 10)
+
+
+def test_a_scorer_is_averaged_over_qualities():
+    # jsalt 0.1; topical 0.2, 0.4, 0.3, 0.3: (10 + 20 + 40 + 30 + 30) / 5 = 26
+    values = {
+        'jsalt': {'appropriateness': 0.1},
+        'topical_dstc10': {'a': 0.2, 'b': 0.4, 'c': 0.3, 'd': 0.3},
+    }
+    [line] = scorer_lines(bench(values), TABLES['test'])
+    assert line.numbers == pytest.approx({'jsalt': 10, 'topical_dstc10': 30})
+    assert line.average == pytest.approx(26)
+
+
+def test_part_of_the_sets_is_not_called_all():
+    lines = list(published_lines(bench({'jsalt': {'appropriateness': 0.1}})))
+    [own] = [line for line in lines if 'mine' in line]
+    assert own.split() == ['mine', '10.00']
+    assert '1 sets here' in lines[1]

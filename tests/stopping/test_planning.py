@@ -1,0 +1,97 @@
+"""
+The number of openers that a plan names finds the difference as often as it says.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from parlai_ext.stopping.planning import (
+    openers_of_fixed_run,
+    openers_until_settled,
+    openers_until_tied,
+    plan_pairs,
+    variance_range,
+)
+from parlai_ext.stopping.rule import ERROR, outcome_codes, pair_intervals
+
+N_PAIRS, DIFFERENCE, SPREAD = 3, 0.25, 1.0
+
+
+def share_settled(n_openers, code, *, difference, worlds=300):
+    """
+    Return how often a pair is settled so by the last look, looking every 20 openers.
+    """
+    rng = np.random.default_rng(4)
+    looks = sorted({*range(20, n_openers, 20), n_openers})
+    hits = 0
+    for _ in range(worlds):
+        scores = np.zeros((2, n_openers))
+        scores[0] = difference + SPREAD * rng.normal(size=n_openers)
+        seen = pair_intervals(scores, looks, ERROR / N_PAIRS)
+        hits += outcome_codes(seen, DIFFERENCE)[0, -1] == code
+    return hits / worlds
+
+
+# a run may settle at any look up to the last, so a little more often than planned
+def test_by_then_four_of_five_runs_have_settled_the_order():
+    n_openers = openers_until_settled(DIFFERENCE, SPREAD, N_PAIRS)
+    share = share_settled(n_openers, 1, difference=DIFFERENCE)
+    assert share == pytest.approx(0.8, abs=0.08)
+
+
+def test_by_then_half_of_the_runs_have_settled_the_order():
+    n_openers = openers_until_settled(DIFFERENCE, SPREAD, N_PAIRS, 0.5)
+    share = share_settled(n_openers, 1, difference=DIFFERENCE)
+    assert share == pytest.approx(0.5, abs=0.12)
+
+
+def test_by_then_four_of_five_equal_pairs_are_tied():
+    n_openers = openers_until_tied(DIFFERENCE, SPREAD, N_PAIRS)
+    share = share_settled(n_openers, 2, difference=0.0)
+    assert share == pytest.approx(0.8, abs=0.08)
+
+
+def test_a_fixed_run_needs_what_the_t_test_needs():
+    # power 0.8 of a t test at Šidák's level, by scipy's noncentral t
+    n = openers_of_fixed_run(DIFFERENCE, SPREAD, N_PAIRS)
+    level = 1 - 0.95 ** (1 / N_PAIRS)
+    bound = stats.t.isf(level / 2, n - 1)
+    power = stats.nct.sf(bound, n - 1, DIFFERENCE / SPREAD * np.sqrt(n))
+    assert power == pytest.approx(0.8, abs=0.03)
+
+
+def test_half_the_difference_needs_about_four_times_the_openers():
+    once = openers_until_settled(DIFFERENCE, SPREAD, N_PAIRS)
+    half = openers_until_settled(DIFFERENCE / 2, SPREAD, N_PAIRS)
+    assert 3.5 * once < half < 5 * once
+
+
+def test_a_tiny_difference_has_no_number():
+    assert openers_until_settled(1e-6, SPREAD, N_PAIRS) is None
+
+
+def test_pairs_are_planned_by_their_spread_closest_first():
+    scores = np.array([[0.0, 2.0, 4.0, 2.0], [0.0, 0.0, 0.0, 0.0], [9.0, 9, 9, 9]])
+    plans = plan_pairs(scores, ['a', 'b', 'c'], difference=1.0)
+    assert [(p.first, p.second) for p in plans] == [('a', 'b'), ('c', 'a'), ('c', 'b')]
+    # a - b: 0, 2, 4, 2: mean 2, variance 8 / 3
+    assert (plans[0].observed, plans[0].spread) == pytest.approx((2, (8 / 3) ** 0.5))
+    assert plans[0].difference == 1.0
+    observed = plan_pairs(scores, ['a', 'b', 'c'])
+    assert [p.difference for p in observed] == [2, 7, 9]
+
+
+def test_the_variance_of_a_pilot_is_known_so_well():
+    # chi-squared with 9 degrees of freedom: 10 % below 4.168, 10 % above 14.684
+    assert variance_range(10) == pytest.approx((9 / 14.684, 9 / 4.168), rel=1e-3)
+
+
+def test_a_skewed_pilot_settles_nothing_before_160_openers():
+    # the first is 9 ahead, and on every tenth opener 0: skewness of one in ten, 2.67
+    scores = np.zeros((2, 40))
+    scores[0] = 9.0
+    scores[0, ::10] = 0.0
+    (plan,) = plan_pairs(scores, ['a', 'b'])
+    assert plan.sequential == plan.sequential_half == 160
+    assert plan.fixed < 160

@@ -1,0 +1,235 @@
+"""
+Confidence sequences cover at every look, and pairs are settled as they say.
+"""
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize, stats
+
+from benchmarks.stopping import (
+    LADDERS,
+    MEASURED,
+    drawn_scores,
+    is_wrong,
+    simulate,
+)
+from parlai_ext.ranking.ranks import RankRange
+from parlai_ext.stopping.rule import (
+    FEWEST_TO_SETTLE,
+    ORDER,
+    TIE,
+    Intervals,
+    PairOutcome,
+    critical_values,
+    opener_means,
+    outcome_codes,
+    pair_intervals,
+    prior_variance,
+    settle_pairs,
+    settled_ranks,
+)
+
+LOOKS = list(range(20, 601, 20))
+
+
+def bayes_factor(t, n, g):
+    # noncentral t against t, effect sizes normal with variance g (Gönen et al. 2005)
+    def weighted(effect):
+        density = stats.nct.pdf(t, n - 1, effect * np.sqrt(n))
+        return density * stats.norm.pdf(effect, 0, np.sqrt(g))
+
+    ends = 8 * np.sqrt(g)
+    total, _ = integrate.quad(weighted, -ends, ends, limit=200, points=[0.0])
+    return total / stats.t.pdf(t, n - 1)
+
+
+@pytest.mark.parametrize('n, error', [(12, 0.05), (30, 0.05), (30, 0.005)])
+def test_at_its_end_the_bayes_factor_is_one_over_the_error(n, error):
+    t = critical_values(np.array([n]), error)[0]
+    assert bayes_factor(t, n, prior_variance(error)) == pytest.approx(1 / error)
+
+
+def test_of_many_openers_it_is_the_asymptotic_confidence_sequence():
+    # Waudby-Smith et al. 2024, theorem 2.2, with rho^2 = g and variance 1
+    n, error = 10**6, 0.05
+    v = n * prior_variance(error)
+    reach = np.sqrt(2 * (v + 1) / v * np.log(np.sqrt(v + 1) / error))
+    assert critical_values(np.array([n]), error)[0] == pytest.approx(reach, rel=1e-4)
+
+
+def test_it_is_narrowest_where_it_should_be():
+    error, n = 0.01, 100
+
+    def reach(g):
+        v = n * g
+        return (v + 1) / v * np.log((v + 1) / error**2)
+
+    best = optimize.minimize_scalar(reach, bounds=(1e-3, 10), method='bounded').x
+    assert prior_variance(error, sharpest_at=n) == pytest.approx(best, rel=1e-3)
+
+
+def test_few_openers_leave_no_bound():
+    assert np.isinf(critical_values(np.array([0, 1, 2]), 0.01)).all()
+
+
+def intervals(lows, highs):
+    lows, highs = np.array([lows], float), np.array([highs], float)
+    counts = np.full(lows.shape, 50)
+    skewness = np.zeros(lows.shape[1])
+    return Intervals(((0, 1),), counts, (lows + highs) / 2, lows, highs, skewness)
+
+
+@pytest.mark.parametrize(
+    'low, high, code', [(0.1, 2, 1), (-2, -0.1, -1), (-0.2, 0.2, 2), (-0.4, 0.2, 0)]
+)
+def test_a_pair_is_settled_by_its_interval(low, high, code):
+    assert outcome_codes(intervals([low], [high]), 0.3).tolist() == [[code]]
+
+
+def test_what_is_settled_stays_so():
+    looks = intervals([-9.0, -0.2, 0.1], [9.0, 0.2, 0.2])
+    assert outcome_codes(looks, 0.3).tolist() == [[0, 2, 2]]
+
+
+def test_nothing_is_settled_before_twenty_openers():
+    scores = np.random.default_rng(0).normal(size=(2, 40)) + np.array([[9.0], [0.0]])
+    looks, _ = settle_pairs(scores, ['a', 'b'], [FEWEST_TO_SETTLE - 1, 40], 0.3)
+    assert [look.n_open for look in looks] == [1, 0]
+
+
+def far_apart_with_a_few_outliers(share):
+    # differences 9, and 0 on every so many openers
+    scores = np.zeros((2, 200))
+    scores[0] = 9.0
+    scores[0, ::share] = 0.0
+    return scores
+
+
+def test_the_skewness_of_a_look_is_that_of_its_most_skewed_pair():
+    scores = np.random.default_rng(4).exponential(size=(3, 60))
+    (look,), _ = settle_pairs(scores, ['a', 'b', 'c'], [50], 0.1)
+    pairs = [scores[i, :50] - scores[j, :50] for i, j in ((0, 1), (0, 2), (1, 2))]
+    largest = max(abs(stats.skew(pair)) for pair in pairs)
+    assert look.skewness == pytest.approx(largest)
+
+
+@pytest.mark.parametrize('share, settled', [(4, [0, 0, 0, 0]), (20, [1, 1, 0, 0])])
+def test_skewed_differences_settle_nothing_before_160_openers(share, settled):
+    # one in four: skewness (1 - 2 / 4) / sqrt(3 / 16) = 1.15; one in 20: 4.13
+    scores = far_apart_with_a_few_outliers(share)
+    looks, _ = settle_pairs(scores, ['a', 'b'], [40, 140, 160, 200], 0.1)
+    assert [look.n_open for look in looks] == settled
+    assert looks[0].skewness == pytest.approx(1.155 if share == 4 else 4.129, abs=1e-3)
+
+
+def test_a_skewed_pair_holds_up_the_others():
+    plain = np.random.default_rng(5).normal(size=200)
+    scores = np.stack([plain, 5 - plain, far_apart_with_a_few_outliers(20)[0]])
+    looks, _ = settle_pairs(scores, ['a', 'b', 'c'], [40, 160], 0.1)
+    assert [look.counts for look in looks] == [False, True]
+    assert looks[0].n_ordered == 0
+
+
+def test_a_decision_does_not_see_later_openers():
+    scores = np.random.default_rng(1).normal(size=(3, 100)) + np.arange(3)[:, None]
+    early = pair_intervals(scores[:, :40], [20, 40], 0.01)
+    late = pair_intervals(scores, [20, 40, 100], 0.01)
+    assert np.allclose(early.lows, late.lows[:, :2])
+    assert np.allclose(early.highs, late.highs[:, :2])
+
+
+def test_the_better_system_comes_first_and_openers_are_counted():
+    rng = np.random.default_rng(2)
+    scores = np.stack([rng.normal(size=80), rng.normal(size=80) + 5])
+    scores[0, :10] = np.nan
+    _, (pair,) = settle_pairs(scores, ['low', 'high'], [40, 80], 0.1)
+    assert (pair.first, pair.second, pair.outcome) == ('high', 'low', ORDER)
+    assert (pair.settled_at, pair.n_openers) == (40, 70)
+    assert 0 < pair.low < pair.difference < pair.high
+
+
+def test_equal_differences_leave_room_for_those_not_seen():
+    # 20 openers, error 0.05: at most 1 - 0.05 ** (1 / 20) = 0.1391 of all are unlike
+    scores = np.zeros((2, 20))
+    scores[:, 10:] = 2.0  # scores lie between 0 and 2, differences are all 0
+    _, (pair,) = settle_pairs(scores, ['a', 'b'], [20], margin=0.3)
+    assert pair.high == pytest.approx(2 * 0.13911, rel=1e-3)
+    assert pair.outcome == TIE
+    assert settle_pairs(scores, ['a', 'b'], [20], margin=0.27)[0][0].n_open == 1
+
+
+def test_an_opener_counts_once_however_many_partners_and_games():
+    values = np.array([[[1.0, 2.0, 5.0, 4.0], [3.0, np.nan, 3.0, np.nan]]])
+    # two games: openers 1 and 2 as first, then as second speaker
+    assert opener_means(values, games_per_opener=2).tolist() == [[3.0, 3.0]]
+    assert opener_means(values).tolist() == [[2.0, 2.0, 4.0, 4.0]]
+
+
+def test_ranks_follow_from_settled_pairs():
+    def pair(first, second, outcome):
+        return PairOutcome(first, second, outcome, 20, 20, 1.0, 0.5, 1.5)
+
+    pairs = [pair('a', 'c', ORDER), pair('b', 'c', ORDER), pair('a', 'b', TIE)]
+    ranks = settled_ranks(['a', 'b', 'c'], pairs)
+    assert ranks == {'a': RankRange(1, 2), 'b': RankRange(1, 2), 'c': RankRange(3, 3)}
+
+
+def test_one_system_has_no_pairs():
+    looks, pairs = settle_pairs(np.ones((1, 40)), ['a'], [20, 40], 0.3)
+    assert pairs == () and looks[-1].n_open == 0
+
+
+def test_a_stop_is_wrong_by_order_or_by_a_tie_beyond_the_margin():
+    def outcome(first, second, what):
+        return PairOutcome(first, second, what, 20, 20, 0.0, None, None)
+
+    true_scores = [1.0, 0.5, 0.5]
+    assert is_wrong(outcome('1', '0', ORDER), true_scores, 0.3)
+    assert is_wrong(outcome('1', '2', ORDER), true_scores, 0.3)
+    assert is_wrong(outcome('0', '1', TIE), true_scores, 0.3)
+    assert not is_wrong(outcome('0', '1', ORDER), true_scores, 0.3)
+    assert not is_wrong(outcome('1', '2', TIE), true_scores, 0.3)
+    assert not is_wrong(outcome('1', '0', None), true_scores, 0.3)
+
+
+def simulated(ladder, shape, n_runs):
+    measured = MEASURED['real_demo']
+    steps, margin = LADDERS[ladder]
+    true_scores = [measured.spread * step for step in steps]
+    draw = drawn_scores(true_scores, measured, shape)
+    return simulate(draw, true_scores, margin * measured.spread, n_runs=n_runs)
+
+
+def test_a_ladder_is_settled_with_less_than_half_of_600():
+    outcome = simulated('ladder, steps of 0.5', 'normal', 40)
+    assert outcome.wrong <= 0.05 and outcome.openers < 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('shape', ['normal', 'heavy', 'skewed', 'extreme'])
+@pytest.mark.parametrize('ladder', ['ladder with two near-ties', 'all equal'])
+def test_wrong_stops_are_five_per_cent_at_most(ladder, shape):
+    outcome = simulated(ladder, shape, 1000)
+    assert outcome.wrong <= 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('shape', ['normal', 'heavy', 'skewed'])
+def test_a_measured_ladder_saves_half(shape):
+    assert simulated('ladder of real_demo', shape, 1000).openers <= 300
+
+
+def test_tests_at_each_look_are_wrong_more_often():
+    # otherwise the simulation could not show what the sequence is good for
+    outcome = simulated('all equal', 'normal', 40)
+    assert outcome.wrong_by_tests > 0.1 > outcome.wrong
+
+
+@pytest.mark.slow
+def test_the_sequence_covers_at_all_looks_together():
+    rng, missed, worlds = np.random.default_rng(3), 0, 2000
+    for _ in range(worlds):
+        seen = pair_intervals(rng.normal(size=(2, 600)), LOOKS, 0.05)
+        missed += seen.lows[0, -1] > 0 or seen.highs[0, -1] < 0
+    # 5 % over an endless run, so less over 600
+    assert 0.005 < missed / worlds < 0.05

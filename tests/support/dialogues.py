@@ -1,0 +1,27 @@
+"""
+Dialogues from texts.
+"""
+
+from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.worlds.schedule import dialogue_id
+
+
+def turns_of(speakers, texts, given=2):
+    """
+    Return the utterances of speakers who take turns, the first ``given`` not their own.
+    """
+    return tuple(
+        Utterance(speakers[i % len(speakers)], text, i < given)
+        for i, text in enumerate(texts)
+    )
+
+
+def spoken(pairing, opener, texts, **fields):
+    """
+    Return the dialogue of a pair over an opener.
+
+    :param texts: all of them, those of the opener first.
+    """
+    turns = turns_of((pairing.first, pairing.second), texts)
+    name = dialogue_id(pairing.id, opener.id)
+    return Dialogue(name, pairing.id, opener.id, turns, **fields)

