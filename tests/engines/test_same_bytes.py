@@ -11,6 +11,7 @@ import yaml
 from parlai_ext.bench import score_sets
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
+from parlai_ext.collect import collect as collecting
 from parlai_ext.collect import collect as stage
 from parlai_ext.commands import build_toxic_prompts
 from parlai_ext.commands.build_toxic_prompts import (
@@ -21,7 +22,6 @@ from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, System
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
-from parlai_ext.results import stages
 from parlai_ext.store import atomic
 from parlai_ext.toxic import build_prompts as building
 from parlai_ext.toxic.pair_features import FeatureOptions
@@ -77,7 +77,7 @@ def test_an_evaluation(tmp_path, monkeypatch):
     config = str(tmp_path / 'talk.yaml')
     options = {'config': config, 'bootstraps': 50, 'batchsize': 2}
     EvaluateSystems.main(**options, run_dir=str(tmp_path / 'here'))
-    engines = scattered(monkeypatch, stages, twice=True)
+    engines = scattered(monkeypatch, collecting, twice=True)
     EvaluateSystems.main(**options, run_dir=str(tmp_path / 'there'))
     assert files_of(tmp_path / 'there') == files_of(tmp_path / 'here')
     assert engines[0].n_tasks == 16  # 4 pairs, 2 shards each, played and scored
