@@ -101,6 +101,8 @@ setup(
         'dev': [
             'ruff',
             'mypy',
+            'import-linter',
+            'vulture',
             'pytest',
             'pytest-xdist',
             'hypothesis',

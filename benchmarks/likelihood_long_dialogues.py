@@ -183,7 +183,7 @@ def plan(
     """
     Return how many tokens the engine reads for a dialogue, and in how many passes.
     """
-    costs = engine._costs(engine.budget.tokens)
+    costs = engine.costs(engine.budget.tokens)
     asked = [TokenQuestion(context, followups) for context in contexts]
     sizes = [pack.tree.size for pack in pack_questions(asked, costs, False)]
     return sum(size.n_nodes for size in sizes), sum(map(costs.num_passes, sizes))

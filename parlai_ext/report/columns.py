@@ -308,14 +308,6 @@ FILE_COLUMNS = sorted(
 )
 
 
-def documented_columns() -> str:
-    """
-    Return the columns of `leaderboard.csv` as a Markdown table for the docs.
-    """
-    lines = [f'| `{column.name}` | {column.meaning} |' for column in FILE_COLUMNS]
-    return '\n'.join(['| column | meaning |', '|---|---|', *lines])
-
-
 def file_table(ranking: Ranking) -> Table:
     """
     Return the leaderboards of all dimensions as one table for files, best first within

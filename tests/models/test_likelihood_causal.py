@@ -56,7 +56,7 @@ def in_passes(judge, pass_cost):
     """
     Return the judge, which reads its trees in passes of about √``pass_cost`` tokens.
     """
-    judge._costs = lambda tokens: TreeCosts(6 * judge.width, tokens, pass_cost)
+    judge.costs = lambda tokens: TreeCosts(6 * judge.width, tokens, pass_cost)
     return judge
 
 

@@ -76,7 +76,7 @@ def test_a_model_without_a_cache_reads_every_tree_in_one_pass(broken):
     asked = Question(
         tuple(range(3, 53)) * 4, tuple((i, *range(3, 9)) for i in range(9, 42))
     )
-    assert Causal(model, None, '')._costs(10**4).num_passes(TreeSize(400, 0)) > 1
+    assert Causal(model, None, '').costs(10**4).num_passes(TreeSize(400, 0)) > 1
     expected = one_by_one(model, asked.context, asked.continuations[0])
     [answer] = judge.answer([asked])
     assert answer.continuations[0] == pytest.approx(expected, rel=0, abs=1e-9)

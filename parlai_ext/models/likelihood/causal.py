@@ -127,7 +127,7 @@ class Causal:
         self.model.eval()
         self.head.pick = pick_function(greedy)
         asked = [self._to_tokens(question) for question in questions]
-        packs = pack_questions(asked, self._costs(self.budget.tokens), with_context)
+        packs = pack_questions(asked, self.costs(self.budget.tokens), with_context)
         inputs = [[q.context, q.continuations] for q in asked]
         told = [with_context, *(['greedy'] if greedy else [])]
         self._call = content_id(self.signature, inputs, *told)
@@ -210,7 +210,7 @@ class Causal:
             context = (self.start,)
         return TokenQuestion(context, replies, cut)
 
-    def _costs(self, tokens: int) -> TreeCosts:
+    def costs(self, tokens: int) -> TreeCosts:
         """
         Return what trees of at most so many tokens cost.
         """
@@ -226,7 +226,7 @@ class Causal:
         divided.
         """
         if len(packs) > 1:
-            costs = self._costs(self.budget.tokens)
+            costs = self.costs(self.budget.tokens)
             large = [pack for pack in packs if costs.num_passes(pack.tree.size) > 1]
             small = [pack for pack in packs if costs.num_passes(pack.tree.size) == 1]
             groups = [*([pack] for pack in large), *group_by_width(small)]
@@ -238,11 +238,11 @@ class Causal:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            if len(pack_parts(parts, self._costs(max(1, len(tree) // 2)))) == 1:
+            if len(pack_parts(parts, self.costs(max(1, len(tree) // 2)))) == 1:
                 raise
             self.budget.tokens = len(tree) // 2
         # outside the handler, whose traceback would hold the tensors
-        smaller = pack_parts(parts, self._costs(self.budget.tokens))
+        smaller = pack_parts(parts, self.costs(self.budget.tokens))
         if len(smaller) == 1:
             return self._forward(packs)
         gc.collect()
@@ -255,7 +255,7 @@ class Causal:
         """
         name = content_id(self._call, [sorted(pack.rows) for pack in packs])
         size = packs[0].tree.size
-        costs = self._costs(self.budget.tokens)
+        costs = self.costs(self.budget.tokens)
         n_passes = costs.num_passes(size) if len(packs) == 1 else 1
         rows = kept_logprobs(self.watch, name, lambda: self._compute(packs, n_passes))
         self.watch.tell(len(packs), self._n_packs)
