@@ -3,6 +3,7 @@ Games of a tournament on the page: found under either system, with their points.
 """
 
 import html
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -12,11 +13,14 @@ from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
 from parlai_ext.report.browse import (
     CandidateList,
+    PageDialogues,
     PageScorer,
     read_page_dialogues,
     scored_data,
     turn_marks,
 )
+from parlai_ext.report.page import render_rankings
+from parlai_ext.report.view import RankingView
 from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.tables import read_tables
@@ -230,3 +234,13 @@ def test_names_in_a_tournament_are_shown_and_never_run(tmp_path):
     assert RAN not in document.split('<head>')[0]
     section = document[document.index('id="tournament"') :]
     assert all(name in html.unescape(section) for name in names)
+
+
+def test_a_place_in_the_cross_table_names_its_system(tmp_path):
+    run = played(tmp_path)
+    ranking = rank_run(run, SCORER, bootstraps=20)
+    page = render_rankings([RankingView(ranking, run.manifest)], PageDialogues((), 0))
+    cross = page[page.index('Points of each match') :].split('</thead>')[0]
+    titles = re.findall(r'title="(\w+)"><bdi>(\d)</bdi>', cross)
+    assert {name for name, _ in titles} == {'a', 'b', 'c'}
+    assert [place for _, place in titles] == ['1', '2', '3']
