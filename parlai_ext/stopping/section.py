@@ -114,8 +114,7 @@ def pairs_table(stopping: Stopping) -> Table:
         return f'{words[pair.outcome]}, at {pair.settled_at}'
 
     columns = (
-        Column('first', 'First'),
-        Column('second', 'Second'),
+        Column('pair', 'Pair', show=lambda pair: f'{pair.first}, {pair.second}'),
         number_column('difference', 'Difference', digits=digits),
         number_column(
             'interval',
