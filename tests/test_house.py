@@ -58,7 +58,6 @@ def test_a_light_module_starts_without_models(name):
             'def later():\n    import parlai_ext.tournament.rank',
             'a folder imports',
         ),
-        ('view/new.py', 'from parlai_ext.bench import plan', 'a folder imports'),
         ('report/new.py', 'import parlai.core.opt', 'what ranks'),
         ('packs/new.py', 'def later():\n    import torch.nn', 'what ranks'),
     ],
