@@ -48,7 +48,7 @@ from benchmarks.learned_judge.fit import (
     turns_agreement,
 )
 from benchmarks.learned_judge.items import SETS, read_set
-from benchmarks.learned_judge.track import CHEAP, TRIVIAL, paired_lines, track_lines
+from benchmarks.learned_judge.track import NUMBERS, paired_lines, track_lines
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext import zoo_configs
 from parlai_ext.commands.command import one_line_errors
@@ -224,7 +224,7 @@ def print_track(material: Material, opt: argparse.Namespace) -> None:
     judge = material.learn_without(LARGE, VISIBLE)
     whole = read_whole(material, LARGE, opt)
     scores = {'learned': {**learned, LARGE: whole.scores(judge, LARGE)}}
-    for label, number in {**TRIVIAL, **CHEAP}.items():
+    for label, number in NUMBERS.items():
         scores[label] = {name: whole.number(name, number) for name in SETS}
     print('\n'.join(track_lines(whole, scores)))
 

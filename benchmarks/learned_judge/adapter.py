@@ -22,7 +22,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.learned_judge.__main__ import AS_READ, ENCODER, read_material
-from benchmarks.learned_judge.fit import Material
+from benchmarks.learned_judge.fit import Material, spearman
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.training.fit_judge import rank_labels
@@ -200,14 +200,7 @@ def _row(material, model, ridge, name, most) -> list[float]:
     human = responses.target()[places]
     known = ~np.isnan(human)
     ranks = [rank_labels(np.where(known, one, np.nan)) for one in (own, other)]
-    return [_spearman(one, human) for one in (own, other, ranks[0] + ranks[1])]
-
-
-def _spearman(scores: np.ndarray, human: np.ndarray) -> float:
-    known = ~np.isnan(human)
-    return float(
-        np.corrcoef(rank_labels(scores[known]), rank_labels(human[known]))[0, 1]
-    )
+    return [spearman(one, human) for one in (own, other, ranks[0] + ranks[1])]
 
 
 if __name__ == '__main__':

@@ -103,9 +103,9 @@ def agreement(responses: ResponseSet, scores: np.ndarray) -> Agreement:
     """
     human = responses.target()
     return Agreement(
-        _spearman(scores, human),
-        _spearman(*group_means(responses.responses, lambda r: r.system, scores, human)),
-        _spearman(
+        spearman(scores, human),
+        spearman(*group_means(responses.responses, lambda r: r.system, scores, human)),
+        spearman(
             *group_means(
                 [r for r in responses.responses if r.dialogue],
                 lambda r: (r.dialogue, r.system),
@@ -139,7 +139,7 @@ def turns_agreement(
     """
     Return Spearman over some turns.
     """
-    return _spearman(scores[places], responses.target()[places])
+    return spearman(scores[places], responses.target()[places])
 
 
 def systems_agreement(
@@ -150,7 +150,19 @@ def systems_agreement(
     """
     some = [responses.responses[i] for i in places]
     columns = scores[places], responses.target()[places]
-    return _spearman(*group_means(some, lambda r: r.system, *columns))
+    return spearman(*group_means(some, lambda r: r.system, *columns))
+
+
+def places_by_context(
+    responses: ResponseSet, places: Iterable[int]
+) -> list[np.ndarray]:
+    """
+    Return these places of a set, those of the responses to each context together.
+    """
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for i in places:
+        groups[responses.responses[i].item.context].append(i)
+    return [np.array(group) for group in groups.values()]
 
 
 def resampled(
@@ -162,12 +174,7 @@ def resampled(
     """
     Return a statistic in resamples of whole contexts.
     """
-    human = responses.target()
-    by_context: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for i, one in enumerate(responses.responses):
-        if not np.isnan(human[i]):
-            by_context[one.item.context].append(i)
-    groups = [np.array(places) for places in by_context.values()]
+    groups = places_by_context(responses, np.flatnonzero(~np.isnan(responses.target())))
     rng = np.random.default_rng(0)
     values = []
     for _ in range(resamples):
@@ -177,7 +184,11 @@ def resampled(
     return np.array(values)
 
 
-def _spearman(first: np.ndarray, second: np.ndarray) -> float | None:
+def spearman(first: np.ndarray, second: np.ndarray) -> float | None:
+    """
+    Return Spearman over the places where both are known; `None` where there are fewer
+    than three, or all are alike.
+    """
     known = ~(np.isnan(first) | np.isnan(second))
     if known.sum() < 3 or np.ptp(first[known]) == 0 or np.ptp(second[known]) == 0:
         return None

@@ -12,12 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import spearmanr
 
-from benchmarks.learned_judge.fit import RESAMPLES, Material
+from benchmarks.learned_judge.fit import (
+    RESAMPLES,
+    Material,
+    places_by_context,
+    spearman,
+)
 from benchmarks.learned_judge.items import SETS, ResponseSet
 from parlai_ext import zoo_configs
 from parlai_ext.files.yaml_file import read_file
+from parlai_ext.ranking.comparison import holm
 from parlai_ext.training.fit_judge import rank_labels
 
 # what every scorer has to beat, and two scorers that cost little
@@ -28,6 +33,7 @@ TRIVIAL = {
     'overlap': 'in_last',
 }
 CHEAP = {'relevance': 'near_last', 'likelihood': 'likelihood'}
+NUMBERS = {**TRIVIAL, **CHEAP}
 FLIPS = 10000
 Scores = Mapping[str, np.ndarray]  # by set
 
@@ -76,7 +82,7 @@ def set_row(responses: ResponseSet, scores: np.ndarray) -> SetRow:
     """
     qualities = {quality for one in responses.responses for quality in one.human}
     columns = {quality: responses.values(quality) for quality in sorted(qualities)}
-    groups = places_by_context(responses)
+    groups = places_by_context(responses, range(len(responses.responses)))
     if all(one.dialogue for one in responses.responses):
         dialogues = defaultdict(list)
         for i, one in enumerate(responses.responses):
@@ -97,22 +103,9 @@ def set_row(responses: ResponseSet, scores: np.ndarray) -> SetRow:
 def _mean_spearman(
     scores: np.ndarray, columns: Mapping[str, np.ndarray], places: np.ndarray
 ) -> float:
-    values = []
-    for column in columns.values():
-        known = places[~np.isnan(column[places])]
-        if len(known) > 2 and np.ptp(column[known]) and np.ptp(scores[known]):
-            values.append(spearmanr(scores[known], column[known]).statistic)
-    return 100 * float(np.mean(values))
-
-
-def places_by_context(responses: ResponseSet) -> list[np.ndarray]:
-    """
-    Return the places of the responses to each context.
-    """
-    groups = defaultdict(list)
-    for i, one in enumerate(responses.responses):
-        groups[one.item.context].append(i)
-    return [np.array(places) for places in groups.values()]
+    values = [spearman(scores[places], column[places]) for column in columns.values()]
+    known = [value for value in values if value is not None]
+    return 100 * float(np.mean(known)) if known else np.nan
 
 
 def paired_lines(
@@ -123,15 +116,23 @@ def paired_lines(
     (one-sided, Holm over the numbers) of a test that swaps the ranks of judge and
     number in whole contexts.
     """
-    found = {}
-    for label, number in {**TRIVIAL, **CHEAP}.items():
-        sums = [
-            _context_sums(material, name, learned[name], material.number(name, number))
-            for name in names
-        ]
-        found[label] = _flipped(sums)
-    for label, adjusted in holm({k: p for k, (_, p) in found.items()}).items():
-        yield f'{label:12} {found[label][0]:+.3f}  p {adjusted:.4f}'
+    differences, p_values = zip(
+        *(
+            _flipped(
+                [
+                    _context_sums(
+                        material, name, learned[name], material.number(name, number)
+                    )
+                    for name in names
+                ]
+            )
+            for number in NUMBERS.values()
+        ),
+        strict=True,
+    )
+    rows = zip(NUMBERS, differences, holm(p_values), strict=True)
+    for label, difference, adjusted in rows:
+        yield f'{label:12} {difference:+.3f}  p {adjusted:.4f}'
 
 
 def _context_sums(
@@ -145,7 +146,7 @@ def _context_sums(
         kept = np.where(known, scores, np.nan)
         columns.append(rank_labels(kept))
     products = np.where(known, (columns[0] - columns[1]) * human, 0) / known.sum()
-    groups = places_by_context(responses)
+    groups = places_by_context(responses, range(len(responses.responses)))
     return np.array([products[places].sum() for places in groups])
 
 
@@ -156,15 +157,3 @@ def _flipped(sums: Sequence[np.ndarray]) -> tuple[float, float]:
         [rng.choice((-1.0, 1.0), (FLIPS, len(one))) @ one for one in sums], axis=0
     )
     return observed, (1 + float((drawn >= observed).sum())) / (1 + FLIPS)
-
-
-def holm(values: Mapping[str, float]) -> dict[str, float]:
-    """
-    Return p-values adjusted by Holm's method, smallest first.
-    """
-    adjusted: dict[str, float] = {}
-    worst = 0.0
-    for rank, (label, value) in enumerate(sorted(values.items(), key=lambda x: x[1])):
-        worst = max(worst, min(1.0, value * (len(values) - rank)))
-        adjusted[label] = worst
-    return adjusted
