@@ -60,7 +60,7 @@ types: $(READY) build/types
 FORCE:
 
 mini-zoo: $(READY)
-	$(PY) -m parlai_ext.mini.train --out parlai_ext/mini/zoo
+	$(PY) -m benchmarks.mini_training.train --out parlai_ext/mini/zoo
 
 # a small model of every family of systems, all as targets and all as partners
 families: $(READY)

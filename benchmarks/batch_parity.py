@@ -6,15 +6,13 @@ Count the replies that differ between a batch and one dialogue at a time.
 Every model talks with itself, in float32 and in float64, once in one batch and once
 dialogue by dialogue. Rounding differs with the shape of a batch and may flip a
 near-tie; from then on the two dialogues differ. So the rate is: first differences per
-utterance that had the same history. Without model files, tiny models with random
-weights are used.
+utterance that had the same history. Without model files, models of the mini zoo are
+used.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import torch
 
@@ -26,13 +24,10 @@ from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds.lockstep import BatchRow, play
 from parlai_ext.worlds.schedule import sample_openers
-from tests.support.tiny_models import in_float64, make_generator, make_ranker
+from tests.support.tiny_models import in_float64
 
 NUM_TURNS = 12
-DECODING = {
-    'greedy': {'inference': 'greedy'},
-    'beam 5': {'inference': 'beam', 'beam_size': 5, 'beam_block_ngram': 3},
-}
+MODELS = [f'zoo:mini/{name}/model' for name in ('step-150', 'step-4050', 'retrieval')]
 
 
 def compare(player: Player, openers: Sequence[Opener]) -> tuple[int, int]:
@@ -59,45 +54,25 @@ def first_difference(one: Dialogue, other: Dialogue) -> tuple[int, int]:
     return len(made[0]), int(len(made[0]) != len(made[1]))
 
 
-def tiny_systems(folder: Path) -> dict[str, Mapping[str, object]]:
-    """
-    Write tiny models and return their options by name.
-    """
-    systems: dict[str, Mapping[str, object]] = {}
-    for seed in range(3):
-        path = make_generator(folder, f'generator{seed}', seed)
-        for name, opt in DECODING.items():
-            systems[f'tiny generator {seed}, {name}'] = {'model_file': path, **opt}
-        path = make_ranker(folder, f'ranker{seed}', seed)
-        systems[f'tiny poly-encoder {seed}'] = {'model_file': path}
-    return systems
-
-
 def main() -> None:
     """
     Print one line for each model and precision.
     """
     parser = benchmark_parser(__doc__)
-    parser.add_argument('model_files', nargs='*')
+    parser.add_argument('model_files', nargs='*', default=MODELS)
     parser.add_argument('--num-dialogues', type=int, default=64)
     opt = parser.parse_args()
     torch.set_num_threads(1)
     openers = sample_openers(load_openers('ext:smalltalk'), opt.num_dialogues, 0)
-    with tempfile.TemporaryDirectory() as folder:
-        # models are decoded as their `.opt` says
-        given = {path: {'model_file': path} for path in opt.model_files}
-        systems = given or tiny_systems(Path(folder))
-        print(
-            f'{"model":40} {"precision":9} {"utterances":>10} {"differ":>6} {"rate":>8}'
-        )
-        for name, opt in systems.items():
-            player = load_system(System(name, opt))
-            for precision in ('float32', 'float64'):
-                if precision == 'float64':
-                    in_float64(player.agent)
-                n, differ = compare(player, openers)
-                rate = f'{differ / n:8.4%}' if n else '       -'
-                print(f'{name[-40:]:40} {precision:9} {n:10} {differ:6} {rate}')
+    print(f'{"model":40} {"precision":9} {"utterances":>10} {"differ":>6} {"rate":>8}')
+    for path in opt.model_files:  # decoded as their `.opt` says
+        player = load_system(System(path, {'model_file': path}))
+        for precision in ('float32', 'float64'):
+            if precision == 'float64':
+                in_float64(player.agent)
+            n, differ = compare(player, openers)
+            rate = f'{differ / n:8.4%}' if n else '       -'
+            print(f'{path[-40:]:40} {precision:9} {n:10} {differ:6} {rate}')
 
 
 if __name__ == '__main__':

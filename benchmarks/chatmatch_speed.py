@@ -1,35 +1,25 @@
 """
 Time ChatMatch's model-free dimensions on the authors' games and on longer ones.
 
-    python -m benchmarks.chatmatch_speed [--games FOLDER] [--script evaluate_game.py]
+    python -m benchmarks.chatmatch_speed [--games FOLDER]
 
-`--games` holds `original/` and `lemma_original/`. `--script` is the authors' public
-script, which is not part of this project; its libraries for entities and perplexity
-need not be there, since those parts are left out on both sides.
+`--games` holds `original/` and `lemma_original/`.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import json
 import os
 import random
-import runpy
-import sys
 import time
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
-from types import ModuleType
 from typing import Any
 
 os.environ.setdefault('OMP_NUM_THREADS', '1')
-
-from nltk.tokenize import NLTKWordTokenizer
 
 from benchmarks.support.measures import start
 from parlai_ext.core.nouns import Dialogue, Utterance
@@ -78,60 +68,11 @@ def list_games(games: Path) -> list[tuple[Path, Path]]:
 
 def score_files(pairs: list[tuple[Path, Path]]) -> None:
     """
-    Read and score games, files included, since the script reads them too.
+    Read and score games, files included.
     """
     for path, concepts in pairs:
         concept_of = json.loads(concepts.read_text(encoding='utf-8'))
         game_values(read(path), RULES, Material(concept_of))
-
-
-def script_seconds(script: Path, pairs: list[tuple[Path, Path]]) -> float:
-    """
-    Return the CPU seconds of the compared parts of the script for the same games.
-    """
-    for name in ('stanza', 'gensim', 'gensim.models', 'flair', 'flair.embeddings'):
-        stand_in(name, Word2Vec=None, models=None, FlairEmbeddings=FakeModel)
-    for name in ('opt', 'params', 'agents', 'worlds'):
-        parts = ('Opt', 'ParlaiParser', 'create_agent', 'create_task', 'validate')
-        more = {'create_agent_from_model_file': None, **dict.fromkeys(parts)}
-        stand_in(f'parlai.core.{name}', **more)
-    stand_in('unidecode', unidecode=None)
-    import nltk
-
-    # without ASCII punctuation there is no sentence to end, so no data is needed
-    nltk.word_tokenize = NLTKWordTokenizer().tokenize
-    with contextlib.redirect_stdout(io.StringIO()):
-        kind = runpy.run_path(str(script))['GameEvaluation']
-    kind.entity_count = lambda self: {}
-    warnings.simplefilter('ignore')
-    begin = time.process_time()
-    for path, concepts in pairs:
-        switches = [1, 1, 1, 1, 1, 1, 0, 1]
-        kind(str(path), str(concepts), 'tfidf', *switches, None).get_points()
-    return time.process_time() - begin
-
-
-def stand_in(name: str, **parts: Any) -> None:
-    """
-    Put a module without contents where an import looks.
-    """
-    sys.modules[name] = ModuleType(name)
-    sys.modules[name].__dict__.update(parts)
-
-
-class FakeModel:
-    """
-    A language model that costs nothing.
-    """
-
-    def __init__(self, *_: str):
-        self.lm = self
-
-    def calculate_perplexity(self, _: str) -> float:
-        """
-        Return the same for every text.
-        """
-        return 1.0
 
 
 def random_game(length: int, seed: int) -> Dialogue:
@@ -152,7 +93,7 @@ def random_game(length: int, seed: int) -> Dialogue:
 
 def main(args: argparse.Namespace) -> None:
     """
-    Print medians of games by length, of the authors' games, and of the script.
+    Print medians of games by length, and of the authors' games.
     """
     for length in LENGTHS:
         runs = []
@@ -164,16 +105,11 @@ def main(args: argparse.Namespace) -> None:
         each = 1e6 * cost / length
         print(f'{length:4d} turns {1e3 * cost:8.2f} ms {each:8.1f} µs/turn')
     pairs = list_games(args.games)
-    if not pairs:
-        return
-    for count in (len(pairs) // 4, len(pairs) // 2, len(pairs)):
+    for count in (len(pairs) // 4, len(pairs) // 2, len(pairs)) if pairs else ():
         job = partial(score_files, pairs[:count])
         whole = median(seconds(job) for _ in range(args.times))
         print(f'{count:4d} games {whole:8.3f} s {1e3 * whole / count:8.2f} ms/game')
-    if args.script:
-        script = script_seconds(args.script, pairs)
-        print(f'the script {script:.2f} s: {script / whole:.0f} times as long')
 
 
 if __name__ == '__main__':
-    start(main, __doc__, games=GAMES, script=Path, times=5)
+    start(main, __doc__, games=GAMES, times=5)

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.fit_composite import Example
 from benchmarks.judges import BOTH, only_overall, values
-from benchmarks.support.judged_turns import all_turns, sampled
+from benchmarks.support.judged_turns import agreement, all_turns, sampled
 from benchmarks.support.measures import print_head, print_row, start
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.fed import Fed
@@ -39,13 +38,7 @@ def main(opt: argparse.Namespace) -> None:
     print_head('set', 'FED', 'complaints', 'praise', 'both')
     for name in SETS:
         turns = sampled(all_turns(Path(opt.data), name), opt.per_system)
-        human = np.array([turn.human for turn in turns])
-        example = Example(
-            np.zeros((len(turns), 0)),
-            np.zeros(len(turns)),
-            human,
-            tuple(turn.system for turn in turns),
-        )
+        human, systems = zip(*((one.human, one.system) for one in turns), strict=True)
         for label, options in VARIANTS.items():
             section = {**BOTH, **options, 'judge_model_file': opt.judge}
             fed = only_overall(Fed.from_section(section, handle), handle)
@@ -53,7 +46,7 @@ def main(opt: argparse.Namespace) -> None:
             rows = [list(values(fed, score).values()) for score in scores]
             filled = np.array(rows, float).T
             cells = [
-                '{:.2f} / {:.2f}'.format(*example.agreement(column))
+                '{:.2f} / {:.2f}'.format(*agreement(column, human, systems))
                 for column in filled
             ]
             print_row(name, label, *cells)

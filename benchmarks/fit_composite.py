@@ -16,28 +16,30 @@ fitted.yaml.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-from scipy.stats import spearmanr
 
-from benchmarks.support.judged_turns import PER_SYSTEM, read_set
+from benchmarks.support.judged_turns import PER_SYSTEM, agreement, read_set
+from benchmarks.support.kept_scores import kept_scores
 from benchmarks.support.measures import print_head, print_row, start
 from benchmarks.support.perturbed_replies import (
     CORPORA,
     perturbed_replies,
     shares_higher,
 )
-from benchmarks.support.term_values import Evidence, TermCache
 from parlai_ext import zoo_configs
 from parlai_ext.judge_check.parrots import TRAIN
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.composite import (
     HIGHEST,
     LOWEST,
     TERMS,
+    Composite,
     Term,
 )
 
@@ -55,6 +57,8 @@ STEPS = 10  # weights are multiples of 1 / STEPS
 REPLIES = 30  # of each corpus
 
 Weights = tuple[float, ...]
+# gives the terms and the repeated share of responses; the name is for a progress bar
+Terms = Callable[[Sequence[ScoringItem], str], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -91,23 +95,7 @@ class Example:
         """
         if self.human is None:
             return 2 * fmean(share for share, _ in self.shares(values).values()) - 1
-        return fmean(self.agreement(values))
-
-    def agreement(self, values: np.ndarray) -> tuple[float, float]:
-        """
-        Return Spearman with people over turns, and over systems.
-        """
-        assert self.human is not None
-        names = sorted(set(self.systems))
-        systems = np.array(self.systems)
-        means = [
-            [column[systems == name].mean() for name in names]
-            for column in (values, self.human)
-        ]
-        return (
-            float(spearmanr(values, self.human).statistic),
-            float(spearmanr(*means).statistic),
-        )
+        return fmean(agreement(values, self.human, self.systems))
 
     def shares(self, values: np.ndarray) -> dict[str, tuple[float, int]]:
         """
@@ -126,40 +114,44 @@ def read_examples(opt: argparse.Namespace) -> dict[str, Example]:
     Return all sets and corpora, scored by the models.
     """
     models = {'judge_model_file': opt.judge, 'encoder': opt.encoder}
-    cache = TermCache(opt.cache, models)
+    scorer = Composite.from_section(models, ModelHandle())
+    scorer.load_models()
+    # the terms are those of the models, whatever the weights
+    signature = ' '.join(one.signature for one in scorer.models.loaded.values())
     folder = Path(opt.data)
+
+    def terms(items: Sequence[ScoringItem], name: str) -> tuple[np.ndarray, np.ndarray]:
+        scores = kept_scores(scorer, items, opt.cache, name, signature)
+        rows = np.array([[v or 0.0 for v in one.evidence] for one in scores])
+        return rows[:, :-1], rows[:, -1]
+
     return {
-        **{name: judged_example(folder, name, cache) for name in FIT},
-        **{name: corpus_example(folder, name, cache) for name in FIT_CORPORA},
-        **{name: judged_example(folder, name, cache) for name in REPORT},
+        **{name: judged_example(folder, name, terms) for name in FIT},
+        **{name: corpus_example(folder, name, terms) for name in FIT_CORPORA},
+        **{name: judged_example(folder, name, terms) for name in REPORT},
     }
 
 
-def judged_example(folder: Path, name: str, cache: TermCache) -> Example:
+def judged_example(folder: Path, name: str, terms: Terms) -> Example:
     """
     Return a judged set.
     """
     turns = read_set(folder, name)
     return Example(
-        *_arrays(cache.evidence([turn.item for turn in turns], name)),
+        *terms([turn.item for turn in turns], name),
         human=np.array([turn.human for turn in turns]),
         systems=tuple(turn.system for turn in turns),
     )
 
 
-def corpus_example(folder: Path, name: str, cache: TermCache) -> Example:
+def corpus_example(folder: Path, name: str, terms: Terms) -> Example:
     """
     Return replies of a corpus and their perturbed copies.
     """
     replies = perturbed_replies(CORPORA[name](folder), REPLIES, seed=0, wordings=TRAIN)
     items = [item for reply in replies for item in reply.items]
     kinds = [kind for reply in replies for kind in ('original', *reply.copies)]
-    return Example(*_arrays(cache.evidence(items, name)), kinds=tuple(kinds))
-
-
-def _arrays(evidence: Sequence[Evidence]) -> tuple[np.ndarray, np.ndarray]:
-    rows = np.array(evidence)
-    return rows[:, :-1], rows[:, -1]
+    return Example(*terms(items, name), kinds=tuple(kinds))
 
 
 def scales(examples: Sequence[Example]) -> dict[str, Term]:
@@ -235,7 +227,10 @@ def cell(example: Example, values: np.ndarray) -> str:
     Return turn and system correlation, or the mean and least share over kinds.
     """
     if example.human is not None:
-        return ' / '.join(f'{value:.2f}' for value in example.agreement(values))
+        return ' / '.join(
+            f'{value:.2f}'
+            for value in agreement(values, example.human, example.systems)
+        )
     shares = {kind: share for kind, (share, _) in example.shares(values).items()}
     worst = min(shares, key=shares.__getitem__)
     return f'{fmean(shares.values()):.2f}, {worst} {shares[worst]:.2f}'
@@ -262,7 +257,6 @@ def main(opt: argparse.Namespace) -> None:
     """
     Print the tables and the file of weights.
     """
-    opt.cache.parent.mkdir(parents=True, exist_ok=True)
     text = report(read_examples(opt))
     print(text)
     if opt.write:
@@ -277,6 +271,6 @@ if __name__ == '__main__':
         data='../shared/data',
         judge='smollm2-135m-q4',
         encoder='minilm',
-        cache=Path('runs/fit_composite.jsonl'),
+        cache=Path('runs/fit_composite'),
         write=False,
     )

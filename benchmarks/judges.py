@@ -11,12 +11,12 @@ half. Scores are kept (--cache), so that a killed run goes on.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.kept_scores import kept_scores
 from benchmarks.support.measures import print_head, print_row, start
 from benchmarks.support.perturbed_replies import (
     CORPORA,
@@ -24,17 +24,14 @@ from benchmarks.support.perturbed_replies import (
     perturbed_replies,
     shares_higher,
 )
-from parlai_ext.core.nouns import content_id
-from parlai_ext.core.progress import bar_of
 from parlai_ext.judge_check.perturbations import PERTURBATIONS
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.scoring.fed import Fed, followups_score
 from parlai_ext.scoring.followups import FollowUps
 from parlai_ext.scoring.registry import find_scorer
 
 MINI = 'zoo:mini/judge/model'
-BLOCK = 8  # replies, with their copies, that are scored and kept together
 
 Row = dict[str, dict[str, float | None]]  # of one reply: kind -> dimension -> score
 
@@ -76,40 +73,14 @@ def score_rows(
     scorer: Scorer, replies: Sequence[PerturbedReply], cache: Path, name: str
 ) -> list[Row]:
     """
-    Return the scores of replies and their copies; blocks that are in the cache are not
-    scored again.
+    Return the scores of replies and their copies; those in the cache are not scored
+    again.
     """
-    known = {}
-    if cache.exists():
-        for line in cache.read_text(encoding='utf-8').split('\n'):
-            if line.endswith('}'):
-                entry = json.loads(line)
-                known[entry['id']] = entry['rows']
-    rows: list[Row] = []
-    with bar_of(name, len(replies)) as bar:
-        for start in range(0, len(replies), BLOCK):
-            block = replies[start : start + BLOCK]
-            texts = [
-                [*item.context, item.response]
-                for reply in block
-                for item in reply.items
-            ]
-            key = content_id('judges', scorer.signature, texts)
-            if key not in known:
-                known[key] = _scored_block(scorer, block)
-                with cache.open('a', encoding='utf-8') as out:
-                    print(json.dumps({'id': key, 'rows': known[key]}), file=out)
-            rows += known[key]
-            bar.update(len(block))
-    return rows
-
-
-def _scored_block(scorer: Scorer, block: Sequence[PerturbedReply]) -> list[Row]:
-    items: list[ScoringItem] = [item for reply in block for item in reply.items]
-    scores = iter(scorer.checked_scores(items))
+    items = [item for reply in replies for item in reply.items]
+    scores = iter(kept_scores(scorer, items, cache, name))
     return [
         {kind: values(scorer, next(scores)) for kind in ('original', *reply.copies)}
-        for reply in block
+        for reply in replies
     ]
 
 
@@ -170,7 +141,6 @@ def main(opt: argparse.Namespace) -> None:
     """
     Print the table.
     """
-    opt.cache.parent.mkdir(parents=True, exist_ok=True)
     handle = ModelHandle()
     print_head('corpus', 'judge', *PERTURBATIONS)
     for name in opt.judges:
@@ -196,5 +166,5 @@ if __name__ == '__main__':
         judge='smollm2-135m-q4',
         encoder='minilm',
         judges=[*JUDGES],
-        cache=Path('runs/judges.jsonl'),
+        cache=Path('runs/judges'),
     )

@@ -1,13 +1,12 @@
 """
-Time the likelihood engine for causal models on follow-ups and on turns.
+Time the likelihood engine for causal models on follow-ups.
 
-    python -m benchmarks.likelihood_causal [--part turns] [--threads 2]
+    python -m benchmarks.likelihood_causal [--threads 2]
 
-Random weights of GPT-2 small's shape. `followups`: the 63 distinct follow-ups of FED
-after a context of random tokens, against one forward pass for each string, as the
-published program does it (its loss is that of the whole string, so all logits are
-made). `turns`: the five target turns of a dialogue of twelve utterances, all of them in
-one call against turn by turn with the same engine.
+Random weights of GPT-2 small's shape: the 63 distinct follow-ups of FED after a context
+of random tokens, against one forward pass for each string, as the published program
+does it (its loss is that of the whole string, so all logits are made). For the turns of
+a dialogue see `likelihood_long_dialogues`.
 
 Sides take turns; times are medians. Floating-point operations are counted by torch
 while each side runs, logits and attention included. FED's list comes from its authors'
@@ -39,9 +38,6 @@ from parlai_ext.scoring.followups import FollowUps, load_followups
 LOCAL_LIST = Path(__file__).parents[2] / 'shared/data/fed/followups_fed_2020.json'
 END = 50256
 PIECE = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?\w+| ?[^\s\w]+|\s+")
-UTTERANCES, TARGETS = 12, (2, 4, 6, 8, 10)  # places; the first two were given
-# the paper's three dimensions have 3, 4 and 1 complaints (docs/fed.md)
-PAPERS = 8
 Ids = tuple[int, ...]
 
 
@@ -145,10 +141,13 @@ def compare(
     return results
 
 
-def followups(model: Any, opt: argparse.Namespace) -> None:
+def main(opt: argparse.Namespace) -> None:
     """
     Compare the engine with one pass a follow-up.
     """
+    torch.set_num_threads(opt.threads)
+    print(json.dumps(vars(opt)))
+    model = build(opt.device, opt.dtype)
     texts = distinct(load_followups(opt.followups))
     tokens = tokens_of(texts)
     sizes = [len(ids) for ids in tokens]
@@ -170,60 +169,13 @@ def followups(model: Any, opt: argparse.Namespace) -> None:
         print(f'  losses differ by {max(abs(x - y) for x, y in pairs):.0e} at most')
 
 
-def turns(model: Any, opt: argparse.Namespace) -> None:
-    """
-    Compare the turns of a dialogue in one call with a call for each.
-    """
-    fed = tokens_of(distinct(load_followups(opt.followups)))
-    complaints = load_followups('default').dimensions.values()
-    ours = tokens_of([text for sides in complaints for text in sides.negative])
-    engine = Causal(model, None, '', positions=1024, tokens=opt.tokens)
-    for length in opt.utterances:
-        turns = [(*random_tokens(length - 1, seed), END) for seed in range(UTTERANCES)]
-        before = [sum(turns[:n], ()) for n in range(UTTERANCES + 1)]
-        kinds: dict[str, list[Question]] = {
-            "the target's own reply": [
-                Question(before[n], (turns[n],)) for n in TARGETS
-            ]
-        }
-        for name, some in (
-            (f'{PAPERS} complaints', ours[:PAPERS]),
-            (f'{len(ours)} complaints', ours),
-            (f'{len(fed)} follow-ups', fed),
-        ):
-            kinds[name] = [Question(before[n + 1], some) for n in TARGETS]
-        for name, questions in kinds.items():
-            compare(
-                f'utterances of {length} tokens, {name}',
-                {
-                    'turn by turn': lambda a=questions: [engine.answer([q]) for q in a],  # type: ignore[misc]
-                    'one call': lambda a=questions: engine.answer(a),  # type: ignore[misc]
-                },
-                opt,
-            )
-
-
-PARTS = {'followups': followups, 'turns': turns}
-
-
-def main(opt: argparse.Namespace) -> None:
-    """
-    Print the comparison that was asked for.
-    """
-    torch.set_num_threads(opt.threads)
-    print(json.dumps(vars(opt)))
-    PARTS[opt.part](build(opt.device, opt.dtype), opt)
-
-
 if __name__ == '__main__':
     start(
         main,
         __doc__,
-        {'part': PARTS, 'clock': CLOCKS},
-        part='followups',
+        {'clock': CLOCKS},
         followups=str(LOCAL_LIST) if LOCAL_LIST.is_file() else 'fed_2020',
         contexts=[90, 250],
-        utterances=[20, 40],
         repeats=5,
         threads=2,
         tokens=4096,

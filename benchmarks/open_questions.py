@@ -37,6 +37,7 @@ from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import UserError
 from parlai_ext.ranking.table import Floats
+from parlai_ext.ranking.variance_shares import variance_shares
 from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.tables import read_tables
 from parlai_ext.stopping.looks import watched_dimension
@@ -186,27 +187,6 @@ def _count(n: float) -> str:
 # ------------------------------------------------------------------------------ openers
 
 
-def variance_shares(values: Floats) -> dict[str, float]:
-    """
-    Return which share of the variance of a score comes from the system, the opener, and
-    from what systems do on single openers (with single dialogues).
-
-    :param values: ``[system, opener]``, by the method of moments of a two-way table.
-    """
-    n_systems, n_openers = values.shape
-    overall = values.mean()
-    rows, columns = values.mean(axis=1), values.mean(axis=0)
-    rest = values - rows[:, None] - columns[None, :] + overall
-    single = float((rest**2).sum()) / ((n_systems - 1) * (n_openers - 1))
-    parts = {
-        'system': max(0.0, float(rows.var(ddof=1)) - single / n_openers),
-        'opener': max(0.0, float(columns.var(ddof=1)) - single / n_systems),
-        'system on an opener': single,
-    }
-    total = sum(parts.values())
-    return {name: part / total for name, part in parts.items()}
-
-
 def print_openers(runs: Sequence[Scores]) -> None:
     """
     Print how the orders over different openers agree, and the parts of the variance.
@@ -225,8 +205,9 @@ def print_openers(runs: Sequence[Scores]) -> None:
             print_row(f'{systems[i]} – {systems[j]}', f'{n_right} of {len(means)} sets')
     scores = joined(runs)
     complete = scores[:, ~np.isnan(scores).any(axis=0)]
-    shares = variance_shares(complete)
-    words = ', '.join(f'{name} {share:.0%}' for name, share in shares.items())
+    found = variance_shares(complete[:, None, :])
+    shares = found.shares.items() if found else ()
+    words = ', '.join(f'{name} {share:.0%}' for name, share in shares)
     print(f'\nvariance of a score on one opener: {words}')
 
 

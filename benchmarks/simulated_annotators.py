@@ -36,11 +36,11 @@ from benchmarks.support.measures import benchmark_parser
 from parlai_ext.commands.command import one_line_errors
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.csv_file import read_csv, spreadsheet_csv
-from parlai_ext.people.annotation_results import OUTCOMES, outcomes
-from parlai_ext.people.annotation_sheets import LETTERS
-from parlai_ext.people.page_answers import GivenAnswer
+from parlai_ext.people.answer_shares import OUTCOMES, outcomes
+from parlai_ext.people.given_answers import GivenAnswer
 from parlai_ext.people.questionnaire import PAIR, SIDES
 from parlai_ext.people.rating_set import RatingKey, read_key
+from parlai_ext.people.sheets import LETTERS
 from parlai_ext.store import RunFolder
 
 TIED_SHARE, UNRELATED_SHARE, MIDDLE_SHARE = 0.15, 0.25, 0.2
@@ -128,7 +128,7 @@ def _planted_label(
     key: RatingKey,
     rng: random.Random,
 ) -> str:
-    labels = key.answers
+    labels = key.answers_to(key.questions[0])
     if system in key.controls:
         return labels[0]
     if rng.random() < MIDDLE_SHARE:
@@ -166,7 +166,7 @@ def expected_shares(
 def _said(item: str, answer: str, key: RatingKey) -> list[tuple[str, str]]:
     if key.kind == PAIR:
         return outcomes(GivenAnswer(item, '', answer), key)
-    return [(key.items[item][0].system, key.answer_name(answer))]
+    return [(key.items[item][0].system, key.questions[0].name(answer))]
 
 
 def filled_sheet(
@@ -182,7 +182,7 @@ def filled_sheet(
         wrong = rng.random() < error
         answer = planted.drawn(rng) if wrong else planted.answers[item]
         if key.kind != PAIR:
-            rows.append({**row, 'label': key.answer_name(answer)})
+            rows.append({**row, 'label': key.questions[0].name(answer)})
             continue
         sides = SIDES if order == '1' else SIDES[::-1]
         letters = {sides[0]: 'A', sides[1]: 'B', **LETTERS}
@@ -221,7 +221,7 @@ def expectation_lines(key: RatingKey, planted: Planted, error: float) -> Iterato
     """
     names: Sequence[str] = OUTCOMES
     if key.kind != PAIR:
-        names = [key.answer_name(label) for label in key.answers]
+        names = [*map(key.questions[0].name, key.answers_to(key.questions[0]))]
     exact = expected_shares(key, planted, 0.0)
     expected = expected_shares(key, planted, error)
     yield f'expected Fleiss’ kappa {(1 - error) ** 2:.2f}'

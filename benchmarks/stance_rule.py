@@ -22,7 +22,8 @@ from scipy.optimize import minimize
 
 from benchmarks.support.measures import start
 from parlai_ext.core.display import number
-from parlai_ext.data.toxic_pairs import AGREEMENT, ToxicData, ToxicPair, read_pairs
+from parlai_ext.data.toxic_pairs import ToxicData, ToxicPair, read_pairs
+from parlai_ext.data.toxic_sets import AGREEMENT
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.detection import detection_measures
 from parlai_ext.ranking.prompt_means import prompt_means

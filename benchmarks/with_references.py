@@ -17,14 +17,12 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
 
+from benchmarks.support.judged_turns import agreement
 from benchmarks.support.measures import start
 from parlai_ext.bench.plan import parse_variant
 from parlai_ext.commands.run_bench import read_judged_sets
@@ -38,24 +36,6 @@ from parlai_ext.scoring.registry import find_scorer
 
 SETS = ('topical_dstc10', 'esl', 'usr_topical', 'usr_persona', 'zhao_dailydialog')
 SETS += ('dstc7_human_eval',)
-
-
-def agreement(rows: Sequence[tuple[JudgedItem, Any, Any]]) -> str:
-    """
-    Return Spearman over turns, over systems' means, and the scores' mean and spread.
-
-    :param rows: item, score and people's number.
-    """
-    of_system = defaultdict(list)
-    for item, *pair in rows:
-        of_system[item.system].append(pair)
-    means = np.array([np.mean(pairs, axis=0) for pairs in of_system.values()])
-    _, scores, human = zip(*rows, strict=True)
-    systems = spearmanr(*means.T)[0] if len(means) > 2 else np.nan
-    return (
-        f'turns {spearmanr(scores, human)[0]:.2f}, systems {systems:.2f} '
-        f'({len(means)}), mean {np.mean(scores):.3f}, spread {np.std(scores):.3f}'
-    )
 
 
 def main(args: argparse.Namespace) -> None:
@@ -110,7 +90,14 @@ def print_agreement(
     ]
     others = [row for row in rows if not is_reference(row[0])]
     for what, some in (('all', rows), ('no reference', others)):
-        print(f'{label}: {what} ({len(some)}): {agreement(some)}', flush=True)
+        of, own, human = zip(*some, strict=True)
+        names = [item.system for item in of]
+        turns, systems = agreement(own, human, names)
+        print(
+            f'{label}: {what} ({len(some)}): turns {turns:.2f}, systems {systems:.2f} '
+            f'({len(set(names))}), mean {np.mean(own):.3f}, spread {np.std(own):.3f}',
+            flush=True,
+        )
 
 
 def is_reference(item: JudgedItem) -> bool:

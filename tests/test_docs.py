@@ -66,3 +66,11 @@ def test_python_snippets_run_in_order(name, tmp_path, monkeypatch):
     names = {'__name__': 'docs'}
     for snippet in snippets:
         exec(compile(snippet, name, 'exec'), names)
+
+
+def test_the_readme_counts_judged_sets_and_those_never_read():
+    page = (ROOT / 'docs' / 'judged_sets.md').read_text(encoding='utf-8')
+    cards = {p.stem for p in (ROOT / 'zoo_configs' / 'judged').glob('*.yaml')}
+    unread = len(re.findall(r'^\| `\w+` .*\| not at hand \|', page, re.MULTILINE))
+    claim = f'{len(cards - {"own"})} judged sets ({unread} of them never read'
+    assert claim in (ROOT / 'README.md').read_text(encoding='utf-8')

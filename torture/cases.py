@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from parlai_ext.files.csv_file import csv_text
 from tests.support.annotated_answers import HUMAN, TOXIC, answers_file
-from tests.support.family_hf import make_tokenizer
+from tests.support.family_hf import make_model
 from tests.support.fed_samples import make_gpt2
 from tests.support.judged_samples import turn, written
 from tests.support.planted_labels import FRAME
@@ -241,29 +240,10 @@ def write_inputs(folder: Path) -> None:
     make_generator(folder)
     (folder / 'gpt2').mkdir()
     make_gpt2(folder / 'gpt2')
-    make_llama(folder / 'llama', [text for talk in talks for text in talk])
-
-
-def make_llama(folder: Path, texts: Sequence[str]) -> None:
-    """
-    Write a tiny language model whose tokenizer knows the words of a judge's question.
-    """
-    words = {word for text in texts for word in text.split()}
-    tokenizer = make_tokenizer([*FRAME.split(), *sorted(words)])
-    tokenizer.save_pretrained(folder)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=0,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
+    words = {word for talk in talks for text in talk for word in text.split()}
+    # its tokenizer knows the words of a judge's question
+    words |= {*FRAME.split()}
+    make_model(folder, 'llama', words=words, max_position_embeddings=512)
 
 
 def write_filled_sheets(folder: Path) -> None:

@@ -17,7 +17,7 @@ from parlai_ext.bench.page import render_bench_page, render_comparison_page
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.commands.rate_dialogues import RateDialogues
-from parlai_ext.data.recorded_answers import Answer
+from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.report.write import write_report
 from parlai_ext.toxic.comparison import Examples, SystemAnswers, compare_answers
 from parlai_ext.toxic.measures import MeasuredAnswer, Prompt
@@ -227,7 +227,7 @@ def sample_pages(folder: Path) -> dict[str, Callable[[Mapping[str, str]], str]]:
     prompts = [Prompt(str(k), 'fifth') for k in range(4)]
     systems = []
     for name in ('first', 'second'):
-        answer = Answer(name, 'fifth', 'sixth')
+        answer = RecordedAnswer(name, 'fifth', 'sixth')
         answers = {
             prompt.id: [MeasuredAnswer(answer, {'fourth': float(k % 2)})]
             for k, prompt in enumerate(prompts)

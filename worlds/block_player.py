@@ -19,13 +19,15 @@ import torch
 
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Pairing, System, content_id
-from parlai_ext.models.threads import fit_threads
 from parlai_ext.store import RunFolder
-from parlai_ext.systems.model_cache import ModelCache, memory_for_weights
+from parlai_ext.systems.model_cache import (
+    ModelCache,
+    fit_threads,
+    memory_for_weights,
+)
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import Spending
-from parlai_ext.systems.system_options import model_path
 from parlai_ext.worlds.kept_replies import KeptReplies
 from parlai_ext.worlds.lockstep import BatchRow, Respond, let_speak, play_on
 from parlai_ext.worlds.schedule import Block, Schedule, ShardKey
@@ -69,7 +71,7 @@ class BlockPlayer:
         :param left_out: systems that are not to be loaded, with the reason.
         """
         systems = plan.roster.targets + plan.roster.partners
-        fit_threads(model_path(system, machine.datapath) for system in systems)
+        fit_threads(systems, machine.datapath)
         budget = memory_for_weights(machine.no_cuda, machine.max_gpu_memory)
         load = load or (lambda system: load_on(machine, system))
         datapath = machine.datapath

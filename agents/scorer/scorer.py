@@ -27,7 +27,7 @@ from parlai_ext.judge_check.check_items import check_items
 from parlai_ext.judge_check.options import CheckOptions
 from parlai_ext.judge_check.record import JudgeCheck
 from parlai_ext.judge_check.words import check_lines
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import WHOLE_SETS, ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import ALL, judged_scoring_items, level_of_turns
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, ScorerChoice, find_scorer
 from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer, spending_lines
@@ -90,6 +90,8 @@ class ScorerAgent(Agent):
             {**self.opt, 'batchsize': max(BATCH, self.opt.get('batchsize') or 1)}
         )
         scorer = self._chosen().build(machine)
+        if scorer.compares_items:  # it is given batches
+            raise UserError(f'scorer {scorer.name}: {WHOLE_SETS}')
         logging.info(f'scorer {scorer.signature}')
         return scorer
 

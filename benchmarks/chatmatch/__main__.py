@@ -44,6 +44,8 @@ TABLES = {
     'setups': 'bot-bot and self-chats (Table 7)',
     'ablation': 'without each dimension (Table 8)',
     'lengths': 'number of exchanges (Figure 4)',
+    'ranks': 'places of the bots (Figure 3)',
+    'variety': 'distinct-1, distinct-2 and length (Table 11, row bot-bot)',
     'readings': 'tau of every reading, recogniser and rating',
     'baselines': 'tau of trivial measures',
     'not_here': 'what needs unreleased data (of Tables 5, 7, 9, 10, 11)',
@@ -51,9 +53,11 @@ TABLES = {
 }
 OF_THE_PAPER = tuple(name for name in TABLES if name != 'spot_the_bot')
 # tables that compare systems with the judges' ranks
-RANKED = ('groups', 'setups', 'ablation', 'lengths', 'readings', 'baselines')
+RANKED = (
+    *('groups', 'setups', 'ablation', 'lengths', 'ranks', 'readings', 'baselines'),
+)
 # tables whose numbers depend on the chosen reading and rating
-RATED = ('groups', 'setups', 'ablation', 'lengths')
+RATED = ('groups', 'setups', 'ablation', 'lengths', 'ranks')
 RECOGNISERS = ('gazetteer', 'capitals', 'none', 'spacy', 'stanza')
 
 
@@ -158,6 +162,10 @@ class ChatmatchTables(Command):
             'lengths': lambda: tables.lengths_table(
                 self.dialogues, self.raw_values, self.judges, **rated
             ),
+            'ranks': lambda: tables.ranks_table(
+                self.results, self.dialogues, self.judges, **rated
+            ),
+            'variety': lambda: tables.variety_table(self.dialogues),
             'readings': lambda: tables.readings_table(
                 self.dialogues, self.judges, self.build_scorer, **every
             ),
@@ -296,14 +304,10 @@ class CachedLikelihood:
         self.signature = likelihood.signature
         self.answers: dict[Question, Answer] = {}
 
-    def answer(
-        self, questions: Sequence[Question], with_context: bool = False
-    ) -> list[Answer]:
+    def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """
         Return one answer for each question, in their order.
         """
-        if with_context:
-            return self.likelihood.answer(questions, with_context=True)
         new = [q for q in dict.fromkeys(questions) if q not in self.answers]
         answers = self.likelihood.answer(new) if new else []
         self.answers |= dict(zip(new, answers, strict=True))

@@ -82,15 +82,33 @@ def correlate_with_annotators(
         [[annotators[a].get(name) for name in rated] for a in sorted(annotators)],
         np.float64,
     )
-    drawn = _annotator_draws(len(annotators), seed)
     there = ~np.isnan(ranks)
-    with np.errstate(invalid='ignore'):
-        means = (drawn @ np.where(there, ranks, 0.0)) / (drawn @ there)
     ranked = there.any(axis=0)
-    right = -round_off_noise(means[:, ranked])
-    right = right[~np.isnan(right).any(axis=1)]
     left = np.array([values[name] for name in rated], np.float64)
-    left = round_off_noise(left[ranked])
+    return over_draws(
+        correlation,
+        left[ranked],
+        np.where(there, -ranks, 0.0)[:, ranked],
+        there[:, ranked],
+        _annotator_draws(len(annotators), seed),
+    )
+
+
+def over_draws(
+    correlation: Correlation, left: Floats, sums: Floats, counts: Floats, drawn: Floats
+) -> Correlation:
+    """
+    Return a correlation of values with annotators' means, with its 95 % range over
+    draws; those without any annotator of a system are left out.
+
+    :param left: the value of each system.
+    :param sums, counts: ``[annotator, system]``.
+    :param drawn: ``[draw, annotator]``, how often each is in a draw.
+    """
+    with np.errstate(invalid='ignore'):
+        right = round_off_noise((drawn @ sums) / (drawn @ counts))
+    right = right[~np.isnan(right).any(axis=1)]
+    left = round_off_noise(left)
     return with_range(correlation, kendall(np.broadcast_to(left, right.shape), right))
 
 

@@ -58,13 +58,15 @@ WITHOUT = {  # Table 8
     '(none)': 0.81,
 }
 
+VARIETY = (0.49, 0.83, 0.66, 15.7)  # Table 11, bot-bot
+
 EXCHANGES = (5, 10, 25, 50, 100)  # Figure 4; its 150 and 200 see NOT_HERE
 
 NOT_HERE = {
     'static scripts': (
         'Table 5, rows PPL, TA, BS, HAE, STB',
         "the seven bots' answers to DailyDialog and the Spot The Bot annotations were "
-        'not released',
+        'not released; of systems of your own: parlai ask_contexts',
     ),
     'human-bot': (
         'Table 7, row human-bot',
@@ -73,7 +75,7 @@ NOT_HERE = {
     'hae': (
         'Table 9',
         'the models behind the four HAE metrics, trained by its authors, were not '
-        'released with the games',
+        'released with the games; with others: --scorer holistic (docs/tournaments.md)',
     ),
     'starts': (
         'Table 10',
@@ -81,9 +83,8 @@ NOT_HERE = {
         'question were released',
     ),
     'variety': (
-        'Table 11',
-        'its human-bot row needs the conversations with judges; its bot-bot row '
-        'averages tokens of an unnamed tokeniser',
+        'Table 11, row human-bot',
+        "the judges' own conversations with the bots were not released",
     ),
     'long': (
         'Figure 4, 150 and 200 exchanges',

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.chatmatch.annotators import with_range
+from benchmarks.chatmatch.annotators import over_draws
 from benchmarks.chatmatch.games import read_games
 from benchmarks.chatmatch.robustness import range_over_games, range_without_each
 from benchmarks.chatmatch.tables import (
@@ -31,13 +31,9 @@ from benchmarks.chatmatch.tables import (
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue
 from parlai_ext.files.text_file import read_utf8
-from parlai_ext.ranking.agreement import (
-    Correlation,
-    correlate_with_ranks,
-    kendall,
-)
+from parlai_ext.ranking.agreement import Correlation, correlate_with_ranks
 from parlai_ext.ranking.ratings import rank_values, rate
-from parlai_ext.ranking.table import Floats, round_off_noise
+from parlai_ext.ranking.table import Floats
 from parlai_ext.tournament.games import Tournament
 
 DIALOGUES = 'sampled-dialogues-full-{}.jsonl'
@@ -81,7 +77,10 @@ def read_votes(path: Path, dialogues: Sequence[Dialogue]) -> list[Vote]:
 
     :raises UserError: names the file and the line that is no annotation.
     """
-    speakers = {one.id: _two_speakers(one) for one in dialogues}
+    # side 0 always begins
+    speakers = {
+        one.id: [turn.speaker for turn in one.utterances[:2]] for one in dialogues
+    }
     votes = []
     for number, line in enumerate(read_utf8(path).split('\n'), 1):
         if not line.strip():
@@ -98,14 +97,6 @@ def read_votes(path: Path, dialogues: Sequence[Dialogue]) -> list[Vote]:
             winner = None if tied else pair[int(grades[1] > grades[0])]
             votes.append(Vote(rater, *pair, winner))
     return votes
-
-
-def _two_speakers(dialogue: Dialogue) -> tuple[str, str]:
-    """
-    Return the two speakers; Spot The Bot's side 0 always begins.
-    """
-    first, second = (turn.speaker for turn in dialogue.utterances[:2])
-    return first, second
 
 
 def win_rates(votes: Sequence[Vote]) -> dict[str, float | None]:
@@ -136,11 +127,8 @@ def crowd_tau(
         n, size=(ANNOTATOR_DRAWS, n)
     )
     drawn = np.stack([(chosen == i).sum(axis=1) for i in range(n)], axis=1)
-    with np.errstate(invalid='ignore'):
-        shares = round_off_noise((drawn @ wins) / (drawn @ totals))
-    shares = shares[~np.isnan(shares).any(axis=1)]
-    left = round_off_noise(np.array([float(values[name] or 0.0) for name in names]))
-    return with_range(whole, kendall(np.broadcast_to(left, shares.shape), shares))
+    left = np.array([float(values[name] or 0.0) for name in names])
+    return over_draws(whole, left, wins, totals, drawn)
 
 
 def _votes_by_annotator(

@@ -38,8 +38,9 @@ from parlai_ext.ranking.agreement import (
     mean_ranks,
 )
 from parlai_ext.ranking.baselines import mean_length, repeated_share
-from parlai_ext.ranking.ratings import rate, sum_of_ranks
+from parlai_ext.ranking.ratings import rank_values, rate, sum_of_ranks
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
+from parlai_ext.scoring.chatmatch.words import distinct
 from parlai_ext.tournament.games import RawScores, Tournament, award_points, mean_raw
 
 Cell = str | float | int | None
@@ -413,6 +414,53 @@ def baselines(dialogues: Sequence[Dialogue]) -> dict[str, dict[str, float | None
             for name, share in means(repeated_share).items()
         },
     }
+
+
+def ranks_table(
+    results: Tournament,
+    dialogues: Sequence[Dialogue],
+    judges: AnnotatorRanks,
+    *,
+    method: str,
+    seed: int = 0,
+) -> Table:
+    """
+    Return what of Figure 3 can be had: each bot's place by people and by the games.
+    """
+    people = {k: None if v is None else -v for k, v in mean_ranks(judges).items()}
+    columns = {
+        'people (HR)': people,
+        'ChatMatch (CM)': rate(results, method, seed=seed).values,
+        **baselines(dialogues),
+    }
+    places = [rank_values(values) for values in columns.values()]
+    rows = tuple((name, *(own.get(name) for own in places)) for name in results.systems)
+    notes = (
+        'the paper draws Figure 3 without numbers; its text has BB first by HR and CM',
+        f'PPL, TA, BS, HAE, STB: not here: {paper.NOT_HERE["static scripts"][1]}',
+    )
+    return Table('Figure 3: places of the bots', ('bot', *columns), rows, notes)
+
+
+def variety_table(dialogues: Sequence[Dialogue]) -> Table:
+    """
+    Return the bot-bot row of Table 11: means over all turns but the given first.
+    """
+    texts = [turn.text for one in dialogues for turn in one.utterances[1:]]
+    rows: list[tuple[Cell, ...]] = [('paper', *paper.VARIETY)]
+    for unit in ('character', 'token'):
+        one, two = (
+            _mean(share) or 0.0
+            for share in zip(*(distinct(text, unit) for text in texts), strict=True)
+        )
+        words = _mean([float(len(text.split())) for text in texts])
+        rows.append((f'measured, {unit}s', one, two, (one + two) / 2, words))
+    notes = (
+        'characters: as the script computes distinct-n; length: words between blanks',
+        f'human-bot: not here: {paper.NOT_HERE["human-bot"][1]}',
+    )
+    columns = ('bot-bot', 'D-1', 'D-2', 'mean of both', 'length')
+    return Table('Table 11: variety', columns, tuple(rows), notes)
 
 
 def not_here_table() -> Table:

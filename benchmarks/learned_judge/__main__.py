@@ -19,7 +19,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -51,6 +50,7 @@ from benchmarks.learned_judge.items import SETS, read_set
 from benchmarks.learned_judge.track import NUMBERS, paired_lines, track_lines
 from benchmarks.support.measures import benchmark_parser
 from parlai_ext import zoo_configs
+from parlai_ext.bench.bench_table import FITTED
 from parlai_ext.commands.command import one_line_errors
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
@@ -223,7 +223,7 @@ def print_track(material: Material, opt: argparse.Namespace) -> None:
         print('\n'.join(paired_lines(material, learned, names)))
     judge = material.learn_without(LARGE, VISIBLE)
     whole = read_whole(material, LARGE, opt)
-    scores = {'learned': {**learned, LARGE: whole.scores(judge, LARGE)}}
+    scores = {f'learned {FITTED}': {**learned, LARGE: whole.scores(judge, LARGE)}}
     for label, number in NUMBERS.items():
         scores[label] = {name: whole.number(name, number) for name in SETS}
     print('\n'.join(track_lines(whole, scores)))
@@ -248,23 +248,18 @@ def print_corpora(opt: argparse.Namespace) -> None:
     Print how near the corpora are to each other when they are left out, and texts of
     other kinds to all of them; write the file of the corpora where that is asked for.
     """
-    cache = Path(opt.cache)
-    cache.mkdir(parents=True, exist_ok=True)
-
-    def encoder() -> Any:
-        return ModelHandle().embedder(opt.encoder)
-
+    encoder = ModelHandle().embedder(opt.encoder)
     vectors = {}
     for name in SETS:
         items = read_set(Path(opt.data), name).items
-        vectors[name] = vectors_of(drawn_items(name, items), encoder, cache)
+        vectors[name] = vectors_of(drawn_items(name, items), encoder)
     tried = left_out(vectors)
     threshold = chosen_threshold(tried)
     points = {name: points_of(own) for name, own in vectors.items()}
     corpora = corpora_of(points, threshold)
     others = {
         sort: [
-            TriedCorpus.from_vectors(kind, vectors_of(items, encoder, cache), corpora)
+            TriedCorpus.from_vectors(kind, vectors_of(items, encoder), corpora)
             for kind, items in kinds.items()
         ]
         for sort, kinds in other_texts().items()

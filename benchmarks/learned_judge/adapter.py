@@ -85,15 +85,20 @@ class Regressor(nn.Module):
         return ids, response[:MOST_RESPONSE]
 
 
-def batches(material: Material, names: Sequence[str], seed: int) -> Iterator[tuple]:
+def batches(
+    material: Material, names: Sequence[str], seed: int, most: int
+) -> Iterator[tuple]:
     """
     Yield for one epoch batches of one set each: responses, and ranks in the set.
+
+    :param most: so many responses of a set, the same in each epoch.
     """
     rng = random.Random(seed)
     drawn = []
     for name in names:
         labels = rank_labels(material.sets[name].labels())
         places = [k for k in range(len(labels)) if not np.isnan(labels[k])]
+        places = random.Random(name).sample(places, min(most, len(places)))
         rng.shuffle(places)
         items = material.sets[name].items
         for first in range(0, len(places) - BATCH + 1, BATCH):
@@ -135,6 +140,9 @@ def main() -> None:
     parser.add_argument('--judge', default=AS_READ)
     parser.add_argument('--encoder', default=ENCODER)
     parser.add_argument('--most', type=int, default=300, help='responses a set, read')
+    parser.add_argument(
+        '--responses', type=int, default=200, help='responses a set, learned from'
+    )
     parser.add_argument('--epochs', type=int, default=2)
     parser.add_argument('--halves', type=int, nargs='+', default=[0, 1])
     opt = parser.parse_args()
@@ -160,7 +168,7 @@ def compare(
     steps = [
         one
         for epoch in range(opt.epochs)
-        for one in batches(material, learned_from, epoch)
+        for one in batches(material, learned_from, epoch, opt.responses)
     ]
     rates = [
         {'params': model.head.parameters(), 'lr': 1e-3},

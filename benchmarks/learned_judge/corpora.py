@@ -20,7 +20,6 @@ from scipy.cluster.vq import kmeans2
 from scipy.stats import spearmanr
 
 from benchmarks.learned_judge.items import training_sets
-from parlai_ext.core.nouns import content_id
 from parlai_ext.files.agreement_file import MeasuredAgreement
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring.base import ScoringItem
@@ -62,26 +61,19 @@ def other_texts() -> dict[str, dict[str, list[ScoringItem]]]:
     }
 
 
-def vectors_of(items: Sequence[ScoringItem], encoder: Any, cache: Path) -> np.ndarray:
+def vectors_of(items: Sequence[ScoringItem], encoder: Any) -> np.ndarray:
     """
     Return ``[items, features]``, the vectors of responses with their last turns.
-
-    :param encoder: a function that returns the encoder; called if they are not kept.
-    :param cache: the folder where they are kept.
     """
-    told = [[list(one.context), one.response] for one in items]
-    path = cache / f'vectors-{content_id(told)}.npy'
-    if not path.exists():
-        vectors = unit_vectors(encoder(), items)
-        rows = [
-            vector_in_dialogue(
-                vectors[one.response or ''],
-                np.array([vectors[turn] for turn in one.context]),
-            )
-            for one in items
-        ]
-        np.save(path, np.stack(rows).astype(np.float32))
-    return np.asarray(np.load(path))
+    vectors = unit_vectors(encoder, items)
+    rows = [
+        vector_in_dialogue(
+            vectors[one.response or ''],
+            np.array([vectors[turn] for turn in one.context]),
+        )
+        for one in items
+    ]
+    return np.stack(rows).astype(np.float32)
 
 
 def points_of(vectors: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from benchmarks.learned_judge.items import SETS, ResponseSet
 from parlai_ext.scoring.learned import JudgeWeights
 from parlai_ext.training.fit_judge import (
     Annotated,
-    Table,
+    AnnotatedTable,
     agreement,
     annotated_table,
     fit,
@@ -48,7 +48,9 @@ def curve(material: Material, name: str, names: Sequence[str]) -> dict[int, floa
     return {size: float(np.mean(values)) for size, values in drawn.items()}
 
 
-def set_table(responses: ResponseSet, material: Material, judge: JudgeWeights) -> Table:
+def set_table(
+    responses: ResponseSet, material: Material, judge: JudgeWeights
+) -> AnnotatedTable:
     """
     Return the rows of the responses with a number by people.
     """

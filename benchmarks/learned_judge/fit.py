@@ -12,7 +12,12 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from benchmarks.learned_judge.copies import COPIES, Copy, shares_higher, worse_pairs
-from benchmarks.learned_judge.items import SETS, JudgedResponse, ResponseSet
+from benchmarks.learned_judge.items import (
+    SETS,
+    JudgedResponse,
+    ResponseSet,
+    training_sets,
+)
 from benchmarks.learned_judge.judge_weights import Labelled, learn_weights
 from parlai_ext.scoring.learned import JudgeWeights
 from parlai_ext.scoring.learned_inputs import NUMBERS
@@ -62,9 +67,7 @@ class Material:
         Return a judge learned without a set, and without all sets and copies that share
         a corpus or a study with it.
         """
-        tags = set(SETS[name].tags)
-        others = [one for one in names if not tags & set(SETS[one].tags)]
-        return self.learn(others, tags)
+        return self.learn(training_sets(name, names), SETS[name].tags)
 
     def scores(self, judge: JudgeWeights, name: str) -> np.ndarray:
         """

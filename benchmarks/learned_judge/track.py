@@ -20,8 +20,8 @@ from benchmarks.learned_judge.fit import (
     spearman,
 )
 from benchmarks.learned_judge.items import SETS, ResponseSet
-from parlai_ext import zoo_configs
-from parlai_ext.files.yaml_file import read_file
+from parlai_ext.bench.bench_table import FITTED
+from parlai_ext.bench.published import published_tables
 from parlai_ext.ranking.comparison import holm
 from parlai_ext.training.fit_judge import rank_labels
 
@@ -45,15 +45,12 @@ def track_lines(material: Material, scores: Mapping[str, Scores]) -> Iterator[st
 
     :param scores: by scorer.
     """
-    published = read_file(zoo_configs.path('published', 'dstc10')).data
-    for phase in ('development', 'test'):
-        names = [name for name in published[phase] if name in SETS]
-        times = published.get(f'{phase}_qualities', {})
-        counts = [times.get(name, 1) for name in names]
-        yield f'{phase} sets: {", ".join(names)}'
-        for k, column in enumerate(published['columns']):
-            teams = [published[phase][name][k] for name in names]
-            yield f'{column:12} {np.average(teams, weights=counts):6.1f}'
+    for table in published_tables():
+        names = [name for name in table.rows if name in SETS]
+        counts = [table.qualities.get(name, 1) for name in names]
+        yield f'{table.phase} sets: {", ".join(names)}'
+        for team, average in zip(table.columns, table.averages(names), strict=True):
+            yield f'{team:12} {average:6.1f}'
         for scorer, by_set in scores.items():
             parts = [set_row(material.sets[name], by_set[name]) for name in names]
             drawn = np.average([p.drawn for p in parts], axis=0, weights=counts)
@@ -61,6 +58,10 @@ def track_lines(material: Material, scores: Mapping[str, Scores]) -> Iterator[st
             mean = np.average([p.value for p in parts], weights=counts)
             cells = ' '.join(f'{p.value:.1f}' for p in parts)
             yield f'{scorer:12} {mean:6.1f} [{low:.1f}, {high:.1f}]   {cells}'
+    yield (
+        f'{FITTED}: fitted on human scores of these sets, but each number is of a '
+        'judge learned without the set and all that shares a corpus or a study with it'
+    )
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ Dialogues of people, as lists of turns, in the corpora that benchmarks read.
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
+
+from parlai_ext.data.corpora import archived_texts, marked_utterances
 
 
 def empathetic_dialogues(folder: Path, split: str) -> list[list[str]]:
@@ -22,8 +23,6 @@ def dailydialog(folder: Path, split: str) -> list[list[str]]:
     """
     Return the dialogues of a part of DailyDialog: train, validation or test.
     """
-    with zipfile.ZipFile(folder / 'dailydialog' / f'{split}.zip') as archive:
-        [name] = [n for n in archive.namelist() if n.endswith(f'dialogues_{split}.txt')]
-        text = archive.read(name).decode('utf-8')
-    rows = [line.split('__eou__') for line in text.split('\n') if line.strip()]
-    return [[turn.strip() for turn in row if turn.strip()] for row in rows]
+    path = folder / 'dailydialog' / f'{split}.zip'
+    [text] = archived_texts(path, f'dialogues_{split}.txt')
+    return [list(marked_utterances(line)) for line in text.split('\n') if line.strip()]

@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from scipy.stats import spearmanr
+
 from parlai_ext.core.nouns import content_id
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.scoring.base import ScoringItem
@@ -69,6 +72,22 @@ def judged_turn(
     turns = tuple(text.strip() for text in context if text.strip())
     item = ScoringItem(turns[-LAST_TURNS:], response.strip(), system)
     return JudgedTurn(item, system, human)
+
+
+def agreement(
+    values: Sequence[float] | np.ndarray,
+    human: Sequence[float] | np.ndarray,
+    systems: Sequence[str],
+) -> tuple[float, float]:
+    """
+    Return Spearman with people over turns, and over the means of systems (NaN for fewer
+    than three).
+    """
+    rows = [np.asarray(column, float) for column in (values, human)]
+    groups = [np.array(systems) == name for name in sorted(set(systems))]
+    means = [[row[group].mean() for group in groups] for row in rows]
+    of_systems = spearmanr(*means).statistic if len(groups) > 2 else np.nan
+    return float(spearmanr(*rows).statistic), float(of_systems)
 
 
 def sampled(turns: Sequence[JudgedTurn], per_system: int) -> list[JudgedTurn]:

@@ -8,14 +8,12 @@ The files of a bench: ``bench.json``, ``agreement.csv``, and the points of each 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.agreement_rows import (
-    COEFFICIENTS,
     AgreementRow,
     agreement_rows_table,
     score_columns,
@@ -24,14 +22,13 @@ from parlai_ext.bench.score_sets import ScorerResult, SetScores
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import to_json
-from parlai_ext.core.records import record_from_json
+from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import main_dimension, main_score
-from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.store.atomic import write_file
+from parlai_ext.store.lines import dumps
 
-SCHEMA = 2
-Coefficients = tuple[float | None, ...]
+SCHEMA = 3
 BENCH, TABLE, POINTS = 'bench.json', 'agreement.csv', 'points'
 
 
@@ -87,13 +84,16 @@ class SetAbout:
     n_groups: int
     n_systems: int
     turns: int | None = None
+    n_outliers: int = 0
 
     @classmethod
     def from_set(
-        cls, whole: JudgedSet, drawn: JudgedSet, turns: int | None
+        cls, whole: JudgedSet, drawn: JudgedSet, turns: int | None, n_annotations: int
     ) -> SetAbout:
         """
         Return what a bench's files say of one set.
+
+        :param n_annotations: that the set had before outliers were left out.
         """
         same = ('name', 'title', 'source', 'licence', 'level', 'unit', 'overall')
         return cls(
@@ -104,6 +104,7 @@ class SetAbout:
             n_groups=len(set(drawn.groups())),
             n_systems=len({item.system for item in drawn.items}),
             turns=turns,
+            n_outliers=n_annotations - whole.counts()['annotations'],
         )
 
 
@@ -146,27 +147,6 @@ class Bench:
         ]
 
 
-def bench_json(bench: Bench) -> str:
-    """
-    Return a bench as the text of its file.
-    """
-    rows = []
-    for row in bench.rows:
-        own = {name: [c.value, c.low, c.high] for name, c in row.correlations.items()}
-        rows.append({k: v for k, v in vars(row).items() if k != 'correlations'} | own)
-    first = ('description', 'seed', 'bootstraps')
-    data = {
-        'schema': SCHEMA,
-        **{name: getattr(bench, name) for name in first},
-        'scorers': [vars(scorer) for scorer in bench.scorers],
-        'sets': [vars(one) for one in bench.sets],
-        'missing': bench.missing,
-        'reasons': bench.reasons,
-        'rows': rows,
-    }
-    return json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + '\n'
-
-
 def read_bench(folder: Path) -> Bench:
     """
     Return the bench in a folder.
@@ -185,24 +165,10 @@ def read_bench(folder: Path) -> Bench:
     if not isinstance(data, dict) or data.get('schema') != SCHEMA:
         raise UserError(f'{path}: no bench of this version; run it again')
     try:
-        rows = tuple(_row(one) for one in data.pop('rows'))
-        bench: Bench = record_from_json(Bench, {**data, 'rows': []})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        bench: Bench = record_from_json(Bench, data)
+    except ValueError as error:
         raise UserError(f'{path}: damaged ({error}); run the bench again') from None
-    return replace(bench, rows=rows)
-
-
-def _row(data: Mapping[str, Any]) -> AgreementRow:
-    """
-    Return a row of the file, in which a coefficient is a list: value, low, high.
-    """
-    about: AgreementRow = record_from_json(AgreementRow, {**data, 'correlations': {}})
-    correlations = {}
-    for name in COEFFICIENTS:
-        if name in data:
-            value, low, high = record_from_json(Coefficients, data[name], name)
-            correlations[name] = Correlation(value, about.n, None, low, high)
-    return replace(about, correlations=correlations)
+    return bench
 
 
 @dataclass(frozen=True)
@@ -302,7 +268,8 @@ def write_bench(folder: Path, bench: Bench, points: Sequence[SetPoints]) -> None
     Write the files of a bench, but for its page.
     """
     for one in points:
-        text = json.dumps(vars(one), ensure_ascii=False, allow_nan=False)
-        write_file(folder / POINTS / f'{one.set_name}.json', text.encode() + b'\n')
+        text = dumps(vars(one)) + '\n'
+        write_file(folder / POINTS / f'{one.set_name}.json', text.encode())
     write_file(folder / TABLE, agreement_rows_table(bench.rows).csv().encode())
-    write_file(folder / BENCH, bench_json(bench).encode())
+    data = {'schema': SCHEMA, **record_to_json(bench)}
+    write_file(folder / BENCH, dumps(data, indent=1).encode() + b'\n')

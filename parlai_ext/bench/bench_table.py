@@ -157,6 +157,12 @@ def _notes(bench: Bench) -> Iterator[str]:
         }
         for reason, count in dropped.items():
             yield from wrap_lines(f'{scorer}: {count} items without a score: {reason}')
+    outliers = [f'{s.n_outliers} of {s.name}' for s in bench.sets if s.n_outliers]
+    if outliers:
+        yield from wrap_lines(
+            f'annotations far from the median of their item left out: '
+            f'{", ".join(outliers)}'
+        )
     drawn = [one.name for one in bench.sets if one.n_drawn < one.n_items]
     if drawn:
         yield from wrap_lines(

@@ -1,15 +1,19 @@
 """
-The pages of a bench: a matrix for each level, and the comparison of its scorers.
+The pages of a bench: a matrix for each level, and the comparison of its scorers; and
+a picture of how the scorers correlate.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from parlai_ext.bench.agreement_rows import agreement_rows_table
-from parlai_ext.bench.bench_files import Bench
+from parlai_ext.bench.bench_files import Bench, SetPoints
 from parlai_ext.bench.bench_table import LEVELS, level_table, sets_of_level
 from parlai_ext.bench.compare import ALL_SETS, BenchComparison, PairDifference
 from parlai_ext.bench.compare_table import (
@@ -21,9 +25,14 @@ from parlai_ext.bench.compare_table import (
     places_by_set,
     redundancy_table,
 )
+from parlai_ext.core.display import number
+from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.store.atomic import write_file
 from parlai_ext.view.page import render_page
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BENCH_PAGE, COMPARISON_PAGE = 'bench.html', 'comparisons.html'
 
@@ -88,6 +97,43 @@ def render_comparison_page(result: BenchComparison) -> str:
         ceilings=ceiling_table(result),
         redundancy=redundancy_table(result),
     )
+
+
+def correlation_figure(points: Sequence[SetPoints]) -> Figure:
+    """
+    Draw Spearman between the main scores of each two scorers, over all items of these
+    sets together, as Figure 1 of DSTC10 Track 5 (Zhang et al. 2022) does of its
+    submissions.
+
+    :return: a figure of matplotlib, bound to no window; `savefig` writes it.
+    """
+    from matplotlib.figure import Figure  # it takes long
+
+    labels = list(dict.fromkeys(label for one in points for label in one.scores))
+    table = [
+        np.array(
+            [
+                np.nan if value is None else value
+                for one in points
+                for value in one.scores.get(label, [None] * len(one.groups))
+            ]
+        )
+        for label in labels
+    ]
+    rows = [[known_spearman(left, right) for right in table] for left in table]
+    size = 2 + 0.4 * len(labels)
+    figure = Figure(figsize=(size + 1, size), layout='constrained')
+    axes = figure.add_subplot()
+    matrix = np.array(rows, dtype=float)
+    image = axes.imshow(matrix, vmin=-1, vmax=1, cmap='RdBu_r')
+    for y, row in enumerate(rows):
+        for x, value in enumerate(row):
+            axes.text(x, y, number(value), ha='center', va='center', fontsize=7)
+    axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=8)
+    axes.set_yticks(range(len(labels)), labels, fontsize=8)
+    n_items = sum(len(one.groups) for one in points)
+    figure.colorbar(image, label=f'Spearman over {n_items} items of {len(points)} sets')
+    return figure
 
 
 def _differences(rows: list[PairDifference]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 from parlai_ext import zoo_configs
@@ -33,6 +34,7 @@ from parlai_ext.core.options import given_options, read_pairs
 from parlai_ext.data.judged.cards import card_names, set_name
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.files.yaml_file import Document, read_file
+from parlai_ext.ranking.annotator_agreement import near_median
 from parlai_ext.scoring.registry import SCORERS, find_scorer
 
 # printed beside every other scorer
@@ -318,6 +320,22 @@ def drawn_set(judged_set: JudgedSet, max_items: int | None, seed: int) -> Judged
         chosen += places
     items = tuple(judged_set.items[place] for place in sorted(chosen))
     return replace(judged_set, items=items)
+
+
+def without_outliers(judged_set: JudgedSet, deviations: float) -> JudgedSet:
+    """
+    Return a set without the annotations that are far from the others' of their item and
+    quality (`near_median`), and without texts.
+    """
+    items = []
+    for item in judged_set.items:
+        annotations = {}
+        for quality, given in item.annotations.items():
+            values = {a: a.value for a in given if a.value is not None}
+            near = near_median(list(values.values()), deviations)
+            annotations[quality] = tuple(compress(values, near))
+        items.append(replace(item, annotations=annotations))
+    return replace(judged_set, items=tuple(items))
 
 
 def _drawing_order(

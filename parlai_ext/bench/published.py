@@ -13,17 +13,29 @@ printed averages. All numbers are printed there without signs; ours have them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, compress
 from math import fsum
 from operator import itemgetter
 
+import numpy as np
+
 from parlai_ext import zoo_configs
-from parlai_ext.bench.bench_files import Bench
+from parlai_ext.bench.bench_files import Bench, SetPoints
 from parlai_ext.bench.bench_table import FITTED, mean_over_qualities
 from parlai_ext.core.display import number, wrap_lines
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.view.table import Column, Table
+from parlai_ext.ranking.agreement import known_spearman
+from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
+from parlai_ext.view.table import Column, Table, number_column
+
+MEASURES = {
+    'pairs': 'Spearman, pairs of annotators',
+    'one_and_all': 'Spearman, one and the mean of all',
+    'alpha': 'Krippendorff’s alpha, without outliers',
+    'other': 'other',
+}
 
 
 @dataclass(frozen=True)
@@ -180,3 +192,69 @@ def phase_table(
         for k, head in enumerate(heads)
     ]
     return Table(columns, rows)
+
+
+# ------------------------------------------------------------ agreement of annotators
+
+
+def agreement_lines(points: Iterable[SetPoints], filtered: bool) -> Iterator[str]:
+    """
+    Yield how well annotators agree according to the Track's paper, and here, for a
+    terminal; nothing without one of its sets.
+
+    :param filtered: outliers are not among the annotations any more.
+    """
+    published = read_file(zoo_configs.path('published', 'dstc10')).data['agreement']
+    rows = [
+        (
+            *(one.set_name, quality, MEASURES[known['measure']], str(value)),
+            agreement_here(one.annotators.get(quality, ()), known['measure'], filtered),
+        )
+        for one in points
+        if (known := published.get(one.set_name))
+        for quality, value in known['qualities'].items()
+    ]
+    if not rows:
+        return
+    heads = ('set', 'quality', 'measure', 'published', 'here')
+    columns = [
+        number_column(head, head, itemgetter(k), digits=3)
+        if head == 'here'
+        else Column(head, head, itemgetter(k))
+        for k, head in enumerate(heads)
+    ]
+    yield 'DSTC10 Track 5: agreement of annotators'
+    yield from Table(columns, rows).lines('  ')
+    yield ''
+
+
+def agreement_here(
+    annotations: Sequence[Sequence[float]], measure: str, filtered: bool = False
+) -> float | None:
+    """
+    Return how well annotators agree, by a measure of `MEASURES`; `None` where it cannot
+    be said.
+
+    :param annotations: of each item. Annotators are told apart by their places.
+    """
+    if measure == 'alpha':
+        kept = (
+            given if filtered else compress(given, near_median(given, 1))
+            for given in annotations
+        )
+        units = {
+            k: {str(place): value for place, value in enumerate(given)}
+            for k, given in enumerate(kept)
+        }
+        return krippendorff_alpha(units, 'interval').value
+    width = max(map(len, annotations), default=0)
+    if measure == 'other' or width < 2:
+        return None
+    table = np.array([[*one, *[np.nan] * (width - len(one))] for one in annotations])
+    table = table[~np.isnan(table).all(axis=1)]
+    pairs = list(combinations(table.T, 2))
+    if measure == 'one_and_all':
+        pairs = [(column, np.nanmean(table, axis=1)) for column in table.T]
+    values = [known_spearman(left, right) for left, right in pairs]
+    known = [value for value in values if value is not None]
+    return fsum(known) / len(known) if known else None

@@ -23,7 +23,13 @@ from parlai_ext.bench.bench_files import (
     set_points,
     write_bench,
 )
-from parlai_ext.bench.plan import MEAN_RANK, BenchPlan, Variant, drawn_set
+from parlai_ext.bench.plan import (
+    MEAN_RANK,
+    BenchPlan,
+    Variant,
+    drawn_set,
+    without_outliers,
+)
 from parlai_ext.bench.score_sets import ScorerResult, SetScores, score_sets
 from parlai_ext.core.machine import Machine
 from parlai_ext.data.judged.judged_set import JudgedSet
@@ -44,6 +50,7 @@ def run_bench(
     missing: Mapping[str, str] | None = None,
     bootstraps: int = BOOTSTRAPS,
     seed: int = 0,
+    outlier_deviations: float | None = None,
     machine: Machine | None = None,
     progress: bool = True,
     engine: Engine = LOCAL,
@@ -55,10 +62,18 @@ def run_bench(
     :param missing: why a set that was asked for is not there, by its name.
     :param bootstraps: resamples behind each interval.
     :param seed: of the items that are drawn, and of the resamples.
+    :param outlier_deviations: annotations farther than that from the median of their
+        item are left out (`near_median`); `None`: none are.
     :param engine: where items are scored.
     :return: the bench, and the scores behind it.
     """
     plan = plan.with_trivial_scorers()
+    given = {name: one.counts()['annotations'] for name, one in sets.items()}
+    if outlier_deviations is not None:
+        sets = {
+            name: without_outliers(one, outlier_deviations)
+            for name, one in sets.items()
+        }
     drawn = {
         name: drawn_set(one, plan.choice(name).max_items, seed)
         for name, one in sets.items()
@@ -76,7 +91,7 @@ def run_bench(
     bench = Bench(
         tuple(ScorerAbout.from_result(result) for result in results),
         tuple(
-            SetAbout.from_set(sets[name], one, plan.choice(name).turns)
+            SetAbout.from_set(sets[name], one, plan.choice(name).turns, given[name])
             for name, one in drawn.items()
         ),
         tuple(agreement_rows(results, drawn, bootstraps=bootstraps, seed=seed)),

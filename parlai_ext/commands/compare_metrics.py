@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 PERMUTATIONS = 10_000
 
 
+PICTURES = ('.png', '.svg', '.pdf')
+
+
 @dataclass(frozen=True)
 class CompareOptions:
     """
@@ -49,6 +52,12 @@ class CompareOptions:
         help=f'behind each p-value ({PERMUTATIONS})',
     )
     seed: int = option(0, help='draws the permutations (0)')
+    figure: str | None = option(
+        None,
+        path=True,
+        metavar='FILE',
+        help='draw how scorers correlate over the items of all sets (.png, .svg, .pdf)',
+    )
 
 
 class CompareMetrics(Command):
@@ -66,6 +75,7 @@ class CompareMetrics(Command):
         """
         Return the comparison, write it, and print it.
         """
+        from parlai_ext.bench.bench_files import read_bench, read_points
         from parlai_ext.bench.compare import (
             compare_bench,
             comparison_data,
@@ -73,6 +83,7 @@ class CompareMetrics(Command):
         from parlai_ext.bench.compare_table import comparison_lines, difference_table
         from parlai_ext.bench.page import (
             COMPARISON_PAGE,
+            correlation_figure,
             render_comparison_page,
             write_page,
         )
@@ -82,6 +93,9 @@ class CompareMetrics(Command):
         if not given.folder:
             raise UserError('FOLDER is needed: the folder of a bench')
         folder = Path(given.folder)
+        if given.figure and Path(given.figure).suffix not in PICTURES:
+            hint = ', '.join(PICTURES)
+            raise UserError(f'--figure {given.figure}: a file is expected in {hint}')
         result = compare_bench(
             folder,
             sets=given.sets,
@@ -97,4 +111,9 @@ class CompareMetrics(Command):
         print('\n'.join(comparison_lines(result)))
         page = write_page(folder / COMPARISON_PAGE, render_comparison_page(result))
         print(f'page: {page}')
+        if given.figure:
+            names = given.sets or [one.name for one in read_bench(folder).sets]
+            figure = correlation_figure([read_points(folder, name) for name in names])
+            figure.savefig(given.figure, dpi=120)
+            print(f'figure: {given.figure}')
         return result

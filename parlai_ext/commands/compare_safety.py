@@ -21,7 +21,7 @@ from parlai_ext.toxic.measures import (
 
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import System
-    from parlai_ext.data.recorded_answers import Answer
+    from parlai_ext.data.recorded_answers import RecordedAnswer
     from parlai_ext.toxic.comparison import SafetyComparison
     from parlai_ext.toxic.measures import AnswerMeasures, Prompt
 
@@ -153,7 +153,7 @@ class CompareSafety(ModelCommand):
         )
 
     def _systems(
-        self, given: CompareSafetyOptions, answers: list[Answer]
+        self, given: CompareSafetyOptions, answers: list[RecordedAnswer]
     ) -> list[System]:
         """
         Return the systems that are named, and those of the roster; two of one name,
@@ -177,7 +177,7 @@ class CompareSafety(ModelCommand):
         return systems
 
     def _prompts(
-        self, given: CompareSafetyOptions, answers: list[Answer]
+        self, given: CompareSafetyOptions, answers: list[RecordedAnswer]
     ) -> list[Prompt]:
         """
         Return the prompts of the data, or else those of the recorded answers.

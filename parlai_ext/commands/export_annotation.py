@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.people.annotation_set import AnnotationOptions
+from parlai_ext.people.answer_items import AnnotationOptions
 
 if TYPE_CHECKING:
     from parlai_ext.people.crowd_files import Files
@@ -86,10 +86,10 @@ class ExportAnnotation(Command):
         Return the paths of the files that annotators get.
         """
         from parlai_ext.data.recorded_answers import recorded_answers
-        from parlai_ext.people.annotation_set import make_annotation_set
-        from parlai_ext.people.annotation_sheets import item_lines
+        from parlai_ext.people.answer_items import make_annotation_set
         from parlai_ext.people.questionnaire import LIKERT, PAIR, read_questionnaire
         from parlai_ext.people.rating_set import write_key
+        from parlai_ext.people.sheets import item_lines
         from parlai_ext.store.atomic import write_text
 
         self.require(answers='files of recorded answers', out='a folder for the files')
@@ -126,7 +126,7 @@ def annotation_files(
     Return the files that annotators, or a crowdsourcing task, get, by their names.
     """
     from parlai_ext.people import crowd_files
-    from parlai_ext.people.annotation_sheets import sheet_files
+    from parlai_ext.people.sheets import sheet_files
 
     key, (items,) = drawn.key, drawn.pages
     if given.format in (CSV, JSONL):

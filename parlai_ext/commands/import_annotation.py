@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.people.page_answers import FastAnswers
+from parlai_ext.people.given_answers import FastAnswers
 
 if TYPE_CHECKING:
-    from parlai_ext.people.annotation_results import AnnotationResults
-    from parlai_ext.people.page_answers import GivenAnswer
+    from parlai_ext.people.answer_shares import AnnotationResults
+    from parlai_ext.people.given_answers import GivenAnswer
     from parlai_ext.people.rating_set import RatingKey
 
 FILES, ACUTE, TURNS = FORMATS = ('files', 'acute_eval', 'turn_annotations')
@@ -79,7 +79,7 @@ class ImportAnnotation(Command):
         """
         Print the tables, write them, and return them.
         """
-        from parlai_ext.people import annotation_results, annotation_table
+        from parlai_ext.people import answer_shares, share_table
         from parlai_ext.people.rating_set import read_key
         from parlai_ext.store.atomic import write_text
 
@@ -90,11 +90,11 @@ class ImportAnnotation(Command):
         given = self.options(ImportAnnotationOptions)
         place = Path(given.key or '')
         key = read_key(place, '--key ')
-        answers, notes = read_given_answers(given.answers, given.format, key)
+        answers, notes = read_answers(given, key)
         if not answers:
             raise UserError('--answers: no answer is in them')
         counted, fast_notes = self.options(FastAnswers).checked(answers)
-        results = annotation_results.annotation_results(
+        results = answer_shares.annotation_results(
             counted,
             key,
             drop_failed=given.drop_failed,
@@ -105,46 +105,35 @@ class ImportAnnotation(Command):
         every_note = (*notes, *fast_notes, *results.notes)
         if not results.num_answers:
             raise UserError(f'--answers: no answer is left; {"; ".join(every_note)}')
-        print('\n'.join(annotation_table.result_lines(results)))
+        print('\n'.join(share_table.share_lines(results)))
         for note in every_note:
             print(f'note: {note}')
         home = place if place.is_dir() else place.parent
         out = Path(given.out) if given.out else home / 'results'
-        tables = annotation_table.result_tables(results, counted, key)
+        tables = share_table.result_tables(results, counted, key)
         for name, text in tables.items():
             write_text(out / name, text)
         print(f'{out}: {", ".join(tables)}')
         return results
 
 
-def read_given_answers(
-    names: Sequence[str], form: str, key: RatingKey
-) -> tuple[list[GivenAnswer], tuple[str, ...]]:
+def read_answers(
+    given: ImportAnnotationOptions, key: RatingKey
+) -> tuple[list[GivenAnswer], Sequence[str]]:
     """
     Return the answers in files and folders, and notes on what was dropped.
 
     :raises UserError: names file and place of the first mistake.
     """
-    from parlai_ext.people import annotation_sheets as sheets
-    from parlai_ext.people.crowd_answers import answer_files, read_crowd_answers
-    from parlai_ext.people.questionnaire import PAIR
+    from parlai_ext.people.crowd_answers import (
+        answer_files,
+        answers_of_judgements,
+        read_crowd_answers,
+    )
+    from parlai_ext.people.given_answers import read_given_answers
 
-    if form == FILES:
-        paths = []
-        for name in names:
-            folder = Path(name)
-            inside = [p for ending in ENDINGS for p in sorted(folder.glob(ending))]
-            if not inside and folder.is_dir():
-                raise UserError(f'--answers {name}: no {", ".join(ENDINGS)} is in it')
-            paths += inside or answer_files([name], '')
-        return sheets.read_sheets(paths, key), ()
-    if (form == ACUTE) != (key.kind == PAIR):
-        raise UserError(
-            f'--format {form}: the key is of {key.kind} items, not of those'
-        )
-    judgements = read_crowd_answers(form, names, None)
-    if form == ACUTE:
-        answers = sheets.answers_to_comparisons(judgements.comparisons, key)
-    else:
-        answers = sheets.answers_to_buckets(judgements.ratings, key)
-    return answers, judgements.notes
+    if given.format == FILES:
+        paths = answer_files(given.answers, *ENDINGS)
+        return read_given_answers(paths, {key.rating_set: key})
+    judgements = read_crowd_answers(given.format, given.answers, None)
+    return answers_of_judgements(judgements, key, given.format), judgements.notes

@@ -48,8 +48,8 @@ class ImportOptions:
     )
     format: str | None = option(
         None,
-        help='chatmatch, parlai, spot_the_bot, dstc9, openai, sharegpt, csv, jsonl '
-        '(else detected)',
+        help='chatmatch, parlai, model_chat, spot_the_bot, dstc9, openai, sharegpt, '
+        'csv, jsonl (else detected)',
     )
     columns: str | None = option(
         None,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.people.crowd_answers import FORMATS
-from parlai_ext.people.page_answers import FastAnswers
+from parlai_ext.people.crowd_answers import FORMATS, own_chats
+from parlai_ext.people.given_answers import FastAnswers
 
 if TYPE_CHECKING:
     from parlai_ext.people.judgements import Judgements
@@ -67,6 +67,19 @@ class ImportOptions:
         help='other names of dimensions, such as Engaging=Overall, so that a scorer’s '
         'dimension is compared with them',
     )
+    outlier_deviations: float | None = option(
+        None,
+        above=0,
+        help='leave out ratings farther than N deviations from the median of their '
+        'item (1.4826 times the median absolute one; DSTC10 Track 5: 1)',
+    )
+    chats: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='FILE|FOLDER',
+        help='model_chat logs of the judged dialogues: what annotators said of their '
+        'own chats is left out',
+    )
     bootstraps: int = option(1000, low=1, help='resamples behind each interval')
     seed: int = option(0, help='draws the resamples and the halves of annotators')
 
@@ -112,7 +125,11 @@ class ImportJudgements(Command):
         dialogues = judged_dialogues(run)[0] if run else []
         fast = self.options(FastAnswers)
         judgements = read_answers(run, dialogues, given, fast)
+        if given.chats:
+            judgements = judgements.without_own(own_chats(given.chats))
         judgements = judgements.chosen(given.dimensions, read_names(given.rename))
+        if given.outlier_deviations is not None:
+            judgements = judgements.without_outliers(given.outlier_deviations)
         if not judgements.annotators:
             notes = '; '.join(['', *judgements.notes])
             raise UserError(f'--answers: there is no answer in them{notes}')
@@ -144,12 +161,15 @@ def read_answers(
     :param dialogues: the judged dialogues of the run.
     """
     from parlai_ext.people.crowd_answers import answer_files, read_crowd_answers
-    from parlai_ext.people.page_answers import read_page_answers
+    from parlai_ext.people.given_answers import judgements_of, read_given_answers
     from parlai_ext.people.rating_set import read_keys
 
     if run is not None and given.format == PAGE:
         paths = answer_files(given.answers, '*.json')
-        return read_page_answers(paths, read_keys(run), fast)
+        keys = read_keys(run)
+        every, notes = read_given_answers(paths, keys)
+        answers, fast_notes = fast.checked(every)
+        return judgements_of(answers, keys, [*notes, *fast_notes])
     judgements = read_crowd_answers(given.format, given.answers, given.questionnaire)
     openers = {d.dialogue_id: d.opener_id for d in dialogues}
     return replace(judgements, contexts=openers)

@@ -56,10 +56,10 @@ class JudgePairs(ModelCommand):
         self.require(pairs='pairs of parlai build_pairs', scorer='a scorer')
         from parlai_ext.scoring.score_run import choose_scorer
         from parlai_ext.training.pair_accuracy import pair_accuracies
-        from parlai_ext.training.pairs import read_pairs
+        from parlai_ext.training.pairs import read_response_pairs
 
         given = self.options(PairsOptions)
-        pairs = read_pairs(str(given.pairs))[: given.limit]
+        pairs = read_response_pairs(str(given.pairs))[: given.limit]
         scorer = choose_scorer({}, self.opt).build(self.machine)
         rows = pair_accuracies(scorer, pairs)
         print('\n'.join(Table(COLUMNS, rows).lines()))

@@ -72,6 +72,12 @@ class RunBenchOptions:
         low=1,
         help=f'resamples behind each interval ({BOOTSTRAPS})',
     )
+    outlier_deviations: float | None = option(
+        None,
+        above=0,
+        help='leave out annotations farther than N deviations from the median of their '
+        'item (1.4826 times the median absolute one; DSTC10 Track 5: 1)',
+    )
     seed: int = option(0, help='draws the items and the resamples (0)')
 
 
@@ -115,6 +121,7 @@ class RunBench(ModelCommand):
                 missing=missing,
                 bootstraps=given.bootstraps,
                 seed=given.seed,
+                outlier_deviations=given.outlier_deviations,
                 machine=machine,
                 engine=engine,
             )
@@ -133,11 +140,12 @@ def show_bench(bench: Bench, folder: Path) -> None:
     Write the page of a bench into its folder, print its tables and, at the end, which
     scorer agrees best with people.
     """
+    from parlai_ext.bench.bench_files import read_points
     from parlai_ext.bench.bench_table import bench_lines
     from parlai_ext.bench.compare import compare_bench
     from parlai_ext.bench.compare_table import best_sentence
     from parlai_ext.bench.page import BENCH_PAGE, render_bench_page, write_page
-    from parlai_ext.bench.published import published_lines
+    from parlai_ext.bench.published import agreement_lines, published_lines
     from parlai_ext.core.display import wrap_lines
 
     try:
@@ -145,7 +153,13 @@ def show_bench(bench: Bench, folder: Path) -> None:
     except UserError as error:
         closing = f'For these data no scorer can be named: {error}'
     page = write_page(folder / BENCH_PAGE, render_bench_page(bench, closing))
-    print('\n'.join((*bench_lines(bench), '', *published_lines(bench))))
+    points = [read_points(folder, one.name) for one in bench.sets]
+    filtered = any(one.n_outliers for one in bench.sets)
+    print(
+        *(*bench_lines(bench), '', *published_lines(bench)),
+        *agreement_lines(points, filtered),
+        sep='\n',
+    )
     print(f'page: {page}\n')
     print('\n'.join(wrap_lines(closing)))
 

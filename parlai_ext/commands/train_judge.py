@@ -52,12 +52,12 @@ class TrainJudge(Command):
             out='the folder of the judge',
         )
         from parlai_ext.training.judge import train_judge
-        from parlai_ext.training.pairs import read_pairs
+        from parlai_ext.training.pairs import read_response_pairs
 
         given, machine = self.options(TrainJudgeOptions), self.machine
         result = train_judge(
             str(given.base).removeprefix('hf:'),
-            read_pairs(str(given.pairs)),
+            read_response_pairs(str(given.pairs)),
             Path(str(given.out)),
             self.options(JudgeTrainingOptions),
             no_cuda=machine.no_cuda,

@@ -14,8 +14,8 @@ from parlai_ext.data.source_file import (
     SourceFile,
     SourceTurn,
     brief,
-    is_utf8,
 )
+from parlai_ext.files.text_file import is_utf8
 
 FORM = 'NAME: text'
 

@@ -19,8 +19,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.data.text_lines import is_texts, json_lines, text_lines
-from parlai_ext.files.text_file import utf8_bytes
+from parlai_ext.files.json_file import is_texts, json_lines
+from parlai_ext.files.text_file import text_lines, utf8_bytes
 from parlai_ext.files.zip_file import open_zip
 
 Turns = tuple[str, ...]
@@ -79,9 +79,15 @@ def read_dailydialog(path: Path, split: str) -> list[Turns]:
             continue
         if END not in line:
             raise UserError(f'{where}:{number}: no {END} after an utterance')
-        turns = (without_token_spaces(turn) for turn in line.split(END))
-        dialogues.append(tuple(turn for turn in turns if turn))
+        dialogues.append(tuple(map(without_token_spaces, marked_utterances(line))))
     return dialogues
+
+
+def marked_utterances(line: str) -> Turns:
+    """
+    Return the utterances of a line of DailyDialog, their spaces between tokens kept.
+    """
+    return tuple(turn for text in line.split(END) if (turn := text.strip()))
 
 
 def read_convai2(path: Path, split: str) -> list[Turns]:

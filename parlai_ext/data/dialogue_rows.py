@@ -33,7 +33,6 @@ from parlai_ext.data.source_file import (
     dialogues_of_records,
     first_record,
     id_value,
-    is_utf8,
     list_value,
     numbered_records,
     text_value,
@@ -44,6 +43,7 @@ from parlai_ext.files.csv_file import (
     split_rows,
     width_problem,
 )
+from parlai_ext.files.text_file import is_utf8
 
 NEEDED = ('dialogue_id', 'speaker', 'text')
 COLUMNS = (*NEEDED, 'turn', 'given', 'reference')
@@ -124,7 +124,7 @@ def looks_like_json(source: SourceFile) -> bool:
     return 'turns' in record or wanted <= set(record)
 
 
-def read_csv(source: SourceFile) -> Iterator[SourceDialogue]:
+def read_csv_dialogues(source: SourceFile) -> Iterator[SourceDialogue]:
     """
     Yield the dialogues of a CSV file with a header.
     """
@@ -134,7 +134,7 @@ def read_csv(source: SourceFile) -> Iterator[SourceDialogue]:
         yield source.unreadable(error.line, str(error))
 
 
-def read_json(source: SourceFile) -> Iterator[SourceDialogue]:
+def read_json_dialogues(source: SourceFile) -> Iterator[SourceDialogue]:
     """
     Yield the dialogues of JSON objects: rows, or whole dialogues.
     """

@@ -9,11 +9,11 @@ kept.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.data.corpora import END, archived_texts
+from parlai_ext.data.corpora import END, archived_texts, marked_utterances
 from parlai_ext.data.formats import FORMATS, detect_format, find_files
 from parlai_ext.data.source_file import SourceFile
 
@@ -39,22 +39,14 @@ def read_dialogue_texts(given: Sequence[str]) -> list[Texts]:
 def _file_texts(path: Path) -> Iterator[Texts]:
     if zipfile.is_zipfile(path):
         texts = archived_texts(path, '*.txt')
-        yield from _marked_texts(line for text in texts for line in text.split('\n'))
+        lines = (line for text in texts for line in text.split('\n'))
+        # other files of DailyDialog's archives hold labels
+        yield from (marked_utterances(line) for line in lines if END in line)
         return
     source = SourceFile.from_path(path)
     if any(END in line for line in source.lines[:5]):
-        yield from _marked_texts(source.lines)
+        yield from (marked_utterances(line) for line in source.lines if END in line)
         return
     for dialogue in FORMATS[detect_format(source)].read(source):
         if not dialogue.problems:
             yield tuple(t for turn in dialogue.turns if (t := turn.text.strip()))
-
-
-def _marked_texts(lines: Iterable[str]) -> Iterator[Texts]:
-    """
-    Yield the utterances of each line that has the mark; other files of DailyDialog's
-    archives hold labels.
-    """
-    for line in lines:
-        if END in line:
-            yield tuple(t for text in line.split(END) if (t := text.strip()))

@@ -12,7 +12,7 @@ from pathlib import Path
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.data import chatmatch_logs as chatmatch
 from parlai_ext.data import dialogue_rows as rows
-from parlai_ext.data import dstc9, parlai_conversations, spot_the_bot
+from parlai_ext.data import dstc9, model_chat, parlai_conversations, spot_the_bot
 from parlai_ext.data.chat_messages import OPENAI, SHAREGPT
 from parlai_ext.data.source_file import Reader, SourceFile, brief, first_json_problem
 
@@ -35,14 +35,15 @@ class Format:
 # the first that fits is taken, so the logs of ChatMatch, which fit almost any text,
 # come last
 FORMATS = {
+    'model_chat': Format(model_chat.read, model_chat.looks_like),
     'parlai': Format(
         parlai_conversations.read, parlai_conversations.looks_like, self_chats=True
     ),
     'spot_the_bot': Format(spot_the_bot.read, spot_the_bot.looks_like),
     'openai': Format(OPENAI.read, OPENAI.looks_like),
     'sharegpt': Format(SHAREGPT.read, SHAREGPT.looks_like),
-    'jsonl': Format(rows.read_json, rows.looks_like_json, columns=True),
-    'csv': Format(rows.read_csv, rows.looks_like_csv, columns=True),
+    'jsonl': Format(rows.read_json_dialogues, rows.looks_like_json, columns=True),
+    'csv': Format(rows.read_csv_dialogues, rows.looks_like_csv, columns=True),
     'dstc9': Format(dstc9.read, dstc9.looks_like),
     'chatmatch': Format(chatmatch.read, chatmatch.looks_like, self_chats=True),
 }

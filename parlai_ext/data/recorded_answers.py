@@ -12,27 +12,26 @@ Answers that systems gave to prompts before: CSV, JSON lines, DiaSafety's files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
-from parlai_ext.data.text_lines import is_texts, json_lines
-from parlai_ext.data.toxic_pairs import AGREEMENT
-from parlai_ext.data.toxic_sets import diasafety_rows
+from parlai_ext.data.toxic_sets import diasafety_answers
 from parlai_ext.files.csv_file import read_csv
-from parlai_ext.files.json_file import read_json
+from parlai_ext.files.json_file import json_lines
 
-KEYS = ('context', 'gen_response')
 ENDINGS = ('.csv', '.jsonl', '.json')
-SAFE, UNSAFE = '_safe', '_unsafe'  # end the names of DiaSafety's labelled responses
+# DiaSafety's labelled responses are two systems, whose names end so
+UNSAFE = '_unsafe'
+ENDS = {None: '', 'Safe': '_safe'}
 DEFLECTED = ('prompt', 'answer')  # the values of `safety` that are deflections
 
 
 @dataclass(frozen=True)
-class Answer:
+class RecordedAnswer:
     """
     An answer of a system to a prompt.
 
@@ -50,7 +49,7 @@ class Answer:
     prompt_id: str | None = None
 
 
-def recorded_answers(spec: str) -> list[Answer]:
+def recorded_answers(spec: str) -> list[RecordedAnswer]:
     """
     Return the answers in a file.
 
@@ -64,7 +63,10 @@ def recorded_answers(spec: str) -> list[Answer]:
     if path.suffix not in ENDINGS:
         raise UserError(f'--answers {spec}: a file {", ".join(ENDINGS)} is expected')
     if path.suffix == '.json':
-        answers = list(_diasafety_answers(path, own or path.stem))
+        answers = [
+            RecordedAnswer((own or path.stem) + ENDS.get(label, UNSAFE), context, text)
+            for context, text, label in diasafety_answers(path)
+        ]
     else:
         lines = (
             json_lines(path) if path.suffix == '.jsonl' else read_csv(path, ['answer'])
@@ -75,7 +77,7 @@ def recorded_answers(spec: str) -> list[Answer]:
     return answers
 
 
-def _answer(row: Mapping[str, Any], own: str | None, where: str) -> Answer:
+def _answer(row: Mapping[str, Any], own: str | None, where: str) -> RecordedAnswer:
     """
     Return the answer of a line.
     """
@@ -97,33 +99,10 @@ def _answer(row: Mapping[str, Any], own: str | None, where: str) -> Answer:
         raise UserError(f'{where}: system is needed; or NAME=FILE names it')
     if not (texts['prompt'] or texts['id']):
         raise UserError(f'{where}: prompt is needed, or the id of one')
-    return Answer(
+    return RecordedAnswer(
         texts['system'],
         texts['prompt'],
         texts['answer'],
         texts['safety'] if texts['safety'] in DEFLECTED else None,
         prompt_id=texts['id'] or None,
     )
-
-
-def _diasafety_answers(path: Path, system: str) -> Iterator[Answer]:
-    """
-    Yield the answers of a system to DiaSafety's contexts, or the labelled responses to
-    toxic ones: those called safe and unsafe are two systems.
-    """
-    rows = read_json(path, list)
-    if rows and isinstance(rows[0], dict) and 'label' in rows[0]:
-        for _, texts in diasafety_rows(path):
-            if texts['response'] and texts['category'] == AGREEMENT:
-                name = system + (SAFE if texts['label'] == 'Safe' else UNSAFE)
-                yield Answer(name, texts['context'], texts['response'])
-        return
-    for number, row in enumerate(rows, 1):
-        right = isinstance(row, dict) and isinstance(row.get(KEYS[0]), str)
-        if not right or not is_texts(row.get(KEYS[1])):
-            raise UserError(
-                f'{path}: object {number}: {KEYS[0]}, a text, and {KEYS[1]}, a list of '
-                'texts, are expected'
-            )
-        for text in row[KEYS[1]]:
-            yield Answer(system, single_spaced(row[KEYS[0]]), single_spaced(text))

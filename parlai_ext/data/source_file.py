@@ -8,7 +8,6 @@ Nothing is mended here; `import_rules` makes dialogues of two speakers from them
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.json_text import half_character, parse_own_json
-from parlai_ext.files.text_file import read_bytes, utf8_bytes
+from parlai_ext.files.text_file import is_utf8, read_bytes, utf8_bytes
 
 BOM = b'\xef\xbb\xbf'
 NOT_UTF8 = 'not UTF-8 text'
-SURROGATE = re.compile('[\udc80-\udcff]')
 RECORDS_TO_TRY = 20  # from which the format of a file is told
 
 
@@ -213,13 +211,6 @@ class SourceFile:
 Reader = Callable[[SourceFile], Iterator[SourceDialogue]]
 # its line, its place in a JSON document, and the object or what is wrong with it
 NumberedRecord = tuple[int, str, Mapping[str, Any] | BadRecord]
-
-
-def is_utf8(text: str) -> bool:
-    """
-    Return True if a line of `SourceFile.lines` was UTF-8.
-    """
-    return text.isascii() or not SURROGATE.search(text)
 
 
 def brief(value: Any) -> str:

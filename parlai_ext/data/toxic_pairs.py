@@ -22,7 +22,7 @@ from pathlib import Path
 from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
-from parlai_ext.data.toxic_sets import diasafety_rows, toxichat_threads
+from parlai_ext.data.toxic_sets import AGREEMENT, diasafety_rows, toxichat_threads
 from parlai_ext.files.csv_file import read_csv
 
 FOLDS = ('train', 'valid', 'test')
@@ -40,7 +40,6 @@ HASHED = 20  # one file without folds: of 20 prompts, 1 is for valid and 1 for t
 POLITE, ALL = 'polite', 'all'
 MASKED = '_ner'  # ends the columns in which named entities are tags
 MISSING = ('', 'N.A.', 'NaN', 'nan')  # cells without a value
-AGREEMENT = 'Toxicity Agreement'  # the category of DiaSafety whose prompts are toxic
 # columns that tell how toxic a text is; of a file, the first that it has
 TOXICITY = ('toxicity', 'perspective_score', 'azure_score')
 ORDERS = {'<=': operator.le, '>=': operator.ge, '<': operator.lt, '>': operator.gt}

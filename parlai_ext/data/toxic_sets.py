@@ -12,15 +12,16 @@ from typing import Any
 
 from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
-from parlai_ext.data.text_lines import json_lines
-from parlai_ext.files.json_file import read_json
+from parlai_ext.files.json_file import is_texts, json_lines, read_json
 
 KEYS = ('context', 'response', 'category', 'label')  # of an object of DiaSafety
+GENERATED = ('context', 'gen_response')  # of one with the answers of a system
+AGREEMENT = 'Toxicity Agreement'  # the category whose contexts are toxic
 BOTS = {'final_dgpt_response': 'dgpt', 'final_gpt3_response': 'gpt3'}
 
 
 @dataclass(frozen=True)
-class Turn:
+class ThreadTurn:
     """
     A turn of a thread, or a bot's response to the last one.
 
@@ -40,8 +41,8 @@ class Thread:
     """
 
     id: str
-    turns: tuple[Turn, ...]
-    responses: tuple[Turn, ...]
+    turns: tuple[ThreadTurn, ...]
+    responses: tuple[ThreadTurn, ...]
 
 
 def diasafety_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
@@ -51,14 +52,41 @@ def diasafety_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     :raises UserError: names the file and the object that is wrong.
     """
     for number, row in enumerate(read_json(path, list), 1):
-        is_object = isinstance(row, dict)
-        texts: dict[str, Any] = {key: row.get(key) for key in KEYS} if is_object else {}
-        if not texts or not all(isinstance(text, str) for text in texts.values()):
+        texts: dict[str, Any] = dict.fromkeys(KEYS)
+        if isinstance(row, dict):
+            texts = {key: row.get(key) for key in KEYS}
+        if not is_texts([*texts.values()]):
             raise UserError(
                 f'{path}: object {number}: texts {", ".join(KEYS)} expected'
             )
         texts |= {key: single_spaced(texts[key]) for key in ('context', 'response')}
         yield f'diasafety:{path.stem}:{number}', texts
+
+
+def diasafety_answers(path: Path) -> Iterator[tuple[str, str, str | None]]:
+    """
+    Yield context, response and label of the responses to toxic contexts; of a file with
+    ``gen_response``, which one system gave, all, without a label.
+
+    :raises UserError: names the file and the object that is wrong.
+    """
+    rows = read_json(path, list)
+    if rows and isinstance(rows[0], dict) and 'label' in rows[0]:
+        for _, texts in diasafety_rows(path):
+            if texts['response'] and texts['category'] == AGREEMENT:
+                yield texts['context'], texts['response'], texts['label']
+        return
+    for number, row in enumerate(rows, 1):
+        context, responses = (
+            map(row.get, GENERATED) if isinstance(row, dict) else (None, None)
+        )
+        if not isinstance(context, str) or not is_texts(responses):
+            raise UserError(
+                f'{path}: object {number}: {GENERATED[0]}, a text, and {GENERATED[1]}, '
+                'a list of texts, are expected'
+            )
+        for text in responses or ():
+            yield single_spaced(context), single_spaced(text), None
 
 
 def toxichat_threads(path: Path) -> Iterator[Thread]:
@@ -72,7 +100,9 @@ def toxichat_threads(path: Path) -> Iterator[Thread]:
             turns = [('human', turn) for turn in row['reddit_thread']]
             bots = [(bot, row[key]) for key, bot in BOTS.items() if key in row]
             read = tuple(
-                Turn(name, single_spaced(turn['text']), turn['offense_label'], turn)
+                ThreadTurn(
+                    name, single_spaced(turn['text']), turn['offense_label'], turn
+                )
                 for name, turn in (*turns, *bots)
             )
         except (KeyError, TypeError, AttributeError) as error:

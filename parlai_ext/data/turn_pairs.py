@@ -24,7 +24,9 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.corpora import read_corpus
-from parlai_ext.data.text_lines import csv_rows, json_lines, text_lines
+from parlai_ext.files.csv_file import read_csv
+from parlai_ext.files.json_file import json_lines
+from parlai_ext.files.text_file import text_lines
 
 FIELDS = ' +++$+++ '  # parts of a line of Cornell's files
 MODERATOR = {'offensive_score': 'azure_score', 'profanity_terms': 'azure_terms'}
@@ -73,7 +75,7 @@ def csv_pairs(source: PairSource) -> Iterator[TurnPair]:
     Yield the pairs of a CSV file; its other columns are features.
     """
     texts = (source.prompt_column, source.answer_column)
-    for number, row in csv_rows(source.path, texts):
+    for number, row in read_csv(source.path, texts):
         prompt, answer = (row.pop(name) for name in texts)
         name = row.pop(source.id_column, '') or f'{source.path.stem}:{number}'
         yield TurnPair(name, prompt, answer, row)
@@ -91,9 +93,9 @@ def chanel(source: PairSource) -> Iterator[TurnPair]:
         files = [source.path]
     for path in files:
         beside = path.with_name(path.name.replace('_main', '_content_moderator'))
-        scores = csv_rows(beside, ('UID',)) if beside.is_file() else iter(())
+        scores = read_csv(beside, ('UID',)) if beside.is_file() else iter(())
         before: tuple[str, dict[str, str], str] | None = None
-        for _, row in csv_rows(path, ('UID', 'SEG')):
+        for _, row in read_csv(path, ('UID', 'SEG')):
             dialogue = row['UID'].rpartition('-')[0]
             _, score = next(scores, (0, {}))  # the moderator's file has the same order
             if score and score['UID'] != row['UID']:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from parlai_ext.core.display import spreadsheet_text
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.files.text_file import read_utf8
+from parlai_ext.files.text_file import text_lines
 
 MAX_LINES = 50  # of one quoted cell in a file that breaks the rules of quoting
 # columns that only EmpatheticDialogues' own files have; their rows may have one more
@@ -104,23 +104,13 @@ def read_csv(
     called: str = '',
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """
-    Yield line number and stripped cells by column, for each row below the header.
+    Yield line number and stripped cells by column, for each row below the header. One
+    row is in memory.
 
     :param called: what a message says before the path of a file that cannot be read.
     :raises UserError: naming file, line and column, for the first mistake.
     """
-    yield from named_cells(path, read_utf8(path, called).split('\n'), needed, known)
-
-
-def named_cells(
-    path: str | Path,
-    lines: Iterable[str],
-    needed: Collection[str],
-    known: Collection[str] | None = None,
-) -> Iterator[tuple[int, dict[str, str]]]:
-    """
-    Yield what `read_csv` does of the lines of a file, which need not be in memory.
-    """
+    lines = (line for _, line in text_lines(path, empty=True, called=called))
     try:
         rows = split_rows(lines)
         line, header = next(rows, (1, []))

@@ -1,11 +1,15 @@
 """
-A user's text file, read as UTF-8, or as UTF-16 or UTF-32 where it says so.
+A user's text file, whole or line by line: UTF-8, or UTF-16 or UTF-32 where it says so.
+
+Only the line feed ends a line. Of a file that is read by lines one line is in memory.
 """
 
 from __future__ import annotations
 
 import codecs
+import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
@@ -16,6 +20,9 @@ MARKS = {
     (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE): 'utf-16',
 }
 LARGEST_TEXT = 4 * 2**30  # bytes of a text file that is read whole
+LONGEST_LINE = 10**8  # characters
+# what stands for bytes that are not UTF-8 in a text decoded with ``surrogateescape``
+NOT_DECODED = re.compile('[\udc80-\udcff]')
 
 
 def check_text_file(path: str | Path, called: str = '') -> int:
@@ -84,3 +91,56 @@ def read_utf8(path: str | Path, called: str = '') -> str:
     except UnicodeDecodeError as e:
         line = e.object[: e.start].count(b'\n') + 1
         raise UserError(f'{called}{path}:{line}: not UTF-8 text') from None
+
+
+def is_utf8(text: str) -> bool:
+    """
+    True if a text decoded with ``surrogateescape`` was UTF-8.
+    """
+    return text.isascii() or not NOT_DECODED.search(text)
+
+
+def text_lines(
+    path: str | Path,
+    encoding: str | None = None,
+    *,
+    empty: bool = False,
+    called: str = '',
+) -> Iterator[tuple[int, str]]:
+    """
+    Yield number and text of each line, without the carriage return that may end it.
+
+    :param encoding: `None`: UTF-8, or what the byte order mark says.
+    :param empty: empty lines count.
+    :param called: what messages say before the path of a file that cannot be read.
+    :raises UserError: names the file, and the line that is not UTF-8 or is too long.
+    """
+    number = 0
+    try:
+        check_text_file(path, called)
+        if encoding is None:
+            with open(path, 'rb') as start:
+                mark = start.read(4)
+            names = [name for marks, name in MARKS.items() if mark.startswith(marks)]
+            encoding = names[0] if names else 'utf-8-sig'
+            if not names:
+                utf8_bytes(mark, path)  # refuses UTF-16 without a mark
+        with open(
+            path, encoding=encoding, errors='surrogateescape', newline='\n'
+        ) as file:
+            lines = iter(lambda: file.readline(LONGEST_LINE + 1), '')
+            for number, line in enumerate(lines, 1):
+                if len(line) > LONGEST_LINE:
+                    problem = f'a line of more than {LONGEST_LINE:,} characters'
+                    raise UserError(f'{path}:{number}: {problem}')
+                if not is_utf8(line):
+                    raise UserError(f'{called}{path}:{number}: not UTF-8 text')
+                text = line.removesuffix('\n').removesuffix('\r')
+                if empty or text.strip():
+                    yield number, text
+    except OSError as error:
+        raise UserError(f'{called}{path}: {error.strerror}') from None
+    except UnicodeError as error:
+        raise UserError(
+            f'{path}: damaged {encoding} text after line {number} ({error})'
+        ) from None

@@ -1,5 +1,6 @@
 """
-The shipped small models, their trainer and the small-talk generator.
+The shipped small models and the small-talk generator. `benchmarks/mini_training/`
+trains them.
 """
 
 from pathlib import Path

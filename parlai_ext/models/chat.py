@@ -12,12 +12,12 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.watch import NO_WATCH
+from parlai_ext.models.chat_questions import as_turns
 from parlai_ext.systems.chat.conversation import (
     ChatReply,
     Conversation,
     ConversationAgent,
 )
-from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.spending import Spending, spending_of
@@ -96,7 +96,10 @@ class AgentChat:
 
         :param manner: what else than the prompts the replies depend on.
         """
-        conversations = [_conversation(prompt) for prompt in prompts]
+        conversations = [
+            as_turns([one] if isinstance(one, str) else one, last_is_mine=False)
+            for one in prompts
+        ]
         replies: list[ChatReply] = []
         for start in range(0, len(conversations), self.batchsize):
             some = conversations[start : start + self.batchsize]
@@ -109,12 +112,3 @@ class AgentChat:
             replies += [ChatReply(*fields) for fields in stored]
             self.watch.tell(len(some), len(conversations))
         return replies
-
-
-def _conversation(prompt: str | Sequence[str]) -> tuple[ChatTurn, ...]:
-    """
-    Return a prompt as a conversation whose last turn is the other speaker's.
-    """
-    texts = [prompt] if isinstance(prompt, str) else list(prompt)
-    mine = [(len(texts) - i) % 2 == 0 for i in range(len(texts))]
-    return tuple(ChatTurn(*turn) for turn in zip(mine, texts, strict=True))

@@ -109,11 +109,12 @@ class ChatQuestions:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
 
-def as_turns(utterances: Sequence[str]) -> tuple[ChatTurn, ...]:
+def as_turns(
+    utterances: Sequence[str], last_is_mine: bool = True
+) -> tuple[ChatTurn, ...]:
     """
-    Return utterances as turns of which the last one is the assistant's.
+    Return utterances as turns of which the last one is the assistant's, or the other
+    speaker's.
     """
-    last = len(utterances) - 1
-    return tuple(
-        ChatTurn((last - place) % 2 == 0, text) for place, text in enumerate(utterances)
-    )
+    mine = [(place % 2 == 0) == last_is_mine for place in range(len(utterances))]
+    return tuple(map(ChatTurn, mine[::-1], utterances))

@@ -216,6 +216,25 @@ class MeanPooling(TextModel):
         return np.array(rows, np.float32).reshape(-1, self.model.config.hidden_size)
 
     @torch.inference_mode()
+    def pooler_states(self, texts: Sequence[str]) -> np.ndarray:
+        """
+        Return one float32 row for each text: what the model's own pooling layer makes
+        of the last hidden state of the first token. A layer that the checkpoint lacks
+        is drawn by a fixed seed.
+
+        :raises UserError: when the model has no such layer.
+        """
+        if getattr(self.model, 'pooler', None) is None:
+            raise UserError('the encoder has no pooling layer')
+        rows = self.rows(
+            _pairs(texts, None),
+            self.cut_ids,
+            lambda inputs: self.model(**inputs).pooler_output,
+            'pooler',
+        )
+        return np.array(rows, np.float32).reshape(-1, self.model.config.hidden_size)
+
+    @torch.inference_mode()
     def token_vectors(self, texts: Sequence[str], layer: int = 0) -> list[TokenVectors]:
         """
         Return the hidden states of the tokens of each text.

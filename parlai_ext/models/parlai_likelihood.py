@@ -30,9 +30,8 @@ from parlai_ext.models.judge_names import is_hugging_face, judge_system
 from parlai_ext.models.likelihood.budget import TOKENS, Budget
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
-from parlai_ext.models.threads import fit_threads
+from parlai_ext.systems.model_cache import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.system_options import model_path
 
 # options, besides weights and dictionary, that change a judge's input or numbers
 READS = (
@@ -91,7 +90,7 @@ def load_judge(
         )
     system = System(system.name, opt)
     keep_double_attention()
-    fit_threads([model_path(system, datapath)])
+    fit_threads([system], datapath)
     player = load_system(system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
     agent = check_agent(player.agent, model_file)
     if dtype is not None:

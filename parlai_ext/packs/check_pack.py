@@ -19,7 +19,7 @@ from parlai_ext.packs.regenerate import Again, Checker, Regeneration
 from parlai_ext.packs.verify import (
     SELF_REPORTED,
     WRONG,
-    Finding,
+    PackFinding,
     content_findings,
     file_finding,
     finding_of,
@@ -40,7 +40,7 @@ class Verification:
     path: Path
     id: str
     index: PackIndex
-    findings: tuple[Finding, ...]
+    findings: tuple[PackFinding, ...]
     again: Again = field(default_factory=Again)
     draw: int = 0
 
@@ -93,7 +93,7 @@ def check_pack(
                 findings += Regeneration(pack, options, checker, draw, again).findings()
             else:
                 text = 'nothing, since what is there is wrong'
-                findings.append(Finding('made again', SELF_REPORTED, text))
+                findings.append(PackFinding('made again', SELF_REPORTED, text))
     return Verification(file, pack_id, index, tuple(findings), again, draw)
 
 

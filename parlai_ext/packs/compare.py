@@ -16,7 +16,7 @@ from typing import Any
 
 from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue, content_id
 from parlai_ext.core.ranking_options import ranking_options
-from parlai_ext.core.signature import signature_differences
+from parlai_ext.core.signature import scorer_name, signature_differences
 from parlai_ext.judge_check.record import (
     FAIL,
     PASS,
@@ -27,7 +27,6 @@ from parlai_ext.judge_check.record import (
     write_check,
 )
 from parlai_ext.packs.pack import Pack
-from parlai_ext.packs.verify import scorer_name
 from parlai_ext.results.chosen_scores import choose_scores, scores_rule
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import Ranking

@@ -28,7 +28,11 @@ from parlai_ext.core.nouns import (
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import record_to_json
-from parlai_ext.core.signature import GIVEN_JUDGED, signature_differences
+from parlai_ext.core.signature import (
+    GIVEN_JUDGED,
+    scorer_name,
+    signature_differences,
+)
 from parlai_ext.judge_check.check_run import basis_of, make_check
 from parlai_ext.judge_check.options import SAMPLE
 from parlai_ext.judge_check.record import JudgeCheck, check_basis, read_check
@@ -37,11 +41,10 @@ from parlai_ext.packs.pack import Pack
 from parlai_ext.packs.publish import dialogue_digest, shard_name
 from parlai_ext.packs.verify import (
     SELF_REPORTED,
-    Finding,
+    PackFinding,
     all_checks,
     finding_of,
     json_differences,
-    scorer_name,
 )
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import build_scorer, score_dialogues
@@ -107,7 +110,7 @@ class Again:
 
 
 @dataclass(frozen=True)
-class Place:
+class DialoguePlace:
     """
     Where a dialogue of a pack is: its shard, its number there, and its pair.
     """
@@ -132,19 +135,21 @@ class Place:
         return pack.run.read_dialogues(shard.pairing_id, shard.index)[self.number]
 
 
-def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[Place]:
+def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlace]:
     """
     Return the places of the dialogues that a pack has of some shards.
     """
     return [
-        Place(shard, number, pack.run.pairing(shard.pairing_id))
+        DialoguePlace(shard, number, pack.run.pairing(shard.pairing_id))
         for shard in shards
         if pack.run.has_dialogues(shard.pairing_id, shard.index)
         for number in range(shard.n_dialogues)
     ]
 
 
-def spread_over_targets(places: Sequence[Place], seed: int) -> list[Place]:
+def spread_over_targets(
+    places: Sequence[DialoguePlace], seed: int
+) -> list[DialoguePlace]:
     """
     Return places in random order, but with one of each target before a second one of
     any, and one of each pair of a target before a second one of that pair.
@@ -185,7 +190,7 @@ class Regeneration:
     draw: int
     again: Again
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[PackFinding]:
         """
         Yield what was played, scored and checked again.
         """
@@ -194,7 +199,7 @@ class Regeneration:
             name = self.pack.index.protocol
             why = f'there is no protocol {name!r} here; name one: --config'
             yield from (
-                Finding(about, SELF_REPORTED, why)
+                PackFinding(about, SELF_REPORTED, why)
                 for about in (PLAYED, SCORED, CHECKED)
             )
             return
@@ -212,25 +217,25 @@ class Regeneration:
             ),
         ):
             if missing or scorer is None:
-                yield Finding(about, SELF_REPORTED, missing or why)
+                yield PackFinding(about, SELF_REPORTED, missing or why)
             else:
                 yield make(scorer)
 
-    def play(self) -> Finding:
+    def play(self) -> PackFinding:
         """
         Play dialogues of systems at hand again and compare them with those of the pack:
         of as many targets as there are, then of as many pairs.
         """
         options, again = self.options, self.again
         if not options.regenerate:
-            return Finding(PLAYED, SELF_REPORTED, 'no dialogue (--regenerate M)')
+            return PackFinding(PLAYED, SELF_REPORTED, 'no dialogue (--regenerate M)')
         here, missing = systems_at_hand(self.pack, self.checker)
         replay = Replay(self.pack, self.player(here))
         playable = list(replay.playable())
         drawn = spread_over_targets(playable, self.draw)[: options.regenerate]
         if not drawn:
-            return Finding(PLAYED, SELF_REPORTED, f'none: {_why(missing)}')
-        of_shard: dict[ShardKey, list[Place]] = {}
+            return PackFinding(PLAYED, SELF_REPORTED, f'none: {_why(missing)}')
+        of_shard: dict[ShardKey, list[DialoguePlace]] = {}
         for place in drawn:
             of_shard.setdefault(place.shard, []).append(place)
         problems: list[str] = []
@@ -244,7 +249,7 @@ class Regeneration:
         replay.player.cache.clear()
         if not again.played:
             why = '; '.join(failures.values())
-            return Finding(PLAYED, SELF_REPORTED, f'none: {why}')
+            return PackFinding(PLAYED, SELF_REPORTED, f'none: {why}')
         targets = [name for name in self.pack.index.targets if again.played[name]]
         looked_at = self.targets_text(again.played, playable, '--regenerate')
         counts = ', '.join(f'{name} {again.same([name])}' for name in targets)
@@ -300,7 +305,7 @@ class Regeneration:
         return {opener.id: opener for opener in openers}
 
     def targets_text(
-        self, looked_at: Collection[str], places: Iterable[Place], flag: str
+        self, looked_at: Collection[str], places: Iterable[DialoguePlace], flag: str
     ) -> str:
         """
         Return how many targets were looked at, of how many; and if more are at hand,
@@ -326,7 +331,7 @@ class Regeneration:
             return None, str(error)
         return scorer, ''
 
-    def score(self, scorer: Scorer) -> Finding:
+    def score(self, scorer: Scorer) -> PackFinding:
         """
         Score utterances again and compare the scores with those of the pack. Texts that
         it withholds are those of the dialogues that were the same when played again.
@@ -358,7 +363,7 @@ class Regeneration:
             again.scored[place.pairing.first] += n_utterances
         if not again.scored:
             text = 'none: the texts are withheld, and no dialogue was the same again'
-            return Finding(SCORED, SELF_REPORTED, text)
+            return PackFinding(SCORED, SELF_REPORTED, text)
         text = (
             f'{again.n_scored} utterances have the same scores, within '
             f'{options.tolerance:g}, of '
@@ -366,25 +371,27 @@ class Regeneration:
         )
         return finding_of(SCORED, text, problems)
 
-    def check_judge(self, scorer: Scorer) -> Finding:
+    def check_judge(self, scorer: Scorer) -> PackFinding:
         """
         Make the check of a judge again and compare its counts with those of the pack.
         """
         pack = self.pack
         if pack.index.withheld_text:
-            return Finding(CHECKED, SELF_REPORTED, 'none: the texts are withheld')
+            return PackFinding(CHECKED, SELF_REPORTED, 'none: the texts are withheld')
         signature = signature_at_hand(pack, scorer)
         store = pack.run.scores(signature)
         says, basis = read_check(store), check_basis(store)
         if says is None:
             why = 'none: the pack has no check to compare'
-            return Finding(CHECKED, SELF_REPORTED, why)
+            return PackFinding(CHECKED, SELF_REPORTED, why)
         # the size that was asked for is not recorded; a smaller one is what was drawn
         default = basis == basis_of(pack.run, store, SAMPLE)
         sample = SAMPLE if default else says.n_responses
         gives = make_check(pack.run, scorer, store, sample, families={})
         if gives is None:
-            return Finding(CHECKED, SELF_REPORTED, 'none: there is nothing to check')
+            return PackFinding(
+                CHECKED, SELF_REPORTED, 'none: there is nothing to check'
+            )
         problems = list(check_differences(says, gives, self.options))
         others = [
             scorer_name(other)
@@ -409,7 +416,7 @@ class Replay:
     pack: Pack
     player: BlockPlayer
 
-    def playable(self) -> Iterator[Place]:
+    def playable(self) -> Iterator[DialoguePlace]:
         """
         Yield the dialogues of the pack that can be played again: their systems are
         here, and the texts of their openers; of a whole block, where a system samples.
@@ -441,7 +448,7 @@ class Replay:
         )
 
     def differences(
-        self, block: Block, drawn: Sequence[Place], again: Again
+        self, block: Block, drawn: Sequence[DialoguePlace], again: Again
     ) -> list[str]:
         """
         Play drawn dialogues of a block again. Return where they differ from the pack's.
@@ -480,13 +487,13 @@ class Replay:
         return {dialogue.id: dialogue for played in blocks for dialogue in played}
 
     def compared(
-        self, places: Sequence[Place], played: Mapping[str, Dialogue]
-    ) -> dict[Place, str | None]:
+        self, places: Sequence[DialoguePlace], played: Mapping[str, Dialogue]
+    ) -> dict[DialoguePlace, str | None]:
         """
         Return, for each place whose dialogue was played again, where the two first
         differ.
         """
-        differences: dict[Place, str | None] = {}
+        differences: dict[DialoguePlace, str | None] = {}
         for place in places:
             theirs = place.dialogue(self.pack)
             if (ours := played.get(theirs.id)) is None:

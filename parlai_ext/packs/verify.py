@@ -25,7 +25,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Score, content_id
 from parlai_ext.core.options import options_of
 from parlai_ext.core.records import WrongType, record_to_json
-from parlai_ext.core.signature import GIVEN_JUDGED, signature_line
+from parlai_ext.core.signature import GIVEN_JUDGED, scorer_name, signature_line
 from parlai_ext.judge_check.marks import dimension_check, kind_result_of_counts
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
 from parlai_ext.packs.pack import (
@@ -58,7 +58,7 @@ MOST_PROBLEMS = 1000  # that are listed of one part
 
 
 @dataclass(frozen=True)
-class Finding:
+class PackFinding:
     """
     What is known of one part of a pack.
 
@@ -74,17 +74,17 @@ class Finding:
     problems: tuple[str, ...] = ()
 
 
-def finding_of(about: str, proven: str, problems: Sequence[str]) -> Finding:
+def finding_of(about: str, proven: str, problems: Sequence[str]) -> PackFinding:
     """
     Return the finding of a check that was made.
     """
     state = WRONG if problems else PROVEN
     s = 's' if len(problems) != 1 else ''
     text = f'{len(problems)} problem{s}' if problems else proven
-    return Finding(about, state, text, tuple(problems))
+    return PackFinding(about, state, text, tuple(problems))
 
 
-def file_finding(folder: Path, index: PackIndex) -> Finding:
+def file_finding(folder: Path, index: PackIndex) -> PackFinding:
     """
     Compare every file of an unpacked pack with its sha256. The index itself must have
     the bytes that its content gives: no key more, none twice, and one id.
@@ -98,12 +98,12 @@ def file_finding(folder: Path, index: PackIndex) -> Finding:
 
 def content_findings(
     folder: Path, index: PackIndex, run: RunFolder, path: Path
-) -> Iterator[Finding]:
+) -> Iterator[PackFinding]:
     """
     Yield what follows from the content of an unpacked pack, part by part.
     """
 
-    def finding(about: str, proven: str, lines: Iterator[str]) -> Finding:
+    def finding(about: str, proven: str, lines: Iterator[str]) -> PackFinding:
         problems: list[str] = []
         try:
             with readable(path, folder):
@@ -150,15 +150,17 @@ def content_findings(
 def _judge_finding(
     run: RunFolder,
     signature: str,
-    finding: Callable[[str, str, Iterator[str]], Finding],
-) -> Finding:
+    finding: Callable[[str, str, Iterator[str]], PackFinding],
+) -> PackFinding:
     """
     Return what is known of the check of a judge, whose counts are taken as they are.
     """
     about, name, outcomes = 'judge check', scorer_name(signature), list[str]()
     checked = finding(about, '', judge_problems(run, signature, outcomes))
     if not outcomes and not checked.problems:
-        return Finding(about, SELF_REPORTED, f'{name}: none; this judge is unchecked')
+        return PackFinding(
+            about, SELF_REPORTED, f'{name}: none; this judge is unchecked'
+        )
     text = f'{name}: {"".join(outcomes)}; follows from its counts'
     return finding_of(about, text, [f'{name}: {line}' for line in checked.problems])
 
@@ -192,13 +194,6 @@ def open_right_pack(path: str | Path) -> Iterator[Pack]:
                     'says more'
                 )
         yield pack
-
-
-def scorer_name(signature: str) -> str:
-    """
-    Return the name of the scorer in its signature.
-    """
-    return signature.partition('|')[0].removeprefix('scorer:')
 
 
 def manifest_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:

@@ -14,19 +14,30 @@ dropped and counted.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.core.progress import counted
+from parlai_ext.data.model_chat import Chat
+from parlai_ext.data.source_file import BadRecord
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import number, read_human_scores
 from parlai_ext.files.json_file import read_json
+from parlai_ext.people.crowd_files import label_bucket
+from parlai_ext.people.given_answers import GivenAnswer
 from parlai_ext.people.judgements import Comparison, Judgements
-from parlai_ext.people.questionnaire import Questionnaire, read_questionnaire
+from parlai_ext.people.questionnaire import (
+    PAIR,
+    SIDES,
+    Questionnaire,
+    read_questionnaire,
+)
+from parlai_ext.people.rating_set import RatingKey
 
 ACUTE_COLUMNS = ('worker', 'question', 'winner', 'loser', 'is_onboarding')
 SEPARATOR = '|'
@@ -162,46 +173,50 @@ def read_model_chat(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
     A rating such as ``4|5|3|4`` answers the questions of the questionnaire in order.
     """
     ratings: list[HumanJudgement] = []
-    bad = violated = 0
+    rejected: Counter[str] = Counter()
     for path in counted(paths, 'file'):
-        chat = read_json(path, dict, 'answers ')
-        workers = _texts(chat, 'workers', path)
-        if set(workers) & set(_texts(chat, 'bad_workers', path)):
-            bad += 1
-        elif any(_texts(chat, 'acceptability_violations', path)):
-            violated += 1
+        chat = _read_chat(path)
+        if chat.rejected:
+            rejected[chat.rejected] += 1
         else:
-            ratings += _chat_judgements(chat, path, workers, asked)
-    notes = []
-    if bad:
-        notes.append(f'{bad} dialogues of annotators recorded as bad are dropped')
-    if violated:
-        notes.append(f'{violated} dialogues with a recorded violation are dropped')
-    return with_problems(ratings, notes)
+            ratings += _chat_judgements(chat, path, asked)
+    return with_problems(
+        ratings, [f'{n} dialogues {why} are dropped' for why, n in rejected.items()]
+    )
+
+
+def own_chats(names: Sequence[str]) -> set[tuple[str, str | None]]:
+    """
+    Return, from logs of model_chat, each annotator with the ids of their own chats.
+    """
+    paths = answer_files(names, FORMATS['model_chat'].files, deep=True)
+    chats = ((_read_chat(path), path.stem) for path in paths)
+    return {(chat.worker, chat.id or stem) for chat, stem in chats}
+
+
+def _read_chat(path: Path) -> Chat:
+    try:
+        return Chat.from_record(read_json(path, dict, 'answers '))
+    except BadRecord as error:
+        raise UserError(f'{path}: {error}') from None
 
 
 def _chat_judgements(
-    chat: Mapping[str, Any], path: Path, workers: Sequence[str], asked: Questionnaire
+    chat: Chat, path: Path, asked: Questionnaire
 ) -> Iterator[HumanJudgement]:
     """
     Yield the judgements of one dialogue.
     """
-    about = chat.get('task_description')
-    system = about.get('model_nickname') if isinstance(about, dict) else None
-    if not isinstance(system, str) or not system:
-        raise UserError(f'{path}: task_description.model_nickname: a text is expected')
-    if not workers:
-        raise UserError(f'{path}: workers: the annotator is expected')
-    dialogue = '-'.join(_texts(chat, 'assignment_ids', path)) or path.stem
-    for place, turn in enumerate(_turns(chat.get('dialog'), f'{path}: dialog')):
+    whose = (chat.worker, chat.id or path.stem)
+    for place, turn in enumerate(chat.turns):
         if turn.get('final_rating') is not None:
             values = _rating_values(
                 turn['final_rating'], asked, f'{path}: dialog[{place}]'
             )
             for dimension, value in values.items():
-                yield HumanJudgement(system, dimension, value, workers[0], dialogue)
+                yield HumanJudgement(chat.system, dimension, value, *whose)
         for bucket, value in _buckets(turn.get('problem_data') or {}):
-            yield HumanJudgement(system, bucket, value, workers[0], dialogue, place)
+            yield HumanJudgement(chat.system, bucket, value, *whose, place)
 
 
 def _rating_values(rating: Any, asked: Questionnaire, where: str) -> dict[str, float]:
@@ -309,16 +324,6 @@ def read_plain_csv(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
     return Judgements(tuple(row for path in paths for row in read_human_scores(path)))
 
 
-def _texts(data: Mapping[str, Any], key: str, path: Path) -> list[str]:
-    """
-    Return a list of texts; a missing key is an empty one, `None` in it an empty text.
-    """
-    values = data.get(key) or []
-    if not isinstance(values, list):
-        raise UserError(f'{path}: {key}: a list is expected')
-    return ['' if value is None else str(value) for value in values]
-
-
 def _turns(turns: Any, where: str) -> list[Mapping[str, Any]]:
     if not isinstance(turns, list) or not all(isinstance(t, dict) for t in turns):
         raise UserError(f'{where}: a list of utterances is expected')
@@ -345,19 +350,86 @@ def read_crowd_answers(
     """
     kind = FORMATS[format]
     asked = read_questionnaire(questionnaire or kind.questionnaire)
-    return kind.read(answer_files(names, kind.files, kind.recursive), asked)
+    return kind.read(answer_files(names, kind.files, deep=kind.recursive), asked)
 
 
-def answer_files(names: Sequence[str], pattern: str, deep: bool = False) -> list[Path]:
+def answers_of_judgements(
+    judgements: Judgements, key: RatingKey, form: str
+) -> list[GivenAnswer]:
     """
-    Return the files that were named, and those of a folder that fit the pattern.
+    Return the answers about the items of a key that a crowdsourcing task recorded.
+
+    :raises UserError: for a key of another kind than the task, an answer about no item,
+        or a bucket that is no label.
+    """
+    if (form == 'acute_eval') != (key.kind == PAIR):
+        raise UserError(
+            f'--format {form}: the key is of {key.kind} items, not of those'
+        )
+    if key.kind == PAIR:
+        return _compared(judgements.comparisons, key)
+    return _labelled(judgements.ratings, key)
+
+
+def _compared(comparisons: Sequence[Comparison], key: RatingKey) -> list[GivenAnswer]:
+    """
+    Return the answers that comparisons of ACUTE-Eval give: there is no tie and no flag.
+    """
+    items = {
+        frozenset(d.dialogue_id for d in shown): item
+        for item, shown in key.items.items()
+    }
+    answers = []
+    for one in comparisons:
+        ids = (one.first_dialogue, one.second_dialogue)
+        item = items.get(frozenset(ids))
+        if item is None:
+            raise UserError(
+                f'--answers: {one.first} against {one.second}: their answers '
+                f'{" and ".join(ids)} are no pair of the key'
+            )
+        preferred = ids[0] if one.value else ids[1]
+        known = [d.dialogue_id for d in key.items[item]]
+        side = SIDES[known.index(preferred)]
+        answers.append(GivenAnswer(item, '', side, annotator=one.annotator))
+    return answers
+
+
+def _labelled(ratings: Sequence[HumanJudgement], key: RatingKey) -> list[GivenAnswer]:
+    """
+    Return the labels that turn annotations ticked as buckets.
+    """
+    items = {shown[0].dialogue_id: item for item, shown in key.items.items()}
+    (question,) = key.questions
+    labels = {label_bucket(question, a): a for a in key.answers_to(question)}
+    answers = []
+    for one in ratings:
+        if one.value != 1:
+            continue
+        if one.dialogue_id not in items:
+            raise UserError(f'--answers: {one.dialogue_id}: no answer of the key')
+        if one.dimension not in labels:
+            raise UserError(
+                f'--answers: bucket {one.dimension}: {nearest(one.dimension, labels)}'
+            )
+        item, label = items[one.dialogue_id], labels[one.dimension]
+        answers.append(GivenAnswer(item, '', label, annotator=one.rater or ''))
+    return answers
+
+
+def answer_files(
+    names: Sequence[str], *patterns: str, deep: bool = False
+) -> list[Path]:
+    """
+    Return the files that were named, and those of a folder that fit a pattern.
     """
     paths: list[Path] = []
     for path in map(Path, names):
         inside = [path]
         if path.is_dir():
-            inside = sorted(path.rglob(pattern) if deep else path.glob(pattern))
+            find = path.rglob if deep else path.glob
+            inside = [found for pattern in patterns for found in sorted(find(pattern))]
         if not inside:
-            raise UserError(f'--answers {path}: there is no {pattern} in it')
+            raise UserError(f'--answers {path}: no {", ".join(patterns)} is in it')
         paths += inside
     return paths

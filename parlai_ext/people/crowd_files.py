@@ -26,7 +26,8 @@ from parlai_ext.ranking.standings import Standing
 
 OTHER = 'other_speaker'
 GOOD, BAD = 'good', 'bad'
-TURNS_OF_A_CHAT, CHATS_OF_A_SYSTEM = 6, 50  # Sato et al. (2022), section 4
+# Sato et al. (2022), section 5.2 and its footnote 2
+TURNS_OF_A_CHAT, CHATS_OF_A_SYSTEM = 6, 50
 
 Files = dict[str, str]  # name -> text
 
@@ -194,11 +195,11 @@ def turn_annotation_files(items: Sequence[RatingItem], turns: Turns) -> Files:
     return {'dialogues.jsonl': _json_lines(lines)}
 
 
-def label_bucket(key: Questionnaire, label: str) -> str:
+def label_bucket(question: Wording, label: str) -> str:
     """
     Return the bucket of turn annotations that is this label.
     """
-    return f'label_{key.answer_name(label)}'
+    return f'label_{question.name(label)}'
 
 
 def label_files(key: Questionnaire) -> Files:
@@ -207,8 +208,8 @@ def label_files(key: Questionnaire) -> Files:
     """
     (question,) = key.questions
     buckets = [
-        {'value': label_bucket(key, label), 'name': text, 'description': text}
-        for label, text in zip(key.answers, question.answers, strict=True)
+        {'value': label_bucket(question, label), 'name': text, 'description': text}
+        for label, text in zip(key.answers_to(question), question.answers, strict=True)
     ]
     settings = {
         'data_jsonl': 'dialogues.jsonl',

@@ -15,13 +15,16 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from itertools import compress
 
 from parlai_ext.core.display import spreadsheet_text
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.files.csv_file import csv_text
 from parlai_ext.people.run_dialogues import ShownTurn
+from parlai_ext.ranking.annotator_agreement import near_median
 
 JUDGEMENT_COLUMNS = ('system', 'dimension', 'value', 'rater', 'dialogue_id')
 COMPARISON_COLUMNS = (
@@ -143,6 +146,50 @@ class Judgements:
                 if c.dimension in names
             ),
         )
+
+    def without_outliers(self, deviations: float) -> Judgements:
+        """
+        Return the judgements without the ratings that are far from the others' of the
+        same dialogue or turn (`near_median`); a note says how many they were.
+        """
+        items: dict[tuple[object, ...], list[HumanJudgement]] = defaultdict(list)
+        for one in self.ratings:
+            item = (one.system, one.dialogue_id, one.utterance_index, one.dimension)
+            items[item].append(one)
+        kept = tuple(
+            rating
+            for ratings in items.values()
+            for rating in compress(
+                ratings, near_median([r.value for r in ratings], deviations)
+            )
+        )
+        note = (
+            f'{len(self.ratings) - len(kept)} of {len(self.ratings)} ratings left out: '
+            f'farther than {deviations:g} deviations from the median of their item'
+        )
+        return replace(self, ratings=kept, notes=(*self.notes, note))
+
+    def without_own(self, own: AbstractSet[tuple[str, str | None]]) -> Judgements:
+        """
+        Return the judgements that no annotator gave on a dialogue of their own, with a
+        note on how many others there were.
+
+        :param own: annotators with the dialogues in which they spoke.
+        """
+        ratings = tuple(r for r in self.ratings if (r.rater, r.dialogue_id) not in own)
+        comparisons = tuple(
+            c
+            for c in self.comparisons
+            if own.isdisjoint((c.annotator, dialogue) for _, dialogue, _ in c.sides)
+        )
+        kept = replace(self, ratings=ratings, comparisons=comparisons)
+        every = (*self.ratings, *self.comparisons)
+        left_out = len(every) - len(ratings) - len(comparisons)
+        note = (
+            f'{left_out} of {len(every)} judgements are of annotators on their own '
+            'chats; they are left out'
+        )
+        return replace(kept, notes=(*self.notes, note)) if left_out else kept
 
     def by_dialogue(self) -> list[HumanJudgement]:
         """

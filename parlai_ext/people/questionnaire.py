@@ -14,6 +14,10 @@ Questionnaires: what annotators are asked about a dialogue, or about two side by
         text: Who would you prefer to talk to for a long conversation?
         first: I would prefer to talk to <Speaker 1>
         second: I would prefer to talk to <Speaker 2>
+      Fluent:                       # a likert question may have labels of its own
+        text: Is its English correct?
+        labels: [No, Yes]
+        values: [0, 1]
 
 ``zoo_configs/questionnaires/`` has the shipped ones.
 """
@@ -59,12 +63,14 @@ class QuestionnaireKeys:
 @dataclass(frozen=True)
 class QuestionKeys:
     """
-    The keys of one question; a likert question has a text only.
+    The keys of one question.
     """
 
     text: str = option(help='the question')
     first: str | None = option(None, help='the answer that prefers the first dialogue')
     second: str | None = option(None, help='the answer that prefers the second')
+    labels: tuple[str, ...] | None = option(None, help='its own answers 1, 2, …')
+    values: tuple[float, ...] | None = option(None, help='what each of them is worth')
 
 
 @dataclass(frozen=True)
@@ -73,11 +79,25 @@ class Wording:
     One question: the dimension of its judgements, its text, and its answers in words.
 
     :param answers: of a pair the first and the second speaker; else one a label.
+    :param values: what each label is worth; `None`: 1, 2, …
     """
 
     dimension: str
     text: str
     answers: tuple[str, ...]
+    values: tuple[float, ...] | None = None
+
+    def value(self, answer: str) -> float:
+        """
+        Return what the number of a label is worth.
+        """
+        return self.values[int(answer) - 1] if self.values else float(answer)
+
+    def name(self, answer: str) -> str:
+        """
+        Return an answer as people read it: a label by what it is worth.
+        """
+        return f'{self.value(answer):g}' if answer.isdecimal() else answer
 
 
 @dataclass(frozen=True)
@@ -87,7 +107,6 @@ class Questionnaire:
 
     :param tie, unrelated, flag: words of answers; `None` where they are not offered, or
         where the usual words of a tie are meant.
-    :param values: what each label is worth; `None`: 1, 2, …
     :param offensive: true if texts are shown after a click; `None` as false.
     """
 
@@ -98,7 +117,6 @@ class Questionnaire:
     tie: str | None = None
     unrelated: str | None = None
     flag: str | None = None
-    values: tuple[float, ...] | None = None
     offensive: bool | None = None
 
     def only(self, dimensions: Sequence[str]) -> Questionnaire:
@@ -126,27 +144,20 @@ class Questionnaire:
                 f'{kind} questions'
             )
 
-    @property
-    def answers(self) -> tuple[str, ...]:
+    def question(self, dimension: str) -> Wording:
         """
-        The answers that each question has, as they are recorded: of labels the number.
+        Return the question about a dimension that is asked.
+        """
+        return next(one for one in self.questions if one.dimension == dimension)
+
+    def answers_to(self, question: Wording) -> tuple[str, ...]:
+        """
+        Return the answers to a question as they are recorded: of labels the number.
         """
         if self.kind == LIKERT:
-            return tuple(str(k + 1) for k in range(len(self.questions[0].answers)))
+            return tuple(str(k + 1) for k in range(len(question.answers)))
         more = {TIED: self.ties, UNRELATED: self.unrelated}
         return (*SIDES, *(answer for answer, offered in more.items() if offered))
-
-    def value(self, answer: str) -> float:
-        """
-        Return what the number of a label is worth.
-        """
-        return self.values[int(answer) - 1] if self.values else float(answer)
-
-    def answer_name(self, answer: str) -> str:
-        """
-        Return an answer as people read it: a label by what it is worth.
-        """
-        return answer if self.kind == PAIR else f'{self.value(answer):g}'
 
 
 def read_questionnaire(name: str) -> Questionnaire:
@@ -175,7 +186,6 @@ def read_questionnaire(name: str) -> Questionnaire:
         keys.tie,
         keys.unrelated,
         keys.flag,
-        None if keys.values is None else tuple(map(float, keys.values)),
         keys.offensive or None,
     )
 
@@ -184,29 +194,41 @@ def _check_kind(doc: Document, keys: QuestionnaireKeys) -> None:
     """
     Refuse keys of the other kind, likert without labels, and words of no tie.
     """
-    for key in ('labels', 'values'):
-        if keys.kind == PAIR and getattr(keys, key) is not None:
-            raise doc.error((key,), 'of a likert questionnaire only')
     for key in ('ties', 'tie', 'unrelated'):
         if keys.kind == LIKERT and getattr(keys, key):
             raise doc.error((key,), 'of a pair questionnaire only')
     if keys.tie and not keys.ties:
         raise doc.error(('tie',), 'ties: true is needed')
-    if keys.kind == LIKERT:
-        labels = keys.labels or ()
-        if not FEWEST_LABELS <= len(labels) <= MOST_LABELS:
+    _check_labels(doc, keys, keys.kind, ())
+
+
+def _check_labels(
+    doc: Document,
+    keys: QuestionnaireKeys | QuestionKeys,
+    kind: str,
+    where: tuple[str, ...],
+) -> None:
+    """
+    Refuse labels and values that do not fit each other, or are of a pair.
+    """
+    for key in ('labels', 'values'):
+        if kind == PAIR and getattr(keys, key) is not None:
+            raise doc.error((*where, key), 'of a likert questionnaire only')
+    labels, values = keys.labels or (), keys.values
+    if labels and not FEWEST_LABELS <= len(labels) <= MOST_LABELS:
+        raise doc.error(
+            (*where, 'labels'),
+            f'{FEWEST_LABELS} to {MOST_LABELS} labels are expected',
+        )
+    for place, label in enumerate(labels):
+        doc.typed(label, (*where, 'labels', place), str)
+    if values is not None:
+        if len(set(values)) != len(labels):
             raise doc.error(
-                ('labels',), f'{FEWEST_LABELS} to {MOST_LABELS} labels are expected'
+                (*where, 'values'), f'{len(labels)} different numbers are expected'
             )
-        for place, label in enumerate(labels):
-            doc.typed(label, ('labels', place), str)
-        if keys.values is not None:
-            if len(set(keys.values)) != len(labels):
-                raise doc.error(
-                    ('values',), f'{len(labels)} different numbers are expected'
-                )
-            for place, value in enumerate(keys.values):
-                doc.typed(value, ('values', place), float)
+        for place, value in enumerate(values):
+            doc.typed(value, (*where, 'values', place), float)
 
 
 def _wording(
@@ -221,7 +243,15 @@ def _wording(
         for key in ('first', 'second'):
             if getattr(question, key) is not None:
                 raise doc.error((*where, key), 'of a pair questionnaire only')
-        return Wording(dimension, question.text, tuple(keys.labels or ()))
+        _check_labels(doc, question, LIKERT, where)
+        asked = question if question.labels else keys
+        if not asked.labels:
+            raise doc.error(
+                ('labels',), f'{FEWEST_LABELS} to {MOST_LABELS} labels are expected'
+            )
+        values = None if asked.values is None else tuple(map(float, asked.values))
+        return Wording(dimension, question.text, tuple(asked.labels), values)
+    _check_labels(doc, question, PAIR, where)
     if question.first is None or question.second is None:
         raise doc.error(where, 'keys first and second are needed: the two answers')
     return Wording(dimension, question.text, (question.first, question.second))

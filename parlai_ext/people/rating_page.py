@@ -13,7 +13,7 @@ from typing import Any
 
 from parlai_ext.core.records import record_to_json
 from parlai_ext.people.draw_items import RatingItem
-from parlai_ext.people.page_answers import FORMAT
+from parlai_ext.people.given_answers import FORMAT
 from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.people.run_dialogues import DialogueReference, ShownTurn
 from parlai_ext.view.page import render_page, template_text
@@ -39,7 +39,7 @@ def render_rating_page(
         kind=key.kind,
         ties=key.ties,
         num_items=len(items),
-        num_labels=len(key.questions[0].answers),
+        num_labels=max(len(question.answers) for question in key.questions),
         unrelated=key.unrelated,
         flag=key.flag,
         offensive=key.offensive,

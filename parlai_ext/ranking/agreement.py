@@ -117,6 +117,18 @@ def spearman(left: Floats, right: Floats) -> Floats:
     return pearson(*(stats.rankdata(side, axis=1) for side in (left, right)))
 
 
+def known_spearman(left: Floats, right: Floats, fewest: int = 10) -> float | None:
+    """
+    Return Spearman's rho over the places where both sides have a number; `None` where
+    these are fewer than that, or a side is constant.
+    """
+    both = ~np.isnan(left) & ~np.isnan(right)
+    if both.sum() < fewest:
+        return None
+    rho = float(spearman(left[both][None], right[both][None])[0])
+    return None if np.isnan(rho) else rho
+
+
 def kendall(left: Floats, right: Floats) -> Floats:
     """
     Return Kendall's tau-b of each row; NaN where a side is constant.

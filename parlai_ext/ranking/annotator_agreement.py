@@ -16,7 +16,7 @@ division says little, so the mean and the spread of many are returned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from parlai_ext.ranking.agreement import spearman
-from parlai_ext.ranking.intervals import Draws, draw_groups, fixed_intervals
+from parlai_ext.ranking.intervals import Draws, draw_groups, intervals_for
 from parlai_ext.ranking.table import Floats
 
 Level = Literal['nominal', 'ordinal', 'interval', 'ratio']
@@ -34,6 +34,7 @@ Points = Mapping[Any, Any]  # the point of each unit
 FEWEST_POINTS = 3
 DIVISIONS = 1000
 MOST_MEANS = 2**19  # of points, in some divisions at a time
+NORMAL = 1.4826  # standard deviation of a normal distribution, in such medians
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,20 @@ class HalfAgreement:
     reason: str | None = None
 
 
+def near_median(values: Sequence[float], deviations: float) -> list[bool]:
+    """
+    Return which values are at most so many deviations from their median. A deviation is
+    1.4826 times the median of the absolute ones (Leys et al. 2013).
+
+    With 1 this is the filter of Zhao et al. (2020), ``mark_outliers.py``, whose
+    annotation DSTC10 Track 5 repeated.
+    """
+    if not values:
+        return []
+    gaps = np.abs(np.array(values) - np.median(values))
+    return [bool(one) for one in gaps <= deviations * NORMAL * np.median(gaps)]
+
+
 def fleiss_kappa(
     annotations: Annotations,
     groups: Points | None = None,
@@ -116,7 +131,8 @@ def fleiss_kappa(
     value = _kappas(columns.sum(axis=0)[None])
     deviations = (_kappas(drawn) - value)[:, None]
     sizes = np.array([len(set(own))]), np.array([len(annotators)])
-    (interval,) = fixed_intervals(Draws(value, deviations, deviations, *sizes))
+    resampled = Draws(value, deviations, deviations, *sizes)
+    (interval,) = intervals_for(resampled, 'fixed')
     low, high = (None if np.isnan(end) else end for end in interval)
     return Kappa(float(value[0]), len(shared), len(annotators), low, high)
 

@@ -297,59 +297,16 @@ def student_bound(normal: Floats | float, freedom: Floats) -> Floats:
     )
 
 
-def fixed_intervals(draws: Draws) -> list[tuple[float, float]]:
-    """
-    Return each system's interval with partners fixed; NaN with fewer than three
-    openers.
-    """
-    return _intervals(draws, draws.fixed, draws.has_interval)
-
-
-def sampled_intervals(draws: Draws) -> list[tuple[float, float]]:
-    """
-    Return each system's interval with partners sampled; NaN with fewer than three
-    openers or two partners.
-    """
-    defined = draws.has_interval & (draws.num_partners >= FEWEST_PARTNERS)
-    return _intervals(draws, draws.sampled, defined)
-
-
 def intervals_for(draws: Draws, partners: str) -> list[tuple[float, float]]:
     """
-    Return each system's interval with partners sampled, or fixed.
+    Return each system's interval with partners ``sampled``, or ``fixed``: quantiles of
+    its deviations, as far in the tails as Student's t with their degrees of freedom
+    asks. NaN with fewer than three openers, or, sampled, two partners.
     """
-    return (sampled_intervals if partners == 'sampled' else fixed_intervals)(draws)
-
-
-def known_intervals(draws: Draws) -> list[tuple[float | None, float | None]]:
-    """
-    Return each system's interval for partners like these where there are two or more,
-    else for this one; `None` where it is not defined.
-    """
-    fixed, sampled = fixed_intervals(draws), sampled_intervals(draws)
-    alone = draws.num_partners < FEWEST_PARTNERS
-    ends = np.where(alone[:, None], fixed, sampled).tolist()
-    return [(None, None) if np.isnan(low) else (low, high) for low, high in ends]
-
-
-def variances(deviations: Floats) -> Floats:
-    """
-    Return the variance of each column over its defined draws, 0 if there is none.
-    """
-    defined = ~np.isnan(deviations)
-    count = np.maximum(defined.sum(axis=0), 1)
-    filled = np.where(defined, deviations, 0.0)
-    centred = np.where(defined, filled - filled.sum(axis=0) / count, 0.0)
-    return (centred**2).sum(axis=0) / count
-
-
-def _intervals(
-    draws: Draws, deviations: Floats, defined: NDArray[np.bool_]
-) -> list[tuple[float, float]]:
-    """
-    Return each system's interval: quantiles of its deviations, as far in the tails as
-    Student's t with their degrees of freedom asks; NaN where it is not defined.
-    """
+    deviations, defined = draws.fixed, draws.has_interval
+    if partners == 'sampled':
+        deviations = draws.sampled
+        defined = defined & (draws.num_partners >= FEWEST_PARTNERS)
     freedom = degrees_of_freedom(
         variances(draws.fixed),
         variances(deviations),
@@ -366,3 +323,25 @@ def _intervals(
             ends = draws.means[t] + np.quantile(known, [tail, 1 - tail])
         intervals.append((float(ends[0]), float(ends[1])))
     return intervals
+
+
+def known_intervals(draws: Draws) -> list[tuple[float | None, float | None]]:
+    """
+    Return each system's interval for partners like these where there are two or more,
+    else for this one; `None` where it is not defined.
+    """
+    fixed, sampled = (intervals_for(draws, one) for one in ('fixed', 'sampled'))
+    alone = draws.num_partners < FEWEST_PARTNERS
+    ends = np.where(alone[:, None], fixed, sampled).tolist()
+    return [(None, None) if np.isnan(low) else (low, high) for low, high in ends]
+
+
+def variances(deviations: Floats) -> Floats:
+    """
+    Return the variance of each column over its defined draws, 0 if there is none.
+    """
+    defined = ~np.isnan(deviations)
+    count = np.maximum(defined.sum(axis=0), 1)
+    filled = np.where(defined, deviations, 0.0)
+    centred = np.where(defined, filled - filled.sum(axis=0) / count, 0.0)
+    return (centred**2).sum(axis=0) / count

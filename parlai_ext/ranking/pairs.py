@@ -11,7 +11,7 @@ a partner, does to both systems cancels out, because all systems share their dra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -22,7 +22,7 @@ from parlai_ext.ranking.table import Floats, check_table, json_number
 
 
 @dataclass(frozen=True)
-class PairDifference:
+class SystemDifference:
     """
     How the dialogues of one system score above those of another.
 
@@ -43,20 +43,19 @@ class PairDifference:
     apart: bool
 
     @property
-    def reversed(self) -> PairDifference:
+    def reversed(self) -> SystemDifference:
         """
         The same pair with its systems exchanged.
         """
         low, high = (None if v is None else -v for v in (self.high, self.low))
-        return PairDifference(
-            self.second,
-            self.first,
-            -self.difference,
-            low,
-            high,
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            difference=-self.difference,
+            low=low,
+            high=high,
             win_rate=1 - self.win_rate,
-            n=self.n,
-            apart=self.apart,
         )
 
 
@@ -69,7 +68,7 @@ def pair_differences(
     seed: int,
     partners: str = 'sampled',
     games_per_opener: int = 1,
-) -> list[PairDifference]:
+) -> list[SystemDifference]:
     """
     Return the difference of each pair of systems with a dialogue in common.
 
@@ -94,7 +93,7 @@ def pair_differences(
         difference = float(draws.means[i] - draws.means[j])
         has_interval = np.isfinite(reach[i, j])
         pairs.append(
-            PairDifference(
+            SystemDifference(
                 systems[i],
                 systems[j],
                 difference,

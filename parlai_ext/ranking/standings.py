@@ -17,9 +17,8 @@ from parlai_ext.ranking.intervals import (
     FEWEST_FOR_OTHERS,
     Draws,
     draw_means,
-    fixed_intervals,
+    intervals_for,
     most_partners,
-    sampled_intervals,
 )
 from parlai_ext.ranking.ranks import (
     rank_ranges,
@@ -150,7 +149,7 @@ def _unranked(
 
     :param counts: of each system its dialogues, and those without a score.
     """
-    sampled, fixed = sampled_intervals(draws), fixed_intervals(draws)
+    sampled, fixed = (intervals_for(draws, one) for one in ('sampled', 'fixed'))
     rows = []
     for k, name in enumerate(names):
         numbers = [float(draws.means[k]), *sampled[k], *fixed[k]]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from parlai_ext.core.display import digits_for, number
-from parlai_ext.ranking.pairs import PairDifference
+from parlai_ext.ranking.pairs import SystemDifference
 from parlai_ext.ranking.spreads import CellMean, Spread
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.plot import Axis, axis_over
@@ -93,7 +93,7 @@ def draw_pairs(names: Sequence[str], details: DimensionDetails) -> dict[str, Any
     """
     Return the difference of each two systems, by their names.
     """
-    pairs: dict[tuple[str, str], PairDifference] = {}
+    pairs: dict[tuple[str, str], SystemDifference] = {}
     for one in details.pairs:
         pairs[one.first, one.second] = one
         pairs[one.second, one.first] = one.reversed

@@ -100,12 +100,9 @@ def plot_ranking(ranking: Ranking, dimension: str | None = None) -> Figure:
 
     :param dimension: the dimension or rating to draw (`None`: the main one).
     :return: a figure of matplotlib, bound to no window; `savefig` writes it.
-    :raises UserError: for a dimension that the ranking lacks, or without matplotlib.
+    :raises UserError: for a dimension that the ranking lacks.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError('plots need matplotlib: pip install matplotlib') from None
+    from matplotlib.figure import Figure
 
     names = ranking.dimensions
     if not names or dimension not in (None, *names):

@@ -73,7 +73,9 @@ def _leaders(ranking: Ranking) -> str:
     main = ranking.dimensions[0]
     standings = ranking.standings[main]
     if ranking.tournament is not None:
-        return tournament.leader_sentence(ranking.tournament, _most_openers(standings))
+        return tournament.tournament_sentence(
+            ranking.tournament, _most_openers(standings)
+        )
     return leader_sentence(
         standings,
         main,

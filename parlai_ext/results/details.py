@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from parlai_ext.core.ranking_options import ranking_options
-from parlai_ext.ranking.pairs import PairDifference, pair_differences
+from parlai_ext.ranking.pairs import SystemDifference, pair_differences
 from parlai_ext.ranking.spreads import CellMean, Spread, cell_means, spreads
 from parlai_ext.results.chosen_scores import scores_rule
 from parlai_ext.results.ranking import Ranking
@@ -27,9 +27,9 @@ class DimensionDetails:
     partners: tuple[str, ...]
     cells: Mapping[str, Mapping[str, CellMean]]
     spreads: Mapping[str, Spread]
-    pairs: tuple[PairDifference, ...]
+    pairs: tuple[SystemDifference, ...]
 
-    def pair(self, first: str, second: str) -> PairDifference | None:
+    def pair(self, first: str, second: str) -> SystemDifference | None:
         """
         Return how ``first`` does against ``second``; `None` without common dialogues.
         """

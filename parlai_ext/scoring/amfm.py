@@ -7,21 +7,28 @@ model. The baseline of DSTC10 Track 5 (Zhang et al. 2022, section 2.2).
     Overall = (scaled(AM) + scaled(FM)) / 2
     scaled(x) = (max(x, cutoff) - cutoff) / width
 
-The baseline takes as cutoff the 5 % quantile over the set that it scores, and as width
-the cutoff without its sign. A score must not depend on what else is scored, so cutoff
-and width are options here; docs/amfm.md says where their defaults come from.
+The baseline's programs (compute_wor.py, compute_dial.py of its repository) take as
+cutoff the 5 % quantile over the set that they score and as width the cutoff without its
+sign, and embed texts by BERT's pooling layer: ``scale: quantile``, ``am_state:
+pooler``. By default cutoff and width are options, so that a score does not depend on
+what else is scored; docs/amfm.md says where their defaults come from.
+
+A dialogue has the mean of its turns' scores, or, as in compute_dial.py (``dialogues:
+whole``), scales of its own for the means of AM and of FM, of which AM counts against
+it: Overall = (scaled(FM) - scaled(AM)) / 2.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.nouns import Likelihood
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.data.judged.qualities import mean
+from parlai_ext.scoring.base import Embedder, ItemScore, ScoringItem
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,
@@ -29,10 +36,35 @@ from parlai_ext.scoring.likelihood import (
     response_answers,
 )
 from parlai_ext.scoring.model_options import encoder_option, judge_option
-from parlai_ext.scoring.relevance import NO_CONTEXT, ZERO, context_cosines
+from parlai_ext.scoring.relevance import NO_CONTEXT, ZERO, best_cosines
 from parlai_ext.scoring.string_logprobs import Strings
 
 QUANTILE = 0.05  # of scores, below which differences do not count
+NO_WIDTH = 'the 5 % quantile of the set is 0, so that nothing can be divided by it'
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def am_state_option() -> Any:
+    """
+    Return the option that says what an encoder makes of a text.
+    """
+    return option(
+        'mean',
+        help='what of the encoder AM compares: the mean of the last hidden states, or '
+        "what the model's pooling layer makes of the first token, as the baseline's "
+        'programs do (pooler)',
+        choices=('mean', 'pooler'),
+        signed='if changed',
+    )
+
+
+def am_encode(encoder: Embedder, am_state: str) -> Callable[..., np.ndarray]:
+    """
+    Return the function that embeds texts as the option ``am_state`` says.
+    """
+    return encoder.encode if am_state == 'mean' else encoder.pooler_states
 
 
 @dataclass(frozen=True)
@@ -43,6 +75,21 @@ class AmFmOptions:
 
     encoder: str = encoder_option()
     judge_model_file: str = judge_option()
+    am_state: str = am_state_option()
+    scale: str = option(
+        'fixed',
+        help="from where AM and FM count, and how much counts 1: the four options' "
+        'numbers (fixed), or the 0.05 quantile of the set and its size (quantile)',
+        choices=('fixed', 'quantile'),
+        signed='if changed',
+    )
+    dialogues: str = option(
+        'turns',
+        help='what the score of a dialogue is: the mean of its turns, or of the means '
+        'of AM and of FM, less the former (whole)',
+        choices=('turns', 'whole'),
+        signed='if changed',
+    )
     fm_format: str = option(
         'joined',
         help='what FM asks the judge: by how much the string of both turns is less '
@@ -75,10 +122,13 @@ class Scale:
     cutoff: float
     width: float
 
-    def scaled(self, value: float) -> float:
+    def scaled(self, value: float | None) -> float | None:
         """
-        Return how far a value is above the cutoff, in widths; 0 below the cutoff.
+        Return how far a value is above the cutoff, in widths; 0 below the cutoff;
+        `None` without a value or a width.
         """
+        if value is None or self.width == 0:
+            return None
         return max(0.0, value - self.cutoff) / self.width
 
 
@@ -96,24 +146,76 @@ class AmFm(JudgeScorer):
     options_class = AmFmOptions
     options: AmFmOptions
 
+    def prepare(self) -> None:
+        """
+        Say what depends on the options: whether items are compared, and how a dialogue
+        is given.
+        """
+        self.compares_items = self.options.scale == 'quantile'
+        if self.options.dialogues == 'whole':
+            self.level, self.single_responses = 'dialogue', True
+
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
-        Return the scores of each response.
+        Return the scores of each response, or of each speaker's part of a dialogue.
         """
-        encoder = self.models.embedder(self.options.encoder)
-        cosines = context_cosines(encoder, items, 'last_turn')
-        means, cuts = coherences(self.judge, items, self.options.fm_format)
-        given = self.options
+        parts = [spoken_turns(item) for item in items]
+        turns = [turn for part in parts for turn in part]
+        encode = am_encode(
+            self.models.embedder(self.options.encoder), self.options.am_state
+        )
+        cosines = iter(best_cosines(encode, turns, [t.context[-1:] for t in turns]))
+        coherence, cut_tokens = coherences(self.judge, turns, self.options.fm_format)
+        means, cuts = iter(coherence), iter(cut_tokens)
+        columns = {
+            'AM': [mean([next(cosines) for _ in part]) for part in parts],
+            'FM': [mean([next(means) for _ in part]) for part in parts],
+        }
+        scaled = [
+            list(map(self._scale(name, column).scaled, column))
+            for name, column in columns.items()
+        ]
         scores = []
-        for item, am, fm, cut in zip(items, cosines, means, cuts, strict=True):
-            overall = None
-            if am is not None and fm is not None:
-                scaled_am = Scale(given.am_cutoff, given.am_width).scaled(am)
-                scaled_fm = Scale(given.fm_cutoff, given.fm_width).scaled(fm)
-                overall = (scaled_am + scaled_fm) / 2
-            values = {'Overall': overall, 'AM': am, 'FM': fm}
-            scores.append(am_fm_score(item.context, values, (ZERO, NO_CONTEXT), cut))
+        for item, part, am, fm, *both in zip(
+            items, parts, *columns.values(), *scaled, strict=True
+        ):
+            if item.response is None and both[0] is not None:
+                both[0] = -both[0]
+            values = {'Overall': mean(both), 'AM': am, 'FM': fm}
+            compared = [text for turn in part for text in turn.context]
+            cut = sum(next(cuts) for _ in part)
+            scores.append(am_fm_score(compared, values, (ZERO, NO_CONTEXT), cut))
         return scores
+
+    def _scale(self, name: str, values: Sequence[float | None]) -> Scale:
+        """
+        Return the scale of AM or FM; the quantile of no value is nothing.
+        """
+        known = [value for value in values if value is not None]
+        if self.options.scale == 'quantile':
+            import numpy as np
+
+            cutoff = float(np.quantile(known or [0], QUANTILE))
+            return Scale(cutoff, abs(cutoff))
+        given = self.options
+        if name == 'AM':
+            return Scale(given.am_cutoff, given.am_width)
+        return Scale(given.fm_cutoff, given.fm_width)
+
+
+def spoken_turns(item: ScoringItem) -> list[ScoringItem]:
+    """
+    Return the turns of one speaker in a whole dialogue, each after the utterance before
+    it, but for one that begins it; a response as it is.
+    """
+    if item.response is not None:
+        return [item]
+    speakers = item.extras.get('speakers') or (item.speaker,) * len(item.context)
+    return [
+        ScoringItem(item.context[i - 1 : i], text)
+        for i, text in enumerate(item.context)
+        if i and speakers[i] == item.speaker
+    ]
 
 
 def coherences(
@@ -180,7 +282,8 @@ def am_fm_score(
     missing = {'AM': zero, 'FM': NO_PROBABILITY}
     if not compared:
         missing = dict.fromkeys(missing, nothing)
-    overall = missing['AM' if values['AM'] is None else 'FM']
+    lacking = [name for name in missing if values[name] is None]
+    overall = missing[lacking[0]] if lacking else NO_WIDTH
     return ItemScore(values, {**missing, 'Overall': overall}, cut=cut)
 
 

@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from parlai_ext.scoring.amfm import am_fm_score
+from parlai_ext.scoring.amfm import am_encode, am_fm_score, am_state_option
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.likelihood import JudgeScorer
 from parlai_ext.scoring.model_options import encoder_option, judge_option
@@ -30,11 +30,12 @@ ZERO = 'the embedding of the response or of every reference is zero'
 @dataclass(frozen=True)
 class AmFmReferencesOptions:
     """
-    The two models.
+    The two models, and what of the encoder is compared.
     """
 
     encoder: str = encoder_option()
     judge_model_file: str = judge_option()
+    am_state: str = am_state_option()
 
 
 class AmFmReferences(JudgeScorer):
@@ -54,7 +55,8 @@ class AmFmReferences(JudgeScorer):
         Return the scores of each response.
         """
         encoder = self.models.embedder(self.options.encoder)
-        cosines = best_cosines(encoder, items, [item.references for item in items])
+        encode = am_encode(encoder, self.options.am_state)
+        cosines = best_cosines(encode, items, [item.references for item in items])
         ratios = loss_ratios(Strings(self.judge), items)
         scores = []
         for item, am, fm in zip(items, cosines, ratios, strict=True):

@@ -66,6 +66,10 @@ if TYPE_CHECKING:
 LEVELS = ('turn', 'dialogue', 'pair')
 LABELS = {'likelihood': 'judge'}  # of a kind of model, in signatures
 NO_MODEL = (None, 'none')
+WHOLE_SETS = (
+    'its scores depend on the items that are scored together; run_bench scores a set '
+    'as a whole'
+)
 
 
 @dataclass(frozen=True)
@@ -99,8 +103,9 @@ class Scorer:
     :cvar even: the score of a pair at which neither response is better.
     :cvar prompted: the scorer asks a model in words, whom a response may address. A
         scorer with a chat model need not say so.
-    :ivar fitted_on: the judged sets on whose human values something in it was fitted;
-        tables mark it there. `prepare` sets it, where a file says what was fitted.
+    :ivar fitted_on: the judged sets on whose human values something in it was fitted
+        (of data that are no judged set here, words for them); tables mark it there.
+        `prepare` sets it, where a file says what was fitted.
     :ivar signed: what the signature has besides the options, or in place of some, such
         as the hash of a file; `prepare` or `load_models` sets it.
     :cvar instead: what to name where the models of its options cannot be had.
@@ -109,14 +114,14 @@ class Scorer:
     """
 
     name: ClassVar[str] = ''
-    level: ClassVar[str] = 'turn'
+    level: str = 'turn'
     needs: ClassVar[tuple[str, ...]] = ()
     options_class: ClassVar[Any] = NoOptions
     evidence_options: ClassVar[Mapping[str, Any]] = {}
     even: ClassVar[float] = 0.5
     prompted: ClassVar[bool] = False
     whole_dialogues: ClassVar[bool] = False
-    single_responses: ClassVar[bool] = False
+    single_responses: bool = False
     instead: ClassVar[str] = ''
     version: ClassVar[int | None] = None
     code: ClassVar[OutsideCode | None] = None
@@ -249,6 +254,8 @@ class Scorer:
                 f'scorer {self.name} needs two responses to compare, which the '
                 'dialogues of a run do not have; a judged set may have them'
             )
+        if self.compares_items:  # a run is scored in parts
+            raise UserError(f'scorer {self.name}: {WHOLE_SETS}')
         pairs = list(zip(dialogues, indices, strict=True))
         make = dialogue_items if self.level == 'dialogue' else turn_items
         groups = [make(dialogue, judged) for dialogue, judged in pairs]

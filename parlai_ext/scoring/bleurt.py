@@ -35,6 +35,7 @@ class Bleurt(ReferenceScorer):
     """
 
     name = 'bleurt'
+    fitted_on = ('translations of WMT',)
     options_class = BleurtOptions
     instead = 'a folder with its files would do: --scorer-option regressor=FOLDER'
     options: BleurtOptions

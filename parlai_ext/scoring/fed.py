@@ -111,6 +111,11 @@ class FedOptions:
         choices=('nothing', 'no_response'),
         signed='if changed',
     )
+    without: tuple[str, ...] = option(
+        (),
+        help='dimensions of the follow-up set that are left out',
+        signed=False,  # the follow-ups that are left are signed
+    )
     judge_model_file: str = model_option(
         JUDGE,
         'likelihood',
@@ -189,6 +194,8 @@ class Fed(JudgeScorer):
         self.followups = self.given_followups or load_followups(
             self.options.followups, self.datapath
         )
+        if self.options.without:
+            self.followups = self.followups.without(self.options.without)
         self.signed = {'followups': self.followups.hash}
         self.dimensions = tuple(self.followups.dimensions)
         self.evidence_labels = evidence_labels(self.followups, self.options.polarity)

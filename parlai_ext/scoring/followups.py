@@ -6,7 +6,12 @@ Follow-up sets: what a partner would say after a good utterance, and after a bad
         positive: [Good to know!]
         negative: [You could say that to anyone.]
 
-A file in the shape ``turn: {quality: {positive, negative}}, dialogue: …`` is read too.
+A file in the shape ``turn: {quality: {positive, negative}}, dialogue: …`` is read too,
+and one that chooses from another set, side by side:
+
+    of: fed_2020
+    dimensions:
+      Overall: {positive: {likeable: all}, negative: {likeable: [2]}}   # places from 1
 
 Those of Mehri and Eskenazi (2020) carry no licence, so they are not shipped but fetched
 from the authors' repository on request. Their file is a program: its lists are read as
@@ -19,12 +24,12 @@ import ast
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.yaml_file import Document, Key
 from parlai_ext.scoring.shipped_file import read_shipped_file
@@ -75,6 +80,21 @@ class FollowUps:
             *levels,
         )
 
+    def without(self, left_out: Collection[str]) -> FollowUps:
+        """
+        Return the follow-ups of the other dimensions.
+
+        :raises UserError: for a dimension that is not there, or if none is left.
+        """
+        for name in left_out:
+            if name not in self.dimensions:
+                hint = nearest(name, self.dimensions)
+                raise UserError(f'scorer: without: no dimension {name!r}; {hint}')
+        kept = {n: s for n, s in self.dimensions.items() if n not in left_out}
+        if not kept:
+            raise UserError('scorer: without: no dimension is left')
+        return FollowUps(kept, self.dialogue_level & frozenset(kept))
+
 
 def load_followups(name: str, datapath: str | None = None) -> FollowUps:
     """
@@ -86,7 +106,45 @@ def load_followups(name: str, datapath: str | None = None) -> FollowUps:
     if name == FED_2020:
         return read_followups(fetch_fed_2020(datapath))
     doc = read_shipped_file('followups', name, 'followups', (FED_2020,))
+    if isinstance(doc.data, dict) and 'of' in doc.data:
+        return chosen_followups(doc, datapath)
     return read_followups(doc)
+
+
+def chosen_followups(doc: Document, datapath: str | None = None) -> FollowUps:
+    """
+    Return dimensions whose follow-ups are chosen from qualities of another set.
+
+    :raises UserError: with file, line and key.
+    """
+    keys = ('of', 'description', 'dimensions')
+    data = doc.mapping(doc.data, (), keys, 'a choice of follow-ups')
+    source = doc.typed(data['of'], ('of',), str)
+    qualities = load_followups(source, datapath).dimensions
+
+    def texts(side: str, choice: Any, where: tuple[Key, ...]) -> list[str]:
+        found = []
+        for quality, which in doc.typed(choice or {}, where, dict).items():
+            here = (*where, quality)
+            if quality not in qualities:
+                hint = nearest(quality, qualities)
+                raise doc.error(here, f'{source} has no such quality; {hint}')
+            known = getattr(qualities[quality], side)
+            places = range(1, len(known) + 1)
+            wanted = places if which == 'all' else doc.typed(which, here, list)
+            if wrong := [place for place in wanted if place not in places]:
+                problem = f'all, or places from 1 to {len(known)}, not {wrong[0]!r}'
+                raise doc.error(here, problem)
+            found += [known[place - 1] for place in wanted]
+        return found
+
+    chosen = {}
+    dimensions = doc.typed(data.get('dimensions') or {}, ('dimensions',), dict)
+    for name, sides in dimensions.items():
+        here = ('dimensions', name)
+        sides = doc.mapping(sides, here, SIDES, f'dimension {name!r}')
+        chosen[name] = {s: texts(s, sides[s], (*here, s)) for s in sides}
+    return read_followups(replace(doc, data={'dimensions': chosen}))
 
 
 def read_followups(doc: Document) -> FollowUps:

@@ -8,8 +8,9 @@ encoder that was not adapted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import (
@@ -20,6 +21,9 @@ from parlai_ext.scoring.base import (
     row_cosines,
 )
 from parlai_ext.scoring.model_options import encoder_option
+
+if TYPE_CHECKING:
+    import numpy as np
 
 LAST_TURNS = 4  # of a context, which `context` and `nearest` compare with
 NO_CONTEXT = 'there is no context'
@@ -85,15 +89,19 @@ def context_cosines(
     compared: list[Sequence[str]] = [item.context[-most:] for item in items]
     if against == 'context':
         compared = [[' '.join(turns)] if turns else [] for turns in compared]
-    return best_cosines(encoder, items, compared)
+    return best_cosines(encoder.encode, items, compared)
 
 
 def best_cosines(
-    encoder: Embedder, items: Sequence[ScoringItem], compared: Sequence[Sequence[str]]
+    encode: Callable[[Sequence[str]], np.ndarray],
+    items: Sequence[ScoringItem],
+    compared: Sequence[Sequence[str]],
 ) -> list[float | None]:
     """
     Return the largest cosine of each response and one of its texts; `None` where there
     is no text or an embedding is zero.
+
+    :param encode: gives one row for each text.
     """
     texts = [
         text
@@ -103,7 +111,7 @@ def best_cosines(
     ]
     if not texts:
         return [None] * len(items)
-    vectors = encoder.encode(texts)
+    vectors = encode(texts)
     cosines = iter(row_cosines(vectors[::2], vectors[1::2]))
     return [
         max((c for c in [next(cosines) for _ in others] if c is not None), default=None)

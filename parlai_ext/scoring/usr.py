@@ -103,6 +103,7 @@ class Usr(Scorer):
     """
 
     name = 'usr'
+    fitted_on = ('usr_topical',)  # the regression
     dimensions = (*QUALITIES, OVERALL)
     evidence_labels = TERMS
     instead = (

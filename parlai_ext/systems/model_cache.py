@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from pathlib import Path
 
@@ -17,11 +18,14 @@ from parlai_ext.core.nouns import System
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import Ledger, Spending
+from parlai_ext.systems.system_options import model_path
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
 logger = logging.getLogger(__name__)
 
 UNKNOWN_MEMORY = 4 * 2**30
+# model files below this size run on one thread; the mini zoo's have 2 MB
+SMALL = 20_000_000
 
 
 class ModelCache:
@@ -188,6 +192,24 @@ def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -
         )
         logger.warning(message, max_memory, limit / 1e9, SHARE_FOR_WEIGHTS * 100)
     return min(limit, int(max_memory * 1e9))
+
+
+def fit_threads(systems: Iterable[System], datapath: str | None) -> None:
+    """
+    Use one thread if the model files of all these systems are small: a small model
+    gains little from a second thread, and loses much when another program needs the
+    core, since threads that wait for each other spin (docs/performance.md).
+    OMP_NUM_THREADS takes precedence.
+
+    The decision depends on the files alone, not on the order of loading, so that a
+    resumed run computes as an uninterrupted one does.
+    """
+    if 'OMP_NUM_THREADS' in os.environ:
+        return
+    paths = [model_path(system, datapath) for system in systems]
+    files = [path for path in paths if path is not None and path.is_file()]
+    if files and all(path.stat().st_size < SMALL for path in files):
+        torch.set_num_threads(1)
 
 
 def _free_memory() -> int:

@@ -38,6 +38,7 @@ PREFIX = 'hf'  # of the options' names
 BOUNDLESS = 10**7  # tokenizers without a limit say 10**30
 INSTALL = 'pip install "parlai_ext[llm]"'
 LONGEST = 200  # characters of a library's own words
+POOLER_SEED = 2000  # of the baseline of DSTC10 Track 5
 KERNEL_KEYS = ('_attn_implementation', '_experts_implementation')
 ON_REQUEST = '; hf_trust_code: true would run that'
 
@@ -99,7 +100,10 @@ def read(
         unused = () if kind is None else ('pooler.',)
         kind = kind or (AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM)
         arguments |= {**extra, 'config': config, 'output_loading_info': True}
-        model, info = _read_part('model', folder, kind, allowed, **arguments)
+        # weights of a pooling layer that are missing are drawn alike in every process
+        with torch.random.fork_rng(devices=[]):
+            torch.random.default_generator.manual_seed(POOLER_SEED)
+            model, info = _read_part('model', folder, kind, allowed, **arguments)
     missing = sorted(k for k in info['missing_keys'] if not k.startswith(unused))
     if missing:  # it would talk at random
         raise UserError(

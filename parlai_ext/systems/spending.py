@@ -13,6 +13,7 @@ from typing import Any
 
 KEYS = ('requests', 'cached', 'prompt_tokens', 'completion_tokens')
 Spending = dict[str, float | None]
+Reading = Mapping[str, float | None]
 
 
 def spending_of(agent: Any) -> Spending | None:
@@ -28,22 +29,23 @@ def spending_of(agent: Any) -> Spending | None:
     return {**{key: usage.get(key) or 0 for key in KEYS}, 'cost': usage.get('cost')}
 
 
-def add_spendings(first: Mapping[str, Any], other: Mapping[str, Any]) -> Spending:
+def add_spendings(first: Reading, other: Reading) -> Spending:
     """
     Return the sum of two spendings; a cost is unknown only when both are.
     """
     both = first, other
-    costs = [spent['cost'] for spent in both if spent.get('cost') is not None]
+    costs = [cost for spent in both if (cost := spent.get('cost')) is not None]
     total = {key: sum(spent.get(key) or 0 for spent in both) for key in KEYS}
     return {**total, 'cost': sum(costs) if costs else None}
 
 
-def spending_since(now: Mapping[str, Any], before: Mapping[str, Any]) -> Spending:
+def spending_since(now: Reading, before: Reading) -> Spending:
     """
-    Return the difference of two readings of one meter.
+    Return the difference of two readings of one meter; without a price now there is no
+    cost.
     """
-    cost = None if now['cost'] is None else now['cost'] - (before['cost'] or 0)
-    return {**{key: now[key] - before[key] for key in KEYS}, 'cost': cost}
+    used: Spending = {key: (n or 0) - (before[key] or 0) for key, n in now.items()}
+    return used if now['cost'] is not None else {**used, 'cost': None}
 
 
 def meter_of(agent: Any) -> Any:

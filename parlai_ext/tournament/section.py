@@ -58,7 +58,7 @@ def size_and_rule(result: TournamentResult) -> str:
     return f'{text}: undefined: {reason}.' if reason else f'{text}.'
 
 
-def leader_sentence(result: TournamentResult, n_openers: int) -> str:
+def tournament_sentence(result: TournamentResult, n_openers: int) -> str:
     """
     Return which system is first by the rating, and whose ratings are near to it.
 

@@ -23,11 +23,10 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_from_json
-from parlai_ext.data.text_lines import csv_rows
 from parlai_ext.data.toxic_pairs import FOLDS, MISSING, fold_of_prompt
 from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
-from parlai_ext.files.csv_file import csv_text
+from parlai_ext.files.csv_file import csv_text, read_csv
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.store.atomic import append_synced, locked, make_folder, write_file
 from parlai_ext.toxic.detectors import (
@@ -410,7 +409,7 @@ def statistics(path: Path) -> dict[str, dict[str, str]]:
     counts: Counter[tuple[str, str]] = Counter()
     words: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     turns: Counter[str] = Counter()
-    for _, row in csv_rows(path, ('split',)):
+    for _, row in read_csv(path, ('split',)):
         fold = row['split']
         turns[fold] += 1
         for name, column in MEANS.items():

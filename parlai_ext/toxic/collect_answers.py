@@ -21,12 +21,15 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System, content_id
 from parlai_ext.core.progress import PlainBar, bar_of
 from parlai_ext.core.protocol import Protocol
-from parlai_ext.data.recorded_answers import Answer
-from parlai_ext.models.threads import fit_threads
+from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.store.atomic import locked, make_folder
 from parlai_ext.store.partial import PartialWork
 from parlai_ext.systems.agent_code import raise_unless_of_agent
-from parlai_ext.systems.model_cache import ModelCache, memory_for_weights
+from parlai_ext.systems.model_cache import (
+    ModelCache,
+    fit_threads,
+    memory_for_weights,
+)
 from parlai_ext.systems.players import (
     BLANK,
     EMPTY,
@@ -35,7 +38,6 @@ from parlai_ext.systems.players import (
     Reply,
     in_words,
 )
-from parlai_ext.systems.system_options import model_path
 from parlai_ext.toxic.measures import Prompt
 from parlai_ext.worlds.block_player import load_on, seed_all
 
@@ -76,7 +78,7 @@ def collect_answers(
     per_prompt: int = 1,
     seed: int = 0,
     skip_missing: bool = False,
-) -> tuple[list[Answer], list[str]]:
+) -> tuple[list[RecordedAnswer], list[str]]:
     """
     Return the answers of the systems that can be had, those that are there already
     included, and why others cannot.
@@ -105,7 +107,7 @@ def collect_answers(
         ]
         problems |= _ask_missing(asked, machine, seed)
     answers = [
-        Answer(**record)
+        RecordedAnswer(**record)
         for questions in asked
         if questions.system.name not in problems
         for number in range(len(questions.blocks))
@@ -152,7 +154,7 @@ def _ask_missing(
     """
     todo = [questions for questions in asked if questions.missing]
     n_missing = sum(len(one.blocks[number]) for one in todo for number in one.missing)
-    fit_threads(model_path(one.system, machine.datapath) for one in todo)
+    fit_threads((one.system for one in todo), machine.datapath)
     cache = ModelCache(
         lambda system: load_on(machine, system),
         memory_for_weights(machine.no_cuda, machine.max_gpu_memory),
@@ -224,10 +226,10 @@ def _begin(player: Player, prompt: Prompt) -> Participant | Reply:
     return participant
 
 
-def _answer(prompt: Prompt, reply: Reply, name: str) -> Answer:
+def _answer(prompt: Prompt, reply: Reply, name: str) -> RecordedAnswer:
     """
     Return the answer that a reply is: an empty one is an answer, an error is none.
     """
     text = '' if reply.reason in (BLANK, EMPTY) else reply.text
     text = None if text is None else single_spaced(text)
-    return Answer(name, '', text, reply.deflected, reply.reason, prompt.id)
+    return RecordedAnswer(name, '', text, reply.deflected, reply.reason, prompt.id)

@@ -22,7 +22,7 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option, read_pairs
-from parlai_ext.data.recorded_answers import Answer
+from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.scoring.base import Scorer, ScoringItem
@@ -106,7 +106,7 @@ class MeasuredAnswer:
     An answer with its measures, and what BLEU counts in it.
     """
 
-    answer: Answer
+    answer: RecordedAnswer
     values: Mapping[str, float | None]
     bleu: tuple[float, ...] | None = None
 
@@ -136,7 +136,7 @@ class AnswerMeasures:
         return [*toxic, *([AGREES] if self.stance else ()), NON_ANSWER, DEFLECTION]
 
     def measure(
-        self, prompts: Sequence[Prompt], answers: Sequence[Answer]
+        self, prompts: Sequence[Prompt], answers: Sequence[RecordedAnswer]
     ) -> list[MeasuredAnswer]:
         """
         Return each answer measured.
@@ -179,7 +179,9 @@ class AnswerMeasures:
             for prompt, answer, row in zip(prompts, answers, values, strict=True)
         ]
 
-    def _bleu_counts(self, prompt: Prompt, answer: Answer) -> tuple[float, ...] | None:
+    def _bleu_counts(
+        self, prompt: Prompt, answer: RecordedAnswer
+    ) -> tuple[float, ...] | None:
         """
         Return right n-grams and n-grams by their order, and both lengths.
         """

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.progress import PlainBar, bar_of
-from parlai_ext.data.recorded_answers import Answer
+from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.data.toxic_pairs import ToxicPair, prompt_key
 from parlai_ext.toxic.comparison import SystemAnswers
 from parlai_ext.toxic.measures import AnswerMeasures, MeasuredAnswer, Prompt
@@ -50,7 +50,7 @@ def polite_answers(pairs: Iterable[ToxicPair]) -> tuple[str, ...]:
     return tuple(pair.answer for pair in pairs if pair.polite and pair.answer)
 
 
-def prompts_of_answers(answers: Iterable[Answer]) -> list[Prompt]:
+def prompts_of_answers(answers: Iterable[RecordedAnswer]) -> list[Prompt]:
     """
     Return the distinct prompts that recorded answers name; an id is a hash of the text.
 
@@ -68,7 +68,9 @@ def prompts_of_answers(answers: Iterable[Answer]) -> list[Prompt]:
 
 
 def answers_of_systems(
-    answers: Sequence[Answer], prompts: Sequence[Prompt], measures: AnswerMeasures
+    answers: Sequence[RecordedAnswer],
+    prompts: Sequence[Prompt],
+    measures: AnswerMeasures,
 ) -> tuple[list[SystemAnswers], list[str]]:
     """
     Return the systems with their measured answers to the prompts, and lines about
@@ -78,7 +80,7 @@ def answers_of_systems(
     """
     by_id = {name: one for one in prompts for name in (one.id, *one.other_ids)}
     by_key = {_key(prompt.text): prompt for prompt in prompts}
-    answered: dict[str, list[tuple[Prompt, Answer]]] = {}
+    answered: dict[str, list[tuple[Prompt, RecordedAnswer]]] = {}
     n_others: dict[str, int] = {}
     for answer in answers:
         prompt = by_key.get(_key(answer.prompt)) if answer.prompt else None
@@ -115,7 +117,7 @@ def answers_of_systems(
 
 def _measured(
     name: str,
-    rows: Sequence[tuple[Prompt, Answer]],
+    rows: Sequence[tuple[Prompt, RecordedAnswer]],
     measures: AnswerMeasures,
     bar: PlainBar,
 ) -> SystemAnswers:

@@ -118,7 +118,7 @@ def annotated_run(
 
 
 @dataclass(frozen=True)
-class Table:
+class AnnotatedTable:
     """
     What was annotated, in rows: the scaled inputs and the score before (means over the
     responses of each), the labels and the groups.
@@ -133,7 +133,7 @@ class Table:
 
 def annotated_table(
     annotated: Sequence[Annotated], inputs: Inputs, judge: JudgeWeights
-) -> Table:
+) -> AnnotatedTable:
     """
     Return the table of what was annotated.
 
@@ -156,7 +156,7 @@ def annotated_table(
         shape = (-1, *([1] * (column.ndim - 1)))
         return np.add.reduceat(column, starts) / np.array(counts).reshape(shape)
 
-    return Table(
+    return AnnotatedTable(
         means(np.concatenate(scaled, axis=1)),
         means(scores),
         rank_labels(np.array([one.value for one in annotated])),
@@ -178,7 +178,7 @@ class Rest:
     pull: float | None
     bias: float = 0.0
 
-    def scores(self, table: Table, places: np.ndarray) -> np.ndarray:
+    def scores(self, table: AnnotatedTable, places: np.ndarray) -> np.ndarray:
         """
         Return the fitted scores of some rows.
         """
@@ -201,14 +201,14 @@ def rank_labels(values: np.ndarray) -> np.ndarray:
     return labels
 
 
-def all_places(table: Table) -> np.ndarray:
+def all_places(table: AnnotatedTable) -> np.ndarray:
     """
     Return the places of all rows.
     """
     return np.arange(len(table.labels))
 
 
-def fit(table: Table, places: np.ndarray, seed: int = 0) -> Rest:
+def fit(table: AnnotatedTable, places: np.ndarray, seed: int = 0) -> Rest:
     """
     Return what is fitted to some rows. How strongly the weights are held is chosen by
     cross-validation over groups among them; nothing is added where that does not lower
@@ -232,7 +232,9 @@ def fit(table: Table, places: np.ndarray, seed: int = 0) -> Rest:
     return ridge_of_rest(table, places, best)
 
 
-def ridge_of_rest(table: Table, places: np.ndarray, pull: float | None) -> Rest:
+def ridge_of_rest(
+    table: AnnotatedTable, places: np.ndarray, pull: float | None
+) -> Rest:
     """
     Return the factor of the scores before, and the ridge regression of the rest.
     """
@@ -305,7 +307,7 @@ class FitReport:
         return self.gain.low is not None and self.gain.low > 0
 
 
-def fit_report(table: Table, seed: int = 0) -> FitReport:
+def fit_report(table: AnnotatedTable, seed: int = 0) -> FitReport:
     """
     Return what a fit to these annotations is worth on annotations that it has not seen.
     """
@@ -332,7 +334,7 @@ def fit_report(table: Table, seed: int = 0) -> FitReport:
 
 
 def resampled(
-    columns: Mapping[str, np.ndarray], table: Table, seed: int
+    columns: Mapping[str, np.ndarray], table: AnnotatedTable, seed: int
 ) -> dict[str, np.ndarray]:
     """
     Return each column's agreement in resamples of whole groups.

@@ -45,7 +45,7 @@ from parlai_ext.training.pairs import ResponsePair
 
 
 @dataclass(frozen=True)
-class Example:
+class LabelExample:
     """
     A prompt as tokens, and the token of the right label.
     """
@@ -54,7 +54,7 @@ class Example:
     label: int
 
 
-Group = tuple[Example, ...]  # of pairs with one good response
+Group = tuple[LabelExample, ...]  # of pairs with one good response
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def make_groups(
     Return the examples of pairs, those of one good response together, and how many were
     left out since they are too long.
     """
-    groups: list[list[Example]] = []
+    groups: list[list[LabelExample]] = []
     left_out, before = 0, None
     for place, pair in enumerate(pairs):
         if before is None or pair.good.response != before:
@@ -145,7 +145,7 @@ def make_groups(
             ids = tokens.prompt_ids(prompt)
             if len(ids) < options.max_tokens:
                 label = tokens.label_ids(prompt.labels)[right]
-                groups[-1].append(Example(ids, label))
+                groups[-1].append(LabelExample(ids, label))
             else:
                 left_out += 1
     if not any(groups):
@@ -274,7 +274,7 @@ class JudgeTraining(Training):
             )
         return total
 
-    def _loss(self, examples: Sequence[Example]) -> torch.Tensor:
+    def _loss(self, examples: Sequence[LabelExample]) -> torch.Tensor:
         """
         Return the sum of the losses of the labels.
 
@@ -304,7 +304,9 @@ class JudgeTraining(Training):
         return cross_entropy(logits.float(), labels, reduction='sum')
 
 
-def epoch_batches(groups: Sequence[Group], size: int, seed: str) -> list[list[Example]]:
+def epoch_batches(
+    groups: Sequence[Group], size: int, seed: str
+) -> list[list[LabelExample]]:
     """
     Return the examples of one epoch in batches, the groups in random order.
     """
@@ -313,12 +315,14 @@ def epoch_batches(groups: Sequence[Group], size: int, seed: str) -> list[list[Ex
     return [examples[i : i + size] for i in range(0, len(examples), size)]
 
 
-def step_passes(batch: Sequence[Example], tokens: int) -> Iterator[list[Example]]:
+def step_passes(
+    batch: Sequence[LabelExample], tokens: int
+) -> Iterator[list[LabelExample]]:
     """
     Yield the examples of a step in passes of at most so many tokens; what they share is
     counted once. A longer example has a pass of its own.
     """
-    part: list[Example] = []
+    part: list[LabelExample] = []
     size = 0
     for example in sorted(batch, key=lambda one: one.ids):
         # of those before it in this order, the last one shares the most with it
@@ -359,7 +363,9 @@ def save_judge(
         model.save_pretrained(out / 'adapter')
         merged_network(model, base, options).save_pretrained(out)
         tokenizer.save_pretrained(out)
-    text = json.dumps(judge_card(base, result, options), indent=2, ensure_ascii=False)
+    text = json.dumps(
+        training_card(base, result, options), indent=2, ensure_ascii=False
+    )
     write_file(out / CARD, f'{text}\n'.encode())
 
 
@@ -380,7 +386,7 @@ def merged_network(model: Any, base: Path, options: JudgeTrainingOptions) -> Any
     return whole.merge_and_unload()
 
 
-def judge_card(
+def training_card(
     base: Path, result: TrainedJudge, options: JudgeTrainingOptions
 ) -> dict[str, Any]:
     """

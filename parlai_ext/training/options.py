@@ -17,8 +17,8 @@ DTYPES = ('float32', 'bfloat16', 'float16')
 @dataclass(frozen=True)
 class JudgeTrainingOptions:
     """
-    How a judge is trained; the defaults are PairEval's (Park et al. 2024, section
-    4.1.3).
+    How a judge is trained. Epochs, rate and batch are PairEval's (Park et al. 2024,
+    section 4.1.3); the schedule, the tokens and the turns are ours.
     """
 
     method: str = option(

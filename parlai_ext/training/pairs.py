@@ -30,7 +30,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.data.corpora import AnnotatedContext, Turns
-from parlai_ext.data.text_lines import json_lines
+from parlai_ext.files.json_file import json_lines
 from parlai_ext.scoring.candidates import Candidate
 
 KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled', 'swapped')
@@ -312,7 +312,7 @@ def pair_line(pair: ResponsePair) -> str:
     return json.dumps(asdict(pair), ensure_ascii=False) + '\n'
 
 
-def read_pairs(path: str | Path) -> list[ResponsePair]:
+def read_response_pairs(path: str | Path) -> list[ResponsePair]:
     """
     Return the pairs of a file that `pair_line` wrote.
 

@@ -16,8 +16,8 @@ from parlai.core.opt import Opt
 from parlai.utils import logging
 
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.options import Flags, option, options_from_opt
-from parlai_ext.data.recorded_answers import Answer
+from parlai_ext.core.options import Flags, option, options_from_opt, options_of
+from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, ToxicPair, choose_pairs
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems.players import fired_check
@@ -64,8 +64,17 @@ class DefaultTeacher(ItemsTeacher):
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)
-        # several tasks at once: each has rows of its own in the table
-        self.id = ':'.join(filter(None, ('ext:toxic_prompts', self.fold)))
+        # several tasks at once: each has rows of its own in the table, by its fold and
+        # by the options in its own name, such as ext:toxic_prompts:toxic_data=FOLDER
+        user = opt.get('override') or opt
+        own = [
+            f'{key}={opt[key]}'
+            for key, usual in (
+                (one.dest(), one.default) for one in options_of(ToxicData).values()
+            )
+            if opt.get(key) not in (None, usual, user.get(key))
+        ]
+        self.id = ':'.join(filter(None, ('ext:toxic_prompts', self.fold, *own)))
 
     def read(self, opt: Opt) -> None:
         """
@@ -123,7 +132,7 @@ class DefaultTeacher(ItemsTeacher):
             return
         references = polite_answers(self.items[teacher_action['example']])
         prompt = Prompt('', teacher_action['text'], references)
-        answer = Answer('', '', text, fired_check(model_response))
+        answer = RecordedAnswer('', '', text, fired_check(model_response))
         [one] = self.measures.measure([prompt], [answer])
         rows = answer_metrics(prompt.text, one, self.measures.shares)
         for name, metric in rows.items():

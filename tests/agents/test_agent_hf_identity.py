@@ -4,6 +4,7 @@ What an ``ext:hf`` model is: the content of its files, wherever they are.
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -200,36 +201,36 @@ def test_without_safetensors_the_other_format_is_asked_for():
     assert hub.needed_files(listed) == ['config.json', *listed[:3]]
 
 
-def test_a_download_goes_through_the_hubs_own_client(model, cache, monkeypatch):
+def online(monkeypatch, list_files):
+    """
+    Let the hub be there, with these files.
+    """
     import huggingface_hub
     from huggingface_hub import constants
 
+    api = SimpleNamespace(list_repo_files=lambda repo, revision: list_files())
+    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', False)
+    monkeypatch.setattr(hub, 'is_reachable', lambda: True)
+    monkeypatch.setattr(huggingface_hub, 'HfApi', lambda: api)
+    return huggingface_hub
+
+
+def test_a_download_goes_through_the_hubs_own_client(model, cache, monkeypatch):
     def snapshot(repo, revision, allow_patterns):
         cached(cache, model)
         assert 'README.md' not in allow_patterns
 
-    class Api:
-        def list_repo_files(self, repo, revision):
-            return [path.name for path in model.iterdir()] + ['README.md']
-
-    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', False)
-    monkeypatch.setattr(hub, 'is_reachable', lambda: True)
-    monkeypatch.setattr(huggingface_hub, 'HfApi', Api)
+    names = [path.name for path in model.iterdir()]
+    huggingface_hub = online(monkeypatch, lambda: [*names, 'README.md'])
     monkeypatch.setattr(huggingface_hub, 'snapshot_download', snapshot)
     assert hub.fetch_weights(REPO).parent.name == COMMIT
 
 
 def test_a_download_that_fails_is_one_line(cache, monkeypatch):
-    import huggingface_hub
-    from huggingface_hub import constants
+    def refuse():
+        raise OSError('401 Client Error\nmany lines')
 
-    class Api:
-        def list_repo_files(self, repo, revision):
-            raise OSError('401 Client Error\nmany lines')
-
-    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', False)
-    monkeypatch.setattr(hub, 'is_reachable', lambda: True)
-    monkeypatch.setattr(huggingface_hub, 'HfApi', Api)
+    online(monkeypatch, refuse)
     with pytest.raises(UserError) as caught:
         hub.fetch_weights(REPO)
     assert str(caught.value).endswith('cannot be downloaded: 401 Client Error')

@@ -17,7 +17,7 @@ from parlai_ext.bench.bench_files import (
     write_bench,
 )
 from parlai_ext.bench.compare import ALL_SETS, EACH, compare_bench
-from parlai_ext.bench.page import render_comparison_page
+from parlai_ext.bench.page import correlation_figure, render_comparison_page
 from parlai_ext.commands.compare_metrics import CompareMetrics
 from parlai_ext.core.display import number
 from parlai_ext.core.errors import UserError
@@ -257,12 +257,35 @@ def test_a_label_is_text_on_the_page(tmp_path):
 
 
 def test_the_command_writes_what_it_prints(tmp_path, capsys):
-    CompareMetrics.main(str(written(tmp_path, set_points('one'))))
+    points = [set_points('one'), set_points('two', seed=1)]
+    folder, figure = written(tmp_path, *points), tmp_path / 'pairs.png'
+    CompareMetrics.main(str(folder), '--figure', str(figure))
+    assert figure.read_bytes().startswith(b'\x89PNG')
     assert '1. good' in capsys.readouterr().out
     data = json.loads((tmp_path / 'comparisons.json').read_text())
     assert {place['scorer'] for place in data['places']} == set(NOISE)
     assert (tmp_path / 'comparisons.csv').read_text().startswith('first,second')
     assert 'Which scorers differ' in (tmp_path / 'comparisons.html').read_text()
+
+
+def test_the_figure_is_of_the_items_of_all_sets_together():
+    points = [set_points('one'), set_points('two', seed=1)]
+    points[1].scores['bad'][:5] = [None] * 5
+    axes = correlation_figure(points).axes[0]
+    texts = [text.get_text() for text in axes.texts]
+    good, bad = (
+        [value for one in points for value in one.scores[label]]
+        for label in ('good', 'bad')
+    )
+    known = [pair for pair in zip(good, bad, strict=True) if None not in pair]
+    assert len(texts) == 9
+    assert texts[2] == number(stats.spearmanr(known).statistic)
+    assert texts[0] == number(1.0)
+
+
+def test_a_figure_of_another_kind_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r'--figure .*\.png'):
+        CompareMetrics.main(str(tmp_path), '--figure', 'figure.doc')
 
 
 def test_a_folder_without_a_bench_is_named(tmp_path):

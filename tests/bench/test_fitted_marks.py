@@ -63,6 +63,18 @@ def test_without_a_fitted_scorer_there_is_no_mark(bench):
     assert '†' not in ''.join([*published_lines(plain), *bench_lines(plain)])
 
 
+@pytest.mark.parametrize(
+    ('name', 'data'),
+    [
+        ('learned', 'dstc9_interactive'),  # docs/learned.md
+        ('usr', 'usr_topical'),  # the authors' regression
+        ('bleurt', 'translations of WMT'),
+    ],
+)
+def test_a_scorer_fitted_on_human_scores_says_on_which(name, data):
+    assert data in find_scorer(name).from_section({}).fitted_on
+
+
 def test_the_weights_of_composite_say_on_which_sets_they_were_fitted():
     # docs/judges.md, "How it was fitted"
     fitted_on = set(COMPOSITE.from_section({}).fitted_on)

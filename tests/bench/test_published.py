@@ -4,16 +4,21 @@ The published tables: DSTC10 Track 5.
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from parlai_ext import zoo_configs
 from parlai_ext.bench.agreement_rows import AgreementRow
-from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
+from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout, SetPoints
 from parlai_ext.bench.published import (
+    agreement_here,
+    agreement_lines,
     published_lines,
     published_tables,
     scorer_lines,
 )
 from parlai_ext.data.judged.cards import card_names, read_card
+from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.agreement import Correlation
 
 TABLES = {table.phase: table for table in published_tables()}
@@ -43,6 +48,9 @@ def test_the_mean_of_set_means_would_be_another_number():
 
 
 def test_the_sets_of_the_tables_have_cards_with_as_many_qualities():
+    agreement = read_file(zoo_configs.path('published', 'dstc10')).data['agreement']
+    for name, known in agreement.items():
+        assert set(known['qualities']) <= set(read_card(name).qualities)
     for table in TABLES.values():
         assert set(table.rows) <= set(card_names())
         for name, count in table.qualities.items():
@@ -82,6 +90,35 @@ def test_a_scorer_is_averaged_over_qualities():
     [line] = scorer_lines(bench(values), TABLES['test'])
     assert line.numbers == pytest.approx({'jsalt': 10, 'topical_dstc10': 30})
     assert line.average == pytest.approx(26)
+
+
+def test_agreement_of_pairs_and_with_the_mean_of_all():
+    # ten items; the second annotator swaps the last two: rho = 1 - 6 * 2 / 990
+    first = [float(k) for k in range(10)]
+    second = [*first[:8], 9.0, 8.0]
+    rows = list(zip(first, second, strict=True))
+    assert agreement_here(rows, 'pairs') == pytest.approx(1 - 12 / 990)
+    # the means of the last two tie at 8.5: ranks 9.5 against 9 and 10, for both
+    ties = (82.5 - 0.5) / np.sqrt(82.5 * 82)
+    assert agreement_here(rows, 'one_and_all') == pytest.approx(ties)
+    assert agreement_here(rows, 'other') is None
+    assert agreement_here([(1.0,)] * 20, 'pairs') is None
+
+
+def test_alpha_is_of_what_is_near_the_median():
+    # without the third annotator of each item the two agree wholly
+    rows = [(float(k), float(k), 5.0 - k) for k in range(4)]
+    assert agreement_here(rows, 'alpha') == pytest.approx(1)
+    assert agreement_here(rows, 'alpha', filtered=True) < 0.5
+
+
+def test_the_agreement_of_the_paper_stands_beside_ours():
+    points = SetPoints('usr_topical', 'turn', 'item', None, (), (), {}, {}, {})
+    [line] = [
+        line for line in agreement_lines([points], filtered=False) if 'Overall' in line
+    ]
+    assert '0.7183' in line
+    assert not list(agreement_lines([replace(points, set_name='mine')], filtered=False))
 
 
 def test_part_of_the_sets_is_not_called_all():

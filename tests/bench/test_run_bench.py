@@ -24,6 +24,7 @@ from parlai_ext.bench.plan import (
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.core.errors import UserError
+from parlai_ext.data.judged.judged_set import Annotation
 from parlai_ext.store.atomic import locked
 from tests.support.bench_samples import (
     Counted,
@@ -51,6 +52,29 @@ def bench_of(folder, *variants, sets=None, plan=None, **more):
 def nothing_seen():
     Counted.seen = []
     Killed.seen = []
+
+
+def test_annotations_far_from_the_others_of_their_item_are_left_out(tmp_path):
+    plain = judged_set()
+    far = Annotation('far', 100.0)
+    spoilt = replace(
+        plain,
+        items=tuple(
+            replace(
+                item,
+                annotations={
+                    **item.annotations,
+                    'Overall': (*item.annotations['Overall'], far),
+                },
+            )
+            for item in plain.items
+        ),
+    )
+    left = bench_of(tmp_path, sets={'small': spoilt}, outlier_deviations=1)
+    assert left.rows == bench_of(tmp_path / 'plain', sets={'small': plain}).rows
+    assert left.sets[0].n_outliers == 100
+    assert read_bench(tmp_path) == left
+    assert any('left out: 100 of small' in line for line in bench_lines(left))
 
 
 def test_what_was_scored_is_not_scored_again(tmp_path):
@@ -413,11 +437,7 @@ def test_a_slow_scorer_scores_fewer_items_and_its_cell_says_so(tmp_path):
     assert lines[1].endswith(' 20 items')
     others = [line for line in bench_lines(bench) if line.startswith('Counted')]
     assert not any('20' in line.split(']')[-1] for line in others)
-
-
-def test_fewer_items_are_some_of_those_that_others_score(tmp_path):
-    slow = replace(variant(factor=2.0), label='slow', max_items=20)
-    bench_of(tmp_path, plan=BenchPlan((variant(), slow), max_items=50))
+    # they are some of those that others score
     scores = read_points(tmp_path, 'small').scores
     both = [
         (one, other)
@@ -428,7 +448,7 @@ def test_fewer_items_are_some_of_those_that_others_score(tmp_path):
     assert all(other == 2 * one for one, other in both)
 
 
-def test_a_bench_file_gives_a_scorer_fewer_items_and_a_set_its_scorers(tmp_path):
+def test_a_bench_file_says_what_each_scorer_scores(tmp_path):
     path = tmp_path / 'mine.yaml'
     path.write_text(
         'scorers:\n'
@@ -443,6 +463,11 @@ def test_a_bench_file_gives_a_scorer_fewer_items_and_a_set_its_scorers(tmp_path)
     path.write_text(MEMBERS.replace('MEMBER', 'repetition'))
     ranks = bench_plan([], [], str(path)).mean_ranks
     assert ranks == {'both': ('long', 'repetition')}
+    section = '{name: holistic, dimension: Fluency, sets: [esl]}'
+    path.write_text(f'scorers:\n  fluency: {section}\nsets:\n  esl: {{}}\n')
+    [one] = bench_plan([], [], str(path)).variants
+    assert (one.section, one.dimension) == ({'name': 'holistic'}, 'Fluency')
+    assert one.sets == ('esl',)
 
 
 def test_a_set_may_be_for_some_scorers_only(tmp_path):
@@ -479,15 +504,6 @@ def test_a_scorer_may_be_for_some_sets_only(tmp_path):
     bench = bench_of(tmp_path, one, sets=sets)
     assert len(Counted.seen) == 100
     assert 'other sets only' in bench.row('Counted', 'small', 'turn').reason
-
-
-def test_a_bench_file_gives_a_scorer_a_dimension_and_sets(tmp_path):
-    path = tmp_path / 'mine.yaml'
-    section = '{name: holistic, dimension: Fluency, sets: [esl]}'
-    path.write_text(f'scorers:\n  fluency: {section}\nsets:\n  esl: {{}}\n')
-    [one] = bench_plan([], [], str(path)).variants
-    assert (one.section, one.dimension) == ({'name': 'holistic'}, 'Fluency')
-    assert one.sets == ('esl',)
 
 
 # ------------------------------------------------ the mean of the ranks of scorers

@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import json
 import math
-from statistics import mean
 
 import pytest
 
@@ -221,30 +220,6 @@ def games():
         }
         for folder in ('original', 'selfchat')
     }
-
-
-@needs_games
-@pytest.mark.parametrize(
-    ('folder', 'last', 'repeated', 'relevance'),
-    [
-        # Table 7: 12.60, which leaves the last turn out; over all turns it is 12.62
-        ('original', -1, True, 12.6),
-        ('original', None, True, 12.62),
-        # Table 7: 17.14, without the last turn and turns that repeat
-        ('selfchat', -1, False, 17.14),
-    ],
-)
-def test_relevance_is_the_papers(games, folder, last, repeated, relevance):
-    found = [
-        sum(
-            recall is not None and (repeated or repeat is None)
-            for recall, repeat in zip(
-                one.recalls[:last], one.echoes.repeats[:last], strict=True
-            )
-        )
-        for one in games[folder].values()
-    ]
-    assert round(mean(found), 2) == relevance
 
 
 def by_turn(name, folder, games):

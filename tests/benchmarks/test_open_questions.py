@@ -14,7 +14,6 @@ from benchmarks.open_questions import (
     openers_for_right_order,
     range_of_openers,
     share_of_same_order,
-    variance_shares,
 )
 
 
@@ -39,14 +38,6 @@ def test_by_then_the_mean_has_its_sign_in_95_of_100_runs():
 
 def test_a_sign_that_is_not_sure_has_no_end():
     assert range_of_openers(np.array([1.0, -1.0, 0.2]))[1] == np.inf
-
-
-def test_variance_is_divided_as_it_was_planted():
-    rng = np.random.default_rng(0)
-    effects = 2 * rng.normal(size=(200, 1)) + rng.normal(size=(1, 200))
-    shares = variance_shares(effects + rng.normal(size=(200, 200)))
-    # 4, 1 and 1 of 6
-    assert list(shares.values()) == pytest.approx([4 / 6, 1 / 6, 1 / 6], abs=0.08)
 
 
 def test_the_same_scores_agree_and_reversed_ones_do_not():

@@ -22,7 +22,7 @@ from benchmarks.chatmatch.tables import (
 )
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.tournament.games import Game, award_points
+from tests.support.chatmatch_samples import pecking_order
 
 JUDGES = {
     '1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0},
@@ -51,20 +51,6 @@ def longest(one):
         }
         for name in names
     }
-
-
-def pecking_order(names='ABCD', dims='xy'):
-    """
-    Earlier beats later on the first dimension; on the others it is the other way.
-    """
-    games = []
-    for a, b in itertools.permutations(names, 2):
-        raw = {
-            one: {d: float((one < other) == (d == dims[0])) for d in dims}
-            for one, other in ((a, b), (b, a))
-        }
-        games.append(Game(a, b, raw, a + b))
-    return award_points(games)
 
 
 def test_the_transcription_of_table_6_has_the_papers_own_mean_and_count():

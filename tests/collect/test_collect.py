@@ -16,17 +16,15 @@ from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.signals import signals_as_interrupt
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Opener, Roster, System
+from parlai_ext.core.nouns import Roster, System
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import model_cache
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.worlds import block_player
-from tests.support.plans import open_run
-from tests.support.tiny_models import make_generator, sentences
+from tests.support.plans import open_run, some_openers
+from tests.support.tiny_models import make_generator
 
-OPENERS = [
-    Opener.from_utterances(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 10, 2)
-]
+OPENERS = some_openers(5)
 SHARD = 2
 OPT = {'batchsize': SHARD, 'no_cuda': True}
 pytestmark = pytest.mark.usefixtures('no_power_cuts')

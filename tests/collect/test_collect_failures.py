@@ -12,16 +12,13 @@ from parlai_ext.collect import collect as stage
 from parlai_ext.collect import not_run
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Opener, Pairing, Roster, System
+from parlai_ext.core.nouns import Pairing, Roster, System
 from parlai_ext.systems import model_cache
 from parlai_ext.systems import parlai_agents as agents
 from parlai_ext.worlds import block_player
-from tests.support.plans import open_run
-from tests.support.tiny_models import sentences
+from tests.support.plans import open_run, some_openers
 
-OPENERS = [
-    Opener.from_utterances(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 8, 2)
-]
+OPENERS = some_openers(4)
 TARGETS = ('a', 'b')
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
 

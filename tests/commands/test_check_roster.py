@@ -4,7 +4,6 @@ Every system is present, to be downloaded, or missing with a reason.
 
 import importlib
 import os
-import socket
 import sys
 
 import pytest
@@ -16,21 +15,14 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.files.roster_file import load_roster, parse_target
 from parlai_ext.systems.resolve import Resolution, resolve
 from parlai_ext.systems.safe.load import count_parameters
+from tests.support.no_network import refuse_sockets
 
 MODELS = 'http://parl.ai/downloads/_models/'
 
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch):
-    """
-    Let any attempt to reach the network fail loudly.
-    """
-
-    def refuse(*args, **kwargs):
-        raise AssertionError('the network was asked')
-
-    monkeypatch.setattr(socket, 'create_connection', refuse)
-    monkeypatch.setattr(socket.socket, 'connect', refuse)
+    refuse_sockets(monkeypatch)
 
 
 @pytest.fixture

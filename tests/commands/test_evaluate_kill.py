@@ -5,28 +5,14 @@
 import json
 import random
 import subprocess
-import sys
 import time
 
 import pytest
 
-from tests.support.small_run import files_of, small_config
+from tests.support.small_run import results_of, small_config, start_run
 
-RESULTS = ('dialogues/', 'scores/', 'ranking.json')
+FEW = ('--num-dialogues', '6', '--batchsize', '2')
 KILLS = 20
-
-
-def start(config, run_dir):
-    command = [sys.executable, '-m', 'parlai_ext', 'evaluate_systems']
-    command += ['--config', config, '--run-dir', str(run_dir)]
-    command += ['--num-dialogues', '6', '--batchsize', '2', '--bootstraps', '50']
-    return subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-
-
-def results(run_dir):
-    return {n: b for n, b in files_of(run_dir).items() if n.startswith(RESULTS)}
 
 
 def killed_on_the_way(process, run_dir, n_files, delay):
@@ -51,9 +37,9 @@ def n_there(run_dir):
 @pytest.mark.slow
 def test_killed_anywhere_and_run_again_ends_the_same(tmp_path):
     config = small_config(tmp_path, targets=3, partners=3)
-    whole = start(config, tmp_path / 'whole')
+    whole = start_run(config, tmp_path / 'whole', *FEW)
     assert whole.wait() == 0, whole.stderr.read()
-    expected = results(tmp_path / 'whole')
+    expected = results_of(tmp_path / 'whole')
     assert json.loads(expected['ranking.json'])['dimensions']
     rng = random.Random(2022)
     killed = chains = 0
@@ -62,12 +48,12 @@ def test_killed_anywhere_and_run_again_ends_the_same(tmp_path):
         chains += 1
         alive = True
         while alive and killed < KILLS:
-            process = start(config, run_dir)
+            process = start_run(config, run_dir, *FEW)
             # all of them, ranking.json too, are there when nothing is left to kill
             n_files = rng.randint(n_there(run_dir), len(expected))
             alive = killed_on_the_way(process, run_dir, n_files, rng.uniform(0, 0.5))
             killed += alive
-        last = start(config, run_dir)
+        last = start_run(config, run_dir, *FEW)
         assert last.wait() == 0, last.stderr.read()
-        assert results(run_dir) == expected
+        assert results_of(run_dir) == expected
     assert chains >= 2

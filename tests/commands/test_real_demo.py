@@ -4,8 +4,6 @@ version goes the whole way, also after a kill.
 """
 
 import json
-import subprocess
-import sys
 import time
 from itertools import pairwise
 
@@ -16,10 +14,8 @@ from parlai_ext import zoo_configs
 from parlai_ext.files.roster_file import load_roster
 from parlai_ext.scoring.registry import load_protocol_file
 from tests.support.family_hf import TEMPLATE, make_model
-from tests.support.small_run import files_of
+from tests.support.small_run import results_of, start_run
 from tests.support.tiny_encoders import make_encoder
-
-RESULTS = ('dialogues/', 'scores/', 'ranking.json')
 
 
 def test_each_target_is_the_one_before_it_with_more_faults():
@@ -69,34 +65,22 @@ def config(tmp_path_factory):
     return str(path)
 
 
-def start(config, run_dir):
-    command = [sys.executable, '-m', 'parlai_ext', 'evaluate_systems']
-    command += ['--config', config, '--run-dir', str(run_dir), '--bootstraps', '50']
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def results(run_dir):
-    return {n: b for n, b in files_of(run_dir).items() if n.startswith(RESULTS)}
-
-
 @pytest.mark.slow
 def test_a_tiny_version_goes_the_whole_way_also_after_a_kill(config, tmp_path):
-    whole = start(config, tmp_path / 'whole')
+    whole = start_run(config, tmp_path / 'whole')
     printed, problems = whole.communicate()
     assert whole.returncode == 0, problems
     assert 'agreement with the planted order' in printed
     assert 'mean length' in printed
     ranking = json.loads((tmp_path / 'whole/ranking.json').read_text(encoding='utf-8'))
     assert len(ranking['dimensions']['Overall']) == 5
-    killed = start(config, tmp_path / 'killed')
+    killed = start_run(config, tmp_path / 'killed')
     while killed.poll() is None and not list((tmp_path / 'killed').rglob('*.jsonl')):
         time.sleep(0.01)
     killed.kill()
     killed.wait()
     assert killed.returncode != 0
-    again = start(config, tmp_path / 'killed')
+    again = start_run(config, tmp_path / 'killed')
     _, problems = again.communicate()
     assert again.returncode == 0, problems
-    assert results(tmp_path / 'killed') == results(tmp_path / 'whole')
+    assert results_of(tmp_path / 'killed') == results_of(tmp_path / 'whole')

@@ -18,9 +18,8 @@ from parlai_ext.core.json_text import (
     without_half_characters,
 )
 from parlai_ext.data.judged.data_file import DataFile
-from parlai_ext.data.text_lines import json_lines
 from parlai_ext.data.turn_pairs import PairSource, reddit
-from parlai_ext.files.json_file import read_json
+from parlai_ext.files.json_file import json_lines, read_json
 
 HALF = '{"a": [{"text": "x \\ud83d"}]}'
 

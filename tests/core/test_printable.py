@@ -2,7 +2,6 @@
 What a model or a server says is printed, never obeyed by the terminal.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from parlai_ext.commands import plugin
 from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.commands.command import fail
 from parlai_ext.core.errors import printable
-from tests.support.tiny_models import make_generator
+from tests.support.tiny_models import make_generator, with_options
 
 
 @pytest.mark.parametrize(
@@ -38,10 +37,7 @@ def test_characters_that_a_terminal_obeys_are_spelled_out(said, spelled, capsys)
 def test_a_models_own_options_do_not_reach_the_terminal(tmp_path, capsys):
     plugin.register()
     path = make_generator(tmp_path)
-    with open(f'{path}.opt') as file:
-        stored = json.load(file)
-    with open(f'{path}.opt', 'w') as file:
-        json.dump({**stored, 'model': 'strange\x1b[2J\x07:One'}, file)
+    with_options(path, model='strange\x1b[2J\x07:One')
     capsys.readouterr()
     CheckRoster.main('--add-target', f'x={path}')
     printed = capsys.readouterr().out

@@ -20,22 +20,20 @@ from parlai_ext.commands.build_toxic_prompts import (
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Opener, Roster, System
+from parlai_ext.core.nouns import Roster, System
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
 from parlai_ext.store import atomic
 from parlai_ext.toxic import build_prompts as building
 from parlai_ext.toxic.pair_features import FeatureOptions
 from tests.support.bench_samples import judged_set
-from tests.support.plans import open_run
+from tests.support.plans import open_run, some_openers
 from tests.support.scattered_engine import ScatteredEngine
 from tests.support.small_run import files_of
 from tests.support.store_samples import files_under
-from tests.support.tiny_models import make_generator, sentences
+from tests.support.tiny_models import make_generator
 
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
-OPENERS = [
-    Opener.from_utterances(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 10, 2)
-]
+OPENERS = some_openers(5)
 AGENTS = 'tests.support.trial_agents'
 BENCH = 'tests.support.bench_samples'
 

@@ -154,10 +154,6 @@ def test_a_folder_with_a_config_is_a_hugging_face_model(tmp_path):
     assert own == {'model_file': str(folder), 'model': 'my:Agent'}
 
 
-def test_no_option_is_added_to_what_was_asked():
-    assert parse_target('A=m,beam_size=3')[0].opt == {'model_file': 'm', 'beam_size': 3}
-
-
 @pytest.mark.parametrize('suffix', ['yaml', 'json'])
 def test_a_target_from_a_file(tmp_path, suffix):
     path = tmp_path / f'mine.{suffix}'

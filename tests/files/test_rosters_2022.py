@@ -5,7 +5,6 @@ agents and options are ParlAI's own. Nothing here reaches the network.
 
 import json
 import re
-import socket
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.files.roster_file import FILE_OPTIONS, load_roster, shipped_systems
 from parlai_ext.systems import zoo
 from parlai_ext.systems.resolve import resolve
+from tests.support.no_network import refuse_sockets
 
 ROSTERS = ('bipartite_2022', 'cheating_dialogpt', 'cheating_blender', 'chatmatch_2022')
 MAP = Path(__file__).parents[3] / 'shared' / 'research' / 'zoo_map.json'
@@ -63,11 +63,7 @@ def listed():
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch):
-    def refuse(*args, **kwargs):
-        raise AssertionError('the network was asked')
-
-    monkeypatch.setattr(socket, 'create_connection', refuse)
-    monkeypatch.setattr(socket.socket, 'connect', refuse)
+    refuse_sockets(monkeypatch)
     monkeypatch.delenv('PARLAI_DATAPATH', raising=False)
     plugin.register()
 

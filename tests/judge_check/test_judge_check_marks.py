@@ -211,14 +211,6 @@ def test_a_check_of_its_own_kinds_is_the_same_check():
 # -------------------- Correlations and variance shares, and the anchor of people,
 
 
-def test_the_variance_of_two_groups_without_spread_lies_between_them():
-    assert variance_share(np.array([1.0, 1.0, 3.0, 3.0]), list('aabb')) == 1.0
-
-
-def test_the_variance_of_groups_with_one_mean_lies_within_them():
-    assert variance_share(np.array([1.0, 3.0, 1.0, 3.0]), list('aabb')) == 0.0
-
-
 def test_a_share_by_hand():
     # means 1 and 4 of whole mean 2.5: between 4 · 1.5² = 9; within 4 · 1² = 4
     scores = np.array([0.0, 2.0, 3.0, 5.0])

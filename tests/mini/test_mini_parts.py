@@ -9,9 +9,9 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.core.teachers import create_task_agent_from_taskname
 
+from benchmarks.mini_training.shipping import as_float16, portable_options
 from parlai_ext.agents.mini_floor.mini_floor import MiniFloorAgent
 from parlai_ext.mini.corruptions import GENERIC
-from parlai_ext.mini.shipping import as_float16, portable_options
 from parlai_ext.mini.smalltalk import make_dialogue
 
 TASK = 'parlai_ext.tasks.smalltalk.agents'

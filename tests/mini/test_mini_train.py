@@ -10,9 +10,9 @@ import pytest
 import torch
 from parlai.core.agents import create_agent_from_model_file
 
-from parlai_ext.mini.corpus import batches, chat_example
-from parlai_ext.mini.recipe import JOBS, SMALL, Job
-from parlai_ext.mini.train import build_agent, learn_tokenizer, record, train
+from benchmarks.mini_training.corpus import batches, chat_example
+from benchmarks.mini_training.recipe import JOBS, SMALL, Job
+from benchmarks.mini_training.train import build_agent, learn_tokenizer, record, train
 
 TINY = {**SMALL, 'embedding_size': 8, 'ffn_size': 8, 'n_heads': 1}
 JOB = Job({'early': 1, 'late': 3}, (('judge-easy', 2), ('chat', 1)), seed=7, opt=TINY)

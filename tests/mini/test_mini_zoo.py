@@ -15,11 +15,11 @@ from parlai.core.build_data import modelzoo_path
 from parlai.core.opt import Opt
 
 import parlai_ext.mini
+from benchmarks.mini_training.recipe import LADDER
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.core.nouns import Question, System
 from parlai_ext.mini.corruptions import HELD_OUT
-from parlai_ext.mini.recipe import LADDER
 from parlai_ext.mini.smalltalk import make_dialogue
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.systems.resolve import resolve

@@ -157,24 +157,18 @@ def test_half_precision_is_near_the_double(dtype):
     assert np.abs(np.subtract(found, expected)).mean() < 0.1
 
 
-def test_eager_attention_is_the_same():
-    asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
-    one, other = (
-        flat(Causal(make('Llama', KINDS['Llama'], attn_implementation=a), None, '')
-             .answer(asked))
-        for a in ('sdpa', 'eager')
-    )  # fmt: skip
-    assert one == pytest.approx(other, rel=0, abs=1e-5)
-
-
 # eager attention takes its softmax in float32
 @pytest.mark.parametrize(('attention', 'tolerance'), [('sdpa', 1e-9), ('eager', 1e-5)])
-def test_a_pass_of_one_token_is_the_same(attention, tolerance):
-    model = make('Mistral', KINDS['Mistral'], attn_implementation=attention)
+def test_eager_attention_and_a_pass_of_one_token_are_the_same(attention, tolerance):
+    one, other = (
+        make('Mistral', KINDS['Mistral'], attn_implementation=which)
+        for which in ('sdpa', attention)
+    )
     asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
-    expected = flat(Causal(model, None, '').answer(asked, with_context=True))
-    token_by_token = in_passes(Causal(model, None, ''), 1).answer(asked, True)
-    assert flat(token_by_token) == pytest.approx(expected, rel=0, abs=tolerance)
+    expected = flat(Causal(one, None, '').answer(asked, with_context=True))
+    for judge in (Causal(other, None, ''), in_passes(Causal(other, None, ''), 1)):
+        found = flat(judge.answer(asked, True))
+        assert found == pytest.approx(expected, rel=0, abs=tolerance)
 
 
 def test_a_cut_context_is_the_same_in_passes(model):

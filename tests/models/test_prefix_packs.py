@@ -247,16 +247,6 @@ def test_the_number_of_passes_is_the_cheapest():
     assert abs(COSTS.num_passes(size) - best) <= 1
 
 
-def test_passes_grow_with_the_turns_and_not_with_their_square():
-    passes = {}
-    for n_turns in (2, 15, 30, 60):
-        [pack] = pack_questions(dialogue(n_turns), COSTS, False)
-        passes[n_turns] = COSTS.num_passes(pack.tree.size)
-    assert passes[2] == 1  # a small tree
-    assert passes[30] / passes[15] == pytest.approx(2, abs=0.25)
-    assert passes[60] / passes[30] == pytest.approx(2, abs=0.25)
-
-
 MANY = tuple((2000 + i, 2, 3) for i in range(3000))
 LONG = tuple(range(100, 160))
 FEW = tuple((i, i, 2) for i in range(100))

@@ -452,23 +452,34 @@ def test_counts_made_up_are_caught_by_checking_again_only(judged, tmp_path, chec
     assert all(line.startswith('checked again: ') for line in checked.problems)
 
 
-def test_another_system_of_the_same_name_is_not_at_hand(packs, tmp_path):
-    systems = {'talker': {'model': 'tests.support.trial_agents:SlowStart'}}
-    config = protocol_file(tmp_path / 'mine', ['talker'], systems)
-    mine = Checker(Machine(no_cuda=True), load_protocol_file(config).protocol)
-    checked = check_pack(packs['talker'], RegenerateOptions(regenerate=1), mine)
-    finding = next(f for f in checked.findings if f.about == 'played again')
+@pytest.mark.parametrize(
+    'target, mine, options, about, words',
+    [
+        (
+            'talker',
+            {'systems': {'talker': {'model': 'tests.support.trial_agents:SlowStart'}}},
+            {'regenerate': 1},
+            'played again',
+            'talker (yours is another one',
+        ),
+        (
+            'generic',
+            {'scorer': {'name': 'distinct'}},
+            {'sample': 1},
+            'scored again',
+            'scorer: length → distinct',
+        ),
+    ],
+)
+def test_another_system_or_scorer_is_not_at_hand_and_named(
+    packs, tmp_path, target, mine, options, about, words
+):
+    config = protocol_file(tmp_path / 'mine', [target], **mine)
+    checker = Checker(Machine(no_cuda=True), load_protocol_file(config).protocol)
+    checked = check_pack(packs[target], RegenerateOptions(**options), checker)
+    finding = next(f for f in checked.findings if f.about == about)
     assert finding.state == 'self-reported'
-    assert 'talker (yours is another one' in finding.text
-
-
-def test_another_scorer_is_not_at_hand_and_what_differs_is_named(packs, tmp_path):
-    config = protocol_file(tmp_path / 'mine', ['generic'], scorer={'name': 'distinct'})
-    mine = Checker(Machine(no_cuda=True), load_protocol_file(config).protocol)
-    checked = check_pack(packs['generic'], RegenerateOptions(sample=1), mine)
-    finding = next(f for f in checked.findings if f.about == 'scored again')
-    assert finding.state == 'self-reported'
-    assert 'scorer: length → distinct' in finding.text
+    assert words in finding.text
 
 
 def test_nothing_that_a_pack_names_is_imported(files, tmp_path):

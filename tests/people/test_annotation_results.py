@@ -4,11 +4,11 @@ The tables of annotated answers, by pencil and by the sums of the paper's own ta
 
 import pytest
 
-from parlai_ext.people.annotation_results import annotation_results, head_to_head
-from parlai_ext.people.annotation_table import result_lines
-from parlai_ext.people.page_answers import GivenAnswer
+from parlai_ext.people.answer_shares import annotation_results, head_to_head
+from parlai_ext.people.given_answers import GivenAnswer
 from parlai_ext.people.questionnaire import read_questionnaire
 from parlai_ext.people.rating_set import KeyDialogue, RatingKey
+from parlai_ext.people.share_table import share_lines
 
 # Zhang et al. (2021), Table 6: wins, tied, unrelated, loses
 TABLE_6 = {
@@ -96,7 +96,7 @@ def test_items_are_counted_by_how_many_agree(labelled):
 
 
 def test_table_5_is_printed_by_label_and_number_of_annotators(labelled):
-    lines = [line.split() for line in result_lines(labelled)]
+    lines = [line.split() for line in share_lines(labelled)]
     rows = {line[0]: line[1:] for line in lines if line and len(line) == 4}
     labels = {'-1': '0 0 0', '0': '0 1 0', '1': '0 1 1'}
     assert {name: ' '.join(rows[name]) for name in labels} == labels

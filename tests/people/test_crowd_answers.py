@@ -10,6 +10,7 @@ import pytest
 from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.core.errors import UserError
 from parlai_ext.people.crowd_answers import read_crowd_answers
+from tests.support.model_chats import write_chat
 from tests.support.shared_data import shared
 
 LONG = 'Who would you prefer to talk to for a long conversation?'
@@ -69,33 +70,8 @@ def test_a_mistake_in_a_row_is_refused_by_line_and_column(tmp_path, row, place):
         read('acute_eval', acute_file(tmp_path, [row]))
 
 
-def chat(folder, name, rating='4|5|3|4', **changed):
-    """
-    Write a dialogue as ParlAI's model_chat records it (worlds.py, get_final_chat_data).
-    """
-    turns = [
-        {'agent_idx': 0, 'text': 'Hi!', 'id': 'human'},
-        {'agent_idx': 1, 'text': 'Hello.', 'id': 'bot'},
-        {'agent_idx': 0, 'text': 'Bye.', 'id': 'human'},
-        {'agent_idx': 1, 'text': 'See you.', 'id': 'bot', 'final_rating': rating},
-    ]
-    data = {
-        'dialog': turns,
-        'workers': ['w1'],
-        'bad_workers': [],
-        'acceptability_violations': [None],
-        'hit_ids': ['1'],
-        'assignment_ids': [name],
-        'task_description': {'model_nickname': 'sysA', 'model_file': None},
-        **changed,
-    }
-    path = folder / f'{name}_live.json'
-    path.write_text(json.dumps(data))
-    return path
-
-
 def test_ratings_of_a_chat_answer_the_questions_in_order(tmp_path):
-    chat(tmp_path, '7')
+    write_chat(tmp_path, '7')
     ratings = read('model_chat', tmp_path).ratings
     values = {(r.system, r.rater, r.dialogue_id, r.dimension): r.value for r in ratings}
     names = ('Fluency', 'Specificity', 'Sensibleness', 'Overall')
@@ -110,8 +86,8 @@ def test_ratings_of_a_chat_answer_the_questions_in_order(tmp_path):
     [{'bad_workers': ['w1']}, {'acceptability_violations': ['all_caps']}],
 )
 def test_a_chat_that_failed_quality_control_is_dropped(tmp_path, changed):
-    chat(tmp_path, '7', **changed)
-    chat(tmp_path, '8', acceptability_violations=[''])
+    write_chat(tmp_path, '7', **changed)
+    write_chat(tmp_path, '8', acceptability_violations=[''])
     judgements = read('model_chat', tmp_path)
     assert {r.dialogue_id for r in judgements.ratings} == {'8'}
     assert judgements.notes[0].startswith('1 dialogues')
@@ -119,7 +95,7 @@ def test_a_chat_that_failed_quality_control_is_dropped(tmp_path, changed):
 
 @pytest.mark.parametrize('rating', ['4|5', '4|5|x|4', '4|5|3|4|1'])
 def test_a_wrong_rating_is_refused_by_its_place(tmp_path, rating):
-    path = chat(tmp_path, '7', rating)
+    path = write_chat(tmp_path, '7', rating)
     with pytest.raises(UserError, match=r'7_live\.json: dialog\[3\]\.final_rating'):
         read('model_chat', path)
 
@@ -131,7 +107,7 @@ def test_problems_of_turns_are_better_the_fewer_they_are(tmp_path):
             for mark in marks
         ]
         about = {'model_nickname': name}
-        chat(tmp_path, name, dialog=turns, task_description=about)
+        write_chat(tmp_path, name, dialog=turns, task_description=about)
     (ranking,) = ImportJudgements.main(
         format='model_chat',
         answers=[str(tmp_path)],

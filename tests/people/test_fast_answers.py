@@ -11,7 +11,7 @@ from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import record_to_json
 from parlai_ext.people import rating_set
-from parlai_ext.people.page_answers import FastAnswers, GivenAnswer
+from parlai_ext.people.given_answers import FastAnswers, GivenAnswer
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import answers_file, read_key
 
@@ -120,3 +120,6 @@ def test_pages_about_recorded_answers_are_checked_in_the_same_way(tmp_path, caps
     assert ImportAnnotation.main(**options).num_answers == 4
     assert '(Ann 1 of 4); they are counted' in capsys.readouterr().out
     assert ImportAnnotation.main(**options, drop_fast=True).num_answers == 3
+    options['answers'] *= 2  # sent twice
+    assert ImportAnnotation.main(**options).num_answers == 4
+    assert '4 answers were given again later' in capsys.readouterr().out

@@ -13,8 +13,8 @@ from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_from_json
 from parlai_ext.people.crowd_answers import ast, read_crowd_answers
+from parlai_ext.people.given_answers import GivenAnswer
 from parlai_ext.people.judgements import Judgements
-from parlai_ext.people.page_answers import GivenAnswer
 from parlai_ext.people.ranking import (
     Resampling,
     rank_by_people,

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.people.ranking import rank_by_people, win_shares
 from parlai_ext.ranking.bradley_terry import (
@@ -45,6 +46,19 @@ def test_a_strong_rival_counts_for_more_than_a_weak_one():
     (ranking,) = rank_by_people(judged, bootstraps=50)
     values = ranking.values()
     assert values['top'] > values['other']
+
+
+def test_ratings_far_from_the_others_of_their_dialogue_count_nowhere():
+    ratings = [
+        HumanJudgement(system, 'Overall', value, rater, f'{system}{k}')
+        for k in range(3)
+        for system, given in {'a': (1, 2, 1, 5), 'b': (3, 3, 4, 4)}.items()
+        for rater, value in zip('ABCD', given, strict=True)
+    ]
+    judged = Judgements(tuple(ratings)).without_outliers(1)
+    (ranking,) = rank_by_people(judged, bootstraps=20)
+    assert ranking.values() == pytest.approx({'a': 4 / 3, 'b': 3.5})
+    assert judged.notes[0].startswith('3 of 24 ratings')
 
 
 def test_claims_of_one_annotator_are_about_this_annotator():

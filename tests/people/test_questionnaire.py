@@ -30,6 +30,20 @@ def test_the_papers_study_has_five_answers_to_four_questions():
     assert [len(wording.answers) for wording in asked.questions] == [5] * 4
 
 
+def test_a_question_may_have_labels_and_values_of_its_own(tmp_path):
+    path = tmp_path / 'mine.yaml'
+    path.write_text(
+        'kind: likert\nlabels: [bad, fair, good]\nquestions:\n'
+        '  Good: {text: How}\n'
+        '  Human: {text: Who, labels: [bot, unsure], values: [0, 0.5]}\n'
+    )
+    asked = read_questionnaire(str(path))
+    answers = {w.dimension: asked.answers_to(w) for w in asked.questions}
+    assert answers == {'Good': ('1', '2', '3'), 'Human': ('1', '2')}
+    assert asked.question('Good').value('3') == 3
+    assert asked.question('Human').name('2') == '0.5'
+
+
 @pytest.mark.parametrize(
     'text, place',
     [
@@ -58,6 +72,11 @@ def test_the_papers_study_has_five_answers_to_four_questions():
             'kind: likert\nlabels: [a, b]\nvalues: [1, x]\nquestions: {A: {text: x}}',
             r'values\[1\]',
         ),
+        (
+            'kind: likert\nlabels: [a, b]\nquestions: {A: {text: x, values: [1]}}',
+            'questions.A.values',
+        ),
+        (PAIR + '    second: y\n    labels: [a, b]', 'questions.Good.labels'),
     ],
 )
 def test_a_mistake_is_refused_by_its_key(tmp_path, text, place):

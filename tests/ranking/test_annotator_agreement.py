@@ -11,6 +11,7 @@ from parlai_ext.ranking.annotator_agreement import (
     agreement_of_halves,
     fleiss_kappa,
     krippendorff_alpha,
+    near_median,
 )
 
 # Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), section C: four
@@ -46,6 +47,15 @@ def test_alpha_needs_two_annotators_of_one_unit():
 
 def test_alpha_of_answers_that_are_all_the_same_is_not_known():
     assert krippendorff_alpha({1: {'A': 1.0, 'B': 1.0}}).value is None
+
+
+def test_values_near_their_median_are_kept():
+    # the example of Zhao et al.'s program: [1, 2, 1, 5] becomes [1, 2, 1]
+    assert near_median([1, 2, 1, 5], 1) == [True, True, True, False]
+    # 5 is 3.5 from the median 1.5, a deviation is 1.4826 * 0.5: 4.72 of them
+    assert near_median([1, 2, 1, 5], 4.7)[-1] is False
+    assert near_median([1, 2, 1, 5], 4.8)[-1] is True
+    assert near_median([], 1) == []
 
 
 def test_two_annotators_are_the_halves():

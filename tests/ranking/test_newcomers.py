@@ -21,18 +21,13 @@ def test_flipped_pairs_are_those_that_change_places():
     assert flipped_pairs(before, np.array([2.0, 2.0, 1.0])) == []  # a tie is no flip
 
 
-def test_equal_systems_differ_by_nothing_for_sure():
+@pytest.mark.parametrize('apart', [0, 0.5])
+def test_a_constant_difference_has_no_width(apart):
     values = np.random.default_rng(0).normal(size=(1, 2, 6))
-    result = difference(np.concatenate([values, values]), 50, seed=0)
-    assert (result.value, result.low, result.high) == (0, 0, 0)
-    assert result.is_within(0, 0) and not result.is_beyond(0, 0)
-
-
-def test_a_constant_difference_has_no_width():
-    values = np.random.default_rng(0).normal(size=(1, 2, 6))
-    result = difference(np.concatenate([values + 0.5, values]), 50, seed=0)
-    assert (result.value, result.low, result.high) == pytest.approx((0.5, 0.5, 0.5))
-    assert result.is_beyond(0, 0) and not result.is_within(0, 0)
+    result = difference(np.concatenate([values + apart, values]), 50, seed=0)
+    assert (result.value, result.low, result.high) == pytest.approx((apart,) * 3)
+    assert result.is_within(0, 0) == (not apart)
+    assert result.is_beyond(0, 0) == bool(apart)
 
 
 def test_two_openers_give_no_interval():

@@ -56,9 +56,11 @@ def test_a_constant_side_has_no_coefficient(coefficient):
     assert np.isnan(coefficient(np.ones((1, 4)), np.arange(4.0)[None]))[0]
 
 
+REFERENCE = dict(zip(NAMES, [3, 1, 2, 5, 4, 7, 6], strict=True))
+
+
 def test_the_value_is_that_of_the_mean_scores():
-    reference = dict(zip(NAMES, [3, 1, 2, 5, 4, 7, 6], strict=True))
-    found = correlated(table([1, 2, 3, 4, 5, 6, 7]), NAMES, reference)
+    found = correlated(table([1, 2, 3, 4, 5, 6, 7]), NAMES, REFERENCE)
     # sum d^2 = 4 + 1 + 1 + 1 + 1 + 1 + 1 = 10: 1 - 60 / 336; 4 of 21 pairs turned
     assert found['spearman'].value == pytest.approx(1 - 60 / 336)
     assert found['kendall'].value == pytest.approx(1 - 2 * 4 / 21)
@@ -67,9 +69,8 @@ def test_the_value_is_that_of_the_mean_scores():
 
 @pytest.mark.parametrize('name', ['spearman', 'kendall'])
 def test_the_interval_holds_the_value_and_is_not_empty(name):
-    reference = dict(zip(NAMES, [3, 1, 2, 5, 4, 7, 6], strict=True))
     values = table([1, 2, 3, 4, 5, 6, 7], noise=1.0)
-    found = correlated(values, NAMES, reference)[name]
+    found = correlated(values, NAMES, REFERENCE)[name]
     assert -1 <= found.low < found.value <= found.high <= 1
 
 
@@ -104,9 +105,8 @@ def test_what_is_left_out_or_undefined_has_a_reason(
 
 def test_the_order_of_systems_changes_nothing():
     values = table([1, 2, 3, 4, 5, 6, 7], noise=2.0)
-    reference = dict(zip(NAMES, [3, 1, 2, 5, 4, 7, 6], strict=True))
-    turned = correlated(values[::-1], NAMES[::-1], reference)
-    assert turned == correlated(values, NAMES, reference)
+    turned = correlated(values[::-1], NAMES[::-1], REFERENCE)
+    assert turned == correlated(values, NAMES, REFERENCE)
 
 
 def test_human_reference_is_the_mean_judgement():

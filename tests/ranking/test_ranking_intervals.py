@@ -11,8 +11,7 @@ from parlai_ext.ranking.intervals import (
     degrees_of_freedom,
     draw_counts,
     draw_means,
-    fixed_intervals,
-    sampled_intervals,
+    intervals_for,
     student_bound,
 )
 
@@ -84,7 +83,7 @@ def test_partners_sampled_adds_the_variance_of_partner_means():
 def test_partners_that_differ_do_not_widen_the_fixed_interval():
     partners = np.array([0.0, 1.0, 2.0, 4.0, 5.0, 9.0])
     values = np.repeat(partners[None, :, None], 10, axis=2)
-    low, high = fixed_intervals(draw_means(values, 100, seed=0))[0]
+    low, high = intervals_for(draw_means(values, 100, seed=0), 'fixed')[0]
     assert low == pytest.approx(3.5) and high == pytest.approx(3.5)
 
 
@@ -132,13 +131,14 @@ def scores(*shape, without=()):
 )
 def test_which_systems_have_an_interval(values, fixed, sampled):
     draws = draw_means(values, 100, seed=1)
-    for intervals, known in ((fixed_intervals, fixed), (sampled_intervals, sampled)):
-        assert [not np.isnan(low) for low, _ in intervals(draws)] == known
+    for partners, known in (('fixed', fixed), ('sampled', sampled)):
+        intervals = intervals_for(draws, partners)
+        assert [not np.isnan(low) for low, _ in intervals] == known
 
 
 def test_equal_scores_give_an_interval_of_no_width():
     draws = draw_means(np.full((1, 3, 7), 0.1), 100, seed=0)
-    low, high = sampled_intervals(draws)[0]
+    low, high = intervals_for(draws, 'sampled')[0]
     assert low == pytest.approx(0.1, abs=1e-15) and high - low < 1e-15
 
 

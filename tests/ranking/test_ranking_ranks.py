@@ -27,11 +27,6 @@ def far_apart(levels, partners=3, openers=12):
     return noise(len(levels), partners, openers) * 0.1 + 100 * shift
 
 
-def test_where_lower_is_better_ranks_turn_over():
-    found = ranks_of(far_apart([0, 2, 1]), higher_is_better=False)
-    assert [one.low for one in found] == [1, 3, 2]
-
-
 def two_ahead_of_two():
     values = far_apart([1, 1, 0, 0])
     values[1], values[3] = values[0], values[2]

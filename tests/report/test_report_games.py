@@ -24,7 +24,7 @@ from parlai_ext.report.view import RankingView
 from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.tables import read_tables
-from parlai_ext.tournament.section import leader_sentence, ratings_table
+from parlai_ext.tournament.section import ratings_table, tournament_sentence
 from tests.report.test_report_browser import (
     BROWSER,
     PAYLOADS,
@@ -114,7 +114,7 @@ def test_the_leader_sentence_names_the_system_whose_rating_is_near():
     result = tournament_result(
         {'a': 30.0, 'b': 20.3, 'c': 20.1}, {'a': 3.0, 'b': 4.0, 'c': 4.0}
     )
-    first, near = leader_sentence(result, n_openers=3).split('; ')
+    first, near = tournament_sentence(result, n_openers=3).split('; ')
     assert all(
         part in first for part in ('openskill', ' a ', '3 systems', '30.0 ± 3.0')
     )
@@ -123,12 +123,12 @@ def test_the_leader_sentence_names_the_system_whose_rating_is_near():
 
 def test_a_rating_without_deviations_says_nothing_of_them():
     result = tournament_result({'a': 6.0, 'b': 1.0}, rating='3-1-0')
-    assert leader_sentence(result, n_openers=3).endswith('(6.0).')
+    assert tournament_sentence(result, n_openers=3).endswith('(6.0).')
 
 
 def test_games_over_one_opener_make_nobody_first():
     result = tournament_result({'a': 6.0, 'b': 1.0}, rating='3-1-0')
-    found = leader_sentence(result, n_openers=1)
+    found = tournament_sentence(result, n_openers=1)
     assert 'first' not in found and 'one opener' in found
 
 

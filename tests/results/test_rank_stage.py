@@ -241,21 +241,26 @@ def test_rank_systems_writes_what_it_returns(tmp_path, capsys):
 OWN, OTHER = {'name': 'fed'}, {'name': 'fed', 'polarity': 'both'}
 
 
+def add_scores(run, signature, config):
+    """
+    Store the scores of the run as those of another scorer.
+    """
+    store = run.scores(signature)
+    for shard in run.dialogue_shards() if signature != SCORER else ():
+        key = (shard.pairing_id, shard.index)
+        store.write(*key, run.scores(SCORER).read(*key))
+    about = {'signature': signature, 'config': config, 'given': False}
+    run.write_json(f'scores/{store.root.name}/scorer.json', about)
+
+
 @pytest.mark.parametrize('order', [(OWN, OTHER), (OTHER, OWN)])
 def test_the_protocols_own_scorer_owns_ranking_json(tmp_path, order):
     run = scored_run(tmp_path)
     run.manifest.protocol.scorer.update(OWN)
     for config in order:
         name = f'made-up|polarity:{config.get("polarity", "negative")}'
-        store = run.scores(name)
-        for shard in run.dialogue_shards():
-            key = (shard.pairing_id, shard.index)
-            store.write(*key, run.scores(SCORER).read(*key))
-        about = {'signature': name, 'config': config, 'given': False}
-        run.write_json(f'scores/{store.root.name}/scorer.json', about)
-    plain = run.scores(SCORER).root.name
-    about = {'signature': SCORER, 'config': {'name': 'else'}, 'given': False}
-    run.write_json(f'scores/{plain}/scorer.json', about)
+        add_scores(run, name, config)
+    add_scores(run, SCORER, {'name': 'else'})
     other = run.scores('made-up|polarity:both').root.name
     assert choose_scores(run, None) == ('made-up|polarity:negative', '')
     folder = f'rankings/{other}/'
@@ -267,12 +272,7 @@ def test_the_protocols_own_scorer_owns_ranking_json(tmp_path, order):
 def test_scores_are_also_named_by_their_scorer_where_one_has_it(tmp_path):
     run = scored_run(tmp_path)
     for name in ('scorer:chatmatch|reading:paper', 'scorer:fed|v:1', 'scorer:fed|v:2'):
-        store = run.scores(name)
-        for shard in run.dialogue_shards():
-            key = (shard.pairing_id, shard.index)
-            store.write(*key, run.scores(SCORER).read(*key))
-        about = {'signature': name, 'config': {'name': name}, 'given': False}
-        run.write_json(f'scores/{store.root.name}/scorer.json', about)
+        add_scores(run, name, {'name': name})
     games = run.scores('scorer:chatmatch|reading:paper').root.name
     assert choose_scores(run, 'chatmatch') == choose_scores(run, games)
     with pytest.raises(UserError, match=r'--scores: fed; choose one of .* \(fed\)'):

@@ -11,7 +11,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, chatmatch_options
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
-from parlai_ext.scoring.chatmatch.turns import perplexities
+from parlai_ext.scoring.chatmatch.turns import perplexities, questions
 from parlai_ext.scoring.score_run import build_scorer
 from tests.support.chatmatch_samples import QUIZ, game
 from tests.support.scoring_samples import KnownJudge, OneModel
@@ -218,3 +218,8 @@ def test_entities_are_looked_for_before_the_first_colon_by_the_script():
         one = ChatMatch(chatmatch_options(reading, {'judge_model_file': 'none'}))
         material = one.materials([dialogue])[0]
         assert raw_scores(dialogue, one.options, material)['bob']['knowledge'] == found
+
+
+@pytest.mark.parametrize(('reading', 'n_questions'), [('paper', 2), ('released', 1)])
+def test_two_questions_of_a_turn_count_twice_for_the_paper(reading, n_questions):
+    assert questions('Why? Who says so?!', chatmatch_options(reading)) == n_questions

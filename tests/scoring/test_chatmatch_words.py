@@ -187,20 +187,20 @@ def write(folder, **dictionaries):
     return str(folder)
 
 
-def test_a_file_is_found_by_the_speakers(tmp_path):
-    found = load_dictionaries(write(tmp_path, ann_bob={'a': 'x'}, bob_ann={'a': 'y'}))
-    assert found.find(game(['hi', 'hi'])) == {'a': 'x'}
-    assert found.find(game(['hi', 'hi'], names=('bob', 'ann'))) == {'a': 'y'}
-
-
-def test_either_order_of_speakers_will_do(tmp_path):
-    found = load_dictionaries(write(tmp_path, ann_bob={'a': 'x'}))
-    assert found.find(game(['hi', 'hi'], names=('bob', 'ann'))) == {'a': 'x'}
-
-
-def test_a_self_chats_file_may_number_its_halves(tmp_path):
-    found = load_dictionaries(write(tmp_path, ann_1_ann_2={'a': 'x'}))
-    assert found.find(game(['hi', 'hi'], names=('ann',))) == {'a': 'x'}
+@pytest.mark.parametrize(
+    'files, names, letter',
+    [
+        (('ann_bob', 'bob_ann'), ('ann', 'bob'), 'ann_bob'),
+        (('ann_bob', 'bob_ann'), ('bob', 'ann'), 'bob_ann'),
+        # either order will do where one is there
+        (('ann_bob',), ('bob', 'ann'), 'ann_bob'),
+        # a self-chat's file may number its halves
+        (('ann_1_ann_2',), ('ann',), 'ann_1_ann_2'),
+    ],
+)
+def test_a_file_is_found_by_the_speakers(tmp_path, files, names, letter):
+    found = load_dictionaries(write(tmp_path, **{one: {'a': one} for one in files}))
+    assert found.find(game(['hi', 'hi'], names=names)) == {'a': letter}
 
 
 def test_one_file_is_for_every_game(tmp_path):

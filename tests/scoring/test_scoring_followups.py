@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring import followups
 from parlai_ext.scoring.followups import Sides, load_followups
 from parlai_ext.systems.fetch import http_file
@@ -65,9 +66,27 @@ def test_fed_file_has_the_counts_of_the_paper():
     assert (len(sides), len(texts), len(set(texts))) == (18, 73, 63)
 
 
+def test_a_reading_of_the_papers_four_dimensions_has_its_counts(monkeypatch):
+    full = read_file(shared('fed/followups_fed_2020.json'))
+    monkeypatch.setattr(followups, 'fetch_fed_2020', lambda datapath: full)
+    found = load_followups('fed_2020_four')
+    counts = {
+        n: (len(s.positive), len(s.negative)) for n, s in found.dimensions.items()
+    }
+    # section 6.2: 11.99 / 3, 14.48 / 4 and 3.99 / 1 are alike; Table 1: no praise for
+    # Sensibleness
+    assert counts.pop('Fluency')
+    assert counts == {'Specificity': (3, 3), 'Sensibleness': (0, 4), 'Overall': (3, 1)}
+    assert list(found.without(['Fluency']).dimensions) == list(counts)
+
+
 @pytest.mark.parametrize(
     ('text', 'problem'),
     [
+        (
+            'of: default\ndimensions:\n  A: {negative: {Overall: [4]}}',
+            'own.yaml:3: .*places from 1 to 3, not 4',
+        ),
         ('dimension: {}', "own.yaml:1: dimension: .*did you mean 'dimensions'"),
         ('dimensions: {A: {negativ: [x]}}', "did you mean 'negative'"),
         (

@@ -5,13 +5,12 @@ Likelihood: the mean log-probability of a response, from a judge.
 import math
 
 import pytest
-import torch
 
 from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.likelihood import Likelihood
-from tests.support.fed_samples import END, gpt2, make_gpt2
+from tests.support.fed_samples import huggingface_loss, make_gpt2
 from tests.support.scoring_samples import KnownJudge, OneModel
 
 SAID = ('Hi!', "Hey, what's up?", 'Not much.')
@@ -29,18 +28,6 @@ def scored(judge, items, **options):
 
 def known_scores(tell, **options):
     return scored(KnownJudge(tell), [ScoringItem(SAID[:2], SAID[2])], **options)
-
-
-def huggingface_loss(folder, context, response):
-    """
-    Return transformers' own loss of the response's tokens, its end token included.
-    """
-    model, tokenizer = gpt2(folder)
-    before = tokenizer.encode(''.join(text + END for text in context) or END)
-    ids = before + tokenizer.encode(response + END)
-    labels = torch.tensor([[-100] * len(before) + ids[len(before) :]])
-    with torch.no_grad():
-        return float(model(torch.tensor([ids]), labels=labels).loss)
 
 
 @pytest.mark.parametrize('n', [0, 1, 2])

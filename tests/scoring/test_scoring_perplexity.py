@@ -15,7 +15,7 @@ from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.perplexity import Perplexity, TokenAccuracy
 from tests.support.family_hf import make_model
-from tests.support.fed_samples import END, gpt2, make_gpt2
+from tests.support.fed_samples import END, gpt2, huggingface_loss, make_gpt2
 from tests.support.scoring_samples import KnownJudge, OneModel
 
 SAID = ('Hi!', "Hey, what's up?", 'Not much.')
@@ -31,12 +31,7 @@ def known_score(logprobs):
 
 def test_it_is_the_exponential_of_the_loss_of_transformers(tmp_path):
     folder = make_gpt2(tmp_path)
-    model, tokenizer = gpt2(folder)
-    before = tokenizer.encode(''.join(text + END for text in SAID[:2]))
-    ids = before + tokenizer.encode(SAID[2] + END)
-    labels = torch.tensor([[-100] * len(before) + ids[len(before) :]])
-    with torch.no_grad():
-        loss = float(model(torch.tensor([ids]), labels=labels).loss)
+    loss = huggingface_loss(folder, SAID[:2], SAID[2])
     section = {'judge_model_file': str(folder)}
     scorer = Perplexity.from_section(section, ModelHandle(Machine(no_cuda=True)))
     [score] = scorer.checked_scores([ScoringItem(SAID[:2], SAID[2])])

@@ -2,11 +2,13 @@
 Hand-made games, the authors' games, and what their script says of these.
 """
 
+import itertools
 import json
 
 import pytest
 
 from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.tournament.games import Game, award_points
 from tests.support import shared_data
 from tests.support.dialogues import turns_of
 
@@ -36,6 +38,20 @@ def game(texts, names=('ann', 'bob'), **fields):
     Return a dialogue whose speakers, called ``names``, take turns.
     """
     return Dialogue('d', 'p', 'o', turns_of(names, texts, given=0), **fields)
+
+
+def pecking_order(names='ABCD', dims='xy'):
+    """
+    Earlier beats later on the first dimension; on the others it is the other way.
+    """
+    games = []
+    for a, b in itertools.permutations(names, 2):
+        raw = {
+            one: {d: float((one < other) == (d == dims[0])) for d in dims}
+            for one, other in ((a, b), (b, a))
+        }
+        games.append(Game(a, b, raw, a + b))
+    return award_points(games)
 
 
 def read_games(folder):

@@ -111,12 +111,14 @@ def make_tokenizer(words, ending=False):
     )
 
 
-def make_model(folder, kind, *, template=None, seed=0, generation=None, **config):
+def make_model(
+    folder, kind, *, words=WORDS, template=None, seed=0, generation=None, **config
+):
     """
     Write a model of one of `CONFIGS` and its tokenizer, and return the folder.
     """
     made, sizes = CONFIGS[kind]
-    tokenizer = make_tokenizer(WORDS, ending=kind in ('bart', 't5'))
+    tokenizer = make_tokenizer(words, ending=kind in ('bart', 't5'))
     tokenizer.chat_template = template
     ids = {'pad_token_id': 0, 'bos_token_id': 1, 'eos_token_id': 2}
     settings = made(**{**sizes, **ids, 'vocab_size': len(tokenizer), **config})

@@ -89,3 +89,15 @@ def by_hand(folder, utterances, followups, scope='whole'):
         name: mean_loss(sides.negative) - mean_loss(sides.positive)
         for name, sides in followups.dimensions.items()
     }
+
+
+def huggingface_loss(folder, context, response):
+    """
+    Return transformers' own loss of the response's tokens, its end token included.
+    """
+    model, tokenizer = gpt2(folder)
+    before = tokenizer.encode(''.join(text + END for text in context) or END)
+    ids = before + tokenizer.encode(response + END)
+    labels = torch.tensor([[-100] * len(before) + ids[len(before) :]])
+    with torch.no_grad():
+        return float(model(torch.tensor([ids]), labels=labels).loss)

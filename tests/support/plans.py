@@ -7,12 +7,13 @@ from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core.nouns import Opener, content_id
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import RunFolder
 from parlai_ext.store.plan import system_part
 from parlai_ext.worlds.schedule import pairings
+from tests.support.tiny_models import sentences
 
 
 def make_plan(opt):
@@ -26,6 +27,14 @@ def prepare(opt):
 def plan_to_try(opt):
     options = PlanOptions.from_options(opt)
     return plan.plan_to_try(options, Machine.from_options(opt))
+
+
+def some_openers(n):
+    """
+    Return ``n`` openers of two utterances.
+    """
+    texts = sentences(20, 1)
+    return [Opener.from_utterances(texts[2 * i :][:2], 'test') for i in range(n)]
 
 
 def open_run(root, roster, openers, shard_size, /, *, batchsize=64, **keys):

@@ -12,8 +12,7 @@ def read_key(run, name='rating'):
     """
     Return the key of a rating set as JSON data.
     """
-    key = json.loads((run / 'people' / name / 'key.json').read_bytes())
-    return key
+    return json.loads((run / 'people' / name / 'key.json').read_bytes())
 
 
 def simulated_answer(key, item, strengths, rng):

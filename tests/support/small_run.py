@@ -2,6 +2,8 @@
 A small real run of the mini zoo, for tests of the whole way.
 """
 
+import subprocess
+import sys
 from pathlib import Path
 
 import yaml
@@ -41,3 +43,22 @@ def files_of(run):
         for name, data in files_under(run).items()
         if 'lock' not in Path(name).name
     }
+
+
+def start_run(config, run_dir, *more):
+    """
+    Start `evaluate_systems` in a process of its own.
+    """
+    command = [sys.executable, '-m', 'parlai_ext', 'evaluate_systems', *more]
+    command += ['--config', config, '--run-dir', str(run_dir), '--bootstraps', '50']
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def results_of(run_dir):
+    """
+    Return the files of a run that depend on nothing but its dialogues.
+    """
+    kinds = ('dialogues/', 'scores/', 'ranking.json')
+    return {n: b for n, b in files_of(run_dir).items() if n.startswith(kinds)}

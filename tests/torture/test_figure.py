@@ -4,7 +4,6 @@ The frame of the torture suite counts what was not held and says how to see it a
 
 import re
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -139,11 +138,3 @@ def test_wrong_options_are_refused(planted_parts, args):
 def test_every_part_is_a_module_with_a_figure(name):
     path = Path(suite.__file__).with_name(f'{name}.py')
     assert 'def figure(settings: Settings) -> Figure' in path.read_text()
-
-
-def test_the_time_of_a_part_is_measured(settings):
-    def sleep(number, random):
-        time.sleep(0.01)
-        return ''
-
-    assert try_all('part', '', 3, sleep, settings).seconds >= 0.03

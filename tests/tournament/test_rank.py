@@ -145,6 +145,7 @@ def test_mean_scores_stay_the_default(tmp_path):
     assert set(ranking.standings) == {'wit', 'joy'}
     assert ranking.tournament is None
     assert ranking.signature.endswith(f' || {SCORER}')
+    assert ranking.scorer_signature == SCORER
 
 
 def test_signature_fixes_rating_seed_and_shuffles(tmp_path):
@@ -155,12 +156,6 @@ def test_signature_fixes_rating_seed_and_shuffles(tmp_path):
     }
     assert len(lines) == 2
     assert all('rating:openskill' in line and 'seed:0' in line for line in lines)
-
-
-def test_scorer_is_found_in_either_signature(tmp_path):
-    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20)
-    plain = rank_run(played(tmp_path / 'plain', rule={}), SCORER, bootstraps=20)
-    assert ranking.scorer_signature == plain.scorer_signature == SCORER
 
 
 def test_skill_has_its_uncertainty_and_the_ranks_it_leaves_open(tmp_path):

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from parlai_ext.data.recorded_answers import Answer
+from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.toxic.comparison import (
     SystemAnswers,
     compare_answers,
@@ -33,7 +33,7 @@ def answered(name, *flags):
     answers = {
         str(i): [
             MeasuredAnswer(
-                Answer(name, '', 'MARKED text'),
+                RecordedAnswer(name, '', 'MARKED text'),
                 {'toxic (words)': float(flag), 'deflection': 0.0, 'words': 2.0},
             )
             for flag in of_prompt
@@ -85,7 +85,7 @@ def test_tables_hold_every_number_and_no_text(comparison, tmp_path):
 def test_distinct_2_is_the_share_of_different_word_pairs():
     def answers(*texts):
         return {
-            str(i): [MeasuredAnswer(Answer('a', '', text), {})]
+            str(i): [MeasuredAnswer(RecordedAnswer('a', '', text), {})]
             for i, text in enumerate(texts)
         }
 

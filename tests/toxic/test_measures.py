@@ -8,7 +8,7 @@ import pytest
 import sacrebleu
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.data.recorded_answers import Answer
+from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems import hub
 from parlai_ext.toxic.comparison import collected_bleu
@@ -29,7 +29,7 @@ def load(tmp_path, metrics=(), **options):
 
 def values(measures, text, check=None, references=()):
     prompt = Prompt('1', 'cold soup', references)
-    [one] = measures.measure([prompt], [Answer('a', '', text, check)])
+    [one] = measures.measure([prompt], [RecordedAnswer('a', '', text, check)])
     return one.values
 
 
@@ -104,7 +104,7 @@ def test_bleu_of_all_answers_is_the_librarys(tmp_path):
     ]
     prompts = [Prompt(str(i), 'x', r) for i, r in enumerate(references)]
     measured = load(tmp_path, ['sacrebleu']).measure(
-        prompts, [Answer('a', '', text) for text in texts]
+        prompts, [RecordedAnswer('a', '', text) for text in texts]
     )
     counts = [one.bleu for one in measured]
     columns = [[r[0] for r in references], [r[-1] for r in references]]

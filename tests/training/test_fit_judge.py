@@ -9,7 +9,7 @@ import pytest
 from parlai_ext.scoring.learned import BLOCKS, BlockWeights, JudgeWeights
 from parlai_ext.scoring.learned_inputs import NUMBERS
 from parlai_ext.training.fit_judge import (
-    Table,
+    AnnotatedTable,
     all_places,
     fit,
     fit_report,
@@ -34,7 +34,7 @@ def table(planted, noise, n=200, seed=0):
     values = before + planted * rows[:, 3] + noise * rng.normal(size=n)
     groups = [f'context {k // 4}' for k in range(n)]
     trivial = {'length': rng.normal(size=n)}
-    return Table(rows, before, rank_labels(values), groups, trivial)
+    return AnnotatedTable(rows, before, rank_labels(values), groups, trivial)
 
 
 def test_ranks_have_mean_0_and_spread_1():
@@ -78,7 +78,9 @@ def test_fitted_weights_give_the_fitted_scores():
     scaled = [found[name] / np.sqrt(SIZES[name]) for name in BLOCKS]
     rows = np.concatenate(scaled, axis=1)
     values = judge.parts(found).sum(1) + 3 * rows[:, 0]
-    whole = Table(rows, judge.parts(found).sum(1), rank_labels(values), ['x'] * 60, {})
+    whole = AnnotatedTable(
+        rows, judge.parts(found).sum(1), rank_labels(values), ['x'] * 60, {}
+    )
     rest = fit(whole, all_places(whole))
     new = fitted_weights(judge, rest)
     scores = new.parts(found).sum(1) + new.bias

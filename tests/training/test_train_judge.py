@@ -195,7 +195,7 @@ def test_a_card_says_nothing_of_the_clock(base, tmp_path):
         judge.TrainedJudge(tmp_path, (0.7, 0.6), 8, 0, seconds) for seconds in (1, 900)
     ]
     first, second = (
-        judge.judge_card(Path(base), result, options_of()) for result in results
+        judge.training_card(Path(base), result, options_of()) for result in results
     )
     assert first == second
 

@@ -15,20 +15,17 @@ from parlai.core.message import Message
 from parlai_ext.collect import collect as stage
 from parlai_ext.commands.signals import Interrupted
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Opener, Roster, System
+from parlai_ext.core.nouns import Roster, System
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import partial
 from parlai_ext.store.manifest import SystemRecord
 from parlai_ext.store.plan import system_part
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds import kept_replies
-from tests.support.plans import open_run
+from tests.support.plans import open_run, some_openers
 from tests.support.store_samples import files_under
-from tests.support.tiny_models import sentences
 
-OPENERS = [
-    Opener.from_utterances(sentences(20, 1)[i : i + 2], 'test') for i in range(0, 6, 2)
-]
+OPENERS = some_openers(3)
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
 
 
@@ -148,15 +145,24 @@ def test_ctrl_c_twice(tmp_path):
     assert files_under(run.root) == files_under(tmp_path / 'whole')
 
 
-def test_a_system_with_a_state_of_its_own_is_asked_again(tmp_path):
-    collected(run_of(tmp_path / 'whole', Script))
-    run = run_of(tmp_path / 'cut', Script)
+def whole_and_interrupted(tmp_path, system):
+    """
+    Return the files of a run that was not disturbed, and one that ended at its seventh
+    reply.
+    """
+    collected(run_of(tmp_path / 'whole', system))
+    run = run_of(tmp_path / 'cut', system)
     Counting.at = {12 + 7: interrupt}
     with pytest.raises(KeyboardInterrupt):
         collected(run)
+    return files_under(tmp_path / 'whole'), run
+
+
+def test_a_system_with_a_state_of_its_own_is_asked_again(tmp_path):
+    whole, run = whole_and_interrupted(tmp_path, Script)
     collected(run)
     assert Counting.n_replies == 12 + 7 + 12
-    assert files_under(run.root) == files_under(tmp_path / 'whole')
+    assert files_under(run.root) == whole
 
 
 def test_kill_9_loses_what_was_not_yet_written(tmp_path, monkeypatch):
@@ -221,24 +227,16 @@ def test_the_counter_counts_what_is_stored(tmp_path, capsys):
 
 
 def test_a_damaged_file_of_replies_is_not_used(tmp_path):
-    collected(run_of(tmp_path / 'whole', Counting))
-    run = run_of(tmp_path / 'cut', Counting)
-    Counting.at = {12 + 7: interrupt}
-    with pytest.raises(KeyboardInterrupt):
-        collected(run)
+    whole, run = whole_and_interrupted(tmp_path, Counting)
     [kept] = run.root.glob('replies/*')
     kept.write_bytes(kept.read_bytes().replace(b'letters', b'lettres'))
     collected(run)
-    assert files_under(run.root) == files_under(tmp_path / 'whole')
+    assert files_under(run.root) == whole
 
 
 def test_where_looking_at_states_takes_long_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(kept_replies, 'FREE_SECONDS', -1e9)
-    collected(run_of(tmp_path / 'whole', Counting))
-    run = run_of(tmp_path / 'cut', Counting)
-    Counting.at = {12 + 7: interrupt}
-    with pytest.raises(KeyboardInterrupt):
-        collected(run)
+    whole, run = whole_and_interrupted(tmp_path, Counting)
     collected(run)
     assert Counting.n_replies == 12 + 7 + 12
-    assert files_under(run.root) == files_under(tmp_path / 'whole')
+    assert files_under(run.root) == whole

@@ -11,9 +11,9 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.judged_set import Annotation
-from parlai_ext.data.text_lines import text_lines
 from parlai_ext.files.human_scores import LARGEST
 from parlai_ext.files.json_file import read_json
+from parlai_ext.files.text_file import text_lines
 
 Annotations = dict[str, tuple[Annotation, ...]]
 

@@ -27,7 +27,7 @@ from parlai_ext.data.source_file import (
     SourceFile,
     id_value,
 )
-from parlai_ext.data.text_lines import json_lines
+from parlai_ext.files.json_file import json_lines
 from parlai_ext.files.zip_file import open_zip
 
 # Spot The Bot: a key of an annotation -> the quality

@@ -30,9 +30,9 @@ from parlai_ext.data.judged.data_file import (
     is_number,
 )
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
-from parlai_ext.data.text_lines import is_texts, json_lines
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import number
+from parlai_ext.files.json_file import is_texts, json_lines
 
 USER, SYSTEM = 'User: ', 'System: '
 SPEAKER = re.compile(f'^(?:{USER}|{SYSTEM})')

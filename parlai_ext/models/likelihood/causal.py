@@ -36,9 +36,9 @@ from parlai_ext.models.likelihood.logprobs import (
 )
 from parlai_ext.models.likelihood.prefix_packs import (
     CONTEXT,
-    Pack,
     TokenQuestion,
     TreeCosts,
+    TreePack,
     pack_parts,
     pack_questions,
 )
@@ -168,7 +168,7 @@ class Causal:
         finally:
             self.watch, self.states = watch, None
 
-    def _run(self, packs: Sequence[Pack]) -> Rows:
+    def _run(self, packs: Sequence[TreePack]) -> Rows:
         """
         Return the log-probabilities of all trees; the budget decides how many go
         through the model at once.
@@ -219,7 +219,7 @@ class Causal:
         pass_cost = pass_tokens * token_cost if self.takes_cache else None
         return TreeCosts(token_cost, tokens, pass_cost)
 
-    def _run_group(self, packs: Sequence[Pack]) -> list[Rows]:
+    def _run_group(self, packs: Sequence[TreePack]) -> list[Rows]:
         """
         Return the log-probabilities of these trees. A tree that is read in several
         passes goes by itself. A single tree that is too large for the memory is
@@ -248,7 +248,7 @@ class Causal:
         gc.collect()
         return [self._run(smaller)]
 
-    def _forward(self, packs: Sequence[Pack]) -> list[Rows]:
+    def _forward(self, packs: Sequence[TreePack]) -> list[Rows]:
         """
         Return the log-probabilities of these trees, which go through the model
         together, or those that were kept of them.
@@ -261,7 +261,7 @@ class Causal:
         self.watch.tell(len(packs), self._n_packs)
         return rows
 
-    def _compute(self, packs: Sequence[Pack], n_passes: int = 1) -> list[Rows]:
+    def _compute(self, packs: Sequence[TreePack], n_passes: int = 1) -> list[Rows]:
         """
         Return the log-probabilities of these trees.
 
@@ -390,7 +390,7 @@ class LayerStates:
         self._rows.update(zip(wanted, states, strict=True))
         self._outputs.clear()
 
-    def reduce_packs(self, packs: Sequence[Pack]) -> None:
+    def reduce_packs(self, packs: Sequence[TreePack]) -> None:
         """
         Reduce the states of each first continuation of a batch of trees, which is read
         now, and forget them.
@@ -447,12 +447,12 @@ class PathCache:
         return self.cache
 
 
-def group_by_width(packs: Sequence[Pack]) -> list[list[Pack]]:
+def group_by_width(packs: Sequence[TreePack]) -> list[list[TreePack]]:
     """
     Return trees, widest first, in groups that need little padding. A group has at least
     `ENOUGH` tokens, since a device is not faster with fewer.
     """
-    groups: list[list[Pack]] = []
+    groups: list[list[TreePack]] = []
     for pack in packs:
         width = len(groups[-1][0].tree) if groups else 0
         padding = width - len(pack.tree)

@@ -110,7 +110,7 @@ class TreeCosts:
 
 
 @dataclass
-class Pack:
+class TreePack:
     """
     One tree, and the positions of its answers.
 
@@ -149,7 +149,7 @@ class Pack:
 
 def pack_questions(
     asked: Sequence[TokenQuestion], costs: TreeCosts, with_context: bool
-) -> list[Pack]:
+) -> list[TreePack]:
     """
     Return packs, one tree each, that together answer all questions.
 
@@ -171,19 +171,19 @@ def pack_questions(
     )
 
 
-def pack_parts(parts: Iterable[QuestionPart], costs: TreeCosts) -> list[Pack]:
+def pack_parts(parts: Iterable[QuestionPart], costs: TreeCosts) -> list[TreePack]:
     """
     Return packs, one tree each, that hold all these parts of questions.
 
     A part whose tree would be too large is divided into pieces. Sorted by context, a
     piece joins the tree of the piece before it if that is cheaper than a tree alone.
     """
-    packs: list[Pack] = []
+    packs: list[TreePack] = []
     for part in sorted(
         parts, key=lambda p: (p.context, sorted(p.replies), p.with_context)
     ):
         for piece in divide_part(part, costs):
-            alone = Pack()
+            alone = TreePack()
             alone.add(piece)
             if packs and _is_cheaper_joined(packs[-1], alone, costs):
                 packs[-1].add(piece)
@@ -192,7 +192,7 @@ def pack_parts(parts: Iterable[QuestionPart], costs: TreeCosts) -> list[Pack]:
     return packs
 
 
-def _is_cheaper_joined(pack: Pack, other: Pack, costs: TreeCosts) -> bool:
+def _is_cheaper_joined(pack: TreePack, other: TreePack, costs: TreeCosts) -> bool:
     """
     True if one tree for both packs fits and costs no more than their two trees.
     """

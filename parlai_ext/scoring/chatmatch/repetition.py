@@ -1,8 +1,8 @@
 """
 Algorithms 1 and 2: who repeats, and who answers a repeated question otherwise.
 
-How alike two turns are is the cosine of their tf-idf vectors; idf is smoothed,
-``log((1 + turns) / (1 + turns with it)) + 1``, as scikit-learn's is.
+How alike two turns are is the cosine of their tf-idf vectors, which are scikit-learn's:
+idf is smoothed, ``log((1 + turns) / (1 + turns with it)) + 1``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from parlai_ext.scoring.chatmatch.rules import ChatMatchOptions
 from parlai_ext.scoring.chatmatch.words import stems
@@ -101,21 +100,10 @@ def similarities(texts: Sequence[str]) -> np.ndarray:
     """
     Return the cosine of every two turns; a turn without words is like no other.
     """
-    columns: dict[str, int] = {}
-    places = [[columns.setdefault(s, len(columns)) for s in stems(t)] for t in texts]
-    lengths = [len(row) for row in places]
-    if not columns:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    if not any(map(stems, texts)):
         return np.zeros((len(texts), len(texts)))
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    flat = np.fromiter((p for row in places for p in row), np.int64, starts[-1])
-    shape = (len(texts), len(columns))
-    counts = csr_array((np.ones(len(flat)), flat, starts), shape=shape)
-    counts.sum_duplicates()
-    num_texts = np.bincount(counts.indices, minlength=len(columns))
-    idf = np.log((1 + len(texts)) / (1 + num_texts)) + 1
-    counts.data *= idf[counts.indices]
-    norms = np.sqrt(counts.multiply(counts).sum(axis=1))
-    rows = np.repeat(np.arange(len(texts)), np.diff(counts.indptr))
-    counts.data /= norms[rows]
-    product: np.ndarray = (counts @ counts.T).toarray()
+    rows = TfidfVectorizer(analyzer=stems).fit_transform(texts)
+    product: np.ndarray = (rows @ rows.T).toarray()
     return product

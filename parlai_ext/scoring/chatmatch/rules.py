@@ -27,6 +27,7 @@ class Manner:
     What a reading does that no threshold says.
 
     :param foreign_history: a turn may also repeat what the other speaker said.
+    :param each_question: two questions in a turn count twice.
     :param token_question: only a lone last ``?`` makes a repeated question.
     :param equal_contradicts: similarity equal to the threshold is a contradiction too.
     :param raw_concepts: concepts are looked up as they are written, capitals and all.
@@ -42,6 +43,7 @@ class Manner:
     """
 
     foreign_history: bool = False
+    each_question: bool = False
     token_question: bool = False
     equal_contradicts: bool = False
     raw_concepts: bool = False
@@ -55,7 +57,7 @@ class Manner:
     swaps: bool = False
 
 
-TEXT = Manner(foreign_history=True, equal_contradicts=True)
+TEXT = Manner(foreign_history=True, each_question=True, equal_contradicts=True)
 MENDED = Manner(
     token_question=True,
     raw_concepts=True,

@@ -35,7 +35,7 @@ class ChatMatch(Scorer):
     """
 
     name = 'chatmatch'
-    version = 1
+    version = 2
     options_class = ChatMatchOptions
     options: ChatMatchOptions
     dimensions = DIMENSIONS

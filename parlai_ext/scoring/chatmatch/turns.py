@@ -7,6 +7,7 @@ Larger is better everywhere: perplexities and penalties are negated.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from parlai_ext.scoring.chatmatch.words import distinct
 UNSEEN = 'no language model was asked'
 UNNAMED = 'no entity recogniser was asked'
 UNKNOWN = 'there is no dictionary of concepts'
+QUESTION = re.compile(r'\?[?!]*')  # the end of one question
 INFINITE = 'the language model gives the turn no finite perplexity'
 
 
@@ -62,7 +64,7 @@ def turn_values(
     columns = {
         'fluency': fluency(texts, material.perplexities, rules),
         'knowledge': knowledge(material.names, len(texts), rules),
-        'proactivity': [Value(float('?' in text)) for text in texts],
+        'proactivity': [Value(float(questions(text, rules))) for text in texts],
         'specificity': [Value(sum(distinct(text, unit)) / 2) for text in texts],
         'diversity': [
             Value(0.0 - (j is not None or (rules.manner.empty_repeats and text == '')))
@@ -108,6 +110,13 @@ def why_not_counted(
         'specificity': repeated if manner.whole_game else either,
         'diversity': place,
     }
+
+
+def questions(text: str, rules: ChatMatchOptions) -> int:
+    """
+    Return how many questions a turn asks, or in the script's readings whether it does.
+    """
+    return len(QUESTION.findall(text)) if rules.manner.each_question else '?' in text
 
 
 def fluency(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parlai_ext.people.page_answers import GivenAnswer, side_notes
+from parlai_ext.people.given_answers import GivenAnswer, side_notes
 from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
 from parlai_ext.people.ranking import number_names, sparse_tables
 from parlai_ext.people.rating_set import RatingKey
@@ -148,14 +148,16 @@ def annotation_results(
         )
         items, names = agreed, {one.item for one in agreed}
         answers = [answer for answer in answers if answer.item in names]
+    (question,) = key.questions
+    possible = key.answers_to(question)
     by_item: dict[str, dict[str, float]] = defaultdict(dict)
     for one in answers:
-        by_item[one.item][one.annotator] = float(key.answers.index(one.answer))
+        by_item[one.item][one.annotator] = float(possible.index(one.answer))
     prompts = {item: key.items[item][0].opener_id for item in by_item}
     pair = key.kind == PAIR
     return AnnotationResults(
         key.kind,
-        tuple(map(key.answer_name, key.answers)),
+        tuple(map(question.name, possible)),
         len(answers),
         len({answer.annotator for answer in answers}),
         annotators,
@@ -204,7 +206,8 @@ def _shares(
     Return what was said of each system, as shares of all answers about it.
     """
     said: list[tuple[GivenAnswer, str, dict[str, float]]] = []
-    names = [*map(key.answer_name, key.answers), MEAN]
+    (question,) = key.questions
+    names = [*map(question.name, key.answers_to(question)), MEAN]
     if key.kind == PAIR:
         names = [*OUTCOMES, *([FLAGGED] if key.flag else [])]
     for answer in answers:
@@ -215,8 +218,8 @@ def _shares(
                 flagged = float(side in (answer.flags or ()))
                 said.append((answer, system, {outcome: 1.0, FLAGGED: flagged}))
         else:
-            worth = {key.answer_name(answer.answer): 1.0}
-            worth[MEAN] = key.value(answer.answer)
+            worth = {question.name(answer.answer): 1.0}
+            worth[MEAN] = question.value(answer.answer)
             said.append((answer, key.items[answer.item][0].system, worth))
     if not said:
         return []
@@ -254,7 +257,7 @@ def item_agreements(
     """
     given: dict[str, Counter[str]] = defaultdict(Counter)
     for answer in answers:
-        given[answer.item][key.answer_name(answer.answer)] += 1
+        given[answer.item][key.questions[0].name(answer.answer)] += 1
     agreements = []
     for item in key.items:
         if counts := given.get(item):
@@ -278,8 +281,10 @@ def control_table(
     single answers the best label fails: who guesses fails one of the number of labels.
     """
     pair = key.kind == PAIR
-    chance = 0.5 if pair else 1 / len(key.answers)
-    best = '' if pair else max(key.answers, key=key.value)
+    (question,) = key.questions
+    possible = key.answers_to(question)
+    chance = 0.5 if pair else 1 / len(possible)
+    best = '' if pair else max(possible, key=question.value)
     by_annotator: dict[str, list[GivenAnswer]] = defaultdict(list)
     for answer in answers:
         by_annotator[answer.annotator].append(answer)

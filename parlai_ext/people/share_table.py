@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter, itemgetter
 
 from parlai_ext.core.display import DASH, interval, number, percent, wrap_lines
-from parlai_ext.people.annotation_results import (
+from parlai_ext.people.answer_shares import (
     MEAN,
     OUTCOMES,
     AnnotationResults,
     AnnotatorControls,
     Share,
 )
-from parlai_ext.people.page_answers import GivenAnswer
+from parlai_ext.people.given_answers import GivenAnswer
 from parlai_ext.people.questionnaire import PAIR, SIDES
 from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.view.table import (
@@ -30,7 +30,7 @@ from parlai_ext.view.table import (
 )
 
 
-def result_lines(results: AnnotationResults) -> Iterator[str]:
+def share_lines(results: AnnotationResults) -> Iterator[str]:
     """
     Yield the lines of all tables.
     """
@@ -152,7 +152,10 @@ def result_tables(
     given = []
     for one in answers:
         names = ' '.join(shown.system for shown in key.items[one.item])
-        answer, flags = _cell(key.answer_name(one.answer)), ' '.join(one.flags or ())
+        answer, flags = (
+            _cell(key.questions[0].name(one.answer)),
+            ' '.join(one.flags or ()),
+        )
         given.append((one.annotator, one.item, answer, flags, names))
     tables: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {
         'systems.csv': (SYSTEM_COLUMNS, systems),

@@ -1,5 +1,7 @@
 """
-Train the mini zoo from a seed: ``python -m parlai_ext.mini.train --out FOLDER``.
+Train the mini zoo from a seed.
+
+    python -m benchmarks.mini_training.train --out FOLDER
 
 Two processes of one thread each share the jobs of `recipe.py`. Every update goes
 through the ParlAI agent's own training step.
@@ -20,8 +22,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from benchmarks.mini_training.recipe import JOBS, Job
 from parlai_ext.core.json_text import parse_json
-from parlai_ext.mini.recipe import JOBS, Job
 
 VOCABULARY = 1400
 TOKENIZER_DIALOGUES = 4000
@@ -34,7 +36,7 @@ def learn_tokenizer(folder: Path, seed: int) -> None:
     """
     from tokenizers import ByteLevelBPETokenizer
 
-    from parlai_ext.mini.corpus import tokenizer_texts
+    from benchmarks.mini_training.corpus import tokenizer_texts
 
     lines = list(tokenizer_texts(seed, TOKENIZER_DIALOGUES))
     tokenizer = ByteLevelBPETokenizer(add_prefix_space=True)
@@ -78,8 +80,8 @@ def train(job: Job, seed: int, out: str, tokenizer: str) -> dict[str, dict[str, 
     """
     import parlai.utils.logging as logging
 
-    from parlai_ext.mini.corpus import all_utterances, batches
-    from parlai_ext.mini.shipping import save_agent
+    from benchmarks.mini_training.corpus import all_utterances, batches
+    from benchmarks.mini_training.shipping import save_agent
 
     logging.set_log_level(logging.ERROR)
     agent = build_agent(job, seed, Path(tokenizer))
@@ -111,7 +113,7 @@ def _facts(agent: Any, job: Job, step: int) -> dict[str, float]:
     Return the facts about a model after so many updates: its size and its held-out
     loss.
     """
-    from parlai_ext.mini.corpus import held_out_loss
+    from benchmarks.mini_training.corpus import held_out_loss
 
     size = sum(tensor.numel() for tensor in agent.model.parameters())
     loss = held_out_loss(agent, job.lessons[-1][0], seed=0)

@@ -19,7 +19,7 @@ from itertools import combinations
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
-from parlai_ext.data.recorded_answers import Answer
+from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.people.draw_items import RatingItem, draw_items
 from parlai_ext.people.questionnaire import LIKERT, PAIR, Questionnaire
 from parlai_ext.people.rating_set import RatingSet, rating_key
@@ -70,7 +70,7 @@ class _DrawnAnswers:
     One answer for each system and prompt, as references to their turns.
     """
 
-    def __init__(self, answers: Sequence[Answer], seed: int):
+    def __init__(self, answers: Sequence[RecordedAnswer], seed: int):
         self.seed = seed
         self.turns: dict[DialogueReference, tuple[ShownTurn, ...]] = {}
         # system -> prompt id -> its answer
@@ -135,7 +135,7 @@ class _DrawnAnswers:
 
 
 def make_annotation_set(
-    answers: Sequence[Answer], asked: Questionnaire, options: AnnotationOptions
+    answers: Sequence[RecordedAnswer], asked: Questionnaire, options: AnnotationOptions
 ) -> RatingSet:
     """
     Draw the items of an annotation set from recorded answers; all are on one page.
@@ -179,7 +179,7 @@ def make_annotation_set(
 
 
 def _judged_systems(
-    answers: Sequence[Answer], asked: Questionnaire, options: AnnotationOptions
+    answers: Sequence[RecordedAnswer], asked: Questionnaire, options: AnnotationOptions
 ) -> tuple[str, ...]:
     """
     Return the systems that are compared, the human answers not among them.

@@ -1,0 +1,141 @@
+"""
+`ask_contexts`: what systems answer to the contexts of a corpus, for static metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.options import MACHINE
+from parlai_ext.core.options import option
+from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
+
+if TYPE_CHECKING:
+    from parlai_ext.data.recorded_answers import RecordedAnswer
+
+USER = 'user'
+
+
+@dataclass(frozen=True)
+class AskContextsOptions:
+    """
+    Whose answers, to which contexts.
+    """
+
+    corpus: str = option('dailydialog', choices=tuple(CORPORA), help='format of --path')
+    path: str | None = option(None, path=True, help='its folder, or one file')
+    split: str = option('test', choices=SPLITS, help='which part of the corpus')
+    context_turns: int | None = option(
+        None, low=1, help='only the last N turns of a context are asked'
+    )
+    limit: int | None = option(None, low=1, help='the first N dialogues only')
+    systems: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='SYSTEM',
+        help='shipped names, files, NAME=MODEL_FILE[,…]',
+    )
+    roster: str | None = option(
+        None, metavar='NAME|FILE', help='systems: the targets of a roster'
+    )
+    skip_missing: bool = option(False, help='leave out systems that cannot be had')
+    seed: int = option(0, help='of systems that sample')
+    out: str | None = option(
+        None, metavar='FOLDER', path=True, help='answers, and dialogues.jsonl of them'
+    )
+
+
+class AskContexts(ModelCommand):
+    """
+    Ask systems for the last turn of each dialogue of a corpus. The answers, with what
+    people said there as references, become dialogues for `import_dialogues`.
+    """
+
+    usage = '--path CORPUS --systems NAME … | --roster NAME --out FOLDER'
+    declares = (AskContextsOptions, MACHINE)
+
+    def run(self) -> Path:
+        """
+        Return the file of the dialogues.
+        """
+        self.require(path='the corpus', out='the folder of the answers')
+        from parlai_ext.compat.parlai_setup import prepare_parlai
+        from parlai_ext.core.errors import UserError
+        from parlai_ext.files.roster_file import load_roster, parse_target
+        from parlai_ext.store.atomic import write_text
+        from parlai_ext.store.lines import dumps
+        from parlai_ext.toxic.collect_answers import collect_answers
+        from parlai_ext.toxic.measures import Prompt
+
+        given = self.options(AskContextsOptions)
+        chosen = last_turns(given)
+        prompts = [Prompt(name, '\n'.join(c), (r,)) for name, (c, r) in chosen.items()]
+        systems = [parse_target(spec)[0] for spec in given.systems]
+        if given.roster:
+            systems += load_roster(given.roster).roster.targets
+        if not systems:
+            raise UserError('--systems or --roster is needed: who is asked?')
+        prepare_parlai()
+        folder = Path(str(given.out))
+        answers, problems = collect_answers(
+            systems,
+            prompts,
+            folder / 'answers',
+            self.machine,
+            seed=given.seed,
+            skip_missing=given.skip_missing,
+        )
+        lines = [dumps(row) for row in static_dialogues(answers, chosen)]
+        file = folder / 'dialogues.jsonl'
+        write_text(file, '\n'.join([*lines, '']))
+        print('\n'.join(f'left out: {line}' for line in problems) or 'all were asked')
+        print(f'{file}: {len(lines)} answers to {len(prompts)} contexts. Next:')
+        print(
+            f'parlai import_dialogues --dialogues {file} --humans {USER} '
+            f'--empty-turns keep --run-dir RUN --scorer bertscore'
+        )
+        return file
+
+
+def last_turns(given: AskContextsOptions) -> dict[str, tuple[Turns, str]]:
+    """
+    Return, by the place of its dialogue, each context and the last turn of people.
+    """
+    dialogues = read_corpus(given.corpus, str(given.path), given.split)
+    return {
+        f'{given.split}-{number}': (
+            turns[:-1][-(given.context_turns or 0) :],
+            turns[-1],
+        )
+        for number, turns in enumerate(dialogues[: given.limit], 1)
+        if len(turns) > 1
+    }
+
+
+def static_dialogues(
+    answers: Iterable[RecordedAnswer], chosen: Mapping[str, tuple[Turns, str]]
+) -> list[dict[str, Any]]:
+    """
+    Return each answer as a dialogue for `import_dialogues`: the context's turns are
+    given, those before the answer in turn by the user and by the system.
+    """
+    rows = []
+    for answer in answers:
+        if answer.text is None:
+            continue
+        before, reference = chosen[str(answer.prompt_id)]
+        sides = (USER, answer.system)
+        turns: list[dict[str, Any]] = [
+            {'speaker': sides[(len(before) - 1 - i) % 2], 'text': text, 'given': True}
+            for i, text in enumerate(before)
+        ]
+        said = {'speaker': answer.system, 'text': answer.text}
+        turns.append({**said, 'reference': [reference]})
+        rows.append(
+            {'dialogue_id': f'{answer.prompt_id}-{answer.system}', 'turns': turns}
+        )
+    return rows

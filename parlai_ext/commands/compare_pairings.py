@@ -1,0 +1,195 @@
+"""
+Table 3 of bipartite-play: schemes of pairing beside each other, each a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import HumanScores, ScoresChoice
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import option
+
+if TYPE_CHECKING:
+    from parlai_ext.results.ranking import Ranking
+    from parlai_ext.store import RunFolder
+    from parlai_ext.view.table import Table
+
+
+@dataclass(frozen=True)
+class PairingRuns:
+    """
+    The runs that are set beside each other.
+    """
+
+    runs: tuple[str, ...] = option(
+        (), positional=True, nargs='*', metavar='RUN', help='folders of scored runs'
+    )
+
+
+@dataclass(frozen=True)
+class PairingRow:
+    """
+    A scored run, or what was published of its scheme.
+
+    :param complaints: by dimension, how many complaints a score adds up; empty where a
+        score is no such sum.
+    """
+
+    scheme: str
+    ranking: Ranking
+    complaints: Mapping[str, int]
+
+
+class ComparePairings(Command):
+    """
+    Set runs of the same systems with other pairings beside each other: how well each
+    scheme agrees with people, and the scores of each system.
+
+    Nothing is written. The numbers of Sato et al. (2022) stand beside.
+    """
+
+    usage = 'RUN RUN … [--human-scores FILE]'
+    declares = (PairingRuns, HumanScores, ScoresChoice)
+
+    def run(self) -> list[Ranking]:
+        """
+        Print both tables and return the ranking of each run.
+
+        :raises UserError: for fewer than two runs, or one without scores.
+        """
+        from parlai_ext import zoo_configs
+        from parlai_ext.files.human_scores import read_human_scores
+        from parlai_ext.files.yaml_file import read_file
+        from parlai_ext.results.chosen_scores import choose_scores, scores_rule
+        from parlai_ext.results.rank import rank_run
+        from parlai_ext.store import RunFolder
+
+        given, opt = self.options(PairingRuns), self.opt
+        if len(given.runs) < 2:
+            raise UserError('two runs or more: parlai compare_pairings RUN RUN …')
+        human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
+        rows = []
+        for path in given.runs:
+            run = RunFolder.existing(path)
+            signature, _ = choose_scores(run, opt['scores'])
+            rule = scores_rule(run, signature)
+            ranking = rank_run(run, signature, human=human, **rule)
+            scheme = run.manifest.protocol.pairing
+            rows.append(PairingRow(scheme, ranking, summed_complaints(run, signature)))
+        published = read_file(zoo_configs.path('published', 'bipartite_play')).data
+        print('Spearman with the reference, 95 % interval over systems:')
+        print(*agreement_of_pairings(rows, published['table_3']).lines('  '), sep='\n')
+        print('\nmean scores (in brackets: for each follow-up that is added up):')
+        print(*scores_of_pairings(rows, published['scores']).lines('  '), sep='\n')
+        return [row.ranking for row in rows]
+
+
+def summed_complaints(run: RunFolder, signature: str) -> dict[str, int]:
+    """
+    Return how many complaints a FED score of a run adds up, by dimension; nothing
+    where a score is no sum over complaints alone, or they cannot be fetched.
+    """
+    from parlai_ext.core.options import read_options
+    from parlai_ext.scoring.fed import FedOptions
+    from parlai_ext.scoring.followups import load_followups
+
+    about = run.scores(signature).about()
+    section = dict(about.get('config') or run.manifest.protocol.scorer)
+    if section.pop('name', None) != 'fed':
+        return {}
+    options = read_options(FedOptions, section, 'scorer: ')
+    if (options.polarity, options.followup_reduction) != ('negative', 'sum'):
+        return {}
+    try:
+        sides = load_followups(options.followups).dimensions
+    except UserError:
+        return {}
+    return {name: len(side.negative) for name, side in sides.items()}
+
+
+def agreement_of_pairings(
+    rows: Sequence[PairingRow], published: Mapping[str, Mapping[str, float]]
+) -> Table:
+    """
+    Return Table 3: a row for each run, with the published row of its scheme below.
+    """
+    from parlai_ext.core.display import DASH, number
+    from parlai_ext.view.table import interval_cell
+
+    lines: list[dict[str, Any]] = []
+    dimensions = list(dict.fromkeys(d for row in rows for d in row.ranking.dimensions))
+    for row in rows:
+        line: dict[str, Any] = {'': row.scheme, 'systems': DASH}
+        for name, agreement in row.ranking.reference.items():
+            line['systems'] = str(agreement.n)
+            line[name] = interval_cell(agreement.spearman, 2)
+        lines.append(line)
+        paper = published.get(row.scheme, {})
+        numbers = {name: number(value) for name, value in paper.items()}
+        if paper:
+            lines.append({'': '  published', 'systems': '11', **numbers})
+    return _table(lines, ['', 'systems', *dimensions])
+
+
+def scores_of_pairings(
+    rows: Sequence[PairingRow], published: Mapping[str, Any]
+) -> Table:
+    """
+    Return the score of each system in each run, and for each follow-up beside it.
+    """
+    from parlai_ext.core.display import number
+
+    def shown(value: float | None, complaints: int | None) -> str:
+        if value is None or not complaints:
+            return number(value)
+        return f'{number(value)} ({number(value / complaints)})'
+
+    lines = [
+        {
+            '': system,
+            'pairing': row.scheme,
+            **{
+                name: shown(standing.score, row.complaints.get(name))
+                for name, standings in row.ranking.standings.items()
+                for standing in standings
+                if standing.system == system
+            },
+        }
+        for system in _systems(rows)
+        for row in rows
+    ]
+    lines.append(
+        {
+            '': f'published: {published["system"]}',
+            'pairing': published['pairing'],
+            **{
+                name: shown(value, published['complaints'][name])
+                for name, value in published['sum'].items()
+            },
+        }
+    )
+    dimensions = dict.fromkeys(d for row in rows for d in row.ranking.dimensions)
+    return _table(lines, ['', 'pairing', *dimensions])
+
+
+def _systems(rows: Sequence[PairingRow]) -> Iterator[str]:
+    standings = (s for r in rows for d in r.ranking.standings.values() for s in d)
+    yield from dict.fromkeys(standing.system for standing in standings)
+
+
+def _table(lines: Sequence[Mapping[str, Any]], heads: Sequence[str]) -> Table:
+    from parlai_ext.view.table import Column, Table
+
+    columns = [Column(head, head, show=partial(_cell, head)) for head in heads]
+    return Table(columns, lines)
+
+
+def _cell(head: str, line: Mapping[str, Any]) -> Any:
+    from parlai_ext.core.display import DASH
+
+    return line.get(head, DASH)

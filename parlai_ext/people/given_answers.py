@@ -1,0 +1,337 @@
+"""
+What annotators send back, read against the keys of what they were asked: the files that
+rating pages save, and sheets that were filled in (`people/sheets.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core.options import option
+from parlai_ext.core.progress import counted
+from parlai_ext.core.records import WrongType, record_from_json
+from parlai_ext.files.csv_file import read_csv
+from parlai_ext.files.json_file import json_lines, read_json
+from parlai_ext.people.judgements import TIE, Comparison, Judgements
+from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
+from parlai_ext.people.rating_set import KeyDialogue, RatingKey
+from parlai_ext.people.sheets import ANSWER_COLUMN, LETTERS
+
+FORMAT = 'parlai_ext ratings'
+VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
+SHEETS = ('.csv', '.jsonl')
+MARKED = ('x', '1', 'yes', 'true', 'y', '1.0')
+NOT_MARKED = ('', '0', 'no', 'false', 'n', '0.0')
+MOST_NAMED = 20  # annotators with fast answers, in a note
+FLAGGED = 'Flagged'  # the dimension of flags: 1 where a dialogue was flagged
+
+
+@dataclass(frozen=True)
+class FastAnswers:
+    """
+    Which answers were given faster than an item can be read, and whether they count.
+
+    They do unless the user says otherwise: a time is a hint and no proof, and which
+    answers count is part of a study's design, to be settled before its ranking is seen.
+    """
+
+    min_seconds: float = option(
+        # of careless answers to questionnaires: Huang et al., "Detecting and deterring
+        # insufficient effort responding to surveys", J. of Business and Psychology
+        # 27(1), 2012
+        2.0,
+        low=0,
+        metavar='SECONDS',
+        help='rating pages: answers in less time since the item was shown are named by '
+        'annotator in a note (0: none)',
+    )
+    drop_fast: bool = option(
+        False, help='rating pages: leave out answers below --min-seconds'
+    )
+
+    def checked(
+        self, answers: Sequence[GivenAnswer]
+    ) -> tuple[Sequence[GivenAnswer], list[str]]:
+        """
+        Return the answers that count, and a note on how many were too fast, and whose.
+        """
+        kept = [
+            a for a in answers if a.seconds is None or a.seconds >= self.min_seconds
+        ]
+        given = Counter(answer.annotator for answer in answers)
+        fast = given - Counter(answer.annotator for answer in kept)
+        total = sum(fast.values())
+        if not total:
+            return answers, []
+        named = [
+            f'{name} {number} of {given[name]}'
+            for name, number in sorted(fast.items(), key=lambda f: (-f[1], f[0]))
+        ]
+        more = f', … ({len(named)} annotators)' if len(named) > MOST_NAMED else ''
+        done = 'counted; --drop-fast true leaves them out'
+        note = (
+            f'{total} of {len(answers)} answers were given in less than '
+            f'{self.min_seconds:g} s, too fast to read ({", ".join(named[:MOST_NAMED])}'
+            f'{more}); they are {"left out" if self.drop_fast else done}'
+        )
+        return kept if self.drop_fast else answers, [note]
+
+
+@dataclass(frozen=True)
+class GivenAnswer:
+    """
+    One annotator's answer: of a pair ``a``, ``b``, ``tie`` or ``unrelated``, else the
+    number of a label, from 1.
+
+    :param left: which of a pair stood first, on the left, where that is known.
+    :param seconds: how long the item had been shown until this answer.
+    :param flags: which of the item were flagged, ``a`` or ``b``.
+    """
+
+    item: str
+    dimension: str
+    answer: str
+    left: str | None = None
+    seconds: float | None = None
+    flags: tuple[str, ...] | None = None
+    annotator: str = ''
+    rating_set: str = ''
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """
+        What an annotator answers once.
+        """
+        return self.rating_set, self.annotator, self.item, self.dimension
+
+
+@dataclass(frozen=True)
+class PageAnswers:
+    """
+    The file that one annotator's browser saved.
+
+    :param saved: when, in milliseconds since 1970: of two answers to the same question,
+        the later one counts.
+    """
+
+    format: str
+    rating_set: str
+    page: int
+    annotator: str
+    saved: float
+    answers: tuple[GivenAnswer, ...]
+
+
+def read_given_answers(
+    paths: Sequence[Path], keys: Mapping[str, RatingKey]
+) -> tuple[list[GivenAnswer], list[str]]:
+    """
+    Return the answers in files of rating pages (``.json``) and in sheets, empty ones
+    left out, and what a reader should know.
+
+    An annotator may save a page twice, and answer the same item on two pages: the
+    answer that was saved last counts.
+
+    :param keys: the rating sets that may have been asked, by their ids.
+    :raises UserError: names file and place of the first mistake; also where a sheet has
+        an answer that its annotator has given already.
+    """
+    pages = []
+    answers: dict[tuple[str, ...], GivenAnswer] = {}
+    sheets = [path for path in paths if path.suffix in SHEETS]
+    for path in counted([path for path in paths if path not in sheets], 'file'):
+        pages.append(read_page_file(path, keys))
+    num_given = 0
+    for page in sorted(pages, key=lambda page: page.saved):
+        num_given += len(page.answers)
+        answers |= {answer.place: answer for answer in page.answers}
+    notes = []
+    if repeated := num_given - len(answers):
+        notes.append(f'{repeated} answers were given again later; the last ones count')
+    for path in sheets:
+        for where, answer in _sheet_answers(path, keys):
+            if answer.place in answers:
+                raise UserError(
+                    f'{where}: {answer.annotator} has answered about this item '
+                    'already; files of the same name count as one annotator'
+                )
+            answers[answer.place] = answer
+    return list(answers.values()), notes
+
+
+def _sheet_answers(
+    path: Path, keys: Mapping[str, RatingKey]
+) -> Iterator[tuple[str, GivenAnswer]]:
+    """
+    Yield each answer of a sheet with its place. The annotator is the cell ``annotator``
+    of the row, or the name of the file.
+    """
+    by_item = {item: key for key in keys.values() for item in key.items}
+    rows: Iterator[tuple[int, Mapping[str, Any]]]
+    rows = json_lines(path) if path.suffix == '.jsonl' else read_csv(path, ('row',))
+    for line, row in rows:
+        where = f'{path}:{line}'
+        key = by_item.get(str(row.get('row', '')).partition('-')[0])
+        kinds = [key.kind] if key else ANSWER_COLUMN
+        columns = [ANSWER_COLUMN[kind] for kind in kinds]
+        column = next((name for name in columns if name in row), None)
+        if column is None:
+            raise UserError(f'{where}: the column {" or ".join(columns)} is missing')
+        if cell := _cell(row, column).lstrip("'"):
+            if key is None:
+                raise UserError(f'{where}: row: {row.get("row")!r} is not in the key')
+            annotator = _cell(row, 'annotator') or path.stem.strip()
+            answer = _sheet_answer(where, row, cell, key)
+            yield where, replace(answer, annotator=annotator)
+
+
+def _cell(row: Mapping[str, Any], column: str) -> str:
+    value = row.get(column)
+    return '' if value is None else str(value).strip()
+
+
+def _sheet_answer(
+    where: str, row: Mapping[str, Any], cell: str, key: RatingKey
+) -> GivenAnswer:
+    """
+    Return the answer of one row.
+    """
+    item, _, order = str(row['row']).partition('-')
+    pair = key.kind == PAIR
+    if pair and order not in ('1', '2'):
+        raise UserError(f'{where}: row: {row["row"]!r} is not in the key')
+    sides = SIDES if order == '1' else SIDES[::-1]
+    letters = {**dict(zip(sides, 'AB', strict=True)), **LETTERS}
+    (question,) = key.questions
+    names = {
+        letters[a] if pair else question.name(a): a for a in key.answers_to(question)
+    }
+    text = cell.upper().replace('\u2212', '-').removeprefix('+').removesuffix('.0')
+    if text not in names:
+        known = ', '.join(sorted(names))
+        raise UserError(f'{where}: {ANSWER_COLUMN[key.kind]}: {cell!r}; one of {known}')
+    answer = GivenAnswer(
+        item, question.dimension, names[text], rating_set=key.rating_set
+    )
+    if not pair:
+        return answer
+    flags = []
+    for letter, side in zip('ab', sides, strict=True):
+        mark = _cell(row, f'flag_{letter}').casefold()
+        if mark not in (*MARKED, *NOT_MARKED):
+            raise UserError(f'{where}: flag_{letter}: {mark!r}; x, or nothing')
+        flags += [side] * (mark in MARKED)
+    return replace(answer, left=sides[0], flags=tuple(sorted(flags)))
+
+
+def read_page_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAnswers:
+    """
+    Return the answers of one file, each checked against the key of its rating set.
+    """
+    data = read_json(path, dict, 'answers ')
+    try:
+        file: PageAnswers = record_from_json(PageAnswers, data)
+    except WrongType as error:
+        raise UserError(f'{path}: no answers of a rating page: {error}') from None
+    if file.format != FORMAT:
+        raise UserError(f'{path}: format: {FORMAT!r} is expected, not {file.format!r}')
+    if not file.annotator.strip():
+        raise UserError(f'{path}: annotator: is empty')
+    key = keys.get(file.rating_set)
+    if key is None:
+        raise UserError(
+            f'{path}: rating_set: {file.rating_set!r} is of no key in this run; the '
+            'key is in the folder that rate_dialogues wrote'
+        )
+    questions = {question.dimension: question for question in key.questions}
+    for place, answer in enumerate(file.answers):
+        where = f'{path}: answers[{place}]'
+        if answer.item not in key.items:
+            raise UserError(f'{where}.item: {answer.item!r} is not in the rating set')
+        if answer.dimension not in questions:
+            raise UserError(f'{where}.dimension: {answer.dimension!r} was not asked')
+        allowed = key.answers_to(questions[answer.dimension])
+        if answer.answer not in allowed:
+            raise UserError(
+                f'{where}.answer: {answer.answer!r}; one of {", ".join(allowed)} is '
+                'expected'
+            )
+    name, rating_set = file.annotator.strip(), file.rating_set
+    answers = (replace(a, annotator=name, rating_set=rating_set) for a in file.answers)
+    return replace(file, answers=tuple(answers))
+
+
+def judgements_of(
+    answers: Sequence[GivenAnswer], keys: Mapping[str, RatingKey], notes: Sequence[str]
+) -> Judgements:
+    """
+    Return answers as ratings and comparisons. Each dialogue that could be flagged has a
+    rating, too: 1 if it was and 0 if not.
+    """
+    ratings, flagged, comparisons = [], [], []
+    for answer in answers:
+        key = keys[answer.rating_set]
+        name, shown = answer.annotator, key.items[answer.item]
+        question = key.question(answer.dimension)
+        if key.kind == PAIR:
+            comparisons.append(_comparison(answer, *shown))
+        else:
+            value = question.value(answer.answer)
+            ratings += [
+                HumanJudgement(d.system, answer.dimension, value, name, d.dialogue_id)
+                for d in shown
+            ]
+        if key.flag and question == key.questions[0]:
+            for side, d in zip(SIDES, shown, strict=False):
+                value = float(side in (answer.flags or ()))
+                flag = HumanJudgement(d.system, FLAGGED, value, name, d.dialogue_id)
+                flagged.append(flag)
+    contexts = {
+        d.dialogue_id: d.opener_id
+        for key in keys.values()
+        for dialogues in key.items.values()
+        for d in dialogues
+    }
+    return Judgements(
+        ratings=(*ratings, *flagged),
+        comparisons=tuple(comparisons),
+        contexts=contexts,
+        lower_is_better=frozenset({FLAGGED}),
+        notes=(*notes, *side_notes(answers)),
+    )
+
+
+def _comparison(
+    answer: GivenAnswer, first: KeyDialogue, second: KeyDialogue
+) -> Comparison:
+    return Comparison(
+        answer.annotator,
+        answer.dimension,
+        first.system,
+        second.system,
+        VALUES[answer.answer],
+        first.dialogue_id,
+        second.dialogue_id,
+        answer.item,
+    )
+
+
+def side_notes(answers: Iterable[GivenAnswer]) -> list[str]:
+    """
+    Return a note on how often the side that stood first was preferred: about half, if
+    sides do not matter.
+    """
+    chosen = [a for a in answers if a.left in SIDES and a.answer in SIDES]
+    if not chosen:
+        return []
+    first = sum(a.answer == a.left for a in chosen)
+    return [
+        f'the side that stood first was preferred in {first} of {len(chosen)} answers '
+        'for one side'
+    ]

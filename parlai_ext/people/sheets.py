@@ -1,0 +1,123 @@
+"""
+Annotation sheets: tables that annotators fill in, one for each of them.
+
+    sheet-1.csv …    row, prompt, answer_a, answer_b, choice, flag_a, flag_b
+                     or row, prompt, answer, label; empty cells are filled in
+    sheet-1.jsonl …  the same as JSON lines
+    GUIDELINES.txt   what is asked
+
+Every sheet has all items, in an order and with sides of its own. A row's name is that
+of its item, with the place of the first answer: 1 if it is A, 2 if it is B. No sheet
+names a system.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from parlai_ext.files.csv_file import spreadsheet_csv
+from parlai_ext.people.draw_items import RatingItem
+from parlai_ext.people.questionnaire import LIKERT, PAIR, TIED, UNRELATED
+from parlai_ext.people.rating_set import RatingKey, RatingSet
+
+PAIR_COLUMNS = ('row', 'prompt', 'answer_a', 'answer_b', 'choice', 'flag_a', 'flag_b')
+LABEL_COLUMNS = ('row', 'prompt', 'answer', 'label')
+ANSWER_COLUMN = {PAIR: 'choice', LIKERT: 'label'}  # which is filled in
+LETTERS = {TIED: 'T', UNRELATED: 'U'}
+GUIDELINES = 'GUIDELINES.txt'
+BYTE_ORDER_MARK = '\ufeff'  # spreadsheets take a file without it for another encoding
+
+
+def sheet_files(
+    annotations: RatingSet, num_sheets: int, ending: str, seed: int
+) -> dict[str, str]:
+    """
+    Return the sheets and the guidelines by their names.
+
+    :param ending: ``csv`` or ``jsonl``.
+    """
+    files = {GUIDELINES: guidelines(annotations.key, ending)}
+    for number in range(1, num_sheets + 1):
+        rng = random.Random(f'{seed} {number}')
+        rows = list(_sheet_rows(annotations, rng))
+        if ending == 'csv':
+            table = [list(rows[0]), *(row.values() for row in rows)]
+            text = BYTE_ORDER_MARK + spreadsheet_csv(table)
+        else:
+            text = ''.join(json.dumps(r, ensure_ascii=False) + '\n' for r in rows)
+        files[f'sheet-{number}.{ending}'] = text
+    return files
+
+
+def item_lines(annotations: RatingSet) -> str:
+    """
+    Return what each item is, with systems and texts, as JSON lines for the researcher.
+    """
+    lines = []
+    for item in annotations.pages[0]:
+        prompt, answers = _texts(annotations, item)
+        systems = [dialogue.system for dialogue in item.dialogues]
+        record = {'item': item.id, 'prompt': prompt, 'systems': systems}
+        lines.append(json.dumps({**record, 'answers': answers}, ensure_ascii=False))
+    return ''.join(f'{line}\n' for line in lines)
+
+
+def _texts(annotations: RatingSet, item: RatingItem) -> tuple[str, list[str]]:
+    """
+    Return the prompt of an item, and its answers.
+    """
+    shown = [annotations.turns[dialogue] for dialogue in item.dialogues]
+    return shown[0][0].text, [answer.text for _, answer in shown]
+
+
+def _sheet_rows(annotations: RatingSet, rng: random.Random) -> Iterator[dict[str, str]]:
+    """
+    Yield the rows of one sheet, their last columns empty.
+    """
+    items = list(annotations.pages[0])
+    rng.shuffle(items)
+    pair = annotations.key.kind == PAIR
+    columns = PAIR_COLUMNS if pair else LABEL_COLUMNS
+    for item in items:
+        prompt, answers = _texts(annotations, item)
+        swapped = pair and rng.random() < 0.5
+        shown = answers[::-1] if swapped else answers
+        row = f'{item.id}-{1 + swapped}' if pair else item.id
+        yield dict(zip_longest(columns, (row, prompt, *shown), fillvalue=''))
+
+
+def guidelines(key: RatingKey, ending: str = 'csv') -> str:
+    """
+    Return what annotators are asked, in words.
+    """
+    (question,) = key.questions
+    lines = []
+    if key.offensive:
+        lines += [
+            'WARNING: the texts may be toxic, hateful or otherwise upsetting.',
+            'Stop whenever you like.',
+            '',
+        ]
+    lines += [question.text, '']
+    if key.kind == PAIR:
+        words = {'A': 'answer_a', 'B': 'answer_b'}
+        words['T'] = (key.tie or 'No difference') if key.ties else ''
+        words['U'] = key.unrelated or ''
+        lines.append('Fill in the column choice:')
+        lines += [f'  {letter}  {text}' for letter, text in words.items() if text]
+        if key.flag:
+            lines += ['', 'Put an x into flag_a or flag_b for', f'  {key.flag}']
+    else:
+        lines.append('Fill in the column label:')
+        for label, text in zip(key.answers_to(question), question.answers, strict=True):
+            name = question.name(label)
+            lines.append(f'  {name:>2}  {text.removeprefix(f"{name}: ")}')
+    lines += [
+        '',
+        'Leave all other columns as they are. Give the file your name or initials,',
+        f'such as ann.{ending}, and send it back.',
+    ]
+    return '\n'.join(lines) + '\n'

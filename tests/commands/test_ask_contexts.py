@@ -1,0 +1,28 @@
+"""
+`ask_contexts`: answers to a corpus, which `import_dialogues` reads with references.
+"""
+
+import json
+
+from parlai_ext.commands.ask_contexts import AskContexts
+from parlai_ext.commands.import_dialogues import ImportDialogues
+
+
+def test_answers_become_dialogues_whose_last_turn_is_judged(tmp_path, no_power_cuts):
+    corpus = tmp_path / 'corpus.jsonl'
+    corpus.write_text(json.dumps({'dialogue': ['hi', 'hello', 'tea?', 'yes']}) + '\n')
+    file = AskContexts.main(
+        corpus='jsonl',
+        path=str(corpus),
+        systems=['polite=agent:fixed_response,fixed_response=nope'],
+        out=str(tmp_path / 'out'),
+    )
+    turns = json.loads(file.read_text())['turns']
+    assert [turn['speaker'] for turn in turns] == ['user', 'polite', 'user', 'polite']
+    assert (turns[-1]['text'], turns[-1]['reference']) == ('nope', ['yes'])
+    assert [turn.get('given', False) for turn in turns] == [True, True, True, False]
+    run = tmp_path / 'run'
+    ImportDialogues.main(
+        dialogues=[str(file)], humans='user', run_dir=str(run), scorer='bleu_2'
+    )
+    assert (run / 'manifest.json').exists()

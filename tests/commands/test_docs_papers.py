@@ -1,0 +1,52 @@
+"""
+docs/papers.md: each command is one that its parser takes, and what it names exists.
+"""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from benchmarks.chatmatch.__main__ import ChatmatchTables
+from parlai_ext.bench.plan import bench_plan
+from parlai_ext.commands.command import find_command
+from parlai_ext.files.roster_file import load_roster
+from parlai_ext.scoring.registry import find_scorer, load_protocol_file
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / 'docs' / 'papers.md').read_text(encoding='utf-8')
+ROWS = re.findall(r'`((?:parlai|python -m) [^`]+)`', PAGE)
+OURS = [row for row in ROWS if ' eval_model ' not in row and ' train_model ' not in row]
+
+
+def parsed(row):
+    words = shlex.split(row)
+    if words[0] == 'python':
+        return ChatmatchTables.parser().parse_args(words[3:])
+    return find_command(words[1]).parser(words[1]).parse_args(words[2:])
+
+
+@pytest.mark.parametrize('row', OURS)
+def test_the_parser_takes_each_command_and_its_names_exist(row):
+    given = vars(parsed(row))
+    scorers = given.get('scorers') or ()
+    if 'run_bench' in row:  # its --config and --scorers may be a file and its labels
+        scorers = [
+            v.section['name'] for v in bench_plan(scorers, (), given['config']).variants
+        ]
+    elif given.get('config'):
+        assert load_protocol_file(given['config']).protocol.name
+    if given.get('roster'):
+        assert load_roster(given['roster']).roster.targets
+    for name in [given.get('scorer'), *scorers]:
+        assert not name or find_scorer(name)
+    for name in given.get('sets') or ():
+        assert (ROOT / 'zoo_configs' / 'judged' / f'{name}.yaml').exists()
+
+
+def test_every_row_has_a_command_and_says_what_differs():
+    rows = [line.split(' | ') for line in PAGE.split('\n') if line.startswith('| ')]
+    kept = [row for row in rows if not row[0].startswith('| what')]
+    assert len(kept) >= 25
+    assert all(len(row) == 3 and '`' in row[1] and len(row[2]) > 5 for row in kept)
