@@ -24,11 +24,11 @@ from parlai_ext.commands.signals import (
     exit_code,
     signals_as_interrupt,
 )
+from parlai_ext.core.display import VisibleOutput
 from parlai_ext.core.errors import UserError, nearest, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import Flags, flag_values, read_options
 from parlai_ext.core.secrets import hide_printed, without_secrets
-from parlai_ext.core.visible_output import VisibleOutput
 
 if TYPE_CHECKING:
     from parlai_ext.store import RunFolder
@@ -256,7 +256,7 @@ class ModelCommand(Command):
     """
 
     def start(self) -> Any:
-        from parlai_ext.systems.safe.trust import trust_files
+        from parlai_ext.systems.safe.load import trust_files
 
         machine = self.machine
         with trust_files(machine.trust_model_code, machine.datapath):
