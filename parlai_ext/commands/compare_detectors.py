@@ -73,6 +73,7 @@ class CompareDetectors(Command):
 
     usage = '--toxic-path FOLDER --detectors NAME … [option …]'
     declares = (CompareDetectorsOptions, '--batchsize', '--datapath', '--no-cuda')
+    needs = {'detectors': 'at least one, such as toxic-comments'}
 
     def run(self) -> DetectorTable:
         """
@@ -85,7 +86,6 @@ class CompareDetectors(Command):
         from parlai_ext.toxic.detectors import load_detectors
 
         given = self.options(CompareDetectorsOptions)
-        self.require(detectors='at least one, such as toxic-comments')
         models = ModelHandle(self.machine)
         detectors, missing = load_detectors(given.detectors, models, named_by_user=True)
         if not detectors:
