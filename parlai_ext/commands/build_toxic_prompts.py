@@ -15,6 +15,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.options import Flags, flag_values, option
+from parlai_ext.data.toxic_pairs import ToxicData
 from parlai_ext.data.turn_pairs import SOURCES, PairSource, TurnPair
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.toxic.build_prompts import (
@@ -27,6 +28,7 @@ from parlai_ext.toxic.build_prompts import (
     statistics_table,
 )
 from parlai_ext.toxic.pair_features import FeatureOptions
+from parlai_ext.toxic.public_sets import with_public_sets
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,9 @@ class BuildToxicPrompts(Command):
             sources = {name or Path(path).stem: path for name, _, path in parts}
             if len(sources) < len(parts):
                 raise UserError('--statistics: two of one name; NAME=PATH names them')
+            for name, path in sources.items():
+                data = with_public_sets(ToxicData(path=path), self.machine.datapath)
+                sources[name] = str(data.path)
             print('\n'.join(statistics_table(sources).lines()))
             return None
         self.require(out='the folder of the table')

@@ -79,7 +79,8 @@ class ToxicData:
         flag='--toxic-data',
         path=True,
         metavar='PATH,…',
-        help='a folder with train, valid and test files, or one CSV file; or several',
+        help='a folder with train, valid and test files, or one CSV file; or several; '
+        'diasafety and toxichat are fetched where there is no such folder',
     )
     format: str = option(
         'auto',
