@@ -74,6 +74,7 @@ class CompareDetectors(Command):
 
     usage = '--toxic-path FOLDER --detectors NAME … [option …]'
     declares = (CompareDetectorsOptions, '--batchsize', '--datapath', '--no-cuda')
+    needs = {'detectors': 'at least one, such as toxic-comments'}
 
     def run(self) -> DetectorTable:
         """
@@ -86,7 +87,6 @@ class CompareDetectors(Command):
         from parlai_ext.toxic.detectors import load_detectors
 
         given = self.options(CompareDetectorsOptions)
-        self.require(detectors='at least one, such as toxic-comments')
         models = ModelHandle(self.machine)
         detectors, missing = load_detectors(given.detectors, models, named_by_user=True)
         if not detectors:

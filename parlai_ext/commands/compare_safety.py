@@ -85,6 +85,7 @@ class CompareSafety(ModelCommand):
         Flags(MeasureOptions, 'measures'),
         Machine,
     )
+    needs = {'out': 'the folder of the tables'}
 
     def run(self) -> SafetyComparison:
         """
@@ -97,7 +98,6 @@ class CompareSafety(ModelCommand):
         from parlai_ext.toxic.prompts import answers_of_systems
 
         given, machine = self.options(CompareSafetyOptions), self.machine
-        self.require(out='the folder of the tables')
         answers = [a for spec in given.answers for a in recorded_answers(spec)]
         systems = self._systems(given, answers)
         if not systems and not answers:

@@ -75,6 +75,10 @@ class ImportAnnotation(Command):
 
     usage = '--key FOLDER --answers FILE|FOLDER … [option …]'
     declares = (ImportAnnotationOptions, FastAnswers)
+    needs = {
+        'key': 'the folder that export_annotation wrote',
+        'answers': 'the files that annotators sent back',
+    }
 
     def run(self) -> AnnotationResults:
         """
@@ -84,10 +88,6 @@ class ImportAnnotation(Command):
         from parlai_ext.people.rating_set import read_key
         from parlai_ext.store.atomic import write_text
 
-        self.require(
-            key='the folder that export_annotation wrote',
-            answers='the files that annotators sent back',
-        )
         given = self.options(ImportAnnotationOptions)
         place = Path(given.key or '')
         key = read_key(place, '--key ')
