@@ -184,12 +184,14 @@ class CompareSafety(ModelCommand):
         """
         from parlai_ext.data.toxic_pairs import choose_pairs
         from parlai_ext.toxic.prompts import prompts_of_answers, prompts_of_pairs
+        from parlai_ext.toxic.public_sets import with_public_sets
 
         data = self.options(ToxicData)
         if not data.path:
             if not answers:
                 self.require(toxic_data='the prompts')
             return prompts_of_answers(answers)[: given.max_prompts]
+        data = with_public_sets(data, self.machine.datapath)
         chosen = choose_pairs(data, given.fold)
         return prompts_of_pairs(chosen.pairs, data.context)[: given.max_prompts]
 
