@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from benchmarks.support.measures import start
+from benchmarks.support.measures import ended, start
 
 START = 'from parlai.__main__ import main; main()'
 
@@ -29,10 +29,7 @@ def seconds(hidden_by: str) -> tuple[float, float]:
     env = {**os.environ, 'PYTHONPATH': hidden_by, 'PYTHONWARNINGS': 'ignore'}
     command = [sys.executable, '-P', '-c', START, '--help']
     begin = time.perf_counter()
-    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit('parlai --help failed; see: python -m parlai_ext doctor')
+    usage = ended(command, env=env, stdout=subprocess.DEVNULL)
     return time.perf_counter() - begin, usage.ru_utime + usage.ru_stime
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import pretrained
 from parlai_ext.systems.hf.generate import load_model
@@ -19,6 +18,7 @@ from parlai_ext.systems.pretrained import ModelOptions
 from parlai_ext.systems.resolve import resolve
 from tests.support.family_hf import OPT, make_model
 from tests.support.no_network import refuse_connections
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.family_hf']
 
@@ -28,7 +28,7 @@ def load(model, **opt):
 
 
 def refused(model, **opt):
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         load(model, **opt)
     line = str(caught.value)
     assert line.startswith("system 'seat': ")
@@ -67,7 +67,7 @@ def test_weights_in_a_pickle_run_nothing(model, tmp_path):
 
 def test_weights_in_a_pickle_run_nothing_without_a_guard_around(model, tmp_path):
     as_bin(model, {'lm_head.weight': Trap(tmp_path / 'marker')})
-    with pytest.raises(UserError, match='^hf_model: .*refused: it wants to run'):
+    with user_error('^hf_model: .*refused: it wants to run'):
         load_model(ModelOptions(model=str(model), device='cpu'))
     assert not (tmp_path / 'marker').exists()
 
@@ -258,5 +258,5 @@ def test_a_system_prompt_that_fills_the_context(made):
     player = load(made, hf_context_tokens=6, system_prompt='you like old song again')
     participant = player.join()
     participant.hear('tea', 'other')
-    with pytest.raises(UserError, match="^system 'seat': system_prompt: it leaves no"):
+    with user_error("^system 'seat': system_prompt: it leaves no"):
         player.respond([participant])

@@ -10,7 +10,6 @@ from html.parser import HTMLParser
 import pytest
 
 from parlai_ext.commands.build_leaderboard import BuildLeaderboard
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.options import RegenerateOptions
@@ -25,6 +24,7 @@ from tests.support.published_runs import (
     publish,
     write_forged,
 )
+from tests.support.user_error import user_error
 
 HOSTILE = '<script>alert(1)</script>"onload="x'
 
@@ -155,5 +155,5 @@ def test_the_command_says_where_the_site_is(folder, tmp_path, capsys):
 
 
 def test_a_folder_without_packs_is_one_line(tmp_path):
-    with pytest.raises(UserError, match='no pack'):
+    with user_error('no pack'):
         build_site(tmp_path, tmp_path / 'site', check_pack)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import read_options
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
@@ -20,6 +19,7 @@ from tests.support.scoring_samples import (
     known_fed,
 )
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 LISTS = 'fed/followups_fed_2020.json'
 OWN = FollowUps(
@@ -163,12 +163,12 @@ class WithEncoder(WithTokenizer):
     ],
 )
 def test_the_original_needs_a_decoder_only_judge(judge, options):
-    with pytest.raises(UserError, match='variant original .* decoder-only'):
+    with user_error('variant original .* decoder-only'):
         known_fed(judge, OWN, variant='original', **options)
 
 
 def test_an_encoder_decoder_is_refused_the_whole_string_before_it_reads():
-    with pytest.raises(UserError, match='scope whole counts the context'):
+    with user_error('scope whole counts the context'):
         known_fed(WithEncoder(), OWN, scope='whole')
 
 
@@ -179,7 +179,7 @@ def test_the_engines_say_whether_they_tell_contexts():
 
 def test_the_whole_string_needs_a_judge_of_contexts():
     fed = known_fed(KnownJudge(lambda *_: (-1.0,)), OWN, scope='whole')
-    with pytest.raises(UserError, match='scope whole counts the context'):
+    with user_error('scope whole counts the context'):
         judge_contexts(fed, [('hi',)])
 
 

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem, swapped_item
@@ -26,6 +25,7 @@ from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.family_remote import control, received
 from tests.support.remote_samples import NAME
 from tests.support.tiny_models import WORDS
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
 HOW, SO, WHY = (' '.join(WORDS[k : k + 3]) for k in (0, 3, 6))
@@ -212,7 +212,7 @@ def test_a_reply_without_log_probabilities(
 def test_an_endpoint_that_refuses_log_probabilities(url, judge_name):
     words = {'error': {'message': 'logprobs are not supported with this model'}}
     control(url, script=[{'status': 400, 'body': words}])
-    with pytest.raises(UserError, match='rating: parsed'):
+    with user_error('rating: parsed'):
         scored(LlmJudge, judge_name)
 
 
@@ -232,7 +232,7 @@ def test_a_second_scoring_is_paid_for_only_when_asked_anew(url, judge_name):
 
 def test_a_judge_stops_before_it_costs_too_much(url, judge_name):
     price = 'remote_price_prompt=1e6,remote_price_completion=1e6,max_cost=1'
-    with pytest.raises(UserError, match='max_cost'):
+    with user_error('max_cost'):
         scored(LlmJudge, f'{judge_name},{price}')
     assert sent(url) == []
 

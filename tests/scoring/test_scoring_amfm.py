@@ -10,7 +10,6 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertModel
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.models.handle import ModelHandle
@@ -22,6 +21,7 @@ from tests.support.fed_samples import gpt2, huggingface_loss, make_gpt2
 from tests.support.scoring_samples import KnownJudge
 from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
+from tests.support.user_error import user_error
 
 TEXTS = sentences(9)
 OTHERS = {
@@ -177,7 +177,7 @@ def test_a_whole_dialogue_is_scaled_as_the_program_does_and_am_counts_against_it
 
 def test_quantiles_are_of_whole_sets_and_not_of_the_parts_of_a_run(folders, handle):
     scorer = AmFm.from_section({**folders, 'scale': 'quantile'}, handle)
-    with pytest.raises(UserError, match='run_bench'):
+    with user_error('run_bench'):
         scorer.score_dialogues([], [])
 
 
@@ -212,7 +212,7 @@ def test_a_measured_scale_puts_the_median_at_one():
 def test_an_encoder_decoder_reads_no_joined_strings(folders, tmp_path):
     handle = ModelHandle(Machine(no_cuda=True))
     section = {**folders, 'judge_model_file': make_model(tmp_path, 'bart')}
-    with pytest.raises(UserError, match='judge_model_file'):
+    with user_error('judge_model_file'):
         AmFm.from_section(section, handle).checked_scores(ITEMS)
 
 

@@ -13,7 +13,6 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.models.judge_names import judge_system
@@ -26,6 +25,7 @@ from tests.support.family_hf import draw
 from tests.support.scoring_samples import KnownJudge, OneModel
 from tests.support.tiny_models import sentences
 from tests.support.tiny_trained import byte_tokenizer
+from tests.support.user_error import user_error
 
 SAID = ('Hi!', "Hi! What's up?", 'Nothing much, how about you')
 TAB = ',hf_turn_separator="\\t"'
@@ -167,7 +167,7 @@ def test_no_finite_probability_is_no_score():
 def test_follow_ups_without_complaints_are_refused(tmp_path):
     path = tmp_path / 'praise.yaml'
     path.write_text('dimensions: {Wit: {positive: [Ha!]}}')
-    with pytest.raises(UserError, match='followups.*Wit'):
+    with user_error('followups.*Wit'):
         Full.from_section({'followups': str(path)})
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.holistic import Holistic, diversity, earlier_utterance, scaled
 from tests.support.fed_samples import gpt2, make_gpt2
 from tests.support.tiny_models import sentences
+from tests.support.user_error import user_error
 
 TEXTS = tuple(sentences(5))
 ITEMS = [ScoringItem(TEXTS[:k], TEXTS[k]) for k in range(1, 5)]
@@ -167,7 +167,7 @@ def test_without_a_classifier_there_is_no_consistency(folder):
 def test_a_classifier_without_the_label_is_refused(folder):
     classifier = Contradictions(lambda first, second: 0.0)
     classifier.labels = ('LABEL_0', 'LABEL_1', 'LABEL_2')
-    with pytest.raises(UserError, match='classifier.*LABEL_0'):
+    with user_error('classifier.*LABEL_0'):
         scored(folder, ITEMS, classifier)
 
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Answer
 from parlai_ext.judge_check.check import perturbations_for
@@ -22,6 +21,7 @@ from parlai_ext.scoring.llm.judges import LlmJudge
 from parlai_ext.scoring.prompted import Prompted
 from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.tiny_models import WORDS
+from tests.support.user_error import user_error
 
 HOW, SO = (' '.join(WORDS[k : k + 3]) for k in (0, 3))
 ASK = WORDS[9]
@@ -88,14 +88,14 @@ def test_a_judge_without_a_template_is_refused_by_an_option_of_the_scorer(
     if has_format:
         section['judge_format'] = 'chat'
     models = ModelHandle(Machine(no_cuda=True))
-    with pytest.raises(UserError, match='chat template') as error:
+    with user_error('chat template') as error:
         scorer.from_section(section, models).load_models()
     assert ('judge_format' in str(error.value)) == has_format
     assert ('judge_model_file' in str(error.value)) != has_format
 
 
 def test_an_empty_question_is_refused(folder):
-    with pytest.raises(UserError, match='question'):
+    with user_error('question'):
         Prompted.from_section({'question': ' '})
 
 

@@ -14,6 +14,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.toxic import collect_answers as collecting
 from parlai_ext.toxic.collect_answers import collect_answers
 from parlai_ext.toxic.measures import Prompt
+from tests.support.user_error import user_error
 
 HEARD = []
 PROMPTS = [Prompt(f'id{i}', f'prompt {i}') for i in range(5)]
@@ -114,7 +115,7 @@ def test_other_prompts_are_asked_anew(tmp_path):
 
 
 def test_a_system_that_is_not_there_is_refused_or_left_out(tmp_path):
-    with pytest.raises(UserError, match='Nobody'):
+    with user_error('Nobody'):
         ask(tmp_path, 'Nobody', 'Echo')
     answers, [problem] = ask(tmp_path, 'Nobody', 'Echo', skip_missing=True)
     assert len(answers) == 5 and problem.startswith('Nobody')
