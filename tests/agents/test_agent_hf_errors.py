@@ -235,17 +235,17 @@ def test_a_model_that_is_not_whole(files, change, words, model):
         ('hf_contxt_tokens', {'hf_contxt_tokens': 3}),
     ],
 )
-def test_an_option_that_cannot_be_meant(option, opt, made):
-    assert refused(made, **opt).startswith(f'{option}: ')
+def test_an_option_that_cannot_be_meant(option, opt, chat_folder):
+    assert refused(chat_folder, **opt).startswith(f'{option}: ')
 
 
-def test_a_package_that_is_missing_is_named_with_its_extra(made, monkeypatch):
+def test_a_package_that_is_missing_is_named_with_its_extra(chat_folder, monkeypatch):
     monkeypatch.setattr(pretrained, 'find_spec', lambda name: None)
-    line = refused(made, hf_device_map='auto')
+    line = refused(chat_folder, hf_device_map='auto')
     assert line.startswith('hf_device_map: accelerate is not installed; pip install ')
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
     monkeypatch.setattr(torch.cuda, 'device_count', lambda: 1)
-    line = refused(made, hf_quantisation='8bit', no_cuda=False)
+    line = refused(chat_folder, hf_quantisation='8bit', no_cuda=False)
     assert line.startswith('hf_quantisation: bitsandbytes is not installed; pip ')
 
 
@@ -254,8 +254,10 @@ def test_a_chat_format_needs_a_template(tmp_path):
     assert refused(path, hf_format='chat').startswith('hf_format: chat: the model has')
 
 
-def test_a_system_prompt_that_fills_the_context(made):
-    player = load(made, hf_context_tokens=6, system_prompt='you like old song again')
+def test_a_system_prompt_that_fills_the_context(chat_folder):
+    player = load(
+        chat_folder, hf_context_tokens=6, system_prompt='you like old song again'
+    )
     participant = player.join()
     participant.hear('tea', 'other')
     with user_error("^system 'seat': system_prompt: it leaves no"):

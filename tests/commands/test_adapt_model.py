@@ -7,11 +7,10 @@ import re
 import pytest
 
 from parlai_ext.commands.adapt_model import AdaptModel
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.amfm import AmFm
 from parlai_ext.scoring.base import ScoringItem
 from tests.support.fed_samples import make_gpt2
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
 from tests.training.test_adaptation import make_masked_encoder
@@ -52,7 +51,7 @@ def test_both_models_of_amfm_are_adapted_and_used(bases, corpus, tmp_path, capsy
         }
         options[key] = out
     assert options.keys() >= {'am_cutoff', 'am_width', 'fm_cutoff', 'fm_width'}
-    scorer = AmFm.from_section(options, ModelHandle(Machine(no_cuda=True)))
+    scorer = AmFm.from_section(options, models_on_cpu())
     texts = sentences(2)
     [score] = scorer.checked_scores([ScoringItem(texts[:1], texts[1])])
     assert None not in score.values.values()

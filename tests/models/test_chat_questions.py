@@ -9,7 +9,6 @@ from transformers import AutoTokenizer
 
 from parlai_ext.models.chat_questions import ChatQuestions, as_turns
 from parlai_ext.systems.chat.messages import ASK
-from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.tiny_models import WORDS
 from tests.support.user_error import user_error
 
@@ -17,9 +16,8 @@ HOW, SO, SHE = (' '.join(WORDS[k : k + 3]) for k in (0, 3, 6))
 
 
 @pytest.fixture(scope='module')
-def tokenizer(tmp_path_factory):
-    folder = make_model(tmp_path_factory.mktemp('chat'), 'llama', template=TEMPLATE)
-    return AutoTokenizer.from_pretrained(folder)
+def tokenizer(chat_folder):
+    return AutoTokenizer.from_pretrained(chat_folder)
 
 
 def judge(tokenizer):

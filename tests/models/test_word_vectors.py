@@ -14,6 +14,7 @@ from parlai_ext.models.word_vectors import read_text_vectors, read_vectors
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 from tests.support.download_server import QUICK
 from tests.support.model_catalogue import sha256
+from tests.support.on_cpu import models_on_cpu
 from tests.support.user_error import user_error
 
 pa = pytest.importorskip('pyarrow', reason='the extra metrics is needed')
@@ -115,7 +116,7 @@ def test_a_wrong_line_of_a_text_file_is_named(tmp_path, text, place):
 
 
 def test_an_encoder_is_no_word_vectors_and_no_file_is_none():
-    handle = ModelHandle(Machine(no_cuda=True))
+    handle = models_on_cpu()
     with user_error('minilm .*embedder.*glove-50d'):
         handle.word_vectors('minilm')
     with user_error("'glove-50d'"):

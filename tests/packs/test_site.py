@@ -10,13 +10,13 @@ from html.parser import HTMLParser
 import pytest
 
 from parlai_ext.commands.build_leaderboard import BuildLeaderboard
-from parlai_ext.core.machine import Machine
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import INDEX
 from parlai_ext.packs.regenerate import Checker
 from parlai_ext.packs.site import build_site, page_name
 from parlai_ext.scoring.registry import load_protocol_file
+from tests.support.on_cpu import CPU
 from tests.support.published_runs import (
     files_in,
     make_run,
@@ -79,7 +79,7 @@ def test_links_lead_to_the_packs_and_between_the_pages(folder, tmp_path):
 
 def test_a_system_that_was_played_again_is_marked(folder, tmp_path):
     config = protocol_file(tmp_path / 'mine', ['talker'])
-    mine = Checker(Machine(no_cuda=True), load_protocol_file(config).protocol)
+    mine = Checker(CPU, load_protocol_file(config).protocol)
     (folder / 'generic.zip').unlink()
     options = RegenerateOptions(regenerate=100, sample=1)
     site = build_site(

@@ -31,11 +31,6 @@ OWN = FollowUps(
 SAID = ['Hi!', "Hey, what's up?", 'Not much …  you?']
 
 
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    return make_gpt2(tmp_path_factory.mktemp('gpt2'))
-
-
 def original(folder, followups=OWN, **options):
     return known_fed(judge(folder), followups, variant='original', **options)
 
@@ -53,17 +48,17 @@ def assert_by_hand(folder, said, followups=OWN, scope='whole'):
 
 @pytest.mark.parametrize('scope', ['whole', 'followup'])
 @pytest.mark.parametrize('n', [1, 2, 3])
-def test_numbers_are_those_of_one_pass_a_string(folder, n, scope):
-    assert_by_hand(folder, SAID[:n], scope=scope)
+def test_numbers_are_those_of_one_pass_a_string(gpt2_folder, n, scope):
+    assert_by_hand(gpt2_folder, SAID[:n], scope=scope)
 
 
-def test_all_published_qualities_have_these_numbers(folder):
-    values = assert_by_hand(folder, SAID, load_followups(str(shared(LISTS))))
+def test_all_published_qualities_have_these_numbers(gpt2_folder):
+    values = assert_by_hand(gpt2_folder, SAID, load_followups(str(shared(LISTS))))
     assert len(values) == 18
 
 
-def test_turns_asked_together_are_turns_asked_alone(folder):
-    fed = original(folder)
+def test_turns_asked_together_are_turns_asked_alone(gpt2_folder):
+    fed = original(gpt2_folder)
     contexts = [tuple(SAID[: n + 1]) for n in range(3)]
     together = [item_score.values for item_score in judge_contexts(fed, contexts)]
     alone = [judge_contexts(fed, [context])[0].values for context in contexts]
@@ -71,15 +66,15 @@ def test_turns_asked_together_are_turns_asked_alone(folder):
         assert one == pytest.approx(other, abs=1e-12)
 
 
-def test_a_mark_in_the_text_is_a_mark_as_in_the_program(folder):
-    assert_by_hand(folder, ['a <|endoftext|> b', 'c'])
+def test_a_mark_in_the_text_is_a_mark_as_in_the_program(gpt2_folder):
+    assert_by_hand(gpt2_folder, ['a <|endoftext|> b', 'c'])
 
 
-def test_the_whole_string_is_praise_less_complaint_of_the_whole(folder):
+def test_the_whole_string_is_praise_less_complaint_of_the_whole(gpt2_folder):
     # the context's part of the loss is there twice and cancels but for the lengths
     whole, followup = (
         judge_contexts(
-            original(folder, scope=scope, token_reduction='sum'), [tuple(SAID)]
+            original(gpt2_folder, scope=scope, token_reduction='sum'), [tuple(SAID)]
         )[0]
         for scope in ('whole', 'followup')
     )
@@ -109,6 +104,7 @@ def test_the_preset_is_the_programs():
         'less': 'nothing',
         'followups': 'fed_2020',
         'judge_model_file': 'hf:microsoft/DialoGPT-large',
+        'without': (),
     }
 
 

@@ -14,14 +14,13 @@ from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.commands.validate_scorer import ValidateScorer
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem, row_cosines
 from parlai_ext.scoring.registry import SCORERS, find_scorer, load_protocol_file
 from parlai_ext.scoring.score_run import check_scorer
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support import outside_scorer
+from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import small_run
 from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
@@ -65,7 +64,7 @@ def test_scores_are_the_cosines_of_the_embeddings(run, common, encoder):
     report = ScoreDialogues.main(**common)
     dialogue = next(run.iter_dialogues())
     texts = [utterance.text for utterance in dialogue.utterances]
-    vectors = ModelHandle(Machine(no_cuda=True)).embedder(encoder).encode(texts)
+    vectors = models_on_cpu().embedder(encoder).encode(texts)
     [expected] = row_cosines(vectors[2:3], vectors[1:2])
     [scored, _] = run.scores(report.signature).read('p', 0)
     assert scored.scores[0].value == pytest.approx(expected, abs=1e-5)
@@ -210,7 +209,7 @@ def test_a_model_that_no_option_names_is_asked_for_in_time(encoder):
             self.models.embedder(encoder + '/')
             return super().score(items)
 
-    scorer = Late.from_section({'encoder': encoder}, ModelHandle(Machine(no_cuda=True)))
+    scorer = Late.from_section({'encoder': encoder}, models_on_cpu())
     assert scorer.signature
     with user_error('load_models'):
         scorer.score([ScoringItem(('a',), 'b')])

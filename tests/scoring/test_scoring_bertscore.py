@@ -7,11 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from parlai_ext.core.machine import Machine
 from parlai_ext.models.encoders import TokenVectors
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.bertscore import BertScore, token_f1
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
@@ -54,7 +53,7 @@ def encoder(tmp_path_factory):
 
 
 def scores(encoder, pairs, **options):
-    models = ModelHandle(Machine(no_cuda=True))
+    models = models_on_cpu()
     scorer = BertScore.from_section({'encoder': encoder, **options}, models)
     items = [ScoringItem((), response, references=(text,)) for response, text in pairs]
     return scorer.checked_scores(items)

@@ -11,11 +11,11 @@ from transformers import BertForSequenceClassification, RemBertForSequenceClassi
 
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.bleurt import Bleurt
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_trained import (
     SIZES,
     bert_tokenizer,
     make_bert,
-    models_on_cpu,
     spread,
 )
 from tests.support.user_error import user_error

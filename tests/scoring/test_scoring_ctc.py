@@ -9,10 +9,10 @@ from transformers import RobertaConfig, RobertaForTokenClassification
 
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.ctc import Ctc, clean_text
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_trained import (
     ITEMS,
     make_roberta,
-    models_on_cpu,
     roberta_tokenizer,
 )
 from tests.support.user_error import user_error

@@ -18,11 +18,11 @@ from parlai_ext.scoring.density import (
     squared_distances,
     write_statistics,
 )
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_trained import (
     TEXTS,
     bert_tokenizer,
     make_bert,
-    models_on_cpu,
 )
 from tests.support.user_error import user_error
 

@@ -13,8 +13,9 @@ from parlai_ext.data.judged.cards import read_card
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.unieval import UniEval, sentences
 from tests.support.family_hf import make_model
+from tests.support.on_cpu import models_on_cpu
 from tests.support.shared_data import shared
-from tests.support.tiny_trained import ITEMS, make_t5, models_on_cpu
+from tests.support.tiny_trained import ITEMS, make_t5
 from tests.support.user_error import user_error
 
 RESPONSE = 'i do ! i played it on a boat .'

@@ -11,10 +11,10 @@ from sklearn.linear_model import LinearRegression
 from transformers import RobertaForMaskedLM, RobertaForSequenceClassification
 
 from parlai_ext.scoring.usr import INTERCEPT, NORMS, Usr, overall, split_words
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_trained import (
     ITEMS,
     make_roberta,
-    models_on_cpu,
     roberta_tokenizer,
 )
 from tests.support.user_error import user_error

@@ -19,7 +19,7 @@ from parlai_ext.systems.family_hugging_face import LOADING_OPTIONS
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import ModelCache, size_on_disk
 from parlai_ext.systems.parlai_agents import load_system
-from tests.support.family_hf import OPT, TEMPLATE, make_model
+from tests.support.family_hf import OPT
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
 
@@ -33,10 +33,8 @@ WAYS = {
 
 
 @pytest.fixture(scope='module')
-def model(tmp_path_factory):
-    home = tmp_path_factory.mktemp('hf')
-    make_model(home, 'llama', template=TEMPLATE)
-    return {**OPT, 'hf_model': str(home / 'llama'), 'hf_dtype': 'float64'}
+def model(chat_folder):
+    return {**OPT, 'hf_model': chat_folder, 'hf_dtype': 'float64'}
 
 
 def replies(player, dialogues):

@@ -18,20 +18,14 @@ from parlai_ext.models.handle import ModelHandle
 from parlai_ext.models.parlai_likelihood import load_judge
 from parlai_ext.systems import hub
 from parlai_ext.systems.parlai_agents import load_system
-from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.user_error import user_error
 
 
-@pytest.fixture(scope='module')
-def made(tmp_path_factory):
-    plugin.register()
-    return Path(make_model(tmp_path_factory.mktemp('made'), 'llama', template=TEMPLATE))
-
-
 @pytest.fixture
-def folder(made, tmp_path):
+def folder(chat_folder, tmp_path):
     copied = tmp_path / 'home' / 'model'
-    shutil.copytree(made, copied)
+    plugin.register()
+    shutil.copytree(chat_folder, copied)
     return copied
 
 

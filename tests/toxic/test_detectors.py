@@ -20,10 +20,11 @@ from parlai_ext.toxic.detectors import (
     read_detector,
     toxic_column,
 )
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_encoders import make_encoder
 from tests.support.user_error import user_error
 
-MODELS = ModelHandle(Machine(no_cuda=True))
+MODELS = models_on_cpu()
 
 
 class Longest:

@@ -11,13 +11,12 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.training import adaptation
 from parlai_ext.training.adaptation import IGNORED, adapt, masked_words
 from parlai_ext.training.options import TrainingOptions
 from tests.support.family_hf import make_model, make_tokenizer
-from tests.support.fed_samples import END, gpt2, make_gpt2
+from tests.support.fed_samples import END, gpt2
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_encoders import SIZES
 from tests.support.tiny_models import WORDS, sentences
 from tests.support.user_error import user_error
@@ -45,10 +44,10 @@ def make_masked_encoder(folder):
 
 
 @pytest.fixture(scope='module')
-def bases(tmp_path_factory):
+def bases(tmp_path_factory, gpt2_folder):
     return {
         'mlm': make_masked_encoder(tmp_path_factory.mktemp('bert')),
-        'lm': make_gpt2(tmp_path_factory.mktemp('gpt2')),
+        'lm': gpt2_folder,
     }
 
 
@@ -87,7 +86,7 @@ def test_the_loss_of_a_language_model_is_that_of_transformers(bases, tmp_path):
 def test_what_is_written_is_a_judge_and_an_encoder(bases, tmp_path):
     for kind in bases:
         train(kind, bases, tmp_path / kind)
-    models = ModelHandle(Machine(no_cuda=True))
+    models = models_on_cpu()
     assert models.embedder(str(tmp_path / 'mlm')).encode(['tea']).shape == (1, 16)
     assert models.likelihood(str(tmp_path / 'lm')).num_parameters > 0
     assert not any('cls' in name for name in weights(tmp_path / 'mlm'))

@@ -23,8 +23,6 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.candidates import Candidate
 from parlai_ext.scoring.label_prompts import CARD, LabelTokens, training_card
 from parlai_ext.scoring.paireval import PairEval
@@ -35,6 +33,7 @@ from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pair_accuracy import pair_accuracies
 from parlai_ext.training.pairs import ResponsePair, pair_line
 from tests.support.family_hf import make_tokenizer
+from tests.support.on_cpu import models_on_cpu
 from tests.support.planted_labels import FRAME
 from tests.support.user_error import user_error
 
@@ -307,7 +306,7 @@ def test_a_judge_learns_is_killed_and_tells_held_out_pairs_apart(base, tmp_path)
             'comparisons': str(people),
             'corpus': 'jsonl',
         },
-        ModelHandle(Machine(no_cuda=True)),
+        models_on_cpu(),
     )
     [_, everything] = pair_accuracies(scorer, make_easy_pairs(40, seed=1))
     assert everything.low > 0.5
