@@ -9,10 +9,10 @@ import pandas
 import pytest
 
 import parlai_ext
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.scoring.base import ItemScore, Scorer
 from tests.support.small_run import SMALL, small_config
+from tests.support.user_error import user_error
 
 JUDGE = {'judge_model_file': 'zoo:mini/judge/model', 'no_cuda': True}
 
@@ -91,7 +91,7 @@ def test_references_of_turns_reach_the_scorer():
     [value] = parlai_ext.score(pandas.DataFrame(turns), 'rouge_l')['Overall']
     assert value == pytest.approx(6 / 7)
     turns[1]['reference'] = 7
-    with pytest.raises(UserError, match=r'dialogues\[1\]: reference'):
+    with user_error(r'dialogues\[1\]: reference'):
         parlai_ext.score(turns, 'rouge_l')
 
 

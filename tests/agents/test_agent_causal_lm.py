@@ -22,6 +22,7 @@ from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.talk import heard, replies_together_and_alone, write_pairs
 from tests.support.tiny_models import sentences
+from tests.support.user_error import user_error
 
 TURNS = ('you like tea', 'old book there', 'rain again today')
 KINDS = {'llama': TEMPLATE, 'gpt2': None}
@@ -228,7 +229,7 @@ def test_only_the_last_layers_learn(bases, tmp_path):
 
 
 def test_more_layers_than_there_are_is_a_line_about_the_option(bases):
-    with pytest.raises(UserError, match='trained_layers: 9'):
+    with user_error('trained_layers: 9'):
         loaded({'hf_model': bases['llama'], 'trained_layers': 9})
 
 
@@ -254,7 +255,7 @@ def test_a_dictionary_with_other_files_is_refused(texts, trained, tmp_path):
     for path in Path(trained[0]).parent.glob('model*'):
         shutil.copy(path, tmp_path / path.name)
     (tmp_path / 'model.dict').write_text(json.dumps(texts))
-    with pytest.raises(UserError, match='dict_file: .*model.dict'):
+    with user_error('dict_file: .*model.dict'):
         loaded({'model_file': str(tmp_path / 'model')})
     assert not (tmp_path.parent / 'x.json').exists()
 

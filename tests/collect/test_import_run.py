@@ -33,6 +33,7 @@ from parlai_ext.scoring.score_run import choose_scorer
 from parlai_ext.store import RunFolder
 from tests.store.test_store_kill import at_step, in_child
 from tests.support.small_run import files_of
+from tests.support.user_error import user_error
 
 GAMES = {
     'A_B': 'A: hi there\nB: hello\nA: how are you ?\nB: fine\n',
@@ -92,7 +93,7 @@ def test_other_content_is_refused_and_nothing_touched(games, tmp_path):
     imported(games, tmp_path / 'run')
     before = files_of(tmp_path / 'run')
     (games / 'A_B.txt').write_text('A: hi\nB: other\n')
-    with pytest.raises(UserError, match=r'collect\.content: '):
+    with user_error(r'collect\.content: '):
         imported(games, tmp_path / 'run')
     assert files_of(tmp_path / 'run') == before
 
@@ -108,7 +109,7 @@ def test_a_deleted_shard_comes_back(games, tmp_path):
 def test_a_folder_with_something_else_is_left_alone(games, tmp_path):
     (tmp_path / 'run').mkdir()
     (tmp_path / 'run' / 'thesis.txt').write_text('mine')
-    with pytest.raises(UserError, match='is not empty and no run'):
+    with user_error('is not empty and no run'):
         imported(games, tmp_path / 'run')
     assert files_of(tmp_path / 'run') == {'thesis.txt': b'mine'}
 
@@ -146,7 +147,7 @@ def test_two_imports_at_once_are_one(games, tmp_path):
     staging.mkdir()
     with (
         locked(staging / '.lock'),
-        pytest.raises(UserError, match='is in use by process'),
+        user_error('is in use by process'),
     ):
         imported(games, tmp_path / 'run')
     assert imported(games, tmp_path / 'run').written
@@ -223,7 +224,7 @@ def test_left_out_rows_are_said_in_the_ranking(games, tmp_path):
 
 def test_systems_cannot_talk_on_in_an_imported_run(games, tmp_path):
     imported(games, tmp_path / 'run')
-    with pytest.raises(UserError, match='holds imported dialogues'):
+    with user_error('holds imported dialogues'):
         CollectDialogues.main(run_dir=str(tmp_path / 'run'))
 
 
@@ -317,7 +318,7 @@ def test_references_of_an_import_reach_its_scorer(tmp_path):
 def test_a_judged_turn_without_reference_is_named(tmp_path):
     (tmp_path / 'x.csv').write_text(REFERRED.replace(',i like tea\n', ',\n'))
     imported(tmp_path / 'x.csv', tmp_path / 'run', scorer='rouge_l')
-    with pytest.raises(UserError, match=r'needs references.*dialogue d .*utterance 1'):
+    with user_error(r'needs references.*dialogue d .*utterance 1'):
         ScoreDialogues.main(run_dir=str(tmp_path / 'run'))
 
 
@@ -326,7 +327,7 @@ def test_a_judged_turn_without_reference_is_named(tmp_path):
     [({'scorer': 'feed'}, 'feed'), ({'scorer': 'fed', 'config': 'demo'}, '--config')],
 )
 def test_a_scorer_that_cannot_be_meant_is_refused(games, tmp_path, options, key):
-    with pytest.raises(UserError, match=key):
+    with user_error(key):
         imported(games, tmp_path / 'run', **options)
 
 
@@ -347,9 +348,9 @@ def test_where_feds_judge_cannot_be_had_a_small_one_is_named(
 
     monkeypatch.setattr(parlai_likelihood, 'load_judge', refuse)
     imported(games, tmp_path / 'run', scorer='fed')
-    with pytest.raises(UserError, match='blender_9B.* cannot be') as of_command:
+    with user_error('blender_9B.* cannot be') as of_command:
         ScoreDialogues.main(run_dir=str(tmp_path / 'run'), no_cuda=True)
-    with pytest.raises(UserError, match='blender_9B.* cannot be') as of_python:
+    with user_error('blender_9B.* cannot be') as of_python:
         parlai_ext.score(['hi', 'hello', 'how are you ?'], 'fed', no_cuda=True)
     for error in (of_command, of_python):
         assert '--judge-model-file zoo:mini/judge/model' in str(error.value)

@@ -11,7 +11,6 @@ from parlai_ext.commands.publish_run import PublishRun
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.commands.verify_run import VerifyRun
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import record_from_json
 from parlai_ext.results.ranking import read_ranking
 from parlai_ext.stopping import run as blocks
@@ -19,6 +18,7 @@ from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
 from tests.support.small_run import files_of
+from tests.support.user_error import user_error
 
 FLOOR = 'parlai_ext.agents.mini_floor.mini_floor:MiniFloorAgent'
 PLANNED = 60
@@ -127,7 +127,7 @@ def test_a_plain_command_lets_a_stopped_run_grow(copied):
     ],
 )
 def test_it_refuses_what_it_cannot_work_with(copied, change, named):
-    with pytest.raises(UserError, match=named):
+    with user_error(named):
         EvaluateSystems.main(**{**options(copied), **STOP, **change})
 
 
@@ -148,7 +148,7 @@ def test_a_note_that_fits_no_look_does_no_harm(copied, used):
 
 def test_one_target_needs_no_stop(tmp_path):
     keys = {'roster': {'targets': TARGETS[:1], 'partners': PARTNER}}
-    with pytest.raises(UserError, match='two targets'):
+    with user_error('two targets'):
         EvaluateSystems.main(**options(tmp_path, **keys), **STOP)
 
 
@@ -167,5 +167,5 @@ def test_a_published_pack_of_a_stopped_run_is_right(copied, capsys):
 
 @pytest.mark.parametrize('value', ['x', '0', '-1', 'nan', 'inf'])
 def test_a_plan_needs_a_difference(stopped, value):
-    with pytest.raises(UserError, match='--plan'):
+    with user_error('--plan'):
         RankSystems.main(run_dir=str(stopped[0]), plan=value)

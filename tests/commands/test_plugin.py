@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.commands.command import COMMANDS, find_command
+from tests.support.user_error import user_error
 
 BIN = Path(sys.executable).parent
 HEAVY = {'torch', 'parlai', 'transformers', 'matplotlib'}
@@ -305,9 +306,8 @@ def test_a_mistake_under_a_stock_command_is_one_line_and_exit_code_1():
 
 def test_a_users_mistake_is_an_exception_in_python():
     from parlai_ext.commands.plugin import script_of
-    from parlai_ext.core.errors import UserError
 
-    with pytest.raises(UserError, match='no_such_option'):
+    with user_error('no_such_option'):
         script_of('rank_systems').main(no_such_option=1)
 
 

@@ -1,28 +1,28 @@
 import pytest
 
 from parlai_ext.commands.report_run import ReportRun
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.results.ranking import read_ranking, write_ranking
 from tests.report.test_report_reader import OTHER, add_word_counts
 from tests.support.report_example import SCORER, example_ranking, example_run
+from tests.support.user_error import user_error
 
 
 def test_run_that_is_not_ranked_is_told_what_to_do_first(tmp_path):
     example_run(tmp_path / 'r')
-    with pytest.raises(UserError, match='rank it first: parlai rank_systems --run-dir'):
+    with user_error('rank it first: parlai rank_systems --run-dir'):
         ReportRun.main('--run-dir', str(tmp_path / 'r'))
 
 
 def test_run_folder_must_be_named():
-    with pytest.raises(UserError, match='--run-dir is needed'):
+    with user_error('--run-dir is needed'):
         ReportRun.main()
 
 
 @pytest.mark.parametrize('text', ['[]', '{"schema": 1}', '{"dimensions": {'])
 def test_damaged_ranking_is_one_clear_line(tmp_path, text):
     example_run(tmp_path / 'r').write_text('ranking.json', text)
-    with pytest.raises(UserError, match='ranking.json is damaged'):
+    with user_error('ranking.json is damaged'):
         ReportRun.main('--run-dir', str(tmp_path / 'r'))
 
 
@@ -59,5 +59,5 @@ def test_rankings_of_other_scorers_alone_need_no_option_or_a_choice(tmp_path, ca
     assert f'#?scorer={content_id(SCORER)}' in capsys.readouterr().out
     add_word_counts(run)
     run.write_json(f'scores/{run.scores(OTHER).root.name}/scorer.json', about)
-    with pytest.raises(UserError, match='--scores: not given; choose one of'):
+    with user_error('--scores: not given; choose one of'):
         ReportRun.main(run_dir=str(run.root))

@@ -8,10 +8,10 @@ from importlib.util import find_spec
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.engines.engine import LOCAL
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
+from tests.support.user_error import user_error
 
 
 def needs_ray():
@@ -25,7 +25,7 @@ def opened(tmp_path, **given):
 
 
 def refusal(tmp_path, **given):
-    with pytest.raises(UserError) as error:
+    with user_error() as error:
         opened(tmp_path, **given)
     return str(error.value)
 

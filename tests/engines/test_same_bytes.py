@@ -18,7 +18,7 @@ from parlai_ext.commands.build_toxic_prompts import (
     BuildToxicPrompts,
 )
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
@@ -31,6 +31,7 @@ from tests.support.scattered_engine import ScatteredEngine
 from tests.support.small_run import files_of
 from tests.support.store_samples import files_under
 from tests.support.tiny_models import make_generator
+from tests.support.user_error import user_error
 
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
 OPENERS = some_openers(5)
@@ -129,7 +130,7 @@ def test_a_system_that_cannot_be_loaded(tmp_path, same_identity):
 
 
 def test_a_system_with_other_files_elsewhere_is_named(tmp_path):
-    with pytest.raises(UserError, match='sound') as error:
+    with user_error('sound') as error:
         collected(
             tmp_path, System('sound', {'model': f'{AGENTS}:Talker'}), scatter=True
         )

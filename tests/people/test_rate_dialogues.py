@@ -10,9 +10,9 @@ import pytest
 
 from parlai_ext.commands.command import run_directly
 from parlai_ext.commands.rate_dialogues import RateDialogues
-from parlai_ext.core.errors import UserError
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import read_key
+from tests.support.user_error import user_error
 
 TARGETS = ('quill', 'raven', 'tern')
 OPENERS = ('hello there', 'good morning', 'nice day', 'how are you', 'what is new')
@@ -95,7 +95,7 @@ def test_the_same_command_writes_the_same_bytes(run):
 
 def test_other_items_may_not_replace_a_key_whose_answers_may_come(run):
     RateDialogues.main(run_dir=str(run))
-    with pytest.raises(UserError, match='--name'):
+    with user_error('--name'):
         RateDialogues.main(run_dir=str(run), seed=1)
     RateDialogues.main(run_dir=str(run), seed=1, name='second')
 

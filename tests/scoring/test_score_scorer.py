@@ -14,10 +14,10 @@ from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.results.ranking import read_ranking
 from parlai_ext.store import RunFolder
+from tests.support.user_error import user_error
 
 GAMES = {
     'A_B': 'A: do you like tea ?\nB: i like tea\nA: why ?\nB: it is hot\n',
@@ -123,7 +123,7 @@ def test_a_scorer_by_its_name_alone(tmp_path):
 
 def test_an_unknown_scorer_is_one_line(tmp_path):
     run = imported(tmp_path, GAMES, **FED)
-    with pytest.raises(UserError, match="--scorer 'chatmath': .*mean 'chatmatch'"):
+    with user_error("--scorer 'chatmath': .*mean 'chatmatch'"):
         ScoreDialogues.main(run_dir=str(run), scorer='chatmath')
 
 

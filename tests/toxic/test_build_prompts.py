@@ -10,12 +10,12 @@ import itertools
 import pytest
 
 from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.toxic_pairs import ToxicData, choose_pairs
 from parlai_ext.data.turn_pairs import PairSource
 from parlai_ext.toxic import build_prompts as building
 from parlai_ext.toxic.pair_features import load_masker, masked
 from tests.support.tiny_encoders import make_encoder
+from tests.support.user_error import user_error
 
 ROWS = [
     ('a', 'you grunk', 'have some tea'),
@@ -83,7 +83,7 @@ def test_a_second_detector_that_is_not_there_leaves_empty_columns(files, capsys)
     build(files, detectors=[good, 'words=/none,called=x'])
     assert 'stay empty' in capsys.readouterr().out
     assert table(files)['a']['toxic_words'] == ''
-    with pytest.raises(UserError, match='/none'):
+    with user_error('/none'):
         build(files, detectors=['words=/none', good])
 
 
@@ -94,7 +94,7 @@ def test_recorded_scores_decide_where_they_are_named(files):
     state = build(files, detectors=[], recorded='p', threshold=0.8)
     assert list(table(files)) == ['a']
     assert state.left_out['no recorded p'] == 1
-    with pytest.raises(UserError, match='--detectors'):
+    with user_error('--detectors'):
         build(files, detectors=[], out=str(files / 'other'))
 
 
@@ -148,7 +148,7 @@ def test_a_killed_build_goes_on_and_gives_the_same_bytes(files, monkeypatch):
 
 def test_another_build_in_the_same_folder_is_refused(files):
     build(files)
-    with pytest.raises(UserError, match='threats'):
+    with user_error('threats'):
         build(files, threats=('tea',))
 
 
