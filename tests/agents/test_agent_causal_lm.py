@@ -15,7 +15,6 @@ from parlai.scripts.train_model import TrainModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext.commands import plugin
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system

@@ -192,7 +192,7 @@ def test_statistics_are_printed_by_source_and_nothing_is_built(files, capsys):
     rows = [line.split()[2:] for line in lines if line.startswith('No. Turns')]
     turns = [int(n) for row in rows for n in row]
     assert sum(turns[:3]) == 2 and turns[3:] == [0, 0, 1]
-    with pytest.raises(UserError, match='NAME=PATH'):
+    with user_error('NAME=PATH'):
         build(files, statistics=[named, named])
 
 
