@@ -156,10 +156,9 @@ def annotation_results(
         items, names = agreed, {one.item for one in agreed}
         answers = [answer for answer in answers if answer.item in names]
     by_item: dict[str, dict[str, float]] = defaultdict(dict)
-    for one in answers:
-        by_item[one.item][one.annotator] = float(possible.index(one.answer))
+    for a in answers:
+        by_item[a.item][a.annotator] = float(possible.index(a.answer))
     prompts = {item: key.items[item][0].opener_id for item in by_item}
-    pair = key.kind == PAIR
     return AnnotationResults(
         key.kind,
         answer_names,
@@ -169,8 +168,8 @@ def annotation_results(
         tuple(_shares(answers, key, bootstraps, seed)),
         tuple(items),
         fleiss_kappa(by_item, prompts, bootstraps, seed),
-        krippendorff_alpha(by_item, 'nominal' if pair else 'ordinal'),
-        head_to_head(answers, key) if pair else {},
+        krippendorff_alpha(by_item, 'nominal' if key.kind == PAIR else 'ordinal'),
+        head_to_head(answers, key) if key.kind == PAIR else {},
         tuple(notes),
     )
 

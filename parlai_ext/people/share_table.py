@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import attrgetter, itemgetter
 
 from parlai_ext.core.display import DASH, interval, number, percent, wrap_lines
@@ -47,11 +48,15 @@ def share_lines(results: AnnotationResults) -> Iterator[str]:
     yield from Table(ANNOTATOR_COLUMNS, results.annotators).lines()
     if results.kind != PAIR:
         counts = [
-            number_column(name, name, lambda row, name=name: row.counts[name])
+            number_column(name, name, partial(_count, name))
             for name in results.answer_names
         ]
         yield 'labels by annotator, without controls'
         yield from Table([ANNOTATOR_COLUMNS[0], *counts], results.annotators).lines()
+
+
+def _count(name: str, row: AnnotatorControls) -> int:
+    return row.counts[name]
 
 
 def _share_table(results: AnnotationResults) -> Table:
