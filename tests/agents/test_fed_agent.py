@@ -85,7 +85,7 @@ def test_eval_model_gives_the_averages_of_the_stage(
     report = EvalModel.main(
         model='ext:fed',
         task='ext:dialogues',
-        run_dir=str(run.root),
+        run_dir=run.root,
         batchsize=3,
         datatype=datatype,
         **ours,
@@ -118,7 +118,7 @@ def test_eval_model_judges_a_run_by_its_own_judge_and_options(
 def test_a_run_names_no_scorer_from_outside_for_eval_model(tmp_path):
     run = small_run(tmp_path / 'run', scorer='strange_module:Mine')
     with user_error('strange_module:Mine'):
-        EvalModel.main(model='ext:scorer', task='ext:dialogues', run_dir=str(run.root))
+        EvalModel.main(model='ext:scorer', task='ext:dialogues', run_dir=run.root)
 
 
 def test_eval_model_counts_what_has_no_score(tmp_path, model_file, followups):
@@ -126,7 +126,7 @@ def test_eval_model_counts_what_has_no_score(tmp_path, model_file, followups):
     report = EvalModel.main(
         model='ext:fed',
         task='ext:dialogues',
-        run_dir=str(run.root),
+        run_dir=run.root,
         judge_model_file=model_file,
         followups=followups,
         fed_polarity='positive',
@@ -195,7 +195,7 @@ def test_clones_have_one_judge():
 def test_display_data_shows_the_judged_utterances(tmp_path, capsys, datatype):
     run = small_run(tmp_path / 'run')
     DisplayData.main(
-        task='ext:dialogues', run_dir=str(run.root), num_examples=9, datatype=datatype
+        task='ext:dialogues', run_dir=run.root, num_examples=9, datatype=datatype
     )
     shown = capsys.readouterr().out
     first = next(run.iter_dialogues())

@@ -63,7 +63,7 @@ def planted(tmp_path):
 
 
 def audit(run, **options):
-    return AuditRun.main(run_dir=str(run.root), tables_only=True, **options)
+    return AuditRun.main(run_dir=run.root, tables_only=True, **options)
 
 
 def outcome(result, part):

@@ -70,7 +70,7 @@ def test_a_grown_run_goes_on_as_it_is(tmp_path, grown):
     lost = sorted(name for name in files if name.endswith('.jsonl'))[::3]
     for name in lost:
         (tmp_path / 'run' / name).unlink()
-    CollectDialogues.main(run_dir=str(tmp_path / 'run'))
+    CollectDialogues.main(run_dir=tmp_path / 'run')
     assert collected(tmp_path, MORE) == files == grown[1]
 
 

@@ -54,7 +54,7 @@ def games(tmp_path):
 
 def imported(games, run, **options):
     return ImportDialogues.main(
-        dialogues=[str(games)], run_dir=str(run), **{'format': None, **options}
+        dialogues=[str(games)], run_dir=run, **{'format': None, **options}
     )
 
 
@@ -225,7 +225,7 @@ def test_left_out_rows_are_said_in_the_ranking(games, tmp_path):
 def test_systems_cannot_talk_on_in_an_imported_run(games, tmp_path):
     imported(games, tmp_path / 'run')
     with user_error('holds imported dialogues'):
-        CollectDialogues.main(run_dir=str(tmp_path / 'run'))
+        CollectDialogues.main(run_dir=tmp_path / 'run')
 
 
 def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
@@ -236,13 +236,13 @@ def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
         scorer='fed',
         judge_model_file='zoo:mini/judge/model',
     )
-    report = ScoreDialogues.main(run_dir=str(run), no_cuda=True)
+    report = ScoreDialogues.main(run_dir=run, no_cuda=True)
     # all that A and C said: 2 + 1 + 1 turns of A, 2 + 2 of C
     assert (report.n_utterances, report.n_unscored) == (8, 0)
-    ranking = RankSystems.main(run_dir=str(run), bootstraps=20)
+    ranking = RankSystems.main(run_dir=run, bootstraps=20)
     assert {one.system for one in ranking.standings['Overall']} == {'A', 'C'}
     assert all(one.score is not None for one in ranking.standings['Overall'])
-    page = Path(ReportRun.main(run_dir=str(run))).read_text()
+    page = Path(ReportRun.main(run_dir=run)).read_text()
     assert 'what openers' in page
     assert 'i like tea' in page
 
@@ -307,7 +307,7 @@ def test_references_of_all_judged_turns_choose_the_default(
 def test_references_of_an_import_reach_its_scorer(tmp_path):
     (tmp_path / 'x.csv').write_text(REFERRED)
     imported(tmp_path / 'x.csv', tmp_path / 'run', scorer='rouge_l')
-    ScoreDialogues.main(run_dir=str(tmp_path / 'run'))
+    ScoreDialogues.main(run_dir=tmp_path / 'run')
     [shard] = (tmp_path / 'run' / 'scores').rglob('0*.jsonl')
     rows = json.loads(shard.read_text())['scores']
     scores = [row['value'] for row in rows if row['system'] == 'A']
@@ -319,7 +319,7 @@ def test_a_judged_turn_without_reference_is_named(tmp_path):
     (tmp_path / 'x.csv').write_text(REFERRED.replace(',i like tea\n', ',\n'))
     imported(tmp_path / 'x.csv', tmp_path / 'run', scorer='rouge_l')
     with user_error(r'needs references.*dialogue d .*utterance 1'):
-        ScoreDialogues.main(run_dir=str(tmp_path / 'run'))
+        ScoreDialogues.main(run_dir=tmp_path / 'run')
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_where_feds_judge_cannot_be_had_a_small_one_is_named(
     monkeypatch.setattr(parlai_likelihood, 'load_judge', refuse)
     imported(games, tmp_path / 'run', scorer='fed')
     with user_error('blender_9B.* cannot be') as of_command:
-        ScoreDialogues.main(run_dir=str(tmp_path / 'run'), no_cuda=True)
+        ScoreDialogues.main(run_dir=tmp_path / 'run', no_cuda=True)
     with user_error('blender_9B.* cannot be') as of_python:
         parlai_ext.score(['hi', 'hello', 'how are you ?'], 'fed', no_cuda=True)
     for error in (of_command, of_python):
@@ -359,6 +359,6 @@ def test_where_feds_judge_cannot_be_had_a_small_one_is_named(
 def test_dialogues_of_two_turns_make_a_run_that_can_be_read(tmp_path):
     path = tmp_path / 'two.csv'
     path.write_text('dialogue_id,speaker,text\n1,a,hello\n1,b,hi\n')
-    report = ImportDialogues.main(dialogues=[str(path)], run_dir=str(tmp_path / 'run'))
+    report = ImportDialogues.main(dialogues=[str(path)], run_dir=tmp_path / 'run')
     run = RunFolder.existing(tmp_path / 'run')
     assert (report.n_utterances, len(run.dialogue_shards())) == (2, 1)

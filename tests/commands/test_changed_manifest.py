@@ -35,7 +35,7 @@ READERS = {
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp('changed')
     config = small_config(folder, targets=2, partners=1)
-    EvaluateSystems.main(config=config, run_dir=str(folder / 'run'), **SMALL)
+    EvaluateSystems.main(config=config, run_dir=folder / 'run', **SMALL)
     return folder / 'run'
 
 

@@ -144,7 +144,7 @@ def run(folder, bot):
         patch.syspath_prepend(str(folder))  # as PYTHONPATH=. does
         EvaluateSystems.main(
             config=small_config(folder, targets=1, partners=1),
-            run_dir=str(folder / 'run'),
+            run_dir=folder / 'run',
             datapath=str(folder / 'data'),
             num_dialogues=1,
             bootstraps=50,

@@ -71,7 +71,7 @@ def test_the_looks_are_in_files_table_and_page(stopped, capsys):
     assert looks == ranking.stopping == read_ranking(run).stopping
     page = (root / 'report.html').read_text()
     assert 'id="stopping"' in page and 'anytime-valid' in page
-    RankSystems.main(run_dir=str(root), plan='0.5')
+    RankSystems.main(run_dir=root, plan='0.5')
     lines = capsys.readouterr().out
     assert 'Stopped after' in lines and 'a run with --stop' in lines
 
@@ -133,7 +133,7 @@ def test_it_refuses_what_it_cannot_work_with(copied, change, named):
 
 def test_the_decisions_are_worked_out_from_the_scores(copied, stopped):
     (copied / 'run' / 'stopping.json').unlink()
-    RankSystems.main(run_dir=str(copied / 'run'))
+    RankSystems.main(run_dir=copied / 'run')
     ranking = read_ranking(RunFolder.existing(copied / 'run'))
     assert ranking.stopping == stopped[1].stopping
 
@@ -142,7 +142,7 @@ def test_the_decisions_are_worked_out_from_the_scores(copied, stopped):
 def test_a_note_that_fits_no_look_does_no_harm(copied, used):
     run = RunFolder.existing(copied / 'run')
     run.record_stop(run.manifest.stop.model_copy(update={'used': used}))
-    ranking = RankSystems.main(run_dir=str(copied / 'run'))
+    ranking = RankSystems.main(run_dir=copied / 'run')
     assert ranking.stopping.used == len(run.openers)
 
 
@@ -153,14 +153,14 @@ def test_one_target_needs_no_stop(tmp_path):
 
 
 def test_other_scores_were_not_looked_at(copied):
-    ScoreDialogues.main(run_dir=str(copied / 'run'), scorer='distinct', check_sample=0)
-    ranking = RankSystems.main(run_dir=str(copied / 'run'), scores='distinct')
+    ScoreDialogues.main(run_dir=copied / 'run', scorer='distinct', check_sample=0)
+    ranking = RankSystems.main(run_dir=copied / 'run', scores='distinct')
     assert ranking.stopping is None
 
 
 def test_a_published_pack_of_a_stopped_run_is_right(copied, capsys):
     pack = copied / 'run.zip'
-    PublishRun.main(run_dir=str(copied / 'run'), out=str(pack))
+    PublishRun.main(run_dir=copied / 'run', out=str(pack))
     VerifyRun.main(str(pack))
     assert 'wrong' not in capsys.readouterr().out
 
@@ -168,4 +168,4 @@ def test_a_published_pack_of_a_stopped_run_is_right(copied, capsys):
 @pytest.mark.parametrize('value', ['x', '0', '-1', 'nan', 'inf'])
 def test_a_plan_needs_a_difference(stopped, value):
     with user_error('--plan'):
-        RankSystems.main(run_dir=str(stopped[0]), plan=value)
+        RankSystems.main(run_dir=stopped[0], plan=value)

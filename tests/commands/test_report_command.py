@@ -43,7 +43,7 @@ def test_report_leaves_dialogues_scores_and_ranking_alone(tmp_path):
     write_ranking(run, example_ranking())
     files = [p for p in run.root.rglob('*.json*') if p.is_file()]
     before = {p: p.read_bytes() for p in files}
-    ReportRun.main(run_dir=str(run.root))
+    ReportRun.main(run_dir=run.root)
     assert {p: p.read_bytes() for p in files} == before
     assert read_ranking(run) == example_ranking()
 
@@ -55,9 +55,9 @@ def test_rankings_of_other_scorers_alone_need_no_option_or_a_choice(tmp_path, ca
     run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
     ranking = example_ranking()
     write_ranking(run, ranking, f'rankings/{content_id(SCORER)}/')
-    ReportRun.main(run_dir=str(run.root))
+    ReportRun.main(run_dir=run.root)
     assert f'#?scorer={content_id(SCORER)}' in capsys.readouterr().out
     add_word_counts(run)
     run.write_json(f'scores/{run.scores(OTHER).root.name}/scorer.json', about)
     with user_error('--scores: not given; choose one of'):
-        ReportRun.main(run_dir=str(run.root))
+        ReportRun.main(run_dir=run.root)

@@ -20,7 +20,7 @@ def run(tmp_path):
 
 
 def shown(run, capsys, wanted, **options):
-    dialogue = ShowDialogue.main(run_dir=str(run.root), dialogue_id=wanted, **options)
+    dialogue = ShowDialogue.main(run_dir=run.root, dialogue_id=wanted, **options)
     return dialogue, capsys.readouterr().out
 
 

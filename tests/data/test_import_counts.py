@@ -26,9 +26,7 @@ def chat(*roles):
 
 
 def imported(folder, path, **options):
-    return ImportDialogues.main(
-        dialogues=[path], run_dir=str(folder / 'run'), **options
-    )
+    return ImportDialogues.main(dialogues=[path], run_dir=folder / 'run', **options)
 
 
 def test_messages_under_two_keys_are_refused(tmp_path):

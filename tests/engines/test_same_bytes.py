@@ -75,9 +75,9 @@ def test_an_evaluation(tmp_path, monkeypatch):
     (tmp_path / 'talk.yaml').write_text(yaml.safe_dump(protocol))
     config = str(tmp_path / 'talk.yaml')
     options = {'config': config, 'bootstraps': 50, 'batchsize': 2}
-    EvaluateSystems.main(**options, run_dir=str(tmp_path / 'here'))
+    EvaluateSystems.main(**options, run_dir=tmp_path / 'here')
     engines = scattered(monkeypatch, collecting, twice=True)
-    EvaluateSystems.main(**options, run_dir=str(tmp_path / 'there'))
+    EvaluateSystems.main(**options, run_dir=tmp_path / 'there')
     assert files_of(tmp_path / 'there') == files_of(tmp_path / 'here')
     assert engines[0].n_tasks == 16  # 4 pairs, 2 shards each, played and scored
 

@@ -37,7 +37,7 @@ def test_bots_without_an_endpoint_are_named(tmp_path):
     with user_error() as caught:
         EvaluateSystems.main(
             config='chatmatch_2022',
-            run_dir=str(tmp_path / 'run'),
+            run_dir=tmp_path / 'run',
             datapath=str(tmp_path / 'data'),
         )
     line = str(caught.value)

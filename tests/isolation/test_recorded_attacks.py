@@ -148,7 +148,7 @@ def refusal_of(command, root, **options):
     Return why a command refuses a run; empty if it does not.
     """
     try:
-        command.main(run_dir=str(root), no_cuda=True, **options)
+        command.main(run_dir=root, no_cuda=True, **options)
     except UserError as error:
         return str(error)
     return ''
@@ -232,7 +232,7 @@ def test_a_manifest_sends_no_key_when_it_goes_on(foreign, listener, name):
 def test_an_audit_sends_no_key_for_a_recorded_partner(foreign, listener, capsys):
     address, heard = listener
     forge(foreign, lambda made: made['systems'].update(echo=remote(address)))
-    AuditRun.main(run_dir=str(foreign), no_cuda=True, audit_openers=3)
+    AuditRun.main(run_dir=foreign, no_cuda=True, audit_openers=3)
     assert heard == []
     assert VARIABLE in capsys.readouterr().out  # why canaries are left out
 
@@ -245,7 +245,7 @@ def test_an_audit_asks_no_server_for_a_judge_beside_scores(foreign, listener, ca
     about['config'] = {'name': 'llm_judge', 'judge_model_file': judge}
     about['checksum'] = checksum(about)
     path.write_text(json.dumps(about))
-    AuditRun.main(run_dir=str(foreign), no_cuda=True, audit_openers=3)
+    AuditRun.main(run_dir=foreign, no_cuda=True, audit_openers=3)
     assert heard == []
     assert VARIABLE in capsys.readouterr().out
 
@@ -299,7 +299,7 @@ def test_ones_own_run_goes_on_and_a_copy_elsewhere_is_asked_about(
     # `talker` is an agent from outside the package
     shutil.rmtree(foreign / 'dialogues')
     shutil.copytree(foreign, tmp_path / 'elsewhere')
-    CollectDialogues.main(run_dir=str(foreign), no_cuda=True)
+    CollectDialogues.main(run_dir=foreign, no_cuda=True)
     monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'of_another_user'))
     monkeypatch.setattr(own_records, '_noted', {})
     there = str(tmp_path / 'elsewhere')
@@ -320,9 +320,7 @@ def test_adding_a_target_makes_no_other_system_ones_own(foreign, tmp_path):
     added = f'mine=agent:{FLOOR},floor_kind=generic_reply'
     for _ in range(2):
         with user_error('generic.*planted_evil'):
-            CollectDialogues.main(
-                run_dir=str(foreign), add_target=[added], no_cuda=True
-            )
+            CollectDialogues.main(run_dir=foreign, add_target=[added], no_cuda=True)
         added = f'second=agent:{FLOOR},floor_kind=generic_reply'
     assert not (tmp_path / 'sprung').exists()
 

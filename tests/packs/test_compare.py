@@ -70,7 +70,7 @@ def test_two_runs_made_apart_rank_as_one_run_of_both_targets(runs, opened, join)
 
 def test_the_scorer_of_the_protocol_comes_first(tmp_path):
     run = make_run(tmp_path / 'run', ['talker'], scorer={'name': 'repetition'})
-    ScoreDialogues.main(run_dir=str(run.root), scorer='length', check_sample=0)
+    ScoreDialogues.main(run_dir=run.root, scorer='length', check_sample=0)
     with open_pack(publish(run, tmp_path / 'pack.zip').path) as pack:
         # by the names of their folders the other one is first
         assert 'length' in next(iter(pack.index.scores.values()))

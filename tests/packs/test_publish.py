@@ -143,11 +143,11 @@ def test_a_killed_publication_leaves_the_old_pack_and_can_be_run_again(
 
 def test_the_command_prints_the_id_of_the_pack(runs, tmp_path, capsys):
     out = tmp_path / 'p.zip'
-    made = PublishRun.main(run_dir=str(runs['generic'].root), out=str(out))
+    made = PublishRun.main(run_dir=runs['generic'].root, out=str(out))
     assert f'id {made.id}' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize('out', [None, 'pack.tar', '.'])
 def test_the_command_wants_a_zip_file(runs, out):
     with user_error('--out'):
-        PublishRun.main(run_dir=str(runs['generic'].root), out=out)
+        PublishRun.main(run_dir=runs['generic'].root, out=out)

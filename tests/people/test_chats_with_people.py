@@ -30,7 +30,7 @@ def chats(tmp_path):
 def import_chats(tmp_path, chats, **options):
     run = tmp_path / 'run'
     ImportDialogues.main(
-        dialogues=[str(chats)], run_dir=str(run), scorer='length', **options
+        dialogues=[str(chats)], run_dir=run, scorer='length', **options
     )
     return run
 
@@ -86,7 +86,7 @@ def test_a_chat_of_no_use_is_refused_or_left_out(tmp_path, chats, changed, place
 def test_others_rate_the_chats_and_nobody_their_own(tmp_path, chats):
     run = import_chats(tmp_path, chats)
     RateDialogues.main(
-        run_dir=str(run), questionnaire='likert_2022', ask=('Overall',), num_items=18
+        run_dir=run, questionnaire='likert_2022', ask=('Overall',), num_items=18
     )
     key = read_key(run)
     answers = tmp_path / 'answers'
@@ -94,7 +94,7 @@ def test_others_rate_the_chats_and_nobody_their_own(tmp_path, chats):
     for rater in ('worker 0', 'worker 1', 'somebody else'):
         answers_file(answers, key, rater, SYSTEMS)
     (ranking,) = ImportJudgements.main(
-        run_dir=str(run), answers=[str(answers)], chats=[str(chats)], bootstraps=20
+        run_dir=run, answers=[str(answers)], chats=[str(chats)], bootstraps=20
     )
     assert ranked_names(ranking) == list(SYSTEMS)
     # three chats of each of two raters are their own

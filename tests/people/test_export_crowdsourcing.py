@@ -28,7 +28,7 @@ def run(tmp_path, no_power_cuts):
 
 
 def export(run, format, **options):
-    ExportCrowdsourcing.main(run_dir=str(run), format=format, **options)
+    ExportCrowdsourcing.main(run_dir=run, format=format, **options)
     return run / 'people' / format
 
 

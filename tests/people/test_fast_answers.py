@@ -26,7 +26,7 @@ def rated(tmp_path, no_power_cuts):
     """
     example_run(tmp_path / 'run', tuple(STRENGTHS), openers=OPENERS)
     RateDialogues.main(
-        run_dir=str(tmp_path / 'run'), questionnaire='overall_pair', num_items=3
+        run_dir=tmp_path / 'run', questionnaire='overall_pair', num_items=3
     )
     (tmp_path / 'answers').mkdir()
     return tmp_path, read_key(tmp_path / 'run')
@@ -45,7 +45,7 @@ def give(folder, key, annotator, *times):
 
 def imported(folder, **options):
     return ImportJudgements.main(
-        run_dir=str(folder / 'run'),
+        run_dir=folder / 'run',
         answers=[str(folder / 'answers')],
         bootstraps=20,
         **options,

@@ -38,7 +38,7 @@ def answers(tmp_path):
 
 
 def collect_answers(run, answers, annotators=6, strengths=STRENGTHS, **options):
-    RateDialogues.main(run_dir=str(run), **options)
+    RateDialogues.main(run_dir=run, **options)
     key = read_key(run)
     for k in range(annotators):
         answers_file(answers, key, f'annotator {k}', strengths)
@@ -65,7 +65,7 @@ LIKERT = {'questionnaire': 'likert_2022', 'ask': ('Overall',)}
 
 def import_all(run, answers, **options):
     return ImportJudgements.main(
-        run_dir=str(run), answers=[str(answers)], bootstraps=200, **options
+        run_dir=run, answers=[str(answers)], bootstraps=200, **options
     )
 
 
@@ -95,7 +95,7 @@ def test_rank_systems_reads_what_is_written(run, answers):
     import_all(run, answers)
     written = run / 'people' / 'judgements' / 'judgements.csv'
     ranking = RankSystems.main(
-        run_dir=str(run), human_scores=str(written), max_failed_share=1.0
+        run_dir=run, human_scores=str(written), max_failed_share=1.0
     )
     agreement = ranking.reference['Overall']
     assert agreement.kind == 'human'
@@ -265,7 +265,7 @@ def test_the_order_of_the_files_changes_nothing(run, answers):
     contents = []
     for seed in (0, 1):
         random.Random(seed).shuffle(paths)
-        ImportJudgements.main(run_dir=str(run), answers=paths, bootstraps=50)
+        ImportJudgements.main(run_dir=run, answers=paths, bootstraps=50)
         contents.append((written / 'people.json').read_bytes())
     assert contents[0] == contents[1]
     assert json.loads(contents[0])[0]['dimension'] == 'Overall'

@@ -174,7 +174,7 @@ def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, ca
     run = scored_run(tmp_path)
     # p adds nothing, so that without the scores with q both would seem worse
     [file_of_c, file_of_d] = without_scores(run, ('c', 'q'), ('d', 'q'))
-    ranking = RankSystems.main(run_dir=str(tmp_path), bootstraps=20)
+    ranking = RankSystems.main(run_dir=tmp_path, bootstraps=20)
     standings = by_system(ranking.standings['Overall'])
     assert {n: row.rank for n, row in standings.items()} == {
         **{'b': 1, 'a': 2},
@@ -186,7 +186,7 @@ def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, ca
     words = ' '.join(capsys.readouterr().out.split())
     for system in 'cd':
         assert f'not ranked: {system} (the scores of 4 of its 8 dialogues' in words
-    page = ReportRun.main(run_dir=str(tmp_path)).read_text()
+    page = ReportRun.main(run_dir=tmp_path).read_text()
     for file in missing.files:
         assert file.rpartition('/')[0] in words.replace(' ', '') and file in page
 
@@ -203,13 +203,13 @@ def test_few_missing_scores_are_counted_and_the_target_is_ranked(tmp_path):
 
 def test_a_new_ranking_replaces_the_leaderboard_and_removes_the_page(tmp_path):
     run = scored_run(tmp_path)
-    RankSystems.main(run_dir=str(tmp_path), bootstraps=20)
-    page = ReportRun.main(run_dir=str(tmp_path))
+    RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    page = ReportRun.main(run_dir=tmp_path)
     leaderboard = (tmp_path / 'leaderboard.csv').read_text()
-    RankSystems.main(run_dir=str(tmp_path), bootstraps=20)
+    RankSystems.main(run_dir=tmp_path, bootstraps=20)
     assert page.exists()  # it shows this ranking
     without_scores(run, ('c', 'q'))
-    RankSystems.main(run_dir=str(tmp_path), bootstraps=20)
+    RankSystems.main(run_dir=tmp_path, bootstraps=20)
     assert not page.exists()
     assert (tmp_path / 'leaderboard.csv').read_text() != leaderboard
 
@@ -226,7 +226,7 @@ def test_human_scores_replace_the_reference(tmp_path):
 
 def test_rank_systems_writes_what_it_returns(tmp_path, capsys):
     scored_run(tmp_path)
-    ranking = RankSystems.main(run_dir=str(tmp_path), bootstraps=50)
+    ranking = RankSystems.main(run_dir=tmp_path, bootstraps=50)
     assert read_ranking(RunFolder.existing(tmp_path)) == ranking
     assert 'Overall' in capsys.readouterr().out
 

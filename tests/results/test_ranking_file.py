@@ -45,7 +45,7 @@ def test_a_ranking_that_was_edited_is_refused(tmp_path):
     data['dimensions']['Overall'][0]['score'] += 0.5
     path.write_text(json.dumps(data))
     with user_error(r'checksum.*parlai rank_systems --run-dir'):
-        ReportRun.main(run_dir=str(tmp_path))
+        ReportRun.main(run_dir=tmp_path)
 
 
 def test_whatever_is_damaged_is_a_clear_line(tmp_path):

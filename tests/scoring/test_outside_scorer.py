@@ -158,7 +158,7 @@ def test_a_foreign_run_folder_imports_no_code(tmp_path, command):
     name = trap(tmp_path)
     with user_error() as error:
         run = small_run(tmp_path / 'foreign', scorer=name)
-        command.main(run_dir=str(run.root))
+        command.main(run_dir=run.root)
     assert not (tmp_path / 'sprung').exists()
     if command is ScoreDialogues:
         assert f'--scorer {name}' in str(error.value)

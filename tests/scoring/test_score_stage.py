@@ -172,8 +172,6 @@ def test_command_needs_a_run():
 def test_the_bar_tells_how_much_the_judge_has_read(tmp_path, capsys):
     small_run(tmp_path / 'run')
     judge = make_generator(tmp_path)
-    ScoreDialogues.main(
-        run_dir=str(tmp_path / 'run'), judge_model_file=judge, no_cuda=True
-    )
+    ScoreDialogues.main(run_dir=tmp_path / 'run', judge_model_file=judge, no_cuda=True)
     # two utterances of d0 and of d1, one of d2; d3 is broken off
     assert '5 inputs read' in capsys.readouterr().err

@@ -24,7 +24,7 @@ def test_nothing_is_collected_for_a_scorer_that_is_not_there(tmp_path, wrong, li
     run = tmp_path / 'run'
     with user_error(line):
         EvaluateSystems.main(
-            config=small_config(tmp_path), run_dir=str(run), **{**SMALL, **wrong}
+            config=small_config(tmp_path), run_dir=run, **{**SMALL, **wrong}
         )
     assert not run.exists()
 

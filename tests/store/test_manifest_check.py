@@ -102,16 +102,16 @@ def test_a_ranking_may_not_ask_for_all_memory(tmp_path):
 def test_no_command_that_reads_a_run_ends_with_a_traceback(tmp_path):
     source, work = tmp_path / 'run', tmp_path / 'work'
     config = small_config(tmp_path, targets=1, partners=1)
-    EvaluateSystems.main(config=config, run_dir=str(source), **SMALL)
+    EvaluateSystems.main(config=config, run_dir=source, **SMALL)
     manifest = RunFolder.existing(source).manifest
     for _, changed in list(mutations(manifest.to_json()))[::9]:
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(source, work)
         save(work, changed)
         for read in (
-            lambda: RankSystems.main(run_dir=str(work), bootstraps=5),
-            lambda: ReportRun.main(run_dir=str(work)),
-            lambda: EvaluateSystems.main(run_dir=str(work), dry_run=True),
+            lambda: RankSystems.main(run_dir=work, bootstraps=5),
+            lambda: ReportRun.main(run_dir=work),
+            lambda: EvaluateSystems.main(run_dir=work, dry_run=True),
         ):
             try:
                 read()

@@ -26,7 +26,7 @@ def with_code(folder: Path, marker: Path) -> str:
 def collected(tmp_path, model_file, **more):
     return CollectDialogues.main(
         config=small_config(tmp_path, targets=1, partners=1),
-        run_dir=str(tmp_path / 'run'),
+        run_dir=tmp_path / 'run',
         num_dialogues=1,
         add_target=[f'mine={model_file}'],
         no_cuda=True,

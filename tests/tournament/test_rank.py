@@ -263,7 +263,7 @@ def test_leaderboard_has_points_and_uncertainty(tmp_path):
 
 def test_command_line_chooses_the_rule(tmp_path, capsys):
     run = played(tmp_path, rule={})
-    RankSystems.main(run_dir=str(run.root), rating='2-1-0', bootstraps=20)
+    RankSystems.main(run_dir=run.root, rating='2-1-0', bootstraps=20)
     written = json.loads((tmp_path / 'ranking.json').read_text())
     assert written['tournament']['rating'] == '2-1-0'
     assert 'points of each match' in capsys.readouterr().out
@@ -272,7 +272,7 @@ def test_command_line_chooses_the_rule(tmp_path, capsys):
 def test_unknown_rating_is_one_line(tmp_path):
     run = played(tmp_path, rule={})
     with user_error("rating: 'elo'.*openskill"):
-        RankSystems.main(run_dir=str(run.root), rating='elo')
+        RankSystems.main(run_dir=run.root, rating='elo')
 
 
 @pytest.mark.parametrize(

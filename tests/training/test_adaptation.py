@@ -47,7 +47,7 @@ def make_masked_encoder(folder):
 def bases(tmp_path_factory, gpt2_folder):
     return {
         'mlm': make_masked_encoder(tmp_path_factory.mktemp('bert')),
-        'lm': gpt2_folder,
+        'lm': Path(gpt2_folder),
     }
 
 

@@ -56,7 +56,7 @@ def test_self_chat_writes_the_dialogues_of_collect_dialogues(tmp_path, scheme, n
     ]
     roster = roster_file(tmp_path, targets, [says('yes', 'yes!')])
     same = {'config': 'demo', 'roster': roster, 'num_dialogues': 2, 'num_turns': 7}
-    CollectDialogues.main(run_dir=str(tmp_path / 'run'), pairing=scheme, **same)
+    CollectDialogues.main(run_dir=tmp_path / 'run', pairing=scheme, **same)
     log = tmp_path / 'log.jsonl'
     logs = SelfChat.main(
         task=f'ext:pairs:{scheme}', outfile=str(log), display_examples=False, **same
