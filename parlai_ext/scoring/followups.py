@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +32,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.yaml_file import Document, Key
 from parlai_ext.scoring.shipped_file import read_shipped_file
+from parlai_ext.store.atomic import write_file
 
 SIDES = ('positive', 'negative')
 LEVELS = ('turn', 'dialogue')
@@ -226,10 +226,7 @@ def fetch_fed_2020(datapath: str | None = None) -> Document:
     data = cached.read_bytes() if cached.is_file() else b''
     if not _is_the_file(data):
         data = download(URL, cached)
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = cached.with_name(f'.{cached.name}.{os.getpid()}')
-        unfinished.write_bytes(data)
-        os.replace(unfinished, cached)  # whole or not at all
+        write_file(cached, data)
     return Document(literals(data.decode('utf-8')), URL)
 
 
