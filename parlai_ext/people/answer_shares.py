@@ -28,8 +28,7 @@ from parlai_ext.ranking.annotator_agreement import (
     fleiss_kappa,
     krippendorff_alpha,
 )
-from parlai_ext.ranking.intervals import draw_ratios, known_intervals
-from parlai_ext.ranking.proportions import wilson_interval
+from parlai_ext.ranking.intervals import draw_ratios, known_intervals, wilson_interval
 
 OUTCOMES = WINS, TIES, UNRELATEDS, LOSES = ('wins', 'tied', 'unrelated', 'loses')
 FLAGGED, MEAN = 'flagged', 'mean'
