@@ -132,5 +132,6 @@ setup(
             'trueskill',
         ],
     },
+    entry_points={'console_scripts': ['parlai-ext = parlai_ext.__main__:main']},
     zip_safe=False,
 )
