@@ -7,8 +7,6 @@ The file holds one object an item, in the order of the judged set: a list, or on
 after another. It shows how well any metric agrees with people, and needs no model.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ A small grammar (`reactions.json`): ``[a|b]`` stands for either. The sentences m
 the shipped follow-ups mean and share words with them; none is one of the follow-ups.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ where word embeddings are narrower than the layers (BLEURT-20 and its distilled 
 of RemBERT; only the weights have other names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec

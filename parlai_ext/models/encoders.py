@@ -4,8 +4,6 @@ Hugging Face encoders that read texts in batches of similar length: sentence emb
 context and a response.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,10 +90,12 @@ class TextModel:
             model's limit.
         """
 
-        def encode(text: Texts) -> Encoded:
-            return self.cut_ids(text, most_tokens)
-
-        return self.rows(_pairs(texts, seconds), encode, compute, most_tokens)
+        return self.rows(
+            _pairs(texts, seconds),
+            lambda text: self.cut_ids(text, most_tokens),
+            compute,
+            most_tokens,
+        )
 
     def rows(
         self,
@@ -132,6 +132,12 @@ class TextModel:
             rows |= dict(zip(batch, values, strict=True))
             self.watch.tell(len(batch), len(encoded))
         return [rows[one] for one in inputs]
+
+    def matrix(self, rows: Sequence[np.ndarray]) -> np.ndarray:
+        """
+        Return rows of hidden states as one float32 array, also where there are none.
+        """
+        return np.array(rows, np.float32).reshape(-1, self.model.config.hidden_size)
 
     def _batches(self, encoded: Mapping[Input, Encoded]) -> Iterator[list[Input]]:
         """
@@ -213,7 +219,7 @@ class MeanPooling(TextModel):
             return (states * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
 
         rows = self.text_rows(texts, None, pooled)
-        return np.array(rows, np.float32).reshape(-1, self.model.config.hidden_size)
+        return self.matrix(rows)
 
     @torch.inference_mode()
     def pooler_states(self, texts: Sequence[str]) -> np.ndarray:
@@ -232,7 +238,7 @@ class MeanPooling(TextModel):
             lambda inputs: self.model(**inputs).pooler_output,
             'pooler',
         )
-        return np.array(rows, np.float32).reshape(-1, self.model.config.hidden_size)
+        return self.matrix(rows)
 
     @torch.inference_mode()
     def token_vectors(self, texts: Sequence[str], layer: int = 0) -> list[TokenVectors]:
@@ -382,7 +388,7 @@ class FirstTokenEncoder(TextModel):
             lambda inputs: self.model(**inputs).last_hidden_state[:, 0],
             [separator, most_tokens],
         )
-        return np.array(rows, np.float32).reshape(-1, self.model.config.hidden_size)
+        return self.matrix(rows)
 
     def cut_tokens(  # type: ignore[override]  # of contexts and responses
         self,

@@ -10,8 +10,6 @@ The models that scorers ask for by name, loaded on demand and kept for the proce
 Importing this module is cheap: torch is imported with the first model.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path

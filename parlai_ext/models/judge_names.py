@@ -9,8 +9,6 @@ Names of judges: wherever a judge's model file is expected, other models may be 
     FILE.yaml, FILE.json              `name` and `opt` of a system
 """
 
-from __future__ import annotations
-
 import os
 
 from parlai_ext.core.errors import UserError

@@ -2,8 +2,6 @@
 Masked language models: how likely is each token of a text, when it alone is hidden?
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +11,7 @@ import torch
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.models.encoders import TextModel
+from parlai_ext.systems.pretrained import surrounding_tokens
 
 HEADS = ('lm_head', 'cls')  # the output layers of RoBERTa and BERT
 
@@ -84,7 +83,7 @@ class MaskedLanguageModel(TextModel):
         Return the fields of a `MaskedLogprobs`.
         """
         first, second = self.text_ids(before), self.text_ids(text)
-        begin, end = self._begin_and_end()
+        begin, end = surrounding_tokens(self.tokenizer)
         whole = torch.tensor([*begin, *first, *second, *end])
         # the token at the very beginning is never hidden, whichever it is
         limits = [n for n in (self.limit, most_tokens) if n]
@@ -128,16 +127,3 @@ class MaskedLanguageModel(TextModel):
             return self.model(inputs, attention_mask=mask).logits[rows, places]
         states = self.model.base_model(inputs, attention_mask=mask)[0]
         return getattr(self.model, names[0])(states[rows, places])
-
-    def _begin_and_end(self) -> tuple[list[int], list[int]]:
-        """
-        Return the tokens that the tokenizer puts around a text.
-        """
-        inside = self.text_ids('a')
-        around = self.ids(('a',))['input_ids']
-        first = next(
-            i
-            for i in range(len(around) - len(inside) + 1)
-            if around[i : i + len(inside)] == inside
-        )
-        return around[:first], around[first + len(inside) :]

@@ -3,8 +3,6 @@ Token classifiers asked about words: which label has each word of a text, beside
 text?
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -2,8 +2,6 @@
 Vectors of words, such as GloVe's: one for each word, whatever stands around it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path

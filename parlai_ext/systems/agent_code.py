@@ -3,8 +3,6 @@ What an agent's own code may do to the program in which it runs: print, never re
 raise what would end the program.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sys

@@ -12,8 +12,6 @@ system is built. A remote system is the name that its model gives itself; where 
 none, its address.
 """
 
-from __future__ import annotations
-
 import logging
 from argparse import ArgumentTypeError
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -450,10 +448,6 @@ class SafetyLayer(Family):
 
     def inner_system(self, opt: Options) -> System:
         return system_inside(opt)
-
-    def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:
-        inner, family = _inner(system.opt)
-        return family.locate_weights(inner, datapath)
 
     def weight_bytes(self, system: System, datapath: str | None) -> int:
         inner, family = _inner(system.opt)

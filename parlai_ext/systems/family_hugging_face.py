@@ -3,9 +3,6 @@ Systems whose weights come from the Hugging Face hub or from a folder in its for
 any model as `ext:hf`, and ParlAI's own agents for DialoGPT and GPT-2.
 """
 
-from __future__ import annotations
-
-import hashlib
 from collections.abc import Hashable
 from difflib import get_close_matches
 from pathlib import Path
@@ -107,10 +104,17 @@ class HubFamily(Family):
     def contents(
         self, system: System, opt: Options, datapath: str | None
     ) -> dict[str, str]:
-        weights = hub.fetch_weights(self.repository(system.opt), None, datapath)
-        hashes = [sha256(path) for path in hub.weight_files(weights)]
-        joined = hashlib.sha256(' '.join(hashes).encode()).hexdigest()
-        return {'hub': hashes[0] if len(hashes) == 1 else joined}
+        """
+        Return the hash of every file that changes a reply. A folder that moves, or a
+        snapshot in the cache with the same files, is the same model.
+        """
+        repo, revision = self.repository(system.opt), self.revision(system.opt)
+        weights = hub.fetch_weights(repo, revision, datapath)
+        folder = weights.parent
+        code = ('*.py',) if hub.truthy(system.opt.get('hf_trust_code')) else ()
+        files = [*hub.weight_files(weights), *hub.companions(folder, code)]
+        hashes = {f'hub/{p.relative_to(folder).as_posix()}': sha256(p) for p in files}
+        return hashes | other_contexts_hash(opt)
 
     def local_options(self, system: System) -> tuple[str, ...]:
         return ('model_name',)  # its files are hashed in its stead
@@ -132,21 +136,6 @@ class HuggingFace(HubFamily):
 
     def revision(self, opt: Options) -> str | None:
         return opt.get('hf_revision') or None
-
-    def contents(
-        self, system: System, opt: Options, datapath: str | None
-    ) -> dict[str, str]:
-        """
-        Return the hash of every file that changes a reply. A folder that moves, or a
-        snapshot in the cache with the same files, is the same model.
-        """
-        repo, revision = self.repository(system.opt), self.revision(system.opt)
-        weights = hub.fetch_weights(repo, revision, datapath)
-        folder = weights.parent
-        code = ('*.py',) if hub.truthy(system.opt.get('hf_trust_code')) else ()
-        files = [*hub.weight_files(weights), *hub.companions(folder, code)]
-        hashes = {f'hub/{p.relative_to(folder).as_posix()}': sha256(p) for p in files}
-        return hashes | other_contexts_hash(opt)
 
     def weights_key(self, opt: Options) -> Hashable:
         """

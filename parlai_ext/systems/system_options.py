@@ -2,8 +2,6 @@
 The options of a system, as far as its roster and the files of this machine tell them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

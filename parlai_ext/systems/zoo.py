@@ -5,8 +5,6 @@ The zoo's own modules say so. To foretell, they run with their downloads noted i
 of made; to download, with `checked_downloads`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import importlib

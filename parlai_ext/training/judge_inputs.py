@@ -3,8 +3,6 @@ The inputs of the learned judge for many responses, read once and kept on disk, 
 a reading that was killed goes on where it was.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

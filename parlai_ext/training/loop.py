@@ -6,8 +6,6 @@ from the seed and the step alone, so that a training that was interrupted and go
 ends, on one machine, with the weights of one that was not.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

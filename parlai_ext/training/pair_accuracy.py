@@ -6,8 +6,6 @@ the failures of section 4.3 of PairEval (Park et al. 2024), repeated and
 speaker-insensitive responses. 0.5 is chance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

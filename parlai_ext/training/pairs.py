@@ -18,8 +18,6 @@ order of words, and the context at all.
 Each response is a candidate in its own dialogue: PairEval compares conversations.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Sequence
@@ -31,6 +29,7 @@ from parlai_ext.core.options import option
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.data.corpora import AnnotatedContext, Turns
 from parlai_ext.files.json_file import json_lines
+from parlai_ext.judge_check.perturbations import same_text
 from parlai_ext.scoring.candidates import Candidate
 
 KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled', 'swapped')
@@ -296,10 +295,6 @@ class PairMaker:
 
     def _cut(self, context: Turns) -> Turns:
         return context[-self.options.context_turns :]
-
-
-def same_text(first: str, second: str) -> bool:
-    return first.casefold().split() == second.casefold().split()
 
 
 # --- files of pairs -------------------------------------------------------------------

@@ -5,8 +5,6 @@ Logits take more memory than anything else in a language model, so they are neve
 there at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -6,8 +6,6 @@ its place when it is complete. Wheels and files that are here stay there until t
 that a fetch that was interrupted or killed goes on with the next one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -73,7 +71,13 @@ def fetch_model(
     scratch = downloads_folder(Path(data_folder(datapath))) / f'catalogue-{name}'
     with exclusive(scratch):
         if not is_fetched(name, datapath):  # by the process that this one waited for
-            _check_room(card, scratch)
+            needed = 2 * card.download_bytes + card.disk_bytes + SPARE_DISK
+            free = shutil.disk_usage(scratch).free
+            if free < needed:
+                raise UserError(
+                    f'{scratch} has {free:,} bytes free; {needed:,} are needed to '
+                    'fetch a model there: --datapath or PARLAI_DATAPATH names another'
+                )
             try:
                 files, source = _fetch_files(card, scratch, settings)
             except UserError as error:
@@ -94,19 +98,6 @@ def _pinned(card: ModelCard) -> dict[str, Any]:
     """
     files = {file.name: file.sha256 for file in card.files}
     return {'files': files, **({'conversion': CONVERSION} if card.is_converted else {})}
-
-
-def _check_room(card: ModelCard, scratch: Path) -> None:
-    """
-    Refuse to begin what the disk has no room for: download, copy and result.
-    """
-    needed = 2 * card.download_bytes + card.disk_bytes + SPARE_DISK
-    free = shutil.disk_usage(scratch).free
-    if free < needed:
-        raise UserError(
-            f'{scratch} has {free:,} bytes free; {needed:,} are needed to fetch a '
-            'model there: --datapath or PARLAI_DATAPATH names another folder'
-        )
 
 
 def _fetch_files(

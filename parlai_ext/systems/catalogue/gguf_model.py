@@ -8,8 +8,6 @@ machine, whatever the version of transformers. (Its own converter leaves out tha
 tokenizer reads numbers digit by digit, and needs accelerate.)
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

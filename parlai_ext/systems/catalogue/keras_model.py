@@ -7,8 +7,6 @@ do, only dictionaries, numbers and the tokenizer itself are allowed here, and of
 tokenizer only its words and settings are taken.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Mapping, Sequence
@@ -47,8 +45,7 @@ class KerasTokenizer:
     What the pickle says of its tokenizer.
     """
 
-    def __init__(self) -> None:
-        self.settings: Mapping[str, Any] = {}
+    settings: Mapping[str, Any] = {}
 
 
 class TokenizerUnpickler(SafeUnpickler):

@@ -5,8 +5,6 @@ The vectors are an array of float32 (.npy, read without pickle); the words are t
 column of a table (.parquet), in the order of the rows.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -2,8 +2,6 @@
 ParlAI's data folder, where a model of its zoo lies in it, and locks on its folders.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import os

@@ -4,8 +4,6 @@ How a reply is drawn: ParlAI's names for it, as transformers' `generate` takes t
 What a row gets depends on its own tokens, never on its neighbours or its padding.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -180,13 +178,14 @@ def penalty_processors(penalties: Penalties, mask: torch.Tensor) -> LogitsProces
     return processors
 
 
+@dataclass(eq=False)
 class InReply(LogitsProcessor):
     """
     A processor that sees the reply alone.
     """
 
-    def __init__(self, inner: LogitsProcessor, start: int):
-        self.inner, self.start = inner, start
+    inner: LogitsProcessor
+    start: int
 
     def __call__(
         self, input_ids: torch.LongTensor, scores: torch.FloatTensor
@@ -198,13 +197,14 @@ class InReply(LogitsProcessor):
         return self.inner(input_ids[:, self.start :], scores)
 
 
+@dataclass(eq=False)
 class Unpadded(LogitsProcessor):
     """
     A processor of the set of tokens that were there, the padding aside.
     """
 
-    def __init__(self, inner: LogitsProcessor, mask: torch.Tensor):
-        self.inner, self.mask = inner, mask
+    inner: LogitsProcessor
+    mask: torch.Tensor
 
     def __call__(
         self, input_ids: torch.LongTensor, scores: torch.FloatTensor
@@ -222,13 +222,15 @@ class Unpadded(LogitsProcessor):
         return self.inner(seen, scores)
 
 
+@dataclass(eq=False)
 class AtStopString(StoppingCriteria):
     """
     Ends a row when its reply holds a stop string; the others go on.
     """
 
-    def __init__(self, tokenizer: Any, stop: Sequence[str], start: int):
-        self.tokenizer, self.stop, self.start = tokenizer, tuple(stop), start
+    tokenizer: Any
+    stop: Sequence[str]
+    start: int
 
     def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
         """

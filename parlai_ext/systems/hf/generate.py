@@ -2,8 +2,6 @@
 Loads one model of Hugging Face's and generates its replies to many conversations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date

@@ -2,8 +2,6 @@
 One request and its reply over HTTP, with one deadline for both.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import ssl

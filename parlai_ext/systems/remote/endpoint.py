@@ -8,8 +8,6 @@ share it; of two replies to one request the first stays, so that the same conver
 has one reply, sampled or not.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
@@ -438,17 +436,15 @@ class Endpoint:
         return reply
 
 
+@dataclass
 class Pace:
     """
     Spreads requests, or tokens, evenly: at most so many a minute; `None`: no limit.
     """
 
-    def __init__(
-        self, per_minute: float | None, clock: Callable[[], float] = time.monotonic
-    ):
-        self.per_minute = per_minute
-        self.clock = clock
-        self._free_at = 0.0
+    per_minute: float | None
+    clock: Callable[[], float] = time.monotonic
+    free_at: float = 0.0
 
     def reserve(self, amount: float) -> float:
         """
@@ -457,8 +453,8 @@ class Pace:
         if self.per_minute is None:
             return 0.0
         now = self.clock()
-        start = max(now, self._free_at)
-        self._free_at = start + 60.0 * amount / self.per_minute
+        start = max(now, self.free_at)
+        self.free_at = start + 60.0 * amount / self.per_minute
         return start - now
 
 

@@ -5,8 +5,6 @@ The file can be read by any program that reads safetensors. Tensors that share m
 are there once; their other names, and ParlAI's small entries, are in the metadata.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
