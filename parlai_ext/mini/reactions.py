@@ -99,7 +99,7 @@ def corrupt_last_turn(
     rng: random.Random,
     turns: list[GeneratedTurn],
     other: tuple[GeneratedTurn, ...],
-    kinds: Mapping[str, Corruption] = TRAIN,
+    kinds: Mapping[str, Corruption],
 ) -> tuple[GeneratedTurn, str | None]:
     """
     Return the last of ``turns``, corrupted, and the kind of corruption; `None` instead

@@ -241,7 +241,7 @@ class MeanPooling(TextModel):
         return self.matrix(rows)
 
     @torch.inference_mode()
-    def token_vectors(self, texts: Sequence[str], layer: int = 0) -> list[TokenVectors]:
+    def token_vectors(self, texts: Sequence[str], layer: int) -> list[TokenVectors]:
         """
         Return the hidden states of the tokens of each text.
 

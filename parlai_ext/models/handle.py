@@ -173,7 +173,7 @@ def model_system(kind: str, name: str) -> System:
     return system
 
 
-def is_here(kind: str, name: str, datapath: str | None = None) -> bool:
+def is_here(kind: str, name: str, datapath: str | None) -> bool:
     """
     True if a model is on this machine, so that loading it asks no network.
 

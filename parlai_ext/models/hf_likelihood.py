@@ -13,7 +13,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.core.signature import signature_line
 from parlai_ext.models.likelihood import seq2seq
-from parlai_ext.models.likelihood.budget import TOKENS, Budget
+from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.causal import (
     Causal,
     check_causal,
@@ -48,11 +48,11 @@ CHAT_OPTIONS = ('hf_system_role', 'hf_template_args', 'hf_date')
 def load_hf_judge(
     system: System,
     *,
-    datapath: str | None = None,
-    dtype: str | None = None,
-    no_cuda: bool = False,
-    fp16: bool | None = None,
-    tokens: int = TOKENS,
+    datapath: str | None,
+    dtype: str | None,
+    no_cuda: bool,
+    fp16: bool | None,
+    tokens: int,
 ) -> Causal | EncoderDecoder:
     """
     Return a Hugging Face model as a `Likelihood`. Code in its folder is never run.

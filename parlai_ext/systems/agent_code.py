@@ -23,7 +23,7 @@ class Overdue(BaseException):
 
 
 @contextlib.contextmanager
-def agents_code(limit: Limit | None, seconds: float | None = None) -> Iterator[None]:
+def agents_code(limit: Limit | None, seconds: float | None) -> Iterator[None]:
     """
     Run code of an agent: it asks no strange server, prints to standard error only, and
     ends.

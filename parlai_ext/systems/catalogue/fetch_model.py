@@ -36,7 +36,7 @@ DEFAULT_HUB = 'https://huggingface.co'
 Source = Callable[[ModelCard, Path, DownloadSettings], Path]
 
 
-def model_folder(name: str, datapath: str | None = None) -> Path:
+def model_folder(name: str, datapath: str | None) -> Path:
     """
     Return the folder of a model of the catalogue, where it is once it is fetched.
     """

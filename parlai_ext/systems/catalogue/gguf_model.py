@@ -44,7 +44,7 @@ TOKEN_IDS = ('bos_token_id', 'eos_token_id', 'pad_token_id')
 CONTROL = 3  # the type of a token that no text has
 
 
-def convert_gguf(file: Path, folder: Path, *, shown: bool = True) -> None:
+def convert_gguf(file: Path, folder: Path, *, shown: bool) -> None:
     """
     Write the model in a GGUF file to a folder: a Llama with the tokenizer of SmolLM.
 
