@@ -18,8 +18,8 @@ from parlai_ext.systems.chat.conversation import (
     Degradation,
 )
 from parlai_ext.systems.chat.messages import ChatStyle
-from parlai_ext.systems.hf.decode import DecodingOptions
 from parlai_ext.systems.hf.generate import (
+    DecodingOptions,
     FormOptions,
     ReplyGenerator,
     load_model,

@@ -28,9 +28,7 @@ from transformers import (
 )
 
 from parlai_ext.models import encoders
-from parlai_ext.models.masked_lm import MaskedLanguageModel
 from parlai_ext.models.word_bilstm import WordBiLSTM, is_word_bilstm
-from parlai_ext.models.word_classifier import WordClassifier
 
 
 @dataclass(frozen=True)
@@ -143,9 +141,9 @@ ENCODERS: Mapping[str, tuple[Any, Any]] = {
         encoders.SequenceClassifier,
         AutoModelForSequenceClassification,
     ),
-    'masked_lm': (MaskedLanguageModel, transformers.AutoModelForMaskedLM),
+    'masked_lm': (encoders.MaskedLanguageModel, transformers.AutoModelForMaskedLM),
     'token_classifier': (  # weights named as in the checkpoints of CTC
-        WordClassifier,
+        encoders.WordClassifier,
         Renamed(
             transformers.AutoModelForTokenClassification,
             {r'^_roberta\.': 'roberta.', r'^_classifier\.': 'classifier.'},

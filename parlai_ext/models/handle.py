@@ -60,8 +60,7 @@ class ModelHandle(Models):
         for any other.
         """
         from parlai_ext.models.judge_names import judge_system
-        from parlai_ext.systems.families import family_of
-        from parlai_ext.systems.family_hugging_face import HubFamily
+        from parlai_ext.systems.families import HubFamily, family_of
 
         opt = judge_system(name).opt
         family = family_of(opt)

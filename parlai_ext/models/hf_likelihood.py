@@ -22,8 +22,7 @@ from parlai_ext.models.likelihood.causal import (
 )
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.systems import hub
-from parlai_ext.systems.families import family_of
-from parlai_ext.systems.family_hugging_face import HubFamily
+from parlai_ext.systems.families import HubFamily, family_of
 from parlai_ext.systems.pretrained import (
     BOUNDLESS,
     PREFIX,

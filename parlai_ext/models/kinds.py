@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from parlai_ext.core.nouns import Likelihood
 
-if TYPE_CHECKING:  # they load torch
-    pass
+if TYPE_CHECKING:
+    from parlai_ext.models.chat import AgentChat as ChatModel
+    from parlai_ext.models.encoders import FirstTokenEncoder as PairEncoder
+    from parlai_ext.models.encoders import MaskedLanguageModel as MaskedLM
+    from parlai_ext.models.encoders import MeanPooling as Embedder
+    from parlai_ext.models.encoders import SequenceClassifier as Classifier
+    from parlai_ext.models.encoders import SequenceRegressor as Regressor
+    from parlai_ext.models.encoders import WordClassifier as TokenClassifier
+    from parlai_ext.models.word_vectors import WordVectorTable as WordVectors
+else:  # the classes load torch
+    ChatModel = PairEncoder = Embedder = Classifier = Regressor = Any
+    MaskedLM = TokenClassifier = WordVectors = Any
 
 T = TypeVar('T')
 
@@ -36,14 +46,14 @@ class Models:
     """
 
     likelihood = Kind[Likelihood]()
-    embedder = Kind['MeanPooling']()
-    classifier = Kind['SequenceClassifier']()
-    masked_lm = Kind['MaskedLanguageModel']()
-    token_classifier = Kind['WordClassifier']()
-    regressor = Kind['SequenceRegressor']()
-    pair_encoder = Kind['FirstTokenEncoder']()
-    chat = Kind['AgentChat']()
-    word_vectors = Kind['WordVectorTable']()
+    embedder = Kind[Embedder]()
+    classifier = Kind[Classifier]()
+    masked_lm = Kind[MaskedLM]()
+    token_classifier = Kind[TokenClassifier]()
+    regressor = Kind[Regressor]()
+    pair_encoder = Kind[PairEncoder]()
+    chat = Kind[ChatModel]()
+    word_vectors = Kind[WordVectors]()
 
     def model(self, kind: str, name: str) -> Any:
         """

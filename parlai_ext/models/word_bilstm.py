@@ -20,7 +20,7 @@ from parlai_ext.core.records import record_from_json
 from parlai_ext.core.signature import signature_line
 from parlai_ext.core.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
-from parlai_ext.systems.catalogue.keras_model import (
+from parlai_ext.systems.catalogue.conversions import (
     CONFIG,
     MODEL_TYPE,
     WEIGHTS,

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.signature import signature_line
-from parlai_ext.systems.catalogue.vector_model import VECTORS, WEIGHTS, WORDS
+from parlai_ext.systems.catalogue.conversions import VECTORS, WEIGHTS, WORDS
 
 
 class WordVectorTable:

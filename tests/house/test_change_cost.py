@@ -77,8 +77,8 @@ CHANGES = {
         3,
         {
             'parlai_ext/models/kinds.py': (
-                "    chat = Kind['AgentChat']()",
-                "    chat = Kind['AgentChat']()\n    parser = Kind[Any]()",
+                '    chat = Kind[ChatModel]()',
+                '    chat = Kind[ChatModel]()\n    parser = Kind[Any]()',
             ),
             'parlai_ext/models/handle.py': (
                 'LOADERS: Mapping[str, Callable[[str, str, Machine], Any]] = {',

