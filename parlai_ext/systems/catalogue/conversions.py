@@ -3,8 +3,9 @@ Conversion of models of the catalogue into folders: a network of Keras, word vec
 and GGUF files.
 
 The network of Keras is a text classifier that reads words with an LSTM in both
-directions; its folder has `model.safetensors`, `words.txt` and `config.json`. Weights are HDF5, read by `h5py`. The tokenizer is a pickle; of what a pickle can
-do, only dictionaries, numbers and the tokenizer itself are allowed here, and of the
+directions; its folder has `model.safetensors`, `words.txt` and `config.json`. Its
+weights are HDF5, read by `h5py`. The tokenizer is a pickle; of what a pickle can do,
+only dictionaries, numbers and the tokenizer itself are allowed here, and of the
 tokenizer only its words and settings are taken.
 """
 
