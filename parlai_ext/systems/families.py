@@ -237,6 +237,8 @@ class DialoGpt(Gpt2):
     text_truncate = 768  # parlai/agents/hugging_face/dialogpt.py
 
 
+# --- a safety layer around another system ---------------------------------------------
+
 SAFETY = 'safety'  # of the options' names
 SAFETY_SYSTEM = 'safety_system'
 FIRED = PROMPT, ANSWER = 'prompt', 'answer'  # which check fired
@@ -308,6 +310,8 @@ def read_deflections(opt: Options) -> tuple[str, ...]:
         raise UserError(f'safety_deflections: {path} has no sentence')
     return sentences
 
+
+# --- rankers, and systems that read passages ------------------------------------------
 
 CANDIDATES = 'fixed_candidates_path'
 
@@ -523,6 +527,9 @@ def _bert_files(opt: Options, datapath: str | None) -> dict[str, Path]:
     }
     home = bert_home({**opt, **places})
     return {f'query_model/{name}': home / name for name in BERT_FILES}
+
+
+# --- endpoints, and other kinds -------------------------------------------------------
 
 
 class Remote(Family):
