@@ -127,7 +127,26 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
     """
     names, notes = _names(packs)
     signatures = common_signatures(packs)
-    run = RunFolder.open(root, _joined_manifest(packs, names))
+    manifest = packs[0].run.manifest
+    targets: dict[str, Any] = {}
+    systems: dict[str, Any] = dict(manifest.systems)
+    pairings: dict[str, Pairing] = {}
+    for pack, mine in zip(packs, names, strict=True):
+        theirs = pack.run.manifest
+        for target, name in mine.items():
+            targets.setdefault(name, theirs.targets[target])
+            systems.setdefault(name, theirs.systems[target])
+        for one in theirs.pairings:
+            first, second = (mine.get(n, n) for n in (one.first, one.second))
+            pairings.setdefault(one.id, replace(one, first=first, second=second))
+    joined = manifest.changed(
+        asked={},
+        stop=None,
+        targets=targets,
+        systems=systems,
+        pairings=list(pairings.values()),
+    )
+    run = RunFolder.open(root, joined)
     notes += [
         f'{pack.name} was played until its own order was settled: intervals assume '
         'that the number of openers was fixed beforehand'
@@ -176,33 +195,6 @@ def _names(packs: Sequence[Pack]) -> tuple[list[dict[str, str]], list[str]]:
         if len(same) > 1:
             notes.append(f'one system under several names: {", ".join(same)}')
     return names, notes
-
-
-def _joined_manifest(
-    packs: Sequence[Pack], names: Sequence[Mapping[str, str]]
-) -> Manifest:
-    """
-    Return the first pack's manifest with the targets of all.
-    """
-    manifest = packs[0].run.manifest
-    targets: dict[str, Any] = {}
-    systems: dict[str, Any] = dict(manifest.systems)
-    pairings: dict[str, Pairing] = {}
-    for pack, mine in zip(packs, names, strict=True):
-        theirs = pack.run.manifest
-        for target, name in mine.items():
-            targets.setdefault(name, theirs.targets[target])
-            systems.setdefault(name, theirs.systems[target])
-        for one in theirs.pairings:
-            first, second = (mine.get(n, n) for n in (one.first, one.second))
-            pairings.setdefault(one.id, replace(one, first=first, second=second))
-    return manifest.changed(
-        asked={},
-        stop=None,
-        targets=targets,
-        systems=systems,
-        pairings=list(pairings.values()),
-    )
 
 
 def _join_dialogues(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,8 +77,22 @@ def publish_run(
     """
     name_secrets(run.manifest)
     complete, left_out = _complete_scores(run, scores)
-    manifest = _manifest_of_scores(run, complete, withhold_text)
-    members = _run_members(run, manifest, withhold_text)
+    manifest = public_manifest(run.manifest, withhold_text)
+    section = run.manifest.protocol.scorer
+    configs = [run.scores(one).about().get('config') or section for one in complete]
+    if section not in configs:  # its scores are not in the pack
+        score = {k: v for k, v in manifest.score.items() if not k.startswith('scorer.')}
+        protocol = manifest.protocol.model_copy(update={'scorer': {}})
+        manifest = manifest.model_copy(update={'score': score, 'protocol': protocol})
+    members = {MANIFEST: json_bytes(manifest.to_json())}
+    if problems := not_run.read_problems(run):
+        shown = {'schema': not_run.SCHEMA, 'problems': without_paths(problems)}
+        members[not_run.NAME] = json_bytes(shown)
+    if (run.root / stopping.NAME).exists():
+        members[stopping.NAME] = json_bytes(run.read_json(stopping.NAME))
+    for shard in run.dialogue_shards():
+        data = dialogue_bytes(run, shard, withhold_text)
+        members[shard_name('dialogues', shard)] = data
     for signature in complete:
         members |= _score_members(run, signature, withhold_text)
     index = make_index(
@@ -128,43 +142,6 @@ def _complete_scores(
             '`parlai score_dialogues` writes what is missing'
         )
     return complete, tuple(left_out)
-
-
-def _manifest_of_scores(
-    run: RunFolder, signatures: Sequence[str], withhold_text: bool
-) -> Manifest:
-    """
-    Return the manifest of a pack with these scores: it names the protocol's scorer only
-    if that made some of them, so that a checker can compare the two.
-    """
-    manifest = public_manifest(run.manifest, withhold_text)
-    section = run.manifest.protocol.scorer
-    configs = [run.scores(one).about().get('config') or section for one in signatures]
-    if section in configs:
-        return manifest
-    score = {k: v for k, v in manifest.score.items() if not k.startswith('scorer.')}
-    protocol = manifest.protocol.model_copy(update={'scorer': {}})
-    return manifest.model_copy(update={'score': score, 'protocol': protocol})
-
-
-def _run_members(
-    run: RunFolder, manifest: Manifest, withhold_text: bool
-) -> dict[str, bytes]:
-    """
-    Return the manifest, the dialogues and what did not run, as files of a pack.
-
-    :param manifest: as it is published.
-    """
-    members = {MANIFEST: json_bytes(manifest.to_json())}
-    if problems := not_run.read_problems(run):
-        shown = {'schema': not_run.SCHEMA, 'problems': without_paths(problems)}
-        members[not_run.NAME] = json_bytes(shown)
-    if (run.root / stopping.NAME).exists():
-        members[stopping.NAME] = json_bytes(run.read_json(stopping.NAME))
-    for shard in run.dialogue_shards():
-        data = dialogue_bytes(run, shard, withhold_text)
-        members[shard_name('dialogues', shard)] = data
-    return members
 
 
 def shard_name(folder: str, shard: ShardKey) -> str:

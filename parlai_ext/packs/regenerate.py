@@ -19,7 +19,6 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import (
     Dialogue,
-    Opener,
     Pairing,
     Roster,
     ScoredDialogue,
@@ -40,7 +39,6 @@ from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import Pack
 from parlai_ext.packs.publish import dialogue_digest, shard_name
 from parlai_ext.packs.verify import (
-    SELF_REPORTED,
     PackFinding,
     all_checks,
     finding_of,
@@ -198,10 +196,7 @@ class Regeneration:
         if options.any and checker.protocol is None and not checker.systems:
             name = self.pack.index.protocol
             why = f'there is no protocol {name!r} here; name one: --config'
-            yield from (
-                PackFinding(about, SELF_REPORTED, why)
-                for about in (PLAYED, SCORED, CHECKED)
-            )
+            yield from (PackFinding(about, why) for about in (PLAYED, SCORED, CHECKED))
             return
         yield self.play()
         scorer, why = None, ''
@@ -217,7 +212,7 @@ class Regeneration:
             ),
         ):
             if missing or scorer is None:
-                yield PackFinding(about, SELF_REPORTED, missing or why)
+                yield PackFinding(about, missing or why)
             else:
                 yield make(scorer)
 
@@ -228,13 +223,13 @@ class Regeneration:
         """
         options, again = self.options, self.again
         if not options.regenerate:
-            return PackFinding(PLAYED, SELF_REPORTED, 'no dialogue (--regenerate M)')
+            return PackFinding(PLAYED, 'no dialogue (--regenerate M)')
         here, missing = systems_at_hand(self.pack, self.checker)
         replay = Replay(self.pack, self.player(here))
         playable = list(replay.playable())
         drawn = spread_over_targets(playable, self.draw)[: options.regenerate]
         if not drawn:
-            return PackFinding(PLAYED, SELF_REPORTED, f'none: {_why(missing)}')
+            return PackFinding(PLAYED, f'none: {_why(missing)}')
         of_shard: dict[ShardKey, list[DialoguePlace]] = {}
         for place in drawn:
             of_shard.setdefault(place.shard, []).append(place)
@@ -249,7 +244,7 @@ class Regeneration:
         replay.player.cache.clear()
         if not again.played:
             why = '; '.join(failures.values())
-            return PackFinding(PLAYED, SELF_REPORTED, f'none: {why}')
+            return PackFinding(PLAYED, f'none: {why}')
         targets = [name for name in self.pack.index.targets if again.played[name]]
         looked_at = self.targets_text(again.played, playable, '--regenerate')
         counts = ', '.join(f'{name} {again.same([name])}' for name in targets)
@@ -278,8 +273,14 @@ class Regeneration:
             for side in (plan.roster.targets, plan.roster.partners)
         )
         protocol = replace(plan.protocol, roster=Roster(*sides))
-        own = self.own_openers()
-        openers = tuple(own.get(one.id, one) for one in plan.openers)
+        openers, own = plan.openers, self.checker.protocol
+        if own is not None and self.pack.index.withheld_text:  # texts and all
+            datapath = self.checker.machine.datapath
+            mine = load_openers(
+                own.openers, self.checker.openers_file, datapath=datapath
+            )
+            by_id = {opener.id: opener for opener in mine}
+            openers = tuple(by_id.get(one.id, one) for one in openers)
         machine = replace(
             self.checker.machine,
             batchsize=manifest.batchsize,
@@ -290,19 +291,6 @@ class Regeneration:
         )
         sampled = {n for n, one in manifest.targets.items() if one.shard_size}
         return replace(player, sampling=player.sampling | sampled)
-
-    def own_openers(self) -> dict[str, Opener]:
-        """
-        Return the texts of the checker's own openers by id, for a pack that withholds
-        them.
-        """
-        checker, protocol = self.checker, self.checker.protocol
-        if protocol is None or not self.pack.index.withheld_text:
-            return {}
-        openers = load_openers(
-            protocol.openers, checker.openers_file, datapath=checker.machine.datapath
-        )
-        return {opener.id: opener for opener in openers}
 
     def targets_text(
         self, looked_at: Collection[str], places: Iterable[DialoguePlace], flag: str
@@ -363,7 +351,7 @@ class Regeneration:
             again.scored[place.pairing.first] += n_utterances
         if not again.scored:
             text = 'none: the texts are withheld, and no dialogue was the same again'
-            return PackFinding(SCORED, SELF_REPORTED, text)
+            return PackFinding(SCORED, text)
         text = (
             f'{again.n_scored} utterances have the same scores, within '
             f'{options.tolerance:g}, of '
@@ -377,21 +365,19 @@ class Regeneration:
         """
         pack = self.pack
         if pack.index.withheld_text:
-            return PackFinding(CHECKED, SELF_REPORTED, 'none: the texts are withheld')
+            return PackFinding(CHECKED, 'none: the texts are withheld')
         signature = signature_at_hand(pack, scorer)
         store = pack.run.scores(signature)
         says, basis = read_check(store), check_basis(store)
         if says is None:
             why = 'none: the pack has no check to compare'
-            return PackFinding(CHECKED, SELF_REPORTED, why)
+            return PackFinding(CHECKED, why)
         # the size that was asked for is not recorded; a smaller one is what was drawn
         default = basis == basis_of(pack.run, store, SAMPLE)
         sample = SAMPLE if default else says.n_responses
         gives = make_check(pack.run, scorer, store, sample, families={})
         if gives is None:
-            return PackFinding(
-                CHECKED, SELF_REPORTED, 'none: there is nothing to check'
-            )
+            return PackFinding(CHECKED, 'none: there is nothing to check')
         problems = list(check_differences(says, gives, self.options))
         others = [
             scorer_name(other)

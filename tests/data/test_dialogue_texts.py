@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.data.dialogue_texts import read_dialogue_texts
+from parlai_ext.data.formats import read_dialogue_texts
 from tests.support.shared_data import shared
 
 LINES = 'Hi ! __eou__ Hello . __eou__\nTea ? __eou__ No . __eou__ Why ? __eou__\n'
