@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.ranking import ratings
 from parlai_ext.ranking.bradley_terry import bradley_terry_strengths
 from parlai_ext.ranking.ratings import rate, sum_of_ranks
 from parlai_ext.tournament.games import Game, award_points
+from tests.support.user_error import user_error
 
 ALL = ('openskill', 'bradley_terry', '3-1-0', '2-1-0')
 
@@ -178,13 +178,13 @@ def test_one_system_is_undefined(method):
 
 
 def test_an_unknown_rating_is_refused_with_the_known():
-    with pytest.raises(UserError, match='known: openskill, trueskill, bradley_terry'):
+    with user_error('known: openskill, trueskill, bradley_terry'):
         rate(pecking_order(), 'elo')
 
 
 def test_a_missing_package_is_one_line_that_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(__import__('sys').modules, 'trueskill', None)
-    with pytest.raises(UserError, match='pip install trueskill'):
+    with user_error('pip install trueskill'):
         rate(pecking_order(), 'trueskill')
 
 
