@@ -69,12 +69,20 @@ def pack_differences(first: Pack, other: Pack) -> list[str]:
     """
     lines = list(_setting_differences(first.run.manifest, other.run.manifest))
     if not lines:
-        signatures = first.index.signature, other.index.signature
-        lines += signature_differences(*signatures)
+        lines += signature_differences(first.index.signature, other.index.signature)
     if not common_signatures([first, other]):
         ours, theirs = (next(iter(p.index.scores.values())) for p in (first, other))
         lines += [f'scorer: {line}' for line in signature_differences(ours, theirs)]
-    return lines or list(_pair_differences(first, other))
+    if lines:
+        return lines
+    # targets of one run may have to talk with each other
+    pairs, partners = first.run.manifest.scheme.pairs, list(first.index.partners)
+    both = list(dict.fromkeys((*first.index.targets, *other.index.targets)))
+    played = [{*pairs(list(one.index.targets), partners)} for one in (first, other)]
+    if apart := {*pairs(both, partners)} - played[0] - played[1]:
+        one, two = sorted(apart)[0]
+        return [f'pairing: {one!r} and {two!r} never talked with each other']
+    return []
 
 
 def _setting_differences(first: Manifest, other: Manifest) -> Iterator[str]:
@@ -86,27 +94,11 @@ def _setting_differences(first: Manifest, other: Manifest) -> Iterator[str]:
             yield 'imported: the partners and openers of imported dialogues are unknown'
             return
     yield from leaf_differences('collect', first.collect, other.collect)
-    judged = first.score.get('score'), other.score.get('score')
-    yield from leaf_differences('score', *judged)
+    yield from leaf_differences(
+        'score', first.score.get('score'), other.score.get('score')
+    )
     rules = (vars(ranking_options(one.protocol.ranking)) for one in (first, other))
     yield from leaf_differences('ranking', *rules)
-
-
-def _pair_differences(first: Pack, other: Pack) -> Iterator[str]:
-    """
-    Yield why the targets of two packs cannot be in one run: they would have to talk
-    with each other.
-    """
-    scheme = first.run.manifest.scheme
-    partners = list(first.index.partners)
-    both = list(dict.fromkeys((*first.index.targets, *other.index.targets)))
-    played = [
-        {*scheme.pairs(list(targets), partners)}
-        for targets in (first.index.targets, other.index.targets)
-    ]
-    if apart := {*scheme.pairs(both, partners)} - played[0] - played[1]:
-        one, two = sorted(apart)[0]
-        yield f'pairing: {one!r} and {two!r} never talked with each other'
 
 
 def common_signatures(packs: Sequence[Pack]) -> list[str]:

@@ -201,7 +201,12 @@ def _score_members(
     folder = f'scores/{store.root.name}'
     members = {f'{folder}/signature.txt': (signature + '\n').encode()}
     if about := store.about():
-        members[f'{folder}/{SCORER_FILE}'] = json_bytes(public_scorer(about))
+        public = dict(as_read(about))
+        if isinstance(public.get('config'), dict):
+            public['config'] = {k: file_name(v) for k, v in public['config'].items()}
+        models = public.get('models') or []
+        public['models'] = [{**m, 'name': file_name(m.get('name'))} for m in models]
+        members[f'{folder}/{SCORER_FILE}'] = json_bytes(public)
     if (check := judge_check.read_check(store)) is not None:
         members[judge_check.check_path(store)] = json_bytes(
             {'basis': judge_check.check_basis(store), **judge_check.to_json(check)}
@@ -271,18 +276,6 @@ def public_manifest(manifest: Manifest, withhold_text: bool = False) -> Manifest
             replace(opener, utterances=(), reply=None) for opener in manifest.openers
         )
     return manifest.model_copy(update=changes)
-
-
-def public_scorer(about: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the record of a scorer as it is published.
-    """
-    public = dict(as_read(about))
-    if isinstance(public.get('config'), dict):
-        public['config'] = {k: file_name(v) for k, v in public['config'].items()}
-    models = public.get('models') or []
-    public['models'] = [{**m, 'name': file_name(m.get('name'))} for m in models]
-    return public
 
 
 def file_name(value: Any) -> Any:

@@ -9,10 +9,11 @@ that the pack says.
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from functools import cached_property
+from itertools import count, islice
 from typing import TypeVar
 
 from parlai_ext.core.errors import UserError
@@ -165,12 +166,8 @@ def spread(items: Sequence[Item], key: Callable[[Item], str]) -> list[Item]:
     >>> spread(['a1', 'a2', 'a3', 'b1'], lambda item: item[0])
     ['a1', 'b1', 'a2', 'a3']
     """
-    counts: Counter[str] = Counter()
-    turns = []
-    for place, item in enumerate(items):
-        turns.append((counts[key(item)], place))
-        counts[key(item)] += 1
-    return [items[place] for _, place in sorted(turns)]
+    turns: defaultdict[str, count[int]] = defaultdict(count)
+    return sorted(items, key=lambda item: next(turns[key(item)]))
 
 
 @dataclass(frozen=True)
@@ -199,9 +196,6 @@ class Regeneration:
             yield from (PackFinding(about, why) for about in (PLAYED, SCORED, CHECKED))
             return
         yield self.play()
-        scorer, why = None, ''
-        if options.sample or options.judge_check:
-            scorer, why = self.scorer_at_hand()
         for about, make, missing in (
             (SCORED, self.score, not options.sample and 'no utterance (--sample N)'),
             (
@@ -211,10 +205,15 @@ class Regeneration:
                 and 'no judge (--judge-check): their counts are the publisher’s word',
             ),
         ):
-            if missing or scorer is None:
-                yield PackFinding(about, missing or why)
+            if missing:
+                yield PackFinding(about, missing)
+                continue
+            try:
+                scorer, signature = self.scorer_at_hand
+            except UserError as error:
+                yield PackFinding(about, str(error))
             else:
-                yield make(scorer)
+                yield make(scorer, signature)
 
     def play(self) -> PackFinding:
         """
@@ -305,27 +304,32 @@ class Regeneration:
             text += f' ({len(at_hand)} are at hand: a larger {flag} takes more)'
         return text
 
-    def scorer_at_hand(self) -> tuple[Scorer | None, str]:
+    @cached_property
+    def scorer_at_hand(self) -> tuple[Scorer, str]:
         """
-        Return the checker's own scorer if it makes scores of the pack; else why not.
+        The checker's own scorer, and the signature of its scores in the pack.
+
+        :raises UserError: where there is none, or it makes no scores of the pack.
         """
         if self.checker.protocol is None:
-            return None, 'there is no protocol here that names a scorer (--config)'
+            raise UserError('there is no protocol here that names a scorer (--config)')
         section = self.checker.protocol.scorer
-        try:
-            scorer = build_scorer(section, self.checker.machine, named_by_user=True)
-            signature_at_hand(self.pack, scorer)
-        except UserError as error:
-            return None, str(error)
-        return scorer, ''
+        scorer = build_scorer(section, self.checker.machine, named_by_user=True)
+        signatures = list(self.pack.index.scores.values())
+        for signature in signatures:
+            if signature.removesuffix(GIVEN_JUDGED) == scorer.signature:
+                return scorer, signature
+        differing = signature_differences(next(iter(signatures), ''), scorer.signature)
+        raise UserError(
+            f'none: your scorer makes other scores ({", ".join(differing)})'
+        )
 
-    def score(self, scorer: Scorer) -> PackFinding:
+    def score(self, scorer: Scorer, signature: str) -> PackFinding:
         """
         Score utterances again and compare the scores with those of the pack. Texts that
         it withholds are those of the dialogues that were the same when played again.
         """
         pack, options, again = self.pack, self.options, self.again
-        signature = signature_at_hand(pack, scorer)
         given_judged = signature != scorer.signature
         first_only = pack.run.manifest.first_only
         places = dialogue_places(pack, pack.run.dialogue_shards())
@@ -359,14 +363,13 @@ class Regeneration:
         )
         return finding_of(SCORED, text, problems)
 
-    def check_judge(self, scorer: Scorer) -> PackFinding:
+    def check_judge(self, scorer: Scorer, signature: str) -> PackFinding:
         """
         Make the check of a judge again and compare its counts with those of the pack.
         """
         pack = self.pack
         if pack.index.withheld_text:
             return PackFinding(CHECKED, 'none: the texts are withheld')
-        signature = signature_at_hand(pack, scorer)
         store = pack.run.scores(signature)
         says, basis = read_check(store), check_basis(store)
         if says is None:
@@ -530,11 +533,15 @@ def systems_at_hand(
             continue
         hashes[system.name] = identity(system, datapath)
         by_hash[hashes[system.name]] = system
-    wanted = {**pack.index.targets, **pack.index.partners}
+    wanted, manifest = {**pack.index.targets, **pack.index.partners}, pack.run.manifest
     for name, digest in wanted.items():
         if digest in by_hash:
             system = System(name, by_hash[digest].opt)
-            if candidates_hash(system, datapath) == _candidates(pack, name):
+            # that of the replies that a retriever of the pack chooses among
+            candidates = manifest.collect.get(f'partners.{name}.candidates')
+            if name in manifest.targets:
+                candidates = candidates or manifest.targets[name].candidates
+            if candidates_hash(system, datapath) == candidates:
                 here[name] = system
             else:
                 reasons[name] = 'yours chooses among other replies'
@@ -543,31 +550,6 @@ def systems_at_hand(
         else:
             reasons.setdefault(name, 'your protocol does not have it')
     return here, {n: why for n, why in reasons.items() if n in wanted and n not in here}
-
-
-def _candidates(pack: Pack, name: str) -> str | None:
-    """
-    Return the hash of the replies that a retriever of the pack chooses among.
-    """
-    manifest = pack.run.manifest
-    value = manifest.collect.get(f'partners.{name}.candidates')
-    if name in manifest.targets:
-        value = value or manifest.targets[name].candidates
-    return None if value is None else str(value)
-
-
-def signature_at_hand(pack: Pack, scorer: Scorer) -> str:
-    """
-    Return the signature of the pack's scores that this scorer makes.
-
-    :raises UserError: when it makes none of them; names what differs.
-    """
-    for signature in pack.index.scores.values():
-        if signature.removesuffix(GIVEN_JUDGED) == scorer.signature:
-            return signature
-    theirs = next(iter(pack.index.scores.values()), '')
-    differing = ', '.join(signature_differences(theirs, scorer.signature))
-    raise UserError(f'none: your scorer makes other scores ({differing})')
 
 
 def _by_place(scored: ScoredDialogue) -> dict[str, float | None]:
@@ -603,7 +585,11 @@ def check_differences(
         )
         for kind in dict.fromkeys((*counts, *again)):
             one, other = counts.get(kind), again.get(kind)
-            if not _are_near(one, other, options.max_different):
+            is_near = one == other
+            if one is not None and other is not None and one[0] == other[0]:
+                furthest = max(abs(one[i] - other[i]) for i in (1, 2))
+                is_near = furthest <= options.max_different * one[0]
+            if not is_near:
                 yield (
                     f'{name}, {" of ".join(kind)}: the pack says {_counted(one)}, made '
                     f'again it is {_counted(other)}'
@@ -614,12 +600,6 @@ def check_differences(
         )
         for where, x, y in json_differences(before, after, name, options.tolerance):
             yield f'{where}: the pack says {x}, made again it is {y}'
-
-
-def _are_near(one: Counts | None, other: Counts | None, max_different: float) -> bool:
-    if one is None or other is None or one[0] != other[0]:
-        return one == other
-    return max(abs(one[i] - other[i]) for i in (1, 2)) <= max_different * one[0]
 
 
 def _counted(counts: Counts | None) -> str:

@@ -126,7 +126,22 @@ def pair_claims(draws: Draws, partners: str = 'sampled') -> PairClaims:
     confidence.
     """
     deviations = draws.sampled if partners == 'sampled' else draws.fixed
-    errors, freedom = _pair_errors(draws, partners)
+    # standard errors of the differences, and their degrees of freedom
+    size = len(draws.means)
+    errors, freedom = np.zeros((size, size)), np.zeros((size, size))
+    for i in range(size):
+        fixed_variance = variances(draws.fixed[:, [i]] - draws.fixed)
+        variance = fixed_variance
+        if partners == 'sampled':
+            variance = variances(draws.sampled[:, [i]] - draws.sampled)
+        num_openers = np.minimum(draws.num_openers[i], draws.num_openers)
+        num_partners = np.minimum(draws.num_partners[i], draws.num_partners)
+        if partners == 'fixed':
+            num_partners = np.ones_like(num_partners)
+        errors[i] = np.sqrt(variance)
+        freedom[i] = degrees_of_freedom(
+            fixed_variance, variance, num_openers, num_partners
+        )
     tiny = ROUNDING * float(np.abs(draws.means).max(initial=0.0))
     varies = errors > tiny
     largest = np.zeros(len(deviations))  # of each draw, over all pairs
@@ -144,26 +159,3 @@ def pair_claims(draws: Draws, partners: str = 'sampled') -> PairClaims:
         draws.means[:, None] - draws.means[None, :],
         np.where(seen & (freedom > 0), reach, np.inf),
     )
-
-
-def _pair_errors(draws: Draws, partners: str) -> tuple[Floats, Floats]:
-    """
-    Return ``[i, j]`` standard errors and degrees of freedom of the differences of
-    means.
-    """
-    size = len(draws.means)
-    errors, freedom = np.zeros((size, size)), np.zeros((size, size))
-    for i in range(size):
-        fixed_variance = variances(draws.fixed[:, [i]] - draws.fixed)
-        variance = fixed_variance
-        if partners == 'sampled':
-            variance = variances(draws.sampled[:, [i]] - draws.sampled)
-        num_openers = np.minimum(draws.num_openers[i], draws.num_openers)
-        num_partners = np.minimum(draws.num_partners[i], draws.num_partners)
-        if partners == 'fixed':
-            num_partners = np.ones_like(num_partners)
-        errors[i] = np.sqrt(variance)
-        freedom[i] = degrees_of_freedom(
-            fixed_variance, variance, num_openers, num_partners
-        )
-    return errors, freedom

@@ -190,11 +190,9 @@ def _labels(doc: Document, keys: Prompt) -> dict[str, float]:
             raise doc.error(('labels',), problem)
         return values
     scale = doc.mapping(keys.scale, ('scale',), ('lowest', 'highest'), 'scale')
-    ends = [scale.get('lowest'), scale.get('highest')]
-    for key, end in zip(('lowest', 'highest'), ends, strict=True):
-        if isinstance(end, bool) or not isinstance(end, int):
-            raise doc.error(('scale', key), 'a whole number is expected')
-    lowest, highest = (int(end) for end in ends if end is not None)
+    lowest, highest = (
+        doc.typed(scale.get(key), ('scale', key), int) for key in ('lowest', 'highest')
+    )
     if not 0 < highest - lowest < MOST_LABELS:
         raise doc.error(('scale',), f'2 to {MOST_LABELS} numbers are expected')
     if keys.answer == 'json':
