@@ -289,18 +289,6 @@ def test_tournament_needs_opponents_who_are_judged(tmp_path, lines, right):
         load_protocol_file(str(path))
 
 
-def test_tables_fit_a_terminal(tmp_path):
-    names = tuple(f'system {i} of a long name 対話' for i in range(9))
-    worth = {
-        f'dimension {d}': {n: float(n < names[d]) for n in names} for d in range(7)
-    }
-    run = played(tmp_path, names=names, worth=worth, rule={'rule': 'tournament'})
-    lines = terminal_table(rank_run(run, SCORER, bootstraps=5)).split('\n')
-    assert any('points of each match' in line for line in lines)
-    # a wide character takes two columns
-    assert max(sum(1 + (c in '対話') for c in line) for line in lines) <= 88
-
-
 def result_of(games, systems, **options):
     """
     Return the result of games between systems, compared with the rank of A.
