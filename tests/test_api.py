@@ -102,6 +102,16 @@ def test_given_turns_and_other_speakers_are_context_only():
     assert list(frame.Before) == [2, 5]
 
 
+def test_messages_of_a_chat_are_turns_and_instructions_are_not():
+    roles = ('system', 'be kind'), ('user', 'a b'), ('assistant', 'c d e')
+    chat = [{'role': role, 'content': text} for role, text in roles]
+    frame = parlai_ext.score(chat, WordCount, speakers=['assistant'])
+    assert list(frame.speaker) == ['assistant']
+    assert list(frame.Words) == [3] and list(frame.Before) == [2]
+    with pytest.raises(parlai_ext.UserError, match=r'dialogues\[0\]: .* `content`'):
+        parlai_ext.score([{'role': 'user', 'content': None}], WordCount)
+
+
 def test_no_dialogues_have_no_scores():
     frame = parlai_ext.score([], WordCount)
     assert len(frame) == 0 and 'Words' in frame.columns

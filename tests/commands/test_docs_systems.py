@@ -45,7 +45,7 @@ from tests.support.user_error import user_error
 ROOT = Path(__file__).parents[2]
 PAGES = {
     name: (ROOT / name).read_text(encoding='utf-8')
-    for name in ('docs/systems.md', 'docs/evaluate.md', 'README.md')
+    for name in ('docs/systems.md', 'docs/evaluate.md')
 }
 PAGE = PAGES['docs/systems.md']
 BLOCK = re.compile(r'^```(\w+)\n# (\S+)\n(.*?)^```$', re.MULTILINE | re.DOTALL)

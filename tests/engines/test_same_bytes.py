@@ -82,6 +82,34 @@ def test_an_evaluation(tmp_path, monkeypatch):
     assert engines[0].n_tasks == 16  # 4 pairs, 2 shards each, played and scored
 
 
+def test_forked_workers(tmp_path):
+    """
+    Greedy and drawn replies, scores of a model, the ranking and the manifest.
+    """
+
+    def mini(name, **more):
+        return {'name': name, 'opt': {'model_file': f'zoo:mini/{name}/model', **more}}
+
+    protocol = {
+        'pairing': 'bipartite',
+        'openers': 'ext:smalltalk',
+        'num_dialogues': 3,
+        'num_turns': 6,
+        'scorer': {'name': 'fed', 'judge_model_file': 'zoo:mini/judge/model'},
+        'roster': {
+            'targets': [mini('step-50'), mini('step-450', inference='topk', topk=20)],
+            'partners': [mini('smaller')],
+        },
+    }
+    (tmp_path / 'talk.yaml').write_text(yaml.safe_dump(protocol))
+    options = {'config': str(tmp_path / 'talk.yaml'), 'bootstraps': 50, 'batchsize': 2}
+    for workers in (1, 2):
+        run_dir = str(tmp_path / str(workers))
+        EvaluateSystems.main(**options, run_dir=run_dir, workers=workers)
+    assert files_of(tmp_path / '2') == files_of(tmp_path / '1')
+    assert files_under(tmp_path / '2').keys() == files_under(tmp_path / '1').keys()
+
+
 def roster_run(root, *targets, openers=OPENERS):
     partners = tuple(
         System(name, {'model': 'fixed_response', 'fixed_response': name})

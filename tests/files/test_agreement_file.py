@@ -62,7 +62,7 @@ def test_given_utterances_do_not_change_the_judge(home):
 def test_a_row_without_a_number_is_named(home):
     path = home / 'broken.yaml'
     path.write_text('scorers:\n- signature: a\n  rows:\n  - {set: b, level: turn}\n')
-    with user_error(r'broken\.yaml:4.*rows.*quality'):
+    with user_error(r'broken\.yaml: scorers.*rows.*quality'):
         read_agreement(path)
 
 

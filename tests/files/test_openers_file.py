@@ -113,8 +113,11 @@ def test_files_of_other_programs_are_read(read, start, end):
         ('c,1,hi\nc,3,ho\n', ':3: column utterance_idx: 2 comes next in dialogue c'),
         ('c,0,hi\n', ':2: column utterance_idx: 1 comes next in dialogue c, not 0'),
         ('c,1,hi\nc,1,ho\n', ':3: column utterance_idx: 2 comes next'),
-        ('c,one,hi\n', ":2: column utterance_idx: a whole number, not 'one'"),
-        ('c,,hi\n', ':2: column utterance_idx: a whole number'),
+        ('c,one,hi\n', ':2: column utterance_idx: 1 comes next in dialogue c, not one'),
+        (
+            'c,,hi\n',
+            ':2: column utterance_idx: 1 comes next in dialogue c, not nothing',
+        ),
         (' ,1,hi\n', ':2: column conv_id: is empty'),
         ('c,1,hi\nc,2, \n', ':3: column utterance: is empty'),
         ('', 'no dialogues'),

@@ -186,7 +186,7 @@ def test_the_mean_change_is_in_standard_deviations():
     # standard deviation of 0, 2: 1; changes of 1 and 0
     scores = [{'Q': 0.0}, {'Q': 2.0}]
     probe = repeats([(scores[0], {'Q': 1.0}), (scores[1], {'Q': 2.0})], scores)
-    assert (probe.n, probe.n_changed) == (2, 1)
+    assert (probe.n_repeated, probe.n_changed) == (2, 1)
     assert probe.mean_change == pytest.approx(0.5)
 
 

@@ -265,7 +265,7 @@ def test_only_items_with_enough_equal_answers_are_counted(export):
         },
     )
     everything = imported(folder, back)
-    agreed = imported(folder, back, min_agreeing=2)
+    agreed = imported(folder, back, min_agreeing=('2',))
     assert len(agreed.items) < len(everything.items)
     assert {*shares(agreed, 'tied').values()} == {1}
 
@@ -387,8 +387,8 @@ def test_a_folder_without_answers_is_refused(export, what):
 def test_a_subset_without_items_is_refused(export):
     folder = export()
     back = fill(folder, lambda row, _: {**row, 'choice': 'A'})
-    with user_error('3 equal answers'):
-        imported(folder, back, min_agreeing=3)
+    with user_error('0 of 24 items have enough equal'):
+        imported(folder, back, min_agreeing=('3',))
 
 
 def test_a_file_that_is_no_key_is_refused(tmp_path):

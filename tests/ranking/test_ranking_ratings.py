@@ -51,14 +51,14 @@ def test_a_match_of_two_games_one_each_is_one_tie():
 @pytest.mark.parametrize('method', ALL)
 def test_a_pecking_order_is_found(method):
     rating = rate(pecking_order(), method)
-    assert rating.ranks() == {'A': 1, 'B': 2, 'C': 3, 'D': 4}
+    assert rating.ranks == {'A': 1, 'B': 2, 'C': 3, 'D': 4}
 
 
 @pytest.mark.parametrize('method', ALL)
 def test_a_system_without_a_game_has_no_rating_and_changes_no_other(method):
     results = award_points([won('A', 'B')], systems=('A', 'B', 'C'))
     rating = rate(results, method)
-    assert rating.ranks() == {'A': 1, 'B': 2, 'C': None}
+    assert rating.ranks == {'A': 1, 'B': 2, 'C': None}
     assert rating.values['A'] == rate(award_points([won('A', 'B')]), method).values['A']
 
 
@@ -166,7 +166,7 @@ def test_a_rating_that_is_undefined_says_why(pairs, method, prior, words):
 @pytest.mark.parametrize('method', ['openskill', 'bradley_terry'])
 def test_skills_need_only_a_chain_of_games(method):
     rating = rate(award_points([won('A', 'B'), won('B', 'C')]), method)
-    assert rating.ranks() == {'A': 1, 'B': 2, 'C': 3}
+    assert rating.ranks == {'A': 1, 'B': 2, 'C': 3}
     assert '1 pairs never met' in rating.notes
 
 

@@ -22,7 +22,7 @@ def game(first, second, mine, yours, dims='abcdefg', id=''):
 def test_a_point_on_each_dimension_that_is_larger_and_none_for_a_tie():
     # a 3 > 1: X; b -2 < -1: Y; c equal: nobody; d 0.5 > 0.25: X
     one = award_points([game('X', 'Y', [3, -2, 7, 0.5], [1, -1, 7, 0.25])])
-    assert (one.results[0].total('X'), one.results[0].total('Y')) == (2, 1)
+    assert (one.results[0].totals['X'], one.results[0].totals['Y']) == (2, 1)
     assert one.results[0].winner == 'X'
 
 

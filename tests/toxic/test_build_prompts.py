@@ -162,16 +162,38 @@ def test_the_table_is_a_task_with_every_pair_in_one_fold(files):
 
 
 def test_statistics_are_means_by_fold_and_the_most_frequent_emotion(tmp_path):
-    path = tmp_path / 'pairs.csv'
-    text = 'split,length_toxic,toxic_emotion,answer_toxicity\n'
-    text += 'train,2,anger,0.1\ntrain,4,anger,\ntrain,9,fear,0.2\ntest,1,,0.5\n'
-    path.write_text(text)
-    assert building.statistics(path) == {
-        'No. Turns': {'train': '3', 'valid': '0', 'test': '1'},
-        'Avg. turn length toxic': {'train': '5.00', 'test': '1.00'},
-        'Avg. toxicity answer': {'train': '0.15', 'test': '0.50'},
-        'Major emotion toxic': {'train': 'anger 66.7%'},
+    text = 'toxic,answer,split,length_toxic,toxic_emotion,answer_toxicity\n'
+    text += 'a,b c,train,2,anger,0.1\nd,e,train,4,anger,\nf,g,train,9,fear,0.2\n'
+    (tmp_path / 'films.csv').write_text(text + 'h,i j k,test,1,,0.5\n')
+    found = building.statistics({'films': f'{tmp_path / "films.csv"}'})
+    assert {(name, *p): n for name, row in found.items() for p, n in row.items()} == {
+        ('No. Turns', 'films', 'train'): '3',
+        ('No. Turns', 'films', 'valid'): '0',
+        ('No. Turns', 'films', 'test'): '1',
+        ('Avg. turn length toxic', 'films', 'train'): '5.00',
+        ('Avg. turn length toxic', 'films', 'test'): '1.00',
+        ('Avg. turn length answer', 'films', 'train'): '1.33',
+        ('Avg. turn length answer', 'films', 'test'): '3.00',
+        ('Avg. ratio of lengths', 'films', 'train'): '1.33',
+        ('Avg. ratio of lengths', 'films', 'test'): '3.00',
+        ('Avg. toxicity answer', 'films', 'train'): '0.15',
+        ('Avg. toxicity answer', 'films', 'test'): '0.50',
+        ('Major emotion toxic', 'films', 'train'): 'anger 66.7%',
     }
+
+
+def test_statistics_are_printed_by_source_and_nothing_is_built(files, capsys):
+    build(files)
+    capsys.readouterr()
+    (files / 'more_test.csv').write_text('toxic,answer\nyou,b\n')
+    named = f'more={files / "more_test.csv"}'
+    assert build(files, statistics=[str(files / 'out'), named]) is None
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.split()[2:] for line in lines if line.startswith('No. Turns')]
+    turns = [int(n) for row in rows for n in row]
+    assert sum(turns[:3]) == 2 and turns[3:] == [0, 0, 1]
+    with user_error('NAME=PATH'):
+        build(files, statistics=[named, named])
 
 
 def test_a_task_of_parlai_is_a_source(files):

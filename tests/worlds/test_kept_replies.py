@@ -219,7 +219,7 @@ def test_the_counter_counts_what_is_stored(tmp_path, capsys):
     with pytest.raises(KeyboardInterrupt):
         collected(run)
     said = capsys.readouterr().err
-    last_bar = said.split('\r')[-1]
+    last_bar = [line for line in said.split('\n') if '/3 ' in line][-1]
     assert ' 0/3 ' in last_bar
     # 7 of the target, and 6 of the echo that it had answered to
     assert 'stored: 0 of 3 dialogues, and 13 replies of the next ones' in said
