@@ -53,8 +53,8 @@ def pair_template(path: str | None) -> str:
     or B, goes on with.
 
     In it ``{history_1}``, ``{response_1}``, ``{history_2}`` and ``{response_2}`` stand
-    for the two conversations, an utterance a line. A paragraph with ``{knowledge_1}``
-    or ``{knowledge_2}`` is left out where there are no facts.
+    for the two conversations, an utterance a line. A paragraph with no other place
+    than ``{knowledge_1}`` or ``{knowledge_2}`` is left out where there are no facts.
 
     :raises UserError: when the file cannot be read, or one of the four is not in it.
     """
@@ -108,14 +108,11 @@ def _filled(template: str, first: Candidate, second: Candidate) -> str:
             ('knowledge', one.facts.strip()),
         )
     }
-    paragraphs = [
-        paragraph
-        for paragraph in template.split('\n\n')
-        if all(
-            texts[place] or place[0] != 'knowledge'
-            for place in PLACE.findall(paragraph)
-        )
-    ]
+    paragraphs = []
+    for paragraph in template.split('\n\n'):
+        places = PLACE.findall(paragraph)
+        if not places or any(at[0] != 'knowledge' or texts[at] for at in places):
+            paragraphs.append(paragraph)
     return PLACE.sub(lambda at: texts[at[1], at[2]], '\n\n'.join(paragraphs))
 
 
