@@ -107,6 +107,7 @@ def run_bench(
             }
             for result in results
         },
+        plan.published,
     )
     write_bench(folder, bench, [set_points(one, results) for one in drawn.values()])
     return bench, results

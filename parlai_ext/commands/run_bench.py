@@ -109,7 +109,7 @@ class RunBench(ModelCommand):
         given, machine = self.options(RunBenchOptions), self.machine
         plan = bench_plan(
             given.scorers, given.sets, given.config, given.max_items, given.turns
-        )
+        ).in_folder(str(given.judged_path))
         names = [choice.name for choice in plan.sets]
         sets, missing = read_judged_sets(Path(str(given.judged_path)), names)
         out = Path(str(given.out))
@@ -145,7 +145,11 @@ def show_bench(bench: Bench, folder: Path) -> None:
     from parlai_ext.bench.compare import compare_bench
     from parlai_ext.bench.compare_table import best_sentence
     from parlai_ext.bench.page import BENCH_PAGE, render_bench_page, write_page
-    from parlai_ext.bench.published import agreement_lines, published_lines
+    from parlai_ext.bench.published import (
+        agreement_lines,
+        figure_lines,
+        published_lines,
+    )
     from parlai_ext.core.display import wrap_lines
 
     try:
@@ -156,7 +160,7 @@ def show_bench(bench: Bench, folder: Path) -> None:
     points = [read_points(folder, one.name) for one in bench.sets]
     filtered = any(one.n_outliers for one in bench.sets)
     print(
-        *(*bench_lines(bench), '', *published_lines(bench)),
+        *(*bench_lines(bench), '', *published_lines(bench), *figure_lines(bench)),
         *agreement_lines(points, filtered),
         sep='\n',
     )
