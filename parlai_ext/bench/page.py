@@ -1,13 +1,18 @@
 """
 The pages of a bench: a matrix for each level, and the comparison of its scorers; and
-a picture of how the scorers correlate.
+a picture of how the scorers correlate. Of each set the former has the scores against
+people's and one item with its ranks, as Figure 3 and Table 8 of PairEval (Park et al.
+2024) do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
+from statistics import pstdev
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,11 +30,13 @@ from parlai_ext.bench.compare_table import (
     places_by_set,
     redundancy_table,
 )
+from parlai_ext.bench.published import figure_table
 from parlai_ext.core.display import number
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.store.atomic import write_file
 from parlai_ext.view.page import render_page
+from parlai_ext.view.table import Column, Table, number_column
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,12 +52,21 @@ def write_page(path: Path, page: str) -> Path:
     return path
 
 
-def render_bench_page(bench: Bench, closing: str = '') -> str:
+def render_bench_page(
+    bench: Bench,
+    closing: str = '',
+    points: Sequence[SetPoints] = (),
+    texts: Mapping[str, Sequence[Sequence[str]]] | None = None,
+) -> str:
     """
     Return the page of a bench as one HTML file.
 
     :param closing: the sentence that says which scorer agrees best with people.
+    :param points: of the sets that are to be drawn.
+    :param texts: by set, the utterances of each item of its points.
     """
+    by_set = {one.set_name: one for one in points}
+    examples = {name: disputed_item(one) for name, one in by_set.items()}
     return render_page(
         'bench.html.j2',
         bench=bench,
@@ -60,10 +76,80 @@ def render_bench_page(bench: Bench, closing: str = '') -> str:
             for level, title in LEVELS.items()
             if sets_of_level(bench, level)
         ],
+        figures=figure_table(bench),
         details=[
             (one, agreement_rows_table(bench.rows, one.name)) for one in bench.sets
         ],
+        scatters={name: scatters(one) for name, one in by_set.items()},
+        examples={
+            name: ((texts or {}).get(name, {place: ()})[place], table)
+            for name, (place, table) in examples.items()
+        },
     )
+
+
+def people_scores(points: SetPoints) -> Sequence[float | None]:
+    """
+    Return people's mean of each item for the quality of an item as a whole, or for the
+    first one where a set has none.
+    """
+    return points.human[points.overall or next(iter(points.human))]
+
+
+def scatters(points: SetPoints) -> list[tuple[str, str]]:
+    """
+    Return for each scorer its label and the dots of its scores, to the right, and of
+    people's, upwards, as the path of a drawing of 100 by 100.
+    """
+    people = people_scores(points)
+    drawn = []
+    for label, scores in points.scores.items():
+        known = [
+            (score, human)
+            for score, human in zip(scores, people, strict=True)
+            if score is not None and human is not None
+        ]
+        if known:
+            dots = np.array(known)
+            low, high = dots.min(axis=0), dots.max(axis=0)
+            scaled = 100 * (dots - low) / np.where(high > low, high - low, 1)
+            places = sorted({(int(x), int(100 - y)) for x, y in scaled})
+            drawn.append((label, ''.join(f'M{x} {y}h0' for x, y in places)))
+    return drawn
+
+
+def disputed_item(points: SetPoints) -> tuple[int, Table]:
+    """
+    Return the place of the item whose ranks, by people and by the scorers, differ most
+    (the deviation of the ranks, each over the number of items that are ranked), and a
+    table of its scores and ranks; 1 is best, and equals share the best rank.
+    """
+    judges = {'people': people_scores(points), **points.scores}
+    ranks: dict[str, list[tuple[int, int] | None]] = {}
+    for label, values in judges.items():
+        known = sorted(value for value in values if value is not None)
+        n = len(known)
+        ranks[label] = [
+            None if value is None else (1 + n - bisect_right(known, value), n)
+            for value in values
+        ]
+
+    def dispute(place: int) -> float:
+        shares = [rank[0] / rank[1] for r in ranks.values() if (rank := r[place])]
+        return pstdev(shares) if shares else 0.0
+
+    place = max(range(len(points.groups)), key=dispute)
+    rows = [
+        (label, judges[label][place], f'{one[0]} of {one[1]}')
+        for label, of_items in ranks.items()
+        if (one := of_items[place])
+    ]
+    columns = [
+        Column('judge', 'Judge', itemgetter(0)),
+        number_column('score', 'Score', itemgetter(1), digits=3),
+        Column('rank', 'Rank', itemgetter(2), is_number=True),
+    ]
+    return place, Table(columns, rows)
 
 
 def render_comparison_page(result: BenchComparison) -> str:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +100,7 @@ class RunBench(ModelCommand):
         :raises UserError: also at the end, when a scorer broke down; the rest is
             written by then.
         """
-        from parlai_ext.bench.plan import bench_plan
+        from parlai_ext.bench.plan import bench_plan, drawn_set
         from parlai_ext.bench.run_bench import run_bench
 
         self.require(
@@ -125,7 +125,15 @@ class RunBench(ModelCommand):
                 machine=machine,
                 engine=engine,
             )
-        show_bench(bench, out)
+        drawn = {
+            name: drawn_set(one, plan.choice(name).max_items, given.seed)
+            for name, one in sets.items()
+        }
+        show_bench(
+            bench,
+            out,
+            {name: [i.utterances for i in one.items] for name, one in drawn.items()},
+        )
         broken = [one.variant.label for one in results if one.broke]
         if broken:
             raise UserError(
@@ -135,10 +143,14 @@ class RunBench(ModelCommand):
         return bench
 
 
-def show_bench(bench: Bench, folder: Path) -> None:
+def show_bench(
+    bench: Bench, folder: Path, texts: Mapping[str, Sequence[Sequence[str]]]
+) -> None:
     """
     Write the page of a bench into its folder, print its tables and, at the end, which
     scorer agrees best with people.
+
+    :param texts: by set, the utterances of each item that was drawn.
     """
     from parlai_ext.bench.bench_files import read_points
     from parlai_ext.bench.bench_table import bench_lines
@@ -156,8 +168,10 @@ def show_bench(bench: Bench, folder: Path) -> None:
         closing = best_sentence(compare_bench(folder, progress=True).best)
     except UserError as error:
         closing = f'For these data no scorer can be named: {error}'
-    page = write_page(folder / BENCH_PAGE, render_bench_page(bench, closing))
     points = [read_points(folder, one.name) for one in bench.sets]
+    page = write_page(
+        folder / BENCH_PAGE, render_bench_page(bench, closing, points, texts)
+    )
     filtered = any(one.n_outliers for one in bench.sets)
     print(
         *(*bench_lines(bench), '', *published_lines(bench), *figure_lines(bench)),

@@ -125,6 +125,7 @@ class PairEval(LabelScorer):
     """
 
     name = 'paireval'
+    shows_flips = True
     options_class = PairEvalOptions
     options: PairEvalOptions
 
