@@ -7,15 +7,14 @@ people's and one item with its ranks, as Figure 3 and Table 8 of PairEval (Park 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from statistics import pstdev
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
 from parlai_ext.bench.agreement_rows import agreement_rows_table
 from parlai_ext.bench.bench_files import Bench, SetPoints
@@ -101,18 +100,13 @@ def scatters(points: SetPoints) -> list[tuple[str, str]]:
     Return for each scorer its label and the dots of its scores, to the right, and of
     people's, upwards, as the path of a drawing of 100 by 100.
     """
-    people = people_scores(points)
     drawn = []
     for label, scores in points.scores.items():
-        known = [
-            (score, human)
-            for score, human in zip(scores, people, strict=True)
-            if score is not None and human is not None
-        ]
-        if known:
-            dots = np.array(known)
-            low, high = dots.min(axis=0), dots.max(axis=0)
-            scaled = 100 * (dots - low) / np.where(high > low, high - low, 1)
+        dots = np.array([scores, people_scores(points)], dtype=float).T
+        dots = dots[~np.isnan(dots).any(axis=1)]
+        if len(dots):
+            spans = np.ptp(dots, axis=0)
+            scaled = 100 * (dots - dots.min(axis=0)) / np.where(spans > 0, spans, 1)
             places = sorted({(int(x), int(100 - y)) for x, y in scaled})
             drawn.append((label, ''.join(f'M{x} {y}h0' for x, y in places)))
     return drawn
@@ -124,25 +118,20 @@ def disputed_item(points: SetPoints) -> tuple[int, Table]:
     (the deviation of the ranks, each over the number of items that are ranked), and a
     table of its scores and ranks; 1 is best, and equals share the best rank.
     """
-    judges = {'people': people_scores(points), **points.scores}
-    ranks: dict[str, list[tuple[int, int] | None]] = {}
-    for label, values in judges.items():
-        known = sorted(value for value in values if value is not None)
-        n = len(known)
-        ranks[label] = [
-            None if value is None else (1 + n - bisect_right(known, value), n)
-            for value in values
-        ]
-
-    def dispute(place: int) -> float:
-        shares = [rank[0] / rank[1] for r in ranks.values() if (rank := r[place])]
-        return pstdev(shares) if shares else 0.0
-
-    place = max(range(len(points.groups)), key=dispute)
+    labels = ['people', *points.scores]
+    table = np.array([people_scores(points), *points.scores.values()], dtype=float)
+    ranks = stats.rankdata(-table, method='min', axis=1, nan_policy='omit')
+    counts = np.isfinite(table).sum(axis=1)
+    shares = ranks / np.maximum(counts, 1)[:, None]
+    place = int(
+        np.argmax([np.std([*one[np.isfinite(one)]] or [0]) for one in shares.T])
+    )
     rows = [
-        (label, judges[label][place], f'{one[0]} of {one[1]}')
-        for label, of_items in ranks.items()
-        if (one := of_items[place])
+        (label, score, f'{rank:.0f} of {n}')
+        for label, score, rank, n in zip(
+            labels, table[:, place], ranks[:, place], counts, strict=True
+        )
+        if np.isfinite(rank)
     ]
     columns = [
         Column('judge', 'Judge', itemgetter(0)),

@@ -28,7 +28,6 @@ COLUMNS = (
         show=lambda row: f'{number(row.low)}–{number(row.high)}',
     ),
     number_column('num_unscored', 'unscored'),
-    number_column('flip_rate', 'flips', digits=3),
 )
 
 
@@ -44,8 +43,7 @@ class PairsOptions:
 
 class JudgePairs(ModelCommand):
     """
-    Print how often a scorer gives the good response of a pair the higher score; of a
-    scorer that compares responses also how often its choice changes with the order.
+    Print how often a scorer gives the good response of a pair the higher score.
     """
 
     usage = '--pairs pairs.jsonl --scorer NAME [option …]'

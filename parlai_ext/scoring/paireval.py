@@ -26,7 +26,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, content_id
@@ -150,12 +150,11 @@ class PairEval(LabelScorer):
             )
         if not self.compares_items:
             self._draw()
-        texts: list[Any] = [
-            [[*one.context, one.response] for one in run] for run in self.runs
+        texts = [
+            [[*one.context, one.response, *filter(None, [one.facts])] for one in run]
+            for run in self.runs
         ]
-        if self.weights:
-            texts.append([[one.facts, score] for one, score in self.weights.items()])
-        self.signed = {'comparisons': content_id(texts)}
+        self.signed = {'comparisons': content_id(texts, *self.weights.values())}
         if self.template:
             self.signed |= {'prompt': content_id(self.template)}
 
@@ -190,7 +189,8 @@ class PairEval(LabelScorer):
             if one.response and (score := one.human(judged.overall or '')) is not None
         }
         self.runs = drawn_comparisons(list(scores), lambda _, one: one, options)
-        self.weights = {one: scores[one] for run in self.runs for one in run}
+        if options.weighted:
+            self.weights = {one: scores[one] for run in self.runs for one in run}
 
     def candidate(self, item: ScoringItem) -> Candidate:
         """
@@ -236,8 +236,6 @@ class PairEval(LabelScorer):
 
         :param answers: of the judge about each pair, in both orders.
         """
-        weight = self.weights if self.options.weighted else {}
-        share = self.options.probability == 'labels'
         means, cut = [], 0
         flips: dict[Candidate, bool] = {}
         for run in runs:
@@ -246,14 +244,15 @@ class PairEval(LabelScorer):
                 first, second = answers[candidate, one], answers[one, candidate]
                 cut += first.num_truncated
                 shares = [label_share(first, 0), label_share(second, 1)]
-                known = [p > 0.5 for p in shares if p is not None and p != 0.5]
+                # a choice and a tie differ, too
+                choices = {(p > 0.5) - (p < 0.5) for p in shares if p is not None}
                 if None not in shares:
-                    # a choice and a tie differ, too
-                    flips[one] = known not in ([], [True] * 2, [False] * 2)
-                if not share:
-                    shares = [label_probability(first, 0), label_probability(second, 1)]
-                times = weight.get(one, 1)
-                values += [None if p is None else p * times for p in shares]
+                    flips[one] = len(choices) > 1
+                if self.options.probability == 'vocabulary':
+                    logprobs = first.continuations[0], second.continuations[1]
+                    shares = [math.exp(math.fsum(label)) for label in logprobs]
+                weight = self.weights.get(one, 1)
+                values += [None if p is None else p * weight for p in shares]
             means.append(mean(values))
         evidence = {'runs': means, 'flips': [sum(flips.values()), len(flips)]}
         return ItemScore(
@@ -300,11 +299,3 @@ def label_share(answer: Answer, place: int) -> float | None:
     """
     first = first_continuation_share(answer)
     return 1 - first if first is not None and place else first
-
-
-def label_probability(answer: Answer, place: int) -> float | None:
-    """
-    Return the probability of a label among all tokens; `None` if it is not a number.
-    """
-    value = math.exp(math.fsum(answer.continuations[place]))
-    return None if math.isnan(value) else value

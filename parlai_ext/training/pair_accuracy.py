@@ -25,8 +25,6 @@ class PairAccuracy:
     interval (Wilson); equal scores count one half.
 
     :param num_unscored: pairs of which a response has no score; they are left out.
-    :param flip_rate: of the comparisons that the scorer made, the share in which its
-        choice changes when the responses change places; `None`: it makes none.
     """
 
     kind: str
@@ -35,7 +33,6 @@ class PairAccuracy:
     low: float
     high: float
     num_unscored: int
-    flip_rate: float | None = None
 
 
 def pair_accuracies(
@@ -52,32 +49,22 @@ def pair_accuracies(
     distinct = list(dict.fromkeys((item.context, item.response) for item in items))
     scores = scorer.checked_scores([ScoringItem(*key) for key in distinct])
     [dimension] = scorer.dimensions[:1]
-    by_key = dict(zip(distinct, scores, strict=True))
-    values = {key: score.values[dimension] for key, score in by_key.items()}
-    flips: dict[str, list[Sequence[int]]] = {}
+    values = {
+        key: score.values[dimension]
+        for key, score in zip(distinct, scores, strict=True)
+    }
     wins: dict[str, list[float | None]] = {}
     for pair in pairs:
         good, bad = (values[one.context, one.response] for one in (pair.good, pair.bad))
         win = None if good is None or bad is None else (good > bad) + (good == bad) / 2
         for kind in (pair.kind, ALL):
-            flips.setdefault(kind, []).extend(
-                by_key[one.context, one.response].evidence['flips']
-                for one in (pair.good, pair.bad)
-                if scorer.shows_flips
-            )
             wins.setdefault(kind, []).append(win)
     kinds = sorted(set(wins) - {ALL})
-    return [_accuracy(kind, wins[kind], flips[kind]) for kind in (*kinds, ALL)]
+    return [_accuracy(kind, wins[kind]) for kind in (*kinds, ALL)]
 
 
-def _accuracy(
-    kind: str, wins: Sequence[float | None], flips: Sequence[Sequence[int]]
-) -> PairAccuracy:
+def _accuracy(kind: str, wins: Sequence[float | None]) -> PairAccuracy:
     known = [win for win in wins if win is not None]
     low, high = wilson_interval(sum(known), len(known))
     mean = sum(known) / len(known) if known else float('nan')
-    changed, n_compared = map(sum, zip(*flips, strict=True)) if flips else (0, 0)
-    return PairAccuracy(
-        *(kind, len(known), mean, low, high, len(wins) - len(known)),
-        flip_rate=changed / n_compared if n_compared else None,
-    )
+    return PairAccuracy(kind, len(known), mean, low, high, len(wins) - len(known))
