@@ -27,7 +27,7 @@ setup(
     package_data={
         'parlai_ext': ['py.typed'],
         'parlai_ext.view': ['templates/*', 'templates/sections/*'],
-        'parlai_ext.mini': ['zoo/**/*'],
+        'parlai_ext.mini': ['*.json', 'zoo/**/*'],
         'parlai_ext.tasks': ['*/README.md'],
         'parlai_ext.zoo_configs': [
             *('**/*.yaml', '**/*.opt', 'openers/*.csv', 'learned/*/*.safetensors'),
@@ -132,5 +132,6 @@ setup(
             'trueskill',
         ],
     },
+    entry_points={'console_scripts': ['parlai-ext = parlai_ext.__main__:main']},
     zip_safe=False,
 )

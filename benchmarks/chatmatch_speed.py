@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import random
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 
 os.environ.setdefault('OMP_NUM_THREADS', '1')
 
-from benchmarks.support.measures import start
+from benchmarks.support.measures import cpu_seconds, start
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.scoring.chatmatch.concepts import all_but_function_words
 from parlai_ext.scoring.chatmatch.game import game_values
@@ -41,9 +40,7 @@ def seconds(job: Callable[[], Any]) -> float:
     """
     for cached in (words, stem, stems, distinct):
         cached.cache_clear()
-    begin = time.process_time()
-    job()
-    return time.process_time() - begin
+    return cpu_seconds(job)
 
 
 def read(path: Path) -> Dialogue:

@@ -10,14 +10,12 @@ answers are subtracted.
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.support.measures import start
+from benchmarks.support.measures import ended, start
 from parlai_ext.files.csv_file import csv_text
 
 SYSTEMS = [f'system{k}' for k in range(5)]
@@ -50,12 +48,7 @@ def measured(number: int) -> tuple[float, float]:
         command = [sys.executable, '-m', 'parlai_ext', 'import_judgements']
         command += ['--format', 'csv', '--answers', str(folder / 'answers.csv')]
         with (folder / 'printed').open('w') as out:
-            process = subprocess.Popen(
-                [*command, '--out', str(folder / 'out')], stdout=out
-            )
-            _, status, usage = os.wait4(process.pid, 0)
-        if status:
-            raise SystemExit('the import failed')
+            usage = ended([*command, '--out', str(folder / 'out')], stdout=out)
         return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20
 
 

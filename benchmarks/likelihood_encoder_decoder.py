@@ -37,14 +37,13 @@ from benchmarks.support.blender_shapes import (
     build,
     operations,
 )
-from benchmarks.support.measures import CLOCKS, seconds, start, times_in_turn
+from benchmarks.support.measures import CLOCKS, start, times_in_turn
 from parlai_ext import compat
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.models.parlai_likelihood import CrossAttention
 
-PAPER = 792_000  # utterances: 264 pairs, 600 dialogues each, 5 turns judged
 DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'fp16': torch.float16}
 
 
@@ -93,16 +92,6 @@ def flops(work: Callable[[], object]) -> int:
     return int(counter.get_total_flops())
 
 
-def peak(opt: argparse.Namespace) -> float:
-    """
-    Return the operations a second of a large matrix product.
-    """
-    n = 8192 if opt.device.startswith('cuda') else 2048
-    a = torch.randn(n, n, device=opt.device).to(DTYPES[opt.dtype])
-    times = [seconds(lambda: a @ a, opt) for _ in range(6)]
-    return 2 * n**3 / statistics.median(times[1:])
-
-
 def make_questions(shape: Shape, opt: argparse.Namespace) -> list[Question]:
     """
     Return contexts of random tokens, all with the same follow-ups.
@@ -143,7 +132,7 @@ def main(opt: argparse.Namespace) -> None:
         print(f'{name}: {line} {expected / counted:.4f}')
     times = times_in_turn(sides, opt)
     middle = {name: statistics.median(some) for name, some in times.items()}
-    report(opt, questions, formula, times)
+    report(opt, questions, times)
     if 'stock' in middle:
         print_bounds(formula, middle['stock'] / middle['engine'])
     print(f'load average: {os.getloadavg()[0]:.1f}; threads: {opt.threads}')
@@ -153,11 +142,10 @@ def main(opt: argparse.Namespace) -> None:
 def report(
     opt: argparse.Namespace,
     questions: Sequence[Question],
-    formula: Operations,
     times: dict[str, list[float]],
 ) -> None:
     """
-    Print how fast each side is, and how well the engine uses the machine.
+    Print how fast each side is, and the memory that it took.
     """
     n = len(questions)
     sizes = [len(ids) for ids in questions[0].continuations]
@@ -167,10 +155,6 @@ def report(
             f'{name}: {middle / n:.4f} s an utterance, {n / middle:.1f} utterances/s, '
             f'{n * (opt.length + sum(sizes)) / middle:.0f} tokens/s ({each} s)'
         )
-    speed = n / statistics.median(times['engine'])
-    share = speed * formula.engine / peak(opt)
-    print(f'engine: {share:.0%} of the measured matrix-product peak')
-    print(f'engine: {PAPER / speed / 3600:.2f} hours for {PAPER} utterances')
     if opt.device.startswith('cuda'):
         gib = torch.cuda.max_memory_allocated() / 2**30
         print(f'{torch.cuda.get_device_name()}, peak memory {gib:.1f} GiB')

@@ -16,13 +16,11 @@ import json
 import random
 import resource
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from benchmarks.support.measures import start
+from benchmarks.support.measures import cpu_seconds, start
 from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core.nouns import (
@@ -120,15 +118,6 @@ def lines_of(run: RunFolder, kind: str) -> Iterator[bytes]:
         yield from path.read_bytes().split(b'\n')[:-1]
 
 
-def seconds(job: Callable[[], Any]) -> float:
-    """
-    Return the CPU seconds that a job takes.
-    """
-    begin = time.process_time()
-    job()
-    return time.process_time() - begin
-
-
 def print_line_costs(run: RunFolder) -> None:
     """
     Print the cost of checking a line, of reading its JSON alone and of writing it.
@@ -142,7 +131,7 @@ def print_line_costs(run: RunFolder) -> None:
             'written': (encode, records),
         }
         each = {
-            name: min(seconds(partial(list, map(job, of))) for _ in range(3))
+            name: min(cpu_seconds(partial(list, map(job, of))) for _ in range(3))
             for name, (job, of) in jobs.items()
         }
         print(
@@ -159,8 +148,8 @@ def main(args: argparse.Namespace) -> None:
         print(f'{n:,} dialogues')
         print_line_costs(run)
         rankings: list[Ranking] = []
-        rank = seconds(lambda: rankings.append(rank_run(run, SIGNATURE)))
-        report = seconds(lambda: write_report(run, rankings[0]))
+        rank = cpu_seconds(lambda: rankings.append(rank_run(run, SIGNATURE)))
+        report = cpu_seconds(lambda: write_report(run, rankings[0]))
         for name, spent in (('rank', rank), ('report', report)):
             print(f'{name}: {spent:.1f} s, {1e6 * spent / n:.0f} us a dialogue')
         page = (run.root / 'report.html').stat().st_size

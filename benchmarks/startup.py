@@ -1,5 +1,5 @@
 """
-Time `parlai --help` with and without the plug-in, in turns.
+Time `parlai` without the plug-in, `parlai` with it, and `parlai-ext`, in turns.
 
     python -m benchmarks.startup [--times 7]
 """
@@ -18,44 +18,50 @@ from statistics import median
 
 from benchmarks.support.measures import start
 
-START = 'from parlai.__main__ import main; main()'
+PARLAI = 'from parlai.__main__ import main; main()'
+OURS = 'from parlai_ext.__main__ import main; main()'
+STARTS = {
+    '--help': ['--help'],
+    'a typo': ['evalute_systems'],
+    'a wrong protocol': ['evaluate_systems', '--config', 'dmeo', '--run-dir', 'x'],
+}
 
 
-def seconds(hidden_by: str) -> tuple[float, float]:
+def seconds(program: str, args: list[str], hidden_by: str = '') -> tuple[float, float]:
     """
-    Return the wall and the CPU seconds of `parlai --help`, with the folder
-    ``hidden_by`` in front.
+    Return the wall and the CPU seconds of a start, with the folder ``hidden_by`` in
+    front.
     """
     env = {**os.environ, 'PYTHONPATH': hidden_by, 'PYTHONWARNINGS': 'ignore'}
-    command = [sys.executable, '-P', '-c', START, '--help']
+    command = [sys.executable, '-P', '-c', program, *args]
     begin = time.perf_counter()
-    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit('parlai --help failed; see: python -m parlai_ext doctor')
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, env=env, stdout=quiet, stderr=quiet)
+    _, _, usage = os.wait4(process.pid, 0)
     return time.perf_counter() - begin, usage.ru_utime + usage.ru_stime
 
 
 def main(args: argparse.Namespace) -> None:
     """
-    Print the medians of starts of each kind, in turns, and of their difference.
+    Print the medians of starts of each kind, in turns.
     """
+    print(f'{platform.processor() or platform.machine()}, {os.cpu_count()} cores')
     with tempfile.TemporaryDirectory() as folder:
         for package in ('parlai_internal', 'parlai_internal/scripts'):
             Path(folder, package).mkdir()
             Path(folder, package, '__init__.py').touch()
-        seconds(folder), seconds('')  # once for the disk
-        pairs = [(seconds(folder), seconds('')) for _ in range(args.times)]
-    print(f'{platform.processor() or platform.machine()}, {os.cpu_count()} cores')
-    for place, kind in enumerate(('wall', 'cpu')):
-        plain, ours = (
-            median(one[place] for one in side) for side in zip(*pairs, strict=True)
-        )
-        extra = median(b[place] - a[place] for a, b in pairs)
-        print(
-            f'parlai --help, {kind:4s} seconds: without {plain:.2f}, with {ours:.2f}, '
-            f'ratio {ours / plain:.3f}, median extra {extra:+.3f}'
-        )
+        for name, words in STARTS.items():
+            ways = ((PARLAI, words, folder), (PARLAI, words), (OURS, words))
+            rounds = [[seconds(*way) for way in ways] for _ in range(args.times + 1)]
+            for place, kind in enumerate(('wall', 'cpu')):
+                plain, plugin, ours = (
+                    median(one[way][place] for one in rounds[1:]) for way in range(3)
+                )
+                print(
+                    f'{name}, {kind} seconds: parlai alone {plain:.2f}, with the '
+                    f'plug-in {plugin:.2f} (ratio {plugin / plain:.2f}), parlai-ext '
+                    f'{ours:.2f} ({ours / plain:.2f})'
+                )
 
 
 if __name__ == '__main__':

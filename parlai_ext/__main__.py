@@ -1,8 +1,9 @@
 """
-`python -m parlai_ext COMMAND …`: the `parlai` command line where `parlai` itself fails.
+`parlai-ext COMMAND …` (or `python -m parlai_ext`): our commands, started at once.
 
-It works although another `parlai_internal` hides ours, starts commands that need no
-model without ParlAI, and reports a missing or too-new package in one line.
+Our commands import a model's libraries only where they use a model, so help and early
+mistakes need none. Every other command is ParlAI's, with ours in it; both work although
+another `parlai_internal` hides ours.
 """
 
 from __future__ import annotations
@@ -12,44 +13,85 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
 
 from parlai_ext.commands.signals import end_as_usual, end_in_one_line
 
-if __name__ == '__main__':  # before the other imports, which take their time
+if 'parlai_ext.commands.command' not in sys.modules:  # the others take their time
     end_in_one_line()
 
+from parlai_ext import __version__
 from parlai_ext.commands.command import (
     COMMANDS,
+    REPLACED,
     fail,
     print_anywhere,
+    program,
+    refuse_unknown,
     require_current_folder,
     run_directly,
 )
 from parlai_ext.commands.installation import findings
 from parlai_ext.core.errors import UserError
 
-WITHOUT_PARLAI = ('rank_systems', 'report_run', 'show_dialogue', 'doctor')
-
 
 def main(args: Sequence[str] | None = None) -> None:
     """
-    Run one command of the `parlai` command line, ours or ParlAI's.
+    Run one command, ours or ParlAI's.
     """
+    ignore_current_folder()
     args = list(sys.argv[1:] if args is None else args)
     print_anywhere()
     try:
         require_current_folder()
     except UserError as error:
         fail(str(error))
-    if not args or args[0] not in COMMANDS:
-        end_as_usual()  # ParlAI's train_model saves its model at Ctrl-C
-    if args and args[0] in WITHOUT_PARLAI:
+    name = args[0] if args else '--help'
+    if name in ('--help', '-h'):
+        print(help_text())
+    elif name == '--version':
+        print(f'parlai_ext {__version__}')
+    elif name in COMMANDS:
         try:
-            run_directly(args[0], args[1:])
+            run_directly(name, args[1:])
         except ModuleNotFoundError as e:
-            fail(f'{args[0]} needs the package {e.name!r}; install it with pip')
+            fail(f'{name} needs the package {e.name!r}; install it with pip')
+    elif is_mistyped(name):
+        refuse_unknown(name, COMMANDS)
     else:
+        end_as_usual()  # ParlAI's train_model saves its model at Ctrl-C
         run_with_parlai(args)
+
+
+def help_text() -> str:
+    """
+    Return our commands with a line about each.
+    """
+    width = max(map(len, COMMANDS))
+    lines = [f'  {name:{width}}  {about}' for name, about in COMMANDS.items()]
+    start = program()
+    return '\n'.join(
+        (
+            f'usage: {start} COMMAND [option …]',
+            *('', 'Automatic evaluation of open-domain dialogue systems.', ''),
+            *lines,
+            *('', f'options of a command: {start} COMMAND --help'),
+            f"ParlAI's own commands run, too: {start} help",
+        )
+    )
+
+
+def is_mistyped(name: str) -> bool:
+    """
+    True if a word names no command of ParlAI and is nearly one of ours, or was one.
+    """
+    parlai = find_spec('parlai')
+    scripts = Path(parlai.origin or '').parent / 'scripts' if parlai else Path()
+    if (scripts / f'{name}.py').is_file():
+        return False
+    return name in REPLACED or bool(get_close_matches(name, COMMANDS, n=1))
 
 
 def run_with_parlai(args: list[str]) -> None:
@@ -93,5 +135,4 @@ def ignore_current_folder() -> None:
 
 
 if __name__ == '__main__':
-    ignore_current_folder()
     main()

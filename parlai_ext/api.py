@@ -233,7 +233,9 @@ def score(
 
     A turn is a text, a tuple ``(speaker, text)``, a mapping with ``text`` and perhaps
     ``speaker``, ``given`` and ``reference`` (what people said in its place, for scorers
-    with references), or an `Utterance`. Without speakers, two take turns and are called
+    with references), a message with ``role`` and ``content`` as chat models take it
+    (instructions of ``system`` are no turns; ``speakers=['assistant']`` judges the
+    assistant alone), or an `Utterance`. Without speakers, two take turns and are called
     ``A`` and ``B``. Turns that are ``given`` are context and not judged.
 
     :param dialogues: a list of turns (one dialogue), a list of such lists, `Dialogue`
@@ -440,9 +442,17 @@ def _is_turn(value: Any) -> bool:
 
 
 def _dialogue(id: str, turns: Iterable[Any], where: str) -> Dialogue:
-    utterances = [
-        _utterance(turn, 'AB'[i % 2], f'{where}[{i}]') for i, turn in enumerate(turns)
-    ]
+    from parlai_ext.data.chat_messages import INSTRUCTIONS
+
+    utterances = []
+    for i, turn in enumerate(turns):
+        speaker = 'AB'[i % 2]
+        if isinstance(turn, Mapping) and 'content' in turn:  # a message of a chat
+            role = turn.get('role', speaker)
+            if role in INSTRUCTIONS:
+                continue
+            turn = {'speaker': role, 'text': turn['content'], **turn}
+        utterances.append(_utterance(turn, speaker, f'{where}[{i}]'))
     return Dialogue(id, '', '', tuple(utterances))
 
 
@@ -455,8 +465,8 @@ def _utterance(turn: Any, speaker: str, where: str) -> Utterance:
         turn = {'text': turn}
     if not isinstance(turn, Mapping) or not isinstance(turn.get('text'), str):
         raise UserError(
-            f'{where}: a text, (speaker, text) or a mapping with `text` is expected, '
-            f'not {turn!r}'
+            f'{where}: a text, (speaker, text) or a mapping with `text`, or `role` and '
+            f'`content`, is expected, not {turn!r}'
         )
     if half_character(turn['text']):
         raise UserError(f'{where}: half a character in {ascii(turn["text"][:40])}')

@@ -45,3 +45,24 @@ def own_configuration_folder(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv('XDG_CONFIG_HOME', str(tmp_path_factory.mktemp('configuration')))
         yield
+
+
+@pytest.fixture(scope='session')
+def gpt2_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """
+    The folder of a tiny GPT-2 with a byte-level tokenizer, which no test changes.
+    """
+    from tests.support.fed_samples import make_gpt2
+
+    return str(make_gpt2(tmp_path_factory.mktemp('gpt2')))
+
+
+@pytest.fixture(scope='session')
+def chat_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """
+    The folder of a tiny Llama with a chat template, which no test changes.
+    """
+    from tests.support.family_hf import TEMPLATE, make_model
+
+    home = tmp_path_factory.mktemp('chat')
+    return make_model(home, 'llama', template=TEMPLATE)

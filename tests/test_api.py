@@ -9,10 +9,10 @@ import pandas
 import pytest
 
 import parlai_ext
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.scoring.base import ItemScore, Scorer
 from tests.support.small_run import SMALL, small_config
+from tests.support.user_error import user_error
 
 JUDGE = {'judge_model_file': 'zoo:mini/judge/model', 'no_cuda': True}
 
@@ -91,7 +91,7 @@ def test_references_of_turns_reach_the_scorer():
     [value] = parlai_ext.score(pandas.DataFrame(turns), 'rouge_l')['Overall']
     assert value == pytest.approx(6 / 7)
     turns[1]['reference'] = 7
-    with pytest.raises(UserError, match=r'dialogues\[1\]: reference'):
+    with user_error(r'dialogues\[1\]: reference'):
         parlai_ext.score(turns, 'rouge_l')
 
 
@@ -100,6 +100,16 @@ def test_given_turns_and_other_speakers_are_context_only():
     frame = parlai_ext.score(turns, WordCount, speakers=['B'])
     assert list(frame.utterance_index) == [1, 3]
     assert list(frame.Before) == [2, 5]
+
+
+def test_messages_of_a_chat_are_turns_and_instructions_are_not():
+    roles = ('system', 'be kind'), ('user', 'a b'), ('assistant', 'c d e')
+    chat = [{'role': role, 'content': text} for role, text in roles]
+    frame = parlai_ext.score(chat, WordCount, speakers=['assistant'])
+    assert list(frame.speaker) == ['assistant']
+    assert list(frame.Words) == [3] and list(frame.Before) == [2]
+    with pytest.raises(parlai_ext.UserError, match=r'dialogues\[0\]: .* `content`'):
+        parlai_ext.score([{'role': 'user', 'content': None}], WordCount)
 
 
 def test_no_dialogues_have_no_scores():

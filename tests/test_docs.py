@@ -12,8 +12,16 @@ from parlai_ext.commands.command import COMMANDS
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))]
 TOPS = {path.name for path in (*ROOT.iterdir(), *(ROOT / 'parlai_ext').iterdir())}
-# commands of ParlAI itself
-PARLAI = {'eval_model', 'self_chat', 'train_model', 'display_data', 'interactive'}
+# commands of ParlAI itself, and any command
+PARLAI = {
+    'COMMAND',
+    'help',
+    'eval_model',
+    'self_chat',
+    'train_model',
+    'display_data',
+    'interactive',
+}
 
 
 @pytest.mark.parametrize('page', PAGES, ids=lambda path: path.name)
@@ -50,15 +58,23 @@ def test_links_of_a_page_lead_somewhere(page):
 @pytest.mark.parametrize('page', PAGES, ids=lambda path: path.name)
 def test_commands_of_a_page_exist(page):
     text = page.read_text(encoding='utf-8')
-    names = set(re.findall(r'(?:`|^    )parlai (\w+)', text, re.MULTILINE))
+    names = set(re.findall(r'(?:`|^    )parlai(?:-ext)? (\w+)', text, re.MULTILINE))
     assert names - {*COMMANDS} - PARLAI == set()
     benchmarks = set(re.findall(r'python -m benchmarks\.(\w+)', text))
     there = {path.stem for path in (ROOT / 'benchmarks').iterdir()}
     assert benchmarks - there == {'NAME'} & benchmarks
 
 
-@pytest.mark.parametrize('name', ['README.md', 'docs/python.md'])
-def test_python_snippets_run_in_order(name, tmp_path, monkeypatch):
+def test_the_readme_is_short_and_the_index_names_every_page():
+    readme = (ROOT / 'README.md').read_text(encoding='utf-8')
+    assert len(readme.split('\n')) <= 91
+    index = (ROOT / 'docs' / 'index.md').read_text(encoding='utf-8')
+    there = {path.name for path in PAGES} - {'README.md', 'index.md'}
+    assert there - set(re.findall(r'\]\(([^)]+)\)', index)) == set()
+
+
+def test_python_snippets_run_in_order(tmp_path, monkeypatch):
+    name = 'docs/python.md'
     text = (ROOT / name).read_text(encoding='utf-8')
     snippets = re.findall(r'^```python\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
     assert snippets
@@ -68,9 +84,9 @@ def test_python_snippets_run_in_order(name, tmp_path, monkeypatch):
         exec(compile(snippet, name, 'exec'), names)
 
 
-def test_the_readme_counts_judged_sets_and_those_never_read():
+def test_judged_sets_and_those_never_read_are_counted():
     page = (ROOT / 'docs' / 'judged_sets.md').read_text(encoding='utf-8')
     cards = {p.stem for p in (ROOT / 'zoo_configs' / 'judged').glob('*.yaml')}
     unread = len(re.findall(r'^\| `\w+` .*\| not at hand \|', page, re.MULTILINE))
     claim = f'{len(cards - {"own"})} judged sets ({unread} of them never read'
-    assert claim in (ROOT / 'README.md').read_text(encoding='utf-8')
+    assert claim in (ROOT / 'docs' / 'commands.md').read_text(encoding='utf-8')

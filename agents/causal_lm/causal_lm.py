@@ -33,7 +33,10 @@ from parlai_ext.systems.hf.prompts import fit_prompt
 from parlai_ext.systems.pretrained import PREFIX, ModelOptions
 
 MODEL_FLAGS = ('--hf-model', '--hf-revision')
-FORM_FLAGS = ('--hf-format', '--hf-system-role', '--hf-template-args', '--hf-date')
+FORM_FLAGS = (
+    *('--hf-format', '--hf-turn-separator', '--hf-prompt-start'),
+    *('--hf-system-role', '--hf-template-args', '--hf-date'),
+)
 STYLE_FLAGS = ('--system-prompt', '--first-turn', '--first-turn-ask')
 
 
@@ -112,6 +115,9 @@ class TrainOptions:
         help='only so many layers learn, the last ones: less time and memory '
         '(all, and the embeddings)',
     )
+    learn_prompts: bool = option(
+        False, help='the loss is that of the prompt, too, from its second token on'
+    )
 
 
 class CausalLmAgent(TorchGeneratorAgent):
@@ -164,6 +170,17 @@ class CausalLmAgent(TorchGeneratorAgent):
         loaded.
         """
         return build_network(self.dict, self.opt)
+
+    def vectorize(self, obs: Message, *args: Any, **kwargs: Any) -> Message:
+        """
+        Return the message with tokens; what is learned of the prompt goes to the label.
+        """
+        obs = super().vectorize(obs, *args, **kwargs)
+        if self.opt.get('learn_prompts') and obs.get('labels_vec') is not None:
+            prompt = obs['text_vec']
+            obs.force_set('labels_vec', torch.cat([prompt[1:], obs['labels_vec']]))
+            obs.force_set('text_vec', prompt[:1])
+        return obs
 
     def _pad_tensor(self, items: Any, is_label: bool = False) -> Any:
         """

@@ -5,15 +5,19 @@ Start a benchmark, measure time and memory, and print rows in Markdown.
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import resource
+import subprocess
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from parlai_ext.commands.command import one_line_errors
+from parlai_ext.core.errors import UserError
 
 CLOCKS = {'cpu': time.process_time, 'wall': time.perf_counter}
 
@@ -89,6 +93,28 @@ def times_in_turn(
         for name, work in sides.items():
             times[name].append(seconds(work, opt))
     return times
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """
+    Return the CPU seconds that the work takes in this process.
+    """
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+def ended(command: Sequence[str], **options: Any) -> resource.struct_rusage:
+    """
+    Return what a process used until it ended well.
+
+    :param options: of ``subprocess.Popen``.
+    """
+    process = subprocess.Popen(command, **options)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise UserError(f'{" ".join(command)}: exit code {status}')
+    return usage
 
 
 def resident(line: str = 'VmRSS') -> int:

@@ -36,7 +36,7 @@ from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import OVERALL, main_dimension, main_score
 from parlai_ext.engines.engine import LOCAL, Engine
 from parlai_ext.ranking.agreement import BOOTSTRAPS
-from parlai_ext.ranking.ensembles import mean_rank_scores
+from parlai_ext.ranking.comparison import mean_rank_scores
 
 DIMENSION = OVERALL.capitalize()
 NOT_RANKED = 'a member of the mean rank has no score for it'

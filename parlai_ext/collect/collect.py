@@ -37,6 +37,7 @@ from parlai_ext.store import RunFolder
 from parlai_ext.store.plan import Plan
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import (
+    are_small,
     memory_for_weights,
     size_on_disk,
     weights_name,
@@ -114,6 +115,7 @@ def _collect(
         whole_tasks=True,
         key=content_id('collect', root, manifest, left_out),
         on_close=add_spent,
+        small=are_small(plan.roster.targets + plan.roster.partners, machine),
     )
     n_missing = sum(task.size for task in tasks)
     try:

@@ -57,12 +57,12 @@ class AskContexts(ModelCommand):
 
     usage = '--path CORPUS --systems NAME … | --roster NAME --out FOLDER'
     declares = (AskContextsOptions, MACHINE)
+    needs = {'path': 'the corpus', 'out': 'the folder of the answers'}
 
     def run(self) -> Path:
         """
         Return the file of the dialogues.
         """
-        self.require(path='the corpus', out='the folder of the answers')
         from parlai_ext.compat.parlai_setup import prepare_parlai
         from parlai_ext.core.errors import UserError
         from parlai_ext.files.roster_file import load_roster, parse_target

@@ -26,6 +26,7 @@ class AuditRun(ModelCommand):
 
     usage = '--run-dir FOLDER [option …]'
     declares = ('--run-dir', AuditOptions, '--config', '--add-target', Machine)
+    of_run = 'the folder of a scored run'
 
     def run(self) -> Audit:
         """
@@ -41,7 +42,7 @@ class AuditRun(ModelCommand):
         from parlai_ext.results.ranking import read_ranking
 
         options = self.options(AuditOptions)
-        run = self.run_folder('the folder of a scored run')
+        run = self.existing_run
         with run.lock():
             audit = audit_run(run, options, self.machine, named_by_user(self.opt))
             folder = choose_scores(run, audit.basis.scores)[1]

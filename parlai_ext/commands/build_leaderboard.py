@@ -39,6 +39,7 @@ class BuildLeaderboard(Command):
 
     usage = '--packs FOLDER --out FOLDER [--sample N] [--regenerate M]'
     declares = (SiteOptions, Flags(RegenerateOptions, 'of each pack'), *AT_HAND)
+    needs = {'packs': 'a folder of packs', 'out': 'the folder of the site'}
 
     def run(self) -> Site:
         """
@@ -47,7 +48,6 @@ class BuildLeaderboard(Command):
         from parlai_ext.packs.check_pack import check_pack
         from parlai_ext.packs.site import build_site
 
-        self.require(packs='a folder of packs', out='the folder of the site')
         given = self.options(SiteOptions)
         options, checker = self.options(RegenerateOptions), checker_of(self)
         site = build_site(

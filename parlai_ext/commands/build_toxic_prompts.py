@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.commands.command import Command
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.options import Flags, flag_values, option
+from parlai_ext.data.toxic_pairs import ToxicData
 from parlai_ext.data.turn_pairs import SOURCES, PairSource, TurnPair
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.toxic.build_prompts import (
@@ -26,6 +28,7 @@ from parlai_ext.toxic.build_prompts import (
     statistics_table,
 )
 from parlai_ext.toxic.pair_features import FeatureOptions
+from parlai_ext.toxic.public_sets import with_public_sets
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,12 @@ class SourceOptions:
     out: str | None = option(
         None, metavar='FOLDER', path=True, help='pairs.csv and state.json are written'
     )
+    statistics: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='[NAME=]PATH',
+        help='build nothing, print Table 4 of what --toxic-data reads, by source',
+    )
 
 
 class BuildToxicPrompts(Command):
@@ -71,35 +80,46 @@ class BuildToxicPrompts(Command):
         EngineOptions,
     )
 
-    def run(self) -> BuildState:
+    def run(self) -> BuildState | None:
         """
-        Build the table, print its statistics, and return the state of the build.
+        Build the table, print its statistics, and return the state of the build; `None`
+        if only statistics are asked for.
         """
         given = self.options(SourceOptions)
+        if given.statistics:
+            parts = [one.rpartition('=') for one in given.statistics]
+            sources = {name or Path(path).stem: path for name, _, path in parts}
+            if len(sources) < len(parts):
+                raise UserError('--statistics: two of one name; NAME=PATH names them')
+            for name, path in sources.items():
+                data = with_public_sets(ToxicData(path=path), self.machine.datapath)
+                sources[name] = str(data.path)
+            print('\n'.join(statistics_table(sources).lines()))
+            return None
         self.require(out='the folder of the table')
-        parts = (
+        models = (
             self.options(SelectionOptions),
             self.options(FeatureOptions),
             self.machine,
         )
         pairs = self._pairs(given)
-        selector = BlockSelector(*parts)
+        selector = BlockSelector(*models)
         for line in selector.missing:
             print(line)
         folder = Path(str(given.out))
         settings: dict[str, Any] = {}
         for cls in (SourceOptions, SelectionOptions, FeatureOptions):
             settings |= flag_values(cls, self.opt)
-        settings.pop('out')
+        del settings['out'], settings['statistics']
         settings = parse_own_json(json.dumps(settings))  # as they are read again
-        elsewhere = partial(selector_elsewhere, *parts, selector.contents())
+        elsewhere = partial(selector_elsewhere, *models, selector.contents())
         with open_engine(self.options(EngineOptions), folder, self.machine) as engine:
             state = build_prompts(pairs, selector, folder, settings, engine, elsewhere)
         print(f'{folder / TABLE}: {state.n_kept} of {state.n_read} pairs')
         for reason, n in sorted(state.left_out.items(), key=lambda pair: -pair[1]):
             print(f'  {n:>10}  {reason}')
         if state.n_kept:
-            print('\n'.join(statistics_table(folder / TABLE).lines()))
+            print('\n'.join(statistics_table({'': f'{folder / TABLE}'}).lines()))
         return state
 
     def _pairs(self, given: SourceOptions) -> Iterator[TurnPair]:

@@ -70,9 +70,9 @@ class CheckRoster(Command):
         """
         Print the systems and return how each was resolved, the judge last.
         """
+        rows, info = self.systems()
         from parlai_ext.systems.resolve import resolve
 
-        rows, info = self.systems()
         if self.options(DownloadOptions).download:
             self.download([system for _, system in rows])
         resolutions = [resolve(system, self.opt['datapath']) for _, system in rows]
@@ -103,7 +103,6 @@ class CheckRoster(Command):
         """
         from parlai_ext.files.roster_file import load_roster, parse_target
         from parlai_ext.scoring.registry import load_protocol_file
-        from parlai_ext.scoring.score_run import model_systems
 
         opt = self.opt
         more = [parse_target(spec) for spec in opt['add_target'] or ()]
@@ -116,6 +115,8 @@ class CheckRoster(Command):
             protocol_file = load_protocol_file(opt['config'], given)
             protocol, info = protocol_file.protocol, protocol_file.info
             roster = protocol.roster
+            from parlai_ext.scoring.score_run import model_systems
+
             models = model_systems(protocol.scorer, named_by_user=True)
             judge = [('judge', model) for model in models]
         elif opt['roster']:

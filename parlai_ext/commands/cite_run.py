@@ -22,6 +22,7 @@ class CiteRun(Command):
 
     usage = 'PACK [--system NAME] [--url URL] [option …]'
     declares = (PackOptions, CiteOptions)
+    needs = {'PACK': 'a published run, a .zip file'}
 
     def run(self) -> list[Citation]:
         """
@@ -29,7 +30,6 @@ class CiteRun(Command):
         """
         from parlai_ext.packs.verify import open_right_pack
 
-        self.require(pack='a published run, a .zip file')
         with open_right_pack(self.opt['pack']) as pack:
             citations = cite_pack(pack, self.options(CiteOptions))
         for citation in citations:

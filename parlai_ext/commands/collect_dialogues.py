@@ -6,20 +6,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from parlai_ext.collect.options import PlanOptions, TrialOptions
-from parlai_ext.commands.command import ModelCommand
+from parlai_ext.collect.options import TrialOptions
 from parlai_ext.commands.options import PLAN
+from parlai_ext.commands.plan_command import PlanCommand
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions
 
 
-class CollectDialogues(ModelCommand):
+class CollectDialogues(PlanCommand):
     """
     Collect the dialogues of a run that are not there yet.
     """
 
-    usage = '--config NAME|FILE --run-dir FOLDER [option …]'
     declares = (*PLAN, TrialOptions, Machine, EngineOptions)
 
     def run(self) -> Any:
@@ -31,9 +30,8 @@ class CollectDialogues(ModelCommand):
         from parlai_ext.collect.not_run import stop_if_incomplete
         from parlai_ext.collect.trials import try_before_run
 
-        options, machine = PlanOptions.from_options(self.opt), self.machine
-        trials = self.options(TrialOptions)
-        result = try_before_run(trials, options, machine, judge=False)
+        options, machine = self.plan_options, self.machine
+        result = try_before_run(self.trials, options, machine, judge=False)
         if result is not None:
             return result
         with collected_run(options, machine, self.options(EngineOptions)) as collected:

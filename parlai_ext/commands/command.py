@@ -1,8 +1,8 @@
 """
 What a command is: its options, its run, and one clear line for a user's mistake.
 
-Plain argparse, so that commands that need no model start without torch. `plugin.py`
-registers each with the `parlai` command line; `python -m parlai_ext` runs it directly.
+Plain argparse, so that help and early mistakes need no torch. `plugin.py` registers
+each with the `parlai` command line; `parlai-ext` runs it directly.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from parlai_ext.commands.signals import (
@@ -112,16 +115,49 @@ def find_command(name: str) -> type[Command]:
     return command
 
 
+def program() -> str:
+    """
+    Return the command line that runs our commands, as the user started it.
+    """
+    name = Path(sys.argv[0]).name
+    return {'__main__.py': 'python -m parlai_ext'}.get(
+        name, name if name == 'parlai-ext' else 'parlai'
+    )
+
+
+def refuse_unknown(name: str, known: Iterable[str]) -> NoReturn:
+    """
+    Say in one line that there is no such command, and leave.
+    """
+    if name in REPLACED:
+        fail(f'{name} is no command any more; use {REPLACED[name]}', 2)
+    hint = nearest(name, known)
+    fail(f'no command {name!r}; {hint} (all commands: {program()} --help)', 2)
+
+
+def refuse_arguments(
+    name: str, message: str, parser: argparse.ArgumentParser
+) -> NoReturn:
+    """
+    Say in one line what is wrong with the arguments of a command, and leave.
+    """
+    wrong = message.removeprefix('unrecognized arguments: ').split()[0]
+    near = get_close_matches(wrong, parser._option_string_actions, 1)
+    hint = f'; did you mean {near[0]}?' if near else ''
+    start = f'{program()} {name}'
+    fail(f'{start}: {message}{hint} (all options: {start} --help)', 2)
+
+
 class OneLineParser(argparse.ArgumentParser):
     """
-    A parser whose errors are safe to print, whatever the arguments hold.
+    A parser whose errors are one line that is safe to print.
     """
 
     def error(self, message: str) -> NoReturn:
         """
         Print what is wrong and leave.
         """
-        super().error(printable(message))
+        refuse_arguments(self.prog.split()[-1], message, self)
 
 
 class Command:
@@ -132,10 +168,14 @@ class Command:
 
     :cvar declares: classes of options, parts of such classes (`Flags`), and names of
         flags that several commands share (commands/options.py).
+    :cvar needs: by option without which nothing begins, what it is.
+    :cvar of_run: what ``--run-dir`` is, for commands on a run that is there.
     """
 
     usage = '[option …]'
     declares: ClassVar[Sequence[type | Flags | str]] = ()
+    needs: ClassVar[Mapping[str, str]] = {}
+    of_run: ClassVar[str] = ''
 
     def __init__(self, opt: Mapping[str, Any]):
         self.opt = opt
@@ -144,7 +184,18 @@ class Command:
         """
         Run with what the run needs around it.
         """
+        self.check_early()
         return self.run()
+
+    def check_early(self) -> None:
+        """
+        Refuse what can be refused before anything heavy is imported.
+
+        :raises UserError: for the first mistake.
+        """
+        self.require(**self.needs)
+        if self.of_run:
+            self.existing_run  # noqa: B018 - read for its errors
 
     def run(self) -> Any:
         """
@@ -167,27 +218,27 @@ class Command:
         """
         return Machine.from_options(self.opt)
 
-    def run_folder(self, what: str) -> RunFolder:
+    @cached_property
+    def existing_run(self) -> RunFolder:
         """
-        Return the run in the folder of ``--run-dir``.
-
-        :param what: this folder in words, for the error where it is not given.
+        The run in the folder of ``--run-dir``.
         """
         from parlai_ext.store import RunFolder
 
-        self.require(run_dir=what)
+        self.require(run_dir=self.of_run or 'the folder of a run')
         return RunFolder.existing(self.opt['run_dir'])
 
     def require(self, **purposes: str) -> None:
         """
         Refuse to begin without options.
 
-        :param purposes: by option, what it is.
+        :param purposes: by option, or by positional argument in capitals, what it is.
         :raises UserError: names the first that is missing.
         """
         for name, purpose in purposes.items():
-            if not self.opt[name]:
-                raise UserError(f'--{name.replace("_", "-")} is needed: {purpose}')
+            if not self.opt[name.lower()]:
+                flag = name if name.isupper() else f'--{name.replace("_", "-")}'
+                raise UserError(f'{flag} is needed: {purpose}')
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
@@ -208,7 +259,7 @@ class Command:
         :param name: of the command, for the help.
         """
         parser = OneLineParser(
-            prog=name and f'parlai {name}',
+            prog=name and f'{program()} {name}',
             usage=f'%(prog)s {cls.usage}',
             description=COMMANDS[name] if name else None,
             allow_abbrev=False,
@@ -256,9 +307,12 @@ class ModelCommand(Command):
     """
 
     def start(self) -> Any:
+        self.check_early()
+        machine = self.machine
+        if not machine.trust_model_code:
+            return self.run()
         from parlai_ext.systems.safe.trust import trust_files
 
-        machine = self.machine
         with trust_files(machine.trust_model_code, machine.datapath):
             return self.run()
 

@@ -28,9 +28,9 @@ class CompareDetectorsOptions:
         (),
         nargs='+',
         metavar='DETECTOR',
-        help='words=FILE, parlai_matcher[=FILE], better_profanity, '
-        'profanity_check, toxic-comments, hf:REPOSITORY, a folder, zoo:…, '
-        'module:Class; settings follow: NAME,threshold=0.8,label=toxic',
+        help='words=FILE (or track_2021, fetched), parlai_matcher[=FILE], '
+        'better_profanity, profanity_check, toxic-comments, hf:REPOSITORY, a folder, '
+        'zoo:…, module:Class; settings follow: NAME,threshold=0.8,label=toxic',
     )
     sets: tuple[str, ...] = option(
         (),
@@ -43,7 +43,8 @@ class CompareDetectorsOptions:
         None,
         metavar='FOLDER',
         path=True,
-        help='a folder with the folders diasafety and toxichat, or one of them',
+        help='a folder with the folders diasafety and toxichat, or one of them; '
+        'where it is not given, --sets diasafety toxichat are fetched',
     )
     fold: str = option(
         'test', choices=('train', 'valid', 'test'), help='which files are read (test)'
@@ -73,6 +74,7 @@ class CompareDetectors(Command):
 
     usage = '--toxic-path FOLDER --detectors NAME … [option …]'
     declares = (CompareDetectorsOptions, '--batchsize', '--datapath', '--no-cuda')
+    needs = {'detectors': 'at least one, such as toxic-comments'}
 
     def run(self) -> DetectorTable:
         """
@@ -85,7 +87,6 @@ class CompareDetectors(Command):
         from parlai_ext.toxic.detectors import load_detectors
 
         given = self.options(CompareDetectorsOptions)
-        self.require(detectors='at least one, such as toxic-comments')
         models = ModelHandle(self.machine)
         detectors, missing = load_detectors(given.detectors, models, named_by_user=True)
         if not detectors:
@@ -104,16 +105,19 @@ class CompareDetectors(Command):
         return table
 
     def _texts(self, given: CompareDetectorsOptions) -> dict:
-        from parlai_ext.data.toxic_labels import labelled_texts, sets_in
+        from parlai_ext.data.toxic_labels import SETS, labelled_texts, sets_in
+        from parlai_ext.toxic.public_sets import fetch_public_set
 
-        names = given.sets
-        if not given.toxic_path and not all(n.endswith('.csv') for n in names or ['']):
-            self.require(toxic_path='the folder of DiaSafety and ToxiChat')
-        folder = Path(given.toxic_path or '.')
-        return {
-            Path(name).stem: labelled_texts(name, folder, given.fold)[: given.max_texts]
-            for name in names or sets_in(folder)
-        }
+        if not given.sets:
+            self.require(toxic_path='the folder of DiaSafety and ToxiChat; or --sets')
+        texts = {}
+        for name in given.sets or sets_in(Path(given.toxic_path or '')):
+            folder = Path(given.toxic_path or '')
+            if name in SETS and not given.toxic_path:
+                folder = fetch_public_set(name, self.machine.datapath)
+            found = labelled_texts(name, folder, given.fold)
+            texts[Path(name).stem] = found[: given.max_texts]
+        return texts
 
     def _write(self, folder: Path, table: DetectorTable) -> None:
         from parlai_ext.store.atomic import write_file

@@ -85,6 +85,7 @@ class CompareSafety(ModelCommand):
         Flags(MeasureOptions, 'measures'),
         Machine,
     )
+    needs = {'out': 'the folder of the tables'}
 
     def run(self) -> SafetyComparison:
         """
@@ -97,7 +98,6 @@ class CompareSafety(ModelCommand):
         from parlai_ext.toxic.prompts import answers_of_systems
 
         given, machine = self.options(CompareSafetyOptions), self.machine
-        self.require(out='the folder of the tables')
         answers = [a for spec in given.answers for a in recorded_answers(spec)]
         systems = self._systems(given, answers)
         if not systems and not answers:
@@ -184,12 +184,14 @@ class CompareSafety(ModelCommand):
         """
         from parlai_ext.data.toxic_pairs import choose_pairs
         from parlai_ext.toxic.prompts import prompts_of_answers, prompts_of_pairs
+        from parlai_ext.toxic.public_sets import with_public_sets
 
         data = self.options(ToxicData)
         if not data.path:
             if not answers:
                 self.require(toxic_data='the prompts')
             return prompts_of_answers(answers)[: given.max_prompts]
+        data = with_public_sets(data, self.machine.datapath)
         chosen = choose_pairs(data, given.fold)
         return prompts_of_pairs(chosen.pairs, data.context)[: given.max_prompts]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parlai_ext.collect.options import PlanOptions, StopOptions, TrialOptions
-from parlai_ext.commands.command import ModelCommand
+from parlai_ext.collect.options import StopOptions, TrialOptions
 from parlai_ext.commands.options import CHECK, PLAN, RANKING, REQUIRE, SCORER
+from parlai_ext.commands.plan_command import PlanCommand
 from parlai_ext.core.errors import printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import flag_values
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from parlai_ext.results.ranking import Ranking
 
 
-class EvaluateSystems(ModelCommand):
+class EvaluateSystems(PlanCommand):
     """
     Let systems talk, score what they say, rank them, write the page.
 
@@ -29,7 +29,6 @@ class EvaluateSystems(ModelCommand):
     run; with anything else changed it refuses and names the keys.
     """
 
-    usage = '--config NAME|FILE --run-dir FOLDER [option …]'
     declares = (
         *(*PLAN, SCORER, CHECK, *RANKING, REQUIRE, StopOptions),
         *(TrialOptions, Machine, EngineOptions),
@@ -55,10 +54,9 @@ class EvaluateSystems(ModelCommand):
         from parlai_ext.stopping.section import print_look
 
         opt, machine = self.opt, self.machine
-        options, rules = PlanOptions.from_options(opt), flag_values(RankingOptions, opt)
+        options, rules = self.plan_options, flag_values(RankingOptions, opt)
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
-        trials = self.options(TrialOptions)
-        result = try_before_run(trials, options, machine, judge=True)
+        result = try_before_run(self.trials, options, machine, judge=True)
         if result is not None:
             return result
         where, stop = self.options(EngineOptions), self.options(StopOptions)

@@ -80,6 +80,7 @@ class ExportAnnotation(Command):
 
     usage = '--answers [NAME=]FILE … --out FOLDER [option …]'
     declares = (ExportAnnotationOptions, AnnotationOptions)
+    needs = {'answers': 'files of recorded answers', 'out': 'a folder for the files'}
 
     def run(self) -> list[Path]:
         """
@@ -92,7 +93,6 @@ class ExportAnnotation(Command):
         from parlai_ext.people.sheets import item_lines
         from parlai_ext.store.atomic import write_text
 
-        self.require(answers='files of recorded answers', out='a folder for the files')
         given = self.options(ExportAnnotationOptions)
         options = self.options(AnnotationOptions)
         asked = read_questionnaire(given.questionnaire or ASKED[given.items])

@@ -72,6 +72,7 @@ class ExportCrowdsourcing(Command):
 
     usage = '--run-dir FOLDER --format NAME [option …]'
     declares = ('--run-dir', ExportOptions)
+    of_run = 'the folder of a run'
 
     def run(self) -> list[Path]:
         """
@@ -81,7 +82,7 @@ class ExportCrowdsourcing(Command):
         from parlai_ext.people.rating_set import check_targets
         from parlai_ext.store.atomic import make_folder, write_text
 
-        run = self.run_folder('the folder of a run')
+        run = self.existing_run
         given = self.options(ExportOptions)
         check_targets(run, given.systems)
         asked = read_questionnaire(given.questionnaire or ASKED[given.format])

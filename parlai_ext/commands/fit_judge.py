@@ -60,12 +60,12 @@ class FitJudge(Command):
         *('--run-dir', '--human-scores', '--no-cuda', '--datapath'),
         FitOptions,
     )
+    needs = {'out': 'the folder of the new judge'}
 
     def run(self) -> FitReport:
         """
         Fit the judge, print what that is worth, and return it.
         """
-        self.require(out='the folder of the new judge')
         from parlai_ext.scoring.learned import Learned, LearnedOptions, read_weights
         from parlai_ext.training import fit_judge
         from parlai_ext.training.judge_inputs import InputCache
@@ -120,7 +120,7 @@ class FitJudge(Command):
         from parlai_ext.files.human_scores import read_human_scores
 
         self.require(human_scores="people's judgements of the run's dialogues")
-        run = self.run_folder('the folder of a run')
+        run = self.existing_run
         human = read_human_scores(self.opt['human_scores'])
         return annotated_run(
             list(run.iter_dialogues()), human, given.quality or 'Overall'

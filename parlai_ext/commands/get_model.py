@@ -45,11 +45,11 @@ class GetModel(Command):
 
         :raises UserError: before anything is fetched, when a name is unknown.
         """
-        from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
-
         datapath = self.opt['datapath']
         wanted = self.options(GetOptions).names
         names = [checked_model_name(name) for name in wanted]
+        from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
+
         if not names:
             fetched = {n for n in model_names() if is_fetched(n, datapath)}
             print('\n'.join(catalogue_lines(fetched)))

@@ -51,10 +51,11 @@ class ImportAnnotationOptions:
         False,
         help='leave out annotators whose control items cannot be told from guessing',
     )
-    min_agreeing: int = option(
-        0,
-        low=0,
-        help='only items to which N annotators or more gave the same answer',
+    min_agreeing: tuple[str, ...] = option(
+        (),
+        metavar='N|ANSWER=N,…',
+        help='only items to which N annotators or more gave the same answer; 1=5,-1=6: '
+        'five the label 1, or six the label -1, and no others',
     )
     out: str | None = option(
         None,
@@ -74,6 +75,10 @@ class ImportAnnotation(Command):
 
     usage = '--key FOLDER --answers FILE|FOLDER … [option …]'
     declares = (ImportAnnotationOptions, FastAnswers)
+    needs = {
+        'key': 'the folder that export_annotation wrote',
+        'answers': 'the files that annotators sent back',
+    }
 
     def run(self) -> AnnotationResults:
         """
@@ -83,10 +88,6 @@ class ImportAnnotation(Command):
         from parlai_ext.people.rating_set import read_key
         from parlai_ext.store.atomic import write_text
 
-        self.require(
-            key='the folder that export_annotation wrote',
-            answers='the files that annotators sent back',
-        )
         given = self.options(ImportAnnotationOptions)
         place = Path(given.key or '')
         key = read_key(place, '--key ')
@@ -98,7 +99,7 @@ class ImportAnnotation(Command):
             counted,
             key,
             drop_failed=given.drop_failed,
-            min_agreeing=given.min_agreeing,
+            min_agreeing=agreement_limits(given.min_agreeing),
             bootstraps=given.bootstraps,
             seed=given.seed,
         )
@@ -115,6 +116,22 @@ class ImportAnnotation(Command):
             write_text(out / name, text)
         print(f'{out}: {", ".join(tables)}')
         return results
+
+
+def agreement_limits(texts: Sequence[str]) -> int | dict[str, int]:
+    """
+    Return the number of annotators, or that for each answer, of ``--min-agreeing``.
+
+    >>> agreement_limits(['1=5', '-1=6']), agreement_limits(['5'])
+    ({'1': 5, '-1': 6}, 5)
+    """
+    limits = {}
+    for text in texts:
+        name, _, number = text.rpartition('=')
+        if not number.isdecimal() or (not name and len(texts) > 1):
+            raise UserError(f'--min-agreeing {text}: N, or ANSWER=N,… is expected')
+        limits[name] = int(number)
+    return limits.get('', limits or 0)
 
 
 def read_answers(

@@ -101,6 +101,10 @@ class ImportDialogues(Command):
         *('--run-dir', '--config', '--judge-model-file', '--followups'),
         ImportOptions,
     )
+    needs = {
+        'dialogues': 'the files that are imported',
+        'run_dir': 'the folder of the new run',
+    }
 
     def run(self) -> ImportReport:
         """
@@ -117,9 +121,6 @@ class ImportDialogues(Command):
         from parlai_ext.store import RunFolder
 
         opt = self.opt
-        self.require(
-            dialogues='the files that are imported', run_dir='the folder of the new run'
-        )
         given = self.options(ImportOptions)
         protocol = import_protocol(opt)
         imports = read_imports(

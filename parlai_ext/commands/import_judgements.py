@@ -106,6 +106,7 @@ class ImportJudgements(Command):
 
     usage = '--run-dir FOLDER --answers FILE|FOLDER … [--format NAME] [option …]'
     declares = ('--run-dir', ImportOptions, FastAnswers)
+    needs = {'answers': 'the files that annotators sent back'}
 
     @no_garbage_collection()
     def run(self) -> list[PeopleRanking]:
@@ -117,7 +118,6 @@ class ImportJudgements(Command):
         from parlai_ext.people.run_dialogues import judged_dialogues
         from parlai_ext.store import RunFolder
 
-        self.require(answers='the files that annotators sent back')
         given = self.options(ImportOptions)
         if given.format == PAGE or not given.out:
             self.require(run_dir='the folder of the run whose dialogues were judged')

@@ -136,7 +136,7 @@ def check_hidden() -> Iterator[Finding]:
     line = 'from parlai_ext.commands import plugin; plugin.register()'
     yield Finding(
         f'{other} hides our package of that name, so `parlai` lacks our commands '
-        '(`python -m parlai_ext COMMAND` has them)',
+        '(`parlai-ext COMMAND` has them)',
         f"mkdir -p '{folder}' && echo '{line}' > '{folder}/parlai_ext_commands.py'",
     )
 

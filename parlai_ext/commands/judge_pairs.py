@@ -48,18 +48,19 @@ class JudgePairs(ModelCommand):
 
     usage = '--pairs pairs.jsonl --scorer NAME [option …]'
     declares = (PairsOptions, *SCORER_CHOICE, MACHINE)
+    needs = {'pairs': 'pairs of parlai build_pairs', 'scorer': 'a scorer'}
 
     def run(self) -> list[PairAccuracy]:
         """
         Print the table and return its rows.
         """
-        self.require(pairs='pairs of parlai build_pairs', scorer='a scorer')
-        from parlai_ext.scoring.score_run import choose_scorer
-        from parlai_ext.training.pair_accuracy import pair_accuracies
         from parlai_ext.training.pairs import read_response_pairs
 
         given = self.options(PairsOptions)
         pairs = read_response_pairs(str(given.pairs))[: given.limit]
+        from parlai_ext.scoring.score_run import choose_scorer
+        from parlai_ext.training.pair_accuracy import pair_accuracies
+
         scorer = choose_scorer({}, self.opt).build(self.machine)
         rows = pair_accuracies(scorer, pairs)
         print('\n'.join(Table(COLUMNS, rows).lines()))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from functools import cache
 from pkgutil import iter_modules
 from types import TracebackType
@@ -22,14 +21,15 @@ from parlai.core.script import ParlaiScript
 
 from parlai_ext.commands.command import (
     COMMANDS,
-    REPLACED,
     fail,
     find_command,
     print_anywhere,
+    refuse_arguments,
+    refuse_unknown,
 )
 from parlai_ext.commands.signals import end_in_one_line
 from parlai_ext.compat.parlai_setup import PREFIX, prepare_parlai
-from parlai_ext.core.errors import UserError, nearest, printable
+from parlai_ext.core.errors import UserError, printable
 
 UNKNOWN_COMMAND = re.compile("argument COMMAND: invalid choice: '(.*?)' \\(choose")
 ZOO_PATHS = ('model_file', 'dict_file', 'bpe_vocab', 'bpe_merge')
@@ -104,7 +104,7 @@ def options_when_named(parse: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 find_command(name).add_options(self)
             except ImportError as e:
-                hint = 'see: python -m parlai_ext doctor'
+                hint = 'see: parlai-ext doctor'
                 fail(f'`parlai {name}` is missing: {e}; {hint}')
         return parse(self, *args, **kwargs)
 
@@ -119,20 +119,11 @@ def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
     def error(self: Any, message: str) -> NoReturn:
         parser = getattr(self, '_help_subparser', None) or self
         name = parser.prog.split()[-1]
-        for old, new in REPLACED.items():
-            if f'invalid choice: {old!r}' in message:
-                fail(f'{old} is no command any more; use {new}', 2)
         if unknown := UNKNOWN_COMMAND.match(message):
-            hint = nearest(unknown[1], SCRIPT_REGISTRY)
-            fail(f'no command {unknown[1]!r}; {hint} (all commands: parlai --help)', 2)
+            refuse_unknown(unknown[1], SCRIPT_REGISTRY)
         if name not in COMMANDS:
             long_error(self, message)
-        wrong = message.removeprefix('unrecognized arguments: ').split()[0]
-        near = get_close_matches(wrong, parser._option_string_actions, 1)
-        hint = f'; did you mean {near[0]}?' if near else ''
-        line = f'parlai {name}: {message}{hint} (all options: parlai {name} --help)'
-        print(f'error: {printable(line)}', file=sys.stderr)
-        raise SystemExit(2)
+        refuse_arguments(name, message, parser)
 
     return error
 

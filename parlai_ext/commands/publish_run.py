@@ -45,6 +45,8 @@ class PublishRun(Command):
 
     usage = '--run-dir FOLDER --out FILE.zip [--withhold-text]'
     declares = ('--run-dir', PublishOptions)
+    needs = {'out': 'the pack, a .zip file'}
+    of_run = 'the folder of a scored run'
 
     def run(self) -> Publication:
         """
@@ -52,12 +54,11 @@ class PublishRun(Command):
         """
         from parlai_ext.packs.publish import publish_run
 
-        self.require(run_dir='the folder of a scored run', out='the pack, a .zip file')
         given = self.options(PublishOptions)
         path = Path(str(given.out))
         if path.suffix != '.zip' or path.is_dir():
             raise UserError(f'--out {path}: a file whose name ends in .zip is expected')
-        run = self.run_folder('the folder of a scored run')
+        run = self.existing_run
         pack = publish_run(
             run, path, scores=given.scores, withhold_text=given.withhold_text
         )

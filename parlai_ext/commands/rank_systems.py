@@ -36,6 +36,7 @@ class RankSystems(Command):
 
     usage = '--run-dir FOLDER [option …]'
     declares = ('--run-dir', *RANKING, REQUIRE, ScoresChoice, PilotOptions)
+    of_run = 'the folder of a scored run'
 
     def run(self) -> Ranking:
         """
@@ -60,7 +61,7 @@ class RankSystems(Command):
         opt = self.opt
         difference = wanted_difference(opt['plan']) if opt['plan'] else None
         human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
-        run = self.run_folder('the folder of a scored run')
+        run = self.existing_run
         with run.lock():
             signature, folder = choose_scores(run, opt['scores'])
             options = {

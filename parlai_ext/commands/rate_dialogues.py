@@ -20,6 +20,7 @@ class RateDialogues(Command):
 
     usage = '--run-dir FOLDER [option …]'
     declares = ('--run-dir', RatingOptions)
+    of_run = 'the folder of a run with dialogues'
 
     def run(self) -> list[Path]:
         """
@@ -28,7 +29,7 @@ class RateDialogues(Command):
         from parlai_ext.people.rating_page import render_rating_page
         from parlai_ext.people.rating_set import FOLDER, make_rating_set, write_key
 
-        run = self.run_folder('the folder of a run with dialogues')
+        run = self.existing_run
         options = self.options(RatingOptions)
         rating_set = make_rating_set(run, options)
         key, paths = rating_set.key, []

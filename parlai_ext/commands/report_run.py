@@ -17,6 +17,7 @@ class ReportRun(Command):
 
     usage = '--run-dir FOLDER [option …]'
     declares = ('--run-dir', ScoresChoice)
+    of_run = 'the folder of a ranked run'
 
     def run(self) -> Path:
         """
@@ -29,7 +30,7 @@ class ReportRun(Command):
         from parlai_ext.results.chosen_scores import choose_scores
         from parlai_ext.results.ranking import NAME, read_ranking
 
-        run = self.run_folder('the folder of a ranked run')
+        run = self.existing_run
         scores = self.options(ScoresChoice).scores
         folder, fragment = '', ''
         # a run may have rankings of other scorers only, as imported dialogues have

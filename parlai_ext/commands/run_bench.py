@@ -92,6 +92,10 @@ class RunBench(ModelCommand):
 
     usage = '--judged-path FOLDER --out FOLDER --scorers NAME … [--sets NAME …]'
     declares = (RunBenchOptions, *JUDGE_MACHINE, EngineOptions)
+    needs = {
+        'judged_path': 'the folder of the judged sets',
+        'out': 'the folder of the bench',
+    }
 
     def run(self) -> Bench:
         """
@@ -101,15 +105,13 @@ class RunBench(ModelCommand):
             written by then.
         """
         from parlai_ext.bench.plan import bench_plan, drawn_set
-        from parlai_ext.bench.run_bench import run_bench
 
-        self.require(
-            judged_path='the folder of the judged sets', out='the folder of the bench'
-        )
         given, machine = self.options(RunBenchOptions), self.machine
         plan = bench_plan(
             given.scorers, given.sets, given.config, given.max_items, given.turns
         ).in_folder(str(given.judged_path))
+        from parlai_ext.bench.run_bench import run_bench
+
         names = [choice.name for choice in plan.sets]
         sets, missing = read_judged_sets(Path(str(given.judged_path)), names)
         out = Path(str(given.out))

@@ -43,6 +43,7 @@ class ScoreDialogues(ModelCommand):
         CHECK,
         EngineOptions,
     )
+    of_run = 'the folder of the run to score'
 
     def run(self) -> ScoreReport:
         """
@@ -57,7 +58,7 @@ class ScoreDialogues(ModelCommand):
             spending_lines,
         )
 
-        run, machine = self.run_folder('the folder of the run to score'), self.machine
+        run, machine = self.existing_run, self.machine
         include_given = self.options(ScoreOptions).score_given
         with run.lock():
             recorded = run.manifest.protocol.scorer

@@ -47,6 +47,7 @@ class ShowDialogue(Command):
 
     usage = '--run-dir FOLDER ID [option …]'
     declares = ('--run-dir', ShowOptions, ScoresChoice)
+    of_run = 'the folder of a run'
 
     def run(self) -> Dialogue:
         """
@@ -56,7 +57,7 @@ class ShowDialogue(Command):
         """
         from parlai_ext.report.dialogue_text import dialogue_lines
 
-        run = self.run_folder('the folder of a run')
+        run = self.existing_run
         given = self.options(ShowOptions)
         if not given.dialogue_id:
             raise UserError('ID is needed: which dialogue to show')

@@ -41,16 +41,16 @@ class TrainJudge(Command):
 
     usage = '--base MODEL --pairs pairs.jsonl --out FOLDER [option …]'
     declares = (TrainJudgeOptions, JudgeTrainingOptions, '--no-cuda', '--datapath')
+    needs = {
+        'base': 'the model to begin with',
+        'pairs': 'pairs of parlai build_pairs',
+        'out': 'the folder of the judge',
+    }
 
     def run(self) -> TrainedJudge:
         """
         Train the judge, print what came of it, and return that.
         """
-        self.require(
-            base='the model to begin with',
-            pairs='pairs of parlai build_pairs',
-            out='the folder of the judge',
-        )
         from parlai_ext.training.judge import train_judge
         from parlai_ext.training.pairs import read_response_pairs
 

@@ -65,6 +65,7 @@ class ValidateScorer(ModelCommand):
         CHECK,
         Machine,
     )
+    needs = {'human_scores': 'a CSV file of human judgements'}
 
     def run(self) -> dict[str, Any]:
         """
@@ -80,7 +81,6 @@ class ValidateScorer(ModelCommand):
         from parlai_ext.judge_check.words import check_lines
 
         opt, given = self.opt, self.options(ValidateOptions)
-        self.require(human_scores='a CSV file of human judgements')
         human = read_human_scores(opt['human_scores'])
         from_file = given.dialogues_file is not None
         if from_file and opt['run_dir']:
@@ -99,7 +99,7 @@ class ValidateScorer(ModelCommand):
         if check is not None:
             result['judge_check'] = to_json(check)
         if opt['run_dir']:
-            run = self.run_folder('the folder of a run')
+            run = self.existing_run
             with run.lock():
                 run.write_json('agreement.json', result)
         if given.out:

@@ -62,6 +62,7 @@ class VerifyRun(Command):
 
     usage = 'PACK [--sample N] [--regenerate M] [--config NAME|FILE]'
     declares = (PackOptions, RegenerateOptions, *AT_HAND)
+    needs = {'PACK': 'a published run, a .zip file'}
 
     def run(self) -> Verification:
         """
@@ -71,7 +72,6 @@ class VerifyRun(Command):
         """
         from parlai_ext.packs.check_pack import check_pack
 
-        self.require(pack='a published run, a .zip file')
         options = self.options(RegenerateOptions)
         checked = check_pack(self.opt['pack'], options, checker_of(self))
         for line in finding_lines(checked):

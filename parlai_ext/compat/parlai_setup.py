@@ -29,7 +29,7 @@ def prepare_parlai() -> None:
 
     REGISTERED_REPOS[PREFIX] = {
         'repo': 'parlai_ext',
-        'source': 'parlai_ext: python -m parlai_ext doctor',
+        'source': 'parlai_ext: parlai-ext doctor',
     }
     compat.apply()
     parlai.zoo.__path__.append(mini.zoo_path())

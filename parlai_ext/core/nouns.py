@@ -141,6 +141,20 @@ class Dialogue:
     ended_by: str | None = None
     reason: str | None = None
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """
+        The texts of its utterances.
+        """
+        return tuple(utterance.text for utterance in self.utterances)
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """
+        The speaker of each utterance.
+        """
+        return tuple(utterance.speaker for utterance in self.utterances)
+
 
 @dataclass(frozen=True, slots=True)
 class Score:

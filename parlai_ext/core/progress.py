@@ -1,5 +1,5 @@
 """
-The progress bar of a stage, which a job's log file can hold.
+The progress bar of a stage; in a job's log file, a line now and then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,35 @@ else:
     PlainBar = tqdm
 
 T = TypeVar('T')
-SHOWN_SECONDS = 10.0  # a bar is written anew at least so often
+SHOWN_SECONDS = 30.0  # a bar is written anew at least so often
+
+
+class LogLines:
+    """
+    A file for a bar that is no terminal: each state is a line, without codes that move
+    a cursor.
+    """
+
+    def write(self, text: str) -> None:
+        """
+        Write a state, if there is one in the text.
+        """
+        if state := text.replace('\x1b[A', '').strip():
+            print(state, file=sys.stderr, flush=True)
+
+    def flush(self) -> None:
+        """
+        Every line is out already.
+        """
+
+
+def _shown() -> dict[str, Any]:
+    """
+    Return how often tqdm shows a bar, and where.
+    """
+    if sys.stderr.isatty():
+        return {'mininterval': 0.5}
+    return {'mininterval': SHOWN_SECONDS, 'file': LogLines()}
 
 
 class Bar(PlainBar):
@@ -133,7 +161,7 @@ def bar_of(
     unit: str = 'dialogue',
 ) -> Bar:
     """
-    Return a progress bar; in a log file it prints a line every ten seconds.
+    Return a progress bar; in a log file it prints a line every `SHOWN_SECONDS`.
 
     ``update(0)`` shows a new postfix when it is time.
 
@@ -145,10 +173,10 @@ def bar_of(
         desc=stage,
         unit=unit,
         disable=not progress or total == 0,
-        mininterval=0.5 if sys.stderr.isatty() else SHOWN_SECONDS,
         miniters=0,
         delay=delay,
         beats=not delay,
+        **_shown(),
     )
 
 
@@ -176,5 +204,5 @@ def byte_bar(what: str, total: int | None, *, start: int = 0, shown: bool) -> Pl
         unit_scale=True,
         unit_divisor=1024,
         disable=not shown,
-        mininterval=0.5 if sys.stderr.isatty() else 10,
+        **_shown(),
     )

@@ -57,7 +57,8 @@ class MessageFormat:
         True if the first record holds a list of messages, or is a message.
         """
         record = first_record(source)
-        messages = [message for key in self.lists for message in _items(record, key)]
+        lists = (record.get(key) for key in self.lists)
+        messages = [one for some in lists if isinstance(some, list) for one in some]
         if messages:
             return self._is_message(messages[0])
         return any(key in record for key in self.lists[:1]) or (
@@ -123,11 +124,6 @@ class MessageFormat:
             PEOPLE,
             unread=Unread(instructions, inside, unread),
         )
-
-
-def _items(record: Mapping[str, Any], key: str) -> list[Any]:
-    value = record.get(key)
-    return value if isinstance(value, list) else []
 
 
 def _text(message: Mapping[str, Any], key: str, where: str) -> str:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from parlai_ext.data.source_file import (
-    NOTHING_UNREAD,
     BadRecord,
     SourceDialogue,
     SourceFile,
@@ -109,7 +108,7 @@ def read(source: SourceFile) -> Iterator[SourceDialogue]:
             turns,
             chat.id or source.stem,
             frozenset({HUMAN}),
-            unread=Unread({'persona': personas}) if personas else NOTHING_UNREAD,
+            unread=Unread({'persona': personas}),
         )
 
     yield from dialogues_of_records(source, dialogue)

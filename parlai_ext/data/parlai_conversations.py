@@ -19,7 +19,6 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import Dialogue
 from parlai_ext.data.source_file import (
-    NOTHING_UNREAD,
     BadRecord,
     SourceDialogue,
     SourceFile,
@@ -147,8 +146,7 @@ def _unread_context(record: Mapping[str, Any]) -> Unread:
     beside = record.get(CONTEXT)
     beside = beside if isinstance(beside, list) else []
     n_beside = sum(isinstance(act, dict) and bool(act.get('text')) for act in beside)
-    total = sum(among) + n_beside
-    return Unread({CONTEXT: total}, sum(among[first:])) if total else NOTHING_UNREAD
+    return Unread({CONTEXT: sum(among) + n_beside}, sum(among[first:]))
 
 
 def metadata(source: SourceFile) -> Mapping[str, Any] | BadRecord:

@@ -88,7 +88,9 @@ class Unread:
             messages.update(part.messages)
             keys.update(part.keys)
             inside += part.inside
-        return cls(dict(sorted(messages.items())), inside, dict(sorted(keys.items())))
+        return cls(
+            dict(sorted((+messages).items())), inside, dict(sorted(keys.items()))
+        )
 
 
 NOTHING_UNREAD = Unread()

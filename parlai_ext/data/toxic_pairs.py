@@ -36,7 +36,9 @@ FOLD_WORDS = {
     'dev': 'valid',
     'test': 'test',
 }
-HASHED = 20  # one file without folds: of 20 prompts, 1 is for valid and 1 for test
+# one file without folds: of 20 prompts, 3 are for valid and 3 for test, the shares of
+# Twitter and Reddit in Table 4 of Zhang et al. (2021)
+HASHED, HELD_OUT = 20, 3
 POLITE, ALL = 'polite', 'all'
 MASKED = '_ner'  # ends the columns in which named entities are tags
 MISSING = ('', 'N.A.', 'NaN', 'nan')  # cells without a value
@@ -77,7 +79,8 @@ class ToxicData:
         flag='--toxic-data',
         path=True,
         metavar='PATH,…',
-        help='a folder with train, valid and test files, or one CSV file; or several',
+        help='a folder with train, valid and test files, or one CSV file; or several; '
+        'diasafety and toxichat are fetched where there is no such folder',
     )
     format: str = option(
         'auto',
@@ -265,12 +268,22 @@ def read_pairs(data: ToxicData) -> dict[str, list[ToxicPair]]:
         )
     pairs: dict[str, list[ToxicPair]] = {fold: [] for fold in FOLDS}
     for place in places_of(data.path):
-        form, files = pair_files(place, data.format)
-        for path in files:
-            fold = fold_of_file(path)
-            for pair in READERS[form][1](path, data):
-                pairs[pair.fold or fold or fold_of_prompt(pair.prompt)].append(pair)
+        for fold, pair in pairs_of_place(place, data):
+            pairs[fold].append(pair)
     return pairs
+
+
+def pairs_of_place(place: Path, data: ToxicData) -> Iterator[tuple[str, ToxicPair]]:
+    """
+    Yield all pairs of a file or folder, one after the other, each after its fold.
+
+    :raises UserError: names the file, and the line or object that is wrong.
+    """
+    form, files = pair_files(place, data.format)
+    for path in files:
+        fold = fold_of_file(path)
+        for pair in READERS[form][1](path, data):
+            yield pair.fold or fold or fold_of_prompt(pair.prompt), pair
 
 
 def places_of(path: str) -> list[Path]:
@@ -331,7 +344,8 @@ def fold_of_prompt(prompt: str) -> str:
     alone, so that equal prompts are in one fold.
     """
     digest = hashlib.sha256(prompt_key(prompt).encode('utf-8', 'replace')).digest()
-    return {0: 'valid', 1: 'test'}.get(int.from_bytes(digest[:4]) % HASHED, 'train')
+    part = int.from_bytes(digest[:4]) % HASHED // HELD_OUT
+    return {0: 'valid', 1: 'test'}.get(part, 'train')
 
 
 def track_csv(path: Path, data: ToxicData) -> Iterator[ToxicPair]:

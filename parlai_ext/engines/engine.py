@@ -7,13 +7,23 @@ the job; where the worker runs is the engine's choice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+import os
+import sys
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.progress import Bar, PartProgress
 
+WORTH = 100  # size of a job's tasks for which a second process is worth its start
 Tell = Callable[[int, int], object]
 Results = Generator[tuple['Task', Any], None, None]
 
@@ -81,6 +91,8 @@ class Job:
     :param in_order: results are yielded in the order of the tasks; else, as they come.
     :param lookahead: so many tasks at most are read, but not yielded; `None`: any.
     :param on_close: is given what each worker returns when it is closed.
+    :param small: several workers may be started unasked: their models are small, and
+        other processes compute what this one does.
     """
 
     here: Callable[[], Worker]
@@ -91,6 +103,7 @@ class Job:
     whole_tasks: bool = False
     lookahead: int | None = None
     on_close: Callable[[Any], object] = lambda last: None
+    small: bool = False
 
 
 class Engine(Protocol):
@@ -110,13 +123,30 @@ class Engine(Protocol):
 
 class LocalEngine:
     """
-    Runs tasks in this process, in their order.
+    Runs tasks in this process, in their order, or in processes forked from it.
+
+    :param workers: processes; `None`: one a core where a job is small, and large
+        enough for that to be worth it, else this process alone.
     """
+
+    def __init__(self, workers: int | None = 1):
+        self.workers = workers
 
     def run(self, job: Job, tasks: Iterable[Task], bar: Bar) -> Results:
         """
         Do the tasks as `Engine.run` says.
         """
+        n_workers = self.workers or 1
+        if isinstance(tasks, Sequence):
+            work = sum(task.size for task in tasks)
+            if self.workers is None and job.small and work >= WORTH:
+                n_workers = n_cores()
+            n_workers = min(n_workers, len(tasks))
+        if n_workers > 1:
+            from parlai_ext.engines.forked_workers import run_in_forks
+
+            yield from run_in_forks(job, tasks, bar, n_workers)
+            return
         worker = job.here()
         parts = PartProgress(bar, job.steps, job.whole_tasks)
         try:
@@ -130,6 +160,13 @@ class LocalEngine:
 
 
 LOCAL = LocalEngine()
+
+
+def n_cores() -> int:
+    """
+    Return how many cores this process may use; 1 where it cannot safely be forked.
+    """
+    return len(os.sched_getaffinity(0)) if sys.platform == 'linux' else 1
 
 
 class EngineFailed(UserError):

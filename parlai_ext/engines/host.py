@@ -66,7 +66,7 @@ class Failure:
         """
         Return the exception that ends the job.
 
-        :param where: names the worker.
+        :param where: names the worker; '' where it is on this machine.
         :param starting: it happened before the worker was ready for tasks.
         """
         if self.kind == 'os':
@@ -74,7 +74,7 @@ class Failure:
         if self.kind == 'differs' or (self.kind == 'user' and starting):
             return EngineFailed(f'{where} cannot take part; {self.line}')
         if self.kind == 'user':
-            return UserError(f'{self.line} ({where})')
+            return UserError(f'{self.line} ({where})' if where else self.line)
         return RuntimeError(f'{where}: {self.line}\n{self.trace}')
 
 
@@ -101,14 +101,17 @@ class Done:
 
 class _Counter:
     """
-    A bar that is only counted.
+    A bar that is only counted, and told of.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[int], object]) -> None:
         self.n = 0
+        self._tell = tell
 
     def update(self, n: float | None = 1) -> None:
-        self.n += int(n or 0)
+        if n:
+            self.n += int(n)
+            self._tell(self.n)
 
     def set_postfix_str(self, s: str = '', refresh: bool = True) -> None:
         pass
@@ -117,12 +120,15 @@ class _Counter:
 class Host:
     """
     A process that is a worker: of one job at a time.
+
+    :param tell: is called with how much of the current task is finished.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[int], object] = lambda n: None) -> None:
         self.key: str | None = None
         self.worker: Worker | None = None
-        self.finished = _Counter()
+        self._tell = tell
+        self.finished = _Counter(tell)
 
     def check(
         self, folder: str, token: Token, facts: Mapping[str, str]
@@ -169,7 +175,7 @@ class Host:
         :param steps, whole: as `Job.steps` and `Job.whole_tasks`.
         """
         assert self.worker is not None
-        self.finished = _Counter()
+        self.finished = _Counter(self._tell)
         parts = PartProgress(self.finished, steps, whole)
         parts.begin(size)
         try:

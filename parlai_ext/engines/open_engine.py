@@ -33,7 +33,14 @@ class EngineOptions:
         'local',
         choices=('local', RAY),
         metavar='NAME',
-        help='local: in this process; ray: on the machines of a Ray cluster (local)',
+        help='local: on this machine; ray: on the machines of a Ray cluster (local)',
+    )
+    workers: int | None = option(
+        None,
+        low=1,
+        metavar='N',
+        help='processes on this machine, of one thread each; 1: this process (one a '
+        'core where all models are small and on the CPU, else 1)',
     )
     ray_address: str | None = option(
         None,
@@ -67,13 +74,15 @@ def open_engine(
 
     remove_abandoned_tokens(Path(folder))
     if options.engine != RAY:
-        from parlai_ext.engines.engine import LOCAL
+        from parlai_ext.engines.engine import LocalEngine
 
         for name, one in options_of(EngineOptions).items():
-            if name != 'engine' and getattr(options, name) is not None:
+            if name.startswith(RAY) and getattr(options, name) is not None:
                 raise UserError(f'{one.flag()} needs --engine ray')
-        yield LOCAL
+        yield LocalEngine(options.workers)
         return
+    if options.workers is not None:
+        raise UserError('--workers needs --engine local; --ray-cpus shares out cores')
     from parlai_ext.engines.ray_cluster import RayEngine
 
     engine = RayEngine(

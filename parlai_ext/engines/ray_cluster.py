@@ -29,7 +29,7 @@ from parlai_ext.engines.engine import EngineFailed, Job, Results, Task
 from parlai_ext.engines.host import Done, Failure, Host, Started
 from parlai_ext.engines.places import Place, places
 from parlai_ext.engines.shared_folder import Token, token_in
-from parlai_ext.engines.waiting_tasks import WaitingTasks
+from parlai_ext.engines.waiting_tasks import JobTasks
 
 logger = logging.getLogger(__name__)
 
@@ -218,65 +218,23 @@ class _JobRun:
         self.job = job
         self.token = token
         self.bar = bar
-        self.waiting = WaitingTasks()
+        self.waiting = JobTasks(job, ())
         self.losses: Counter[int] = Counter()
-        self.n_read = 0
-        self.n_yielded = 0
-        self.results_by_number: dict[int, tuple[Task, Any]] = {}
         self._done_size = self._shown = 0
         self._last_hand_at = time.monotonic()
         self._warned = False
-        self.error: Exception | None = None
 
     def results(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
         """
         Yield each task with its result.
         """
-        waiting = iter(tasks)
-        while True:
-            self._read(waiting)
-            if self.n_yielded == self.n_read:
-                break
+        self.waiting = JobTasks(self.job, tasks)
+        while self.waiting.read():
             self.crew.look_for_places()
             self._assign()
             self._hear()
             self._show()
-            yield from self._finished()
-        if self.error is not None:
-            raise self.error
-
-    def _read(self, tasks: Iterator[Task]) -> None:
-        """
-        Read tasks. An error while they are made waits until the tasks before it are
-        done, as it does where they are done one after the other.
-        """
-        limit = self.job.lookahead
-        while self.error is None and (
-            limit is None or self.n_read - self.n_yielded < limit
-        ):
-            try:
-                task = next(tasks, None)
-            except Exception as error:
-                self.error = error
-                return
-            if task is None:
-                return
-            self.waiting.add(self.n_read, task)
-            self.n_read += 1
-
-    def _finished(self) -> Iterator[tuple[Task, Any]]:
-        """
-        Yield what is finished and may be yielded now.
-        """
-        ready = self.results_by_number
-        numbers = list(ready)
-        if self.job.in_order:
-            numbers = []
-            while self.n_yielded + len(numbers) in ready:
-                numbers.append(self.n_yielded + len(numbers))
-        for number in numbers:
-            self.n_yielded += 1
-            yield ready.pop(number)
+            yield from self.waiting.finished()
 
     def _assign(self) -> None:
         """
@@ -345,9 +303,8 @@ class _JobRun:
             hand.key, hand.budget, hand.loaded = hand.begins, answer.budget, ()
         elif isinstance(answer, Done) and hand.task is not None:
             hand.loaded = tuple(answer.loaded)
-            self.results_by_number[hand.number] = hand.task, answer.result
+            self.waiting.finish(hand.number, hand.task, answer.result)
             self._done_size += hand.task.size
-            self.waiting.done(hand.task)
             hand.task, hand.finished = None, 0
 
     def _lost(self, hand: _Hand, reason: str) -> None:

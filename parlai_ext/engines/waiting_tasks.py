@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
-from parlai_ext.engines.engine import Task
+from parlai_ext.engines.engine import Job, Task
 
 Group = frozenset[str]
 
@@ -70,6 +71,67 @@ class WaitingTasks:
         number, task = self._groups[group][0]
         to_load = sum(task.weights[name] for name in group if name not in loaded)
         return to_load, self._busy[group], number
+
+
+class JobTasks(WaitingTasks):
+    """
+    The tasks of a job, read as far ahead as it says, and their results.
+
+    An error while tasks are made waits until the tasks before it are done, as it does
+    where they are done one after the other.
+    """
+
+    def __init__(self, job: Job, tasks: Iterable[Task]) -> None:
+        super().__init__()
+        self._job = job
+        self._tasks = iter(tasks)
+        self._n_read = self._n_yielded = 0
+        self._results: dict[int, tuple[Task, Any]] = {}
+        self._error: Exception | None = None
+
+    def read(self) -> bool:
+        """
+        Read tasks; return whether results are still to come.
+        """
+        limit = self._job.lookahead
+        while self._error is None and (
+            limit is None or self._n_read - self._n_yielded < limit
+        ):
+            try:
+                task = next(self._tasks, None)
+            except Exception as error:
+                self._error = error
+                break
+            if task is None:
+                break
+            self.add(self._n_read, task)
+            self._n_read += 1
+        if self._n_yielded < self._n_read:
+            return True
+        if self._error is not None:
+            raise self._error
+        return False
+
+    def finish(self, number: int, task: Task, result: Any) -> None:
+        """
+        Take the result of a task.
+        """
+        self.done(task)
+        self._results[number] = task, result
+
+    def finished(self) -> Iterator[tuple[Task, Any]]:
+        """
+        Yield what is finished and may be yielded now.
+        """
+        ready = self._results
+        numbers = list(ready)
+        if self._job.in_order:
+            numbers = []
+            while self._n_yielded + len(numbers) in ready:
+                numbers.append(self._n_yielded + len(numbers))
+        for number in numbers:
+            self._n_yielded += 1
+            yield ready.pop(number)
 
 
 def _fits(task: Task, budget: int | None, largest: int | None) -> bool:

@@ -7,18 +7,18 @@ one. A card of a judge shows the numbers of exactly its signature.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from parlai_ext import zoo_configs
-from parlai_ext.files.yaml_file import Document, read_file
+import yaml
 
-ROW_KEYS = (
-    *('set', 'level', 'quality', 'n', 'of', 'spearman', 'low', 'high', 'fitted'),
-    'dimension',
-)
+from parlai_ext import zoo_configs
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.records import WrongType, record_from_json
+from parlai_ext.files.yaml_file import read_file
 
 
 @dataclass(frozen=True)
@@ -56,32 +56,27 @@ def measured_agreement(signature: str) -> tuple[MeasuredAgreement, ...]:
     )
 
 
+@dataclass(frozen=True)
+class _ScorerRows:
+    signature: str
+    rows: tuple[MeasuredAgreement, ...] = ()
+
+
 @cache
 def read_agreement(path: Path) -> dict[str, tuple[MeasuredAgreement, ...]]:
     """
     Return the rows of a file by signature.
 
-    :raises UserError: names file, line and key of the first mistake.
+    :raises UserError: names file and key of the first mistake.
     """
     doc = read_file(path)
-    data = doc.mapping(doc.data or {}, (), ('description', 'scorers'), 'agreement')
-    by_signature: dict[str, tuple[MeasuredAgreement, ...]] = {}
-    for k, scorer in enumerate(doc.typed(data.get('scorers', []), ('scorers',), list)):
-        where = ('scorers', k)
-        one = doc.mapping(scorer, where, ('label', 'signature', 'rows'), 'a scorer')
-        rows = doc.typed(one.get('rows', []), (*where, 'rows'), list)
-        by_signature[str(one.get('signature'))] = tuple(
-            _row(doc, row, (*where, 'rows', n)) for n, row in enumerate(rows)
+    try:
+        scorers: tuple[_ScorerRows, ...] = record_from_json(
+            tuple[_ScorerRows, ...], (doc.data or {}).get('scorers', []), 'scorers'
         )
-    return by_signature
-
-
-def _row(doc: Document, raw: object, where: tuple[str | int, ...]) -> MeasuredAgreement:
-    data = doc.mapping(raw, where, ROW_KEYS, 'a row of agreement')
-    for key in ('set', 'level', 'quality', 'n', 'of', 'spearman'):
-        if key not in data:
-            raise doc.error((*where, key), 'is missing')
-    return MeasuredAgreement(**data)
+    except WrongType as error:
+        raise UserError(f'{path}: {error}') from None
+    return {scorer.signature: scorer.rows for scorer in scorers}
 
 
 def agreement_text(
@@ -93,28 +88,24 @@ def agreement_text(
 
     :param scorers: label, signature and rows of each scorer.
     """
-    lines = [f'description: {description}', 'scorers:']
-    for label, signature, rows in scorers:
-        quoted = signature.replace("'", "''")
-        lines += [f'  - label: {label!r}', f"    signature: '{quoted}'", '    rows:']
-        for row in rows:
-            values = {
-                key: value
-                for key, value in asdict(row).items()
-                if value is not None and value is not False  # 0.0 is a value
-            }
-            cells = ', '.join(f'{key}: {_cell(value)}' for key, value in values.items())
-            lines.append(f'      - {{{cells}}}')
-    return '\n'.join(lines) + '\n'
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, bool):
-        return 'true'
-    if isinstance(value, float):
-        return f'{value:.3f}'
-    return (
-        f"'{value}'"
-        if isinstance(value, str) and not value.isidentifier()
-        else str(value)
+    entries = [
+        {
+            'label': label,
+            'signature': signature,
+            'rows': [
+                {
+                    key: round(value, 3) if isinstance(value, float) else value
+                    for key, value in asdict(row).items()
+                    if value is not None and value is not False  # 0.0 is a value
+                }
+                for row in rows
+            ],
+        }
+        for label, signature, rows in scorers
+    ]
+    return yaml.safe_dump(
+        {'description': description, 'scorers': entries},
+        default_flow_style=None,  # rows, which hold no other lists, on a line each
+        sort_keys=False,
+        width=math.inf,
     )

@@ -70,7 +70,13 @@ def _utterances(lines: Sequence[str]) -> dict[str, list[str]]:
         if not conv_id:
             raise CsvProblem(line, 'column conv_id: is empty')
         utterances = dialogues.setdefault(conv_id, [])
-        _check_index(line, cells[places['utterance_idx']], conv_id, len(utterances))
+        cell, expected = cells[places['utterance_idx']].strip(), len(utterances) + 1
+        if not cell.isdecimal() or int(cell) != expected:
+            raise CsvProblem(
+                line,
+                f'column utterance_idx: {expected} comes next in dialogue {conv_id}, '
+                f'not {cell or "nothing"}',
+            )
         utterance = plain(cells[places['utterance']])
         if not utterance and len(utterances) < GIVEN:
             raise CsvProblem(line, 'column utterance: is empty')
@@ -84,19 +90,6 @@ def plain(cell: str) -> str:
     """
     text = cell.replace('_comma_', ',').replace('_pipe_', '|')
     return re.sub(r'[\r\n]+', ' ', text).strip()
-
-
-def _check_index(line: int, cell: str, conv_id: str, before: int) -> None:
-    """
-    Refuse an `utterance_idx` that does not count on within its dialogue.
-    """
-    if not cell.strip().isdecimal():
-        problem = f'a whole number, not {cell!r}'
-    elif int(cell) != before + 1:
-        problem = f'{before + 1} comes next in dialogue {conv_id}, not {int(cell)}'
-    else:
-        return
-    raise CsvProblem(line, f'column utterance_idx: {problem}')
 
 
 def report_too_short(source: str | Path, openers: OpenersFile) -> None:

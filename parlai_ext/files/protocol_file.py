@@ -223,7 +223,13 @@ def _roster(doc: Document, from_file: Any, given: Any, pairing: str) -> RosterFi
     elif from_file is None:
         raise doc.error((), "a protocol needs the key 'roster' (or --roster)")
     elif isinstance(from_file, str):
-        file = _named_roster(doc, from_file)
+        is_path = '/' in from_file or from_file.endswith(('.yaml', '.yml'))
+        try:
+            file = load_roster(resolve_path(doc, from_file) if is_path else from_file)
+        except UserError as e:  # its mistakes name its own lines
+            if str(e).startswith('no roster'):
+                raise doc.error(('roster',), str(e)) from None
+            raise
     else:
         file = read_roster(doc, ('roster',))
     if not SCHEMES[pairing].has_partners:
@@ -231,19 +237,6 @@ def _roster(doc: Document, from_file: Any, given: Any, pairing: str) -> RosterFi
     if not file.roster.partners:
         raise doc.error(('roster',), f'{pairing} pairing needs partners: it has none')
     return file
-
-
-def _named_roster(doc: Document, name: str) -> RosterFile:
-    """
-    Return the roster that a protocol file names; its mistakes name its own lines.
-    """
-    is_path = '/' in name or name.endswith(('.yaml', '.yml'))
-    try:
-        return load_roster(resolve_path(doc, name) if is_path else name)
-    except UserError as e:
-        if str(e).startswith('no roster'):
-            raise doc.error(('roster',), str(e)) from None
-        raise
 
 
 def _reference(

@@ -300,8 +300,13 @@ def parse_target(spec: str) -> tuple[System, SystemInfo]:
     if not agent or (sign and not name):
         raise doc.error((), 'NAME=MODEL_FILE[,key=value…] is expected')
     given: dict[str, Any] = {}
-    for option_text in options:
-        given.update(_parse_option(doc, option_text))
+    for text in options:
+        key, sign_of_option, value = text.partition('=')
+        if not sign_of_option or not key.strip():
+            hint = '(values with commas: use a file)'
+            raise doc.error((), f'key=value is expected, not {text!r} {hint}')
+        data = read_text(value, doc.source).data if value else ''
+        given[key.strip().replace('-', '_')] = data
     if agent != model:
         opt = {'model': agent}
     elif is_model_name(model):
@@ -311,29 +316,8 @@ def parse_target(spec: str) -> tuple[System, SystemInfo]:
         opt = {'model': 'ext:hf', 'hf_model': model}
     else:
         opt = {'model_file': model}
-    name = checked_name(doc, name or _name_from_path(agent), ())
+    if not name:  # that of the file, or of its folder where it is called ``model``
+        *folders, name = (part for part in re.split(r'[/\\:]', agent) if part)
+        name = folders[-1] if name == 'model' and folders else name
+    name = checked_name(doc, name, ())
     return System(name, {**opt, **given}), SystemInfo()
-
-
-def _parse_option(doc: Document, text: str) -> dict[str, Any]:
-    """
-    Return one ``key=value`` of a command line, its value read as YAML reads it.
-    """
-    key, sign, value = text.partition('=')
-    if not sign or not key.strip():
-        problem = (
-            f'key=value is expected, not {text!r} (values with commas: use a file)'
-        )
-        raise doc.error((), problem)
-    data = read_text(value, doc.source).data if value else ''
-    if isinstance(data, float):
-        doc.typed(data, (key,), float)
-    return {key.strip().replace('-', '_'): data}
-
-
-def _name_from_path(model: str) -> str:
-    """
-    Return a name for a model file: its own, or its folder's if it is called ``model``.
-    """
-    *folders, file_name = (part for part in re.split(r'[/\\:]', model) if part)
-    return folders[-1] if file_name == 'model' and folders else file_name

@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from parlai_ext.judge_check.record import Biases
 from parlai_ext.judge_check.sample import ScoreColumns
-from parlai_ext.ranking.agreement import spearman
+from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.worlds.pairings import IMPORTED
-
-FEWEST = 10  # scores behind a correlation
 
 Column = NDArray[np.float64]
 
@@ -37,25 +35,13 @@ def biases(columns: ScoreColumns, dimension: str) -> Biases:
     )
     return Biases(
         n=int(known.sum()),
-        length=rank_correlation(scores, np.asarray(columns.lengths)),
-        position=rank_correlation(scores, np.asarray(columns.positions)),
+        length=known_spearman(scores, np.asarray(columns.lengths)),
+        position=known_spearman(scores, np.asarray(columns.positions)),
         system_share=system,
         partner_share=partner,
         opener_share=opener,
-        overlap=rank_correlation(scores, np.asarray(columns.overlaps)),
+        overlap=known_spearman(scores, np.asarray(columns.overlaps)),
     )
-
-
-def rank_correlation(scores: Column, others: Column) -> float | None:
-    """
-    Return Spearman's rho over rows that have both numbers; `None` where one side does
-    not vary or rows are few.
-    """
-    both = np.isfinite(scores) & np.isfinite(others)
-    if both.sum() < FEWEST:
-        return None
-    value = float(spearman(scores[both][None], others[both][None])[0])
-    return value if np.isfinite(value) else None
 
 
 def variance_share(

@@ -431,13 +431,10 @@ def _probes(
     scored = [part.values for part in originals['systems']]
     again = tables['systems', None].items()
     same = [n for n, one in sorted(identities.items()) if one in scorer.signature]
-    probe = repeats([(scored[i], values) for i, values in again], scored)
-    return PromptProbes(
-        probe.n,
-        probe.n_changed,
-        tuple(same),
-        probe.mean_change,
-        {name: why for name, why in families.items() if name not in same},
+    return replace(
+        repeats([(scored[i], values) for i, values in again], scored),
+        same_model=tuple(same),
+        same_family={name: why for name, why in families.items() if name not in same},
     )
 
 

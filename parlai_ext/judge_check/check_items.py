@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import repeat
 
 from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, Utterance
 from parlai_ext.core.watch import Kept
@@ -54,7 +53,10 @@ def check_items(
         return check_pairs(scorer, items, sample=sample, kept=kept, progress=progress)
     dialogues = [item_dialogue(item, i) for i, item in enumerate(items)]
     places = [judged_places(dialogue, scorer.level) for dialogue in dialogues]
-    scored = map(_one_scored, repeat(scorer), dialogues, places, scores)
+    scored = [
+        scorer.scored_dialogue(dialogue, own, [score])
+        for dialogue, own, score in zip(dialogues, places, scores, strict=True)
+    ]
 
     def score_copies(
         copies: Sequence[Dialogue], indices: Sequence[Sequence[int]]
@@ -66,7 +68,10 @@ def check_items(
             for copy, own in zip(copies, places, strict=True)
         ]
         scores = scorer.checked_scores(asked)
-        return [*map(_one_scored, repeat(scorer), copies, places, scores)]
+        return [
+            scorer.scored_dialogue(copy, own, [score])
+            for copy, own, score in zip(copies, places, scores, strict=True)
+        ]
 
     openers = () if scorer.needs else replied_openers(items)
     return check_judge(
@@ -78,12 +83,6 @@ def check_items(
         progress=progress,
         score_dialogues=score_copies,
     )
-
-
-def _one_scored(
-    scorer: Scorer, dialogue: Dialogue, places: Sequence[int], score: ItemScore
-) -> ScoredDialogue:
-    return scorer.scored_dialogue(dialogue, places, [score])
 
 
 def item_dialogue(item: ScoringItem, number: int) -> Dialogue:

@@ -7,7 +7,6 @@ The pass marks: which perturbed copies a judge must score below their originals.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from parlai_ext.core.display import number
 from parlai_ext.judge_check.record import (
@@ -29,56 +28,41 @@ from parlai_ext.judge_check.words import (
     VERBS,
     preferred_words,
 )
-from parlai_ext.ranking.proportions import wilson_interval
+from parlai_ext.ranking.intervals import wilson_interval
 
 PEOPLE = 'people'
 MIN_PAIRS = 10  # fewer pairs of a kind say nothing
 MAX_BIAS = 0.7  # |Spearman| of score and length or overlap: from here a judge is weak
 
 
-@dataclass(frozen=True)
-class KindMark:
-    """
-    What a judge owes to one kind of perturbed copies.
-
-    :param required: losing to these copies fails the judge; else it is weak.
-    :param needed: a check that could not try this kind is weak.
-    :param of_people: people's replies losing to them fails the judge in any case: they
-        may be better than what a bad system says, but not than those.
-    """
-
-    required: bool
-    needed: bool
-    reason: str
-    of_people: bool = False
-
-    def required_of(self, source: str) -> bool:
-        """
-        True if originals of this source that lose to such copies fail the judge.
-        """
-        return self.required or (self.of_people and source == PEOPLE)
-
-
-KINDS: Mapping[str, KindMark] = {
-    'shuffled_words': KindMark(True, True, 'word order is most of what makes sense'),
-    'other_dialogue': KindMark(True, True, 'a fluent reply to something else'),
-    'punctuation': KindMark(True, True, 'says nothing; short text is not good text'),
-    'repeat_partner': KindMark(True, False, 'a parrot would come first'),
-    'repeat_self': KindMark(True, False, 'a stuck system would come first'),
-    'generic': KindMark(False, False, 'may really be better than what a system says'),
-    'truncated': KindMark(False, False, 'half a reply may carry its sense'),
-    'injected': KindMark(True, False, 'a system could write its own score'),
-    'padded': KindMark(False, False, 'length is no merit'),
+# what a judge owes to the copies of a kind: one that could not be tried, or cannot be
+# told from the originals, makes a judge weak where it must pass; losing to it fails the
+# judge where it must not fail
+MUST_PASS, MUST_NOT_FAIL = 'must pass', 'must not fail'
+# they may be better than what a bad system says, but not than what people say
+NOT_OF_PEOPLE = "must not fail on people's replies"
+AT_MOST_WEAK = 'makes a judge weak at most'
+MARKS: Mapping[str, str] = {
+    'shuffled_words': MUST_PASS,  # word order is most of what makes sense
+    'other_dialogue': MUST_PASS,  # a fluent reply to something else
+    'punctuation': MUST_PASS,  # says nothing; short text is not good text
+    'repeat_partner': MUST_NOT_FAIL,  # a parrot would come first
+    'repeat_self': MUST_NOT_FAIL,  # a stuck system would come first
+    'generic': AT_MOST_WEAK,  # may really be better than what a system says
+    'truncated': AT_MOST_WEAK,  # half a reply may carry its sense
+    'injected': MUST_NOT_FAIL,  # a system could write its own score
+    'padded': AT_MOST_WEAK,  # length is no merit
+    # words of the partner are no answer to him
     **dict.fromkeys(
         ('padded_echo', 'echo_question', 'mirror')
         + ('earlier_echo', 'partial_echo', 'echo_generic'),
-        KindMark(True, False, 'words of the partner are no answer to him'),
+        MUST_NOT_FAIL,
     ),
+    # they say nothing, but fit everything
     **dict.fromkeys(
-        ('key_words', 'flatterer', 'question_spammer', 'quoted_question'),
-        KindMark(False, False, 'says nothing, but fits everything', of_people=True),
+        ('key_words', 'flatterer', 'question_spammer', 'quoted_question'), NOT_OF_PEOPLE
     ),
-    ALL_PARROTS: KindMark(False, False, 'together they are many pairs', of_people=True),
+    ALL_PARROTS: NOT_OF_PEOPLE,  # together they are many pairs
 }
 
 
@@ -106,7 +90,7 @@ def kind_result_of_counts(
     interval that holds a half is weak, as a judge that cannot see the difference is.
     """
     share = low = high = None
-    outcome = UNTESTED
+    mark, outcome = MARKS[kind], UNTESTED
     if n:
         share = (n_higher + n_ties / 2) / n
         low, high = wilson_interval(n_higher + n_ties / 2, n)
@@ -121,7 +105,8 @@ def kind_result_of_counts(
         share=share,
         low=low,
         high=high,
-        required=KINDS[kind].required_of(source),
+        required=mark in (MUST_PASS, MUST_NOT_FAIL)
+        or (mark == NOT_OF_PEOPLE and source == PEOPLE),
         outcome=outcome,
     )
 
@@ -158,8 +143,8 @@ def dimension_check(
     weak = [_doubt(kind) for kind in doubtful]
     weak += [
         f'{KIND_WORDS[name]} could not be tried: fewer than {MIN_PAIRS} pairs'
-        for name, mark in KINDS.items()
-        if mark.needed and name not in tried
+        for name, mark in MARKS.items()
+        if mark == MUST_PASS and name not in tried
     ]
     weak += _followed(biases)
     outcome = FAIL if failed else WEAK if weak else PASS

@@ -30,9 +30,9 @@ from parlai_ext.judge_check.perturbations import (
     ResponseInDialogue,
     same_text,
 )
-from parlai_ext.judge_check.record import JudgeCheck, OrderSwap, PromptProbes
+from parlai_ext.judge_check.record import JudgeCheck, OrderSwap
 from parlai_ext.judge_check.repeats import SAME, repeats
-from parlai_ext.ranking.proportions import wilson_interval
+from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.base import OTHER, Scorer, ScoringItem, swapped_item
 
 SYSTEMS = 'systems'
@@ -70,7 +70,7 @@ def check_pairs(
             {d: (one[d] - two[d]) / 2 for d in one if d in two}
             for one, two in zip(first, second, strict=True)
         ]
-    probe = repeats(list(zip(scores, scores[len(both) :], strict=False)), scores)
+    probes = repeats(list(zip(scores, scores[len(both) :], strict=False)), scores)
     by_dimension: dict[str, Pairs] = {name: {} for name in scorer.dimensions}
     for (kind, _), choice in zip(pairs, choices, strict=True):
         for name, value in choice.items():
@@ -87,12 +87,7 @@ def check_pairs(
         dimensions={
             name: kinds_check(name, own, kinds) for name, own in by_dimension.items()
         },
-        probes=PromptProbes(
-            probe.n,
-            probe.n_changed,
-            mean_change=probe.mean_change,
-            order=order_swap(first, second),
-        ),
+        probes=replace(probes, order=order_swap(first, second)),
         notes=('a scorer of pairs: it chooses between original and copy',),
     )
 

@@ -148,7 +148,7 @@ def perturbed_dialogue(
     :param places: the judged utterances of one speaker, one or all of them.
     :param other_replies: of the same system in another dialogue; they are used in turn.
     """
-    texts = [utterance.text for utterance in dialogue.utterances]
+    texts = dialogue.texts
     utterances = list(dialogue.utterances)
     for k, place in enumerate(places):
         own = [j for j in range(place) if same_side(dialogue, j, place)]
@@ -176,10 +176,8 @@ def same_side(dialogue: Dialogue, i: int, j: int) -> bool:
     True if one speaker said both utterances. In self-play, where both have one name,
     even and odd places differ.
     """
-    names = {utterance.speaker for utterance in dialogue.utterances}
-    if len(names) == 1:
-        return (i - j) % 2 == 0
-    return dialogue.utterances[i].speaker == dialogue.utterances[j].speaker
+    names = dialogue.speakers
+    return (i - j) % 2 == 0 if len({*names}) == 1 else names[i] == names[j]
 
 
 def _rng(kind: str, text: str) -> random.Random:

@@ -7,32 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, pstdev
+
+from parlai_ext.judge_check.record import PromptProbes
 
 Values = Mapping[str, float]
 SAME = 1e-6  # relative difference below which two scores are one: noise of float32
 
 
-@dataclass(frozen=True)
-class Repeats:
-    """
-    Responses that were scored a second time.
-
-    :param n: how many.
-    :param n_changed: those that then got another score, or none.
-    :param mean_change: the mean difference, in standard deviations of the scores;
-        `None` where the scores do not vary or nothing was scored twice.
-    """
-
-    n: int
-    n_changed: int
-    mean_change: float | None = None
-
-
 def repeats(
     pairs: Sequence[tuple[Values, Values]], scores: Sequence[Values]
-) -> Repeats:
+) -> PromptProbes:
     """
     Return how first and second scores differ.
 
@@ -54,4 +39,6 @@ def repeats(
                 for first, second in pairs
                 if name in first and name in second
             ]
-    return Repeats(len(pairs), len(pairs) - same, fmean(changes) if changes else None)
+    return PromptProbes(
+        len(pairs), len(pairs) - same, mean_change=fmean(changes) if changes else None
+    )

@@ -45,7 +45,7 @@ class JudgedPart:
         """
         The other speaker; in self-play the system itself.
         """
-        names = (utterance.speaker for utterance in self.dialogue.utterances)
+        names = self.dialogue.speakers
         return next((name for name in names if name != self.system), self.system)
 
     @property
@@ -53,7 +53,7 @@ class JudgedPart:
         """
         The texts that were judged.
         """
-        return [self.dialogue.utterances[place].text for place in self.places]
+        return [self.dialogue.texts[place] for place in self.places]
 
     @property
     def heard(self) -> list[list[str]]:
@@ -62,8 +62,8 @@ class JudgedPart:
         """
         return [
             [
-                utterance.text
-                for j, utterance in enumerate(self.dialogue.utterances[:place])
+                text
+                for j, text in enumerate(self.dialogue.texts[:place])
                 if not same_side(self.dialogue, j, place)
             ]
             for place in self.places

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from statistics import median
 
-from parlai_ext.core.display import join_names, number, percent, wrap_lines
+from parlai_ext.core.display import join_names, number, wrap_lines
 from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.files.agreement_file import measured_agreement
 from parlai_ext.judge_check.record import (
@@ -294,9 +294,7 @@ def judge_section(view: RankingView) -> Section:
         ],
         'check': ranking.judge_check,
         'checks': [
-            (one, Table(KIND_COLUMNS, one.kinds), _bias_texts(one))
-            for one in checks
-            if one is not None
+            (one, Table(KIND_COLUMNS, one.kinds)) for one in checks if one is not None
         ],
     }
     return Section('judge', 'Judge', data)
@@ -323,35 +321,3 @@ KIND_COLUMNS = (
     number_column('share', 'Original above', show=_share_cell),
     Column('outcome', 'Result', show=_outcome_cell),
 )
-
-
-def _bias_texts(check: DimensionCheck) -> list[str]:
-    """
-    Return what scores go with, and how people's replies score, as sentences.
-    """
-    lines = []
-    if anchor := check.human_anchor:
-        lines.append(
-            f'To the same {anchor.n} contexts people’s replies score '
-            f'{number(anchor.people_mean)}, the systems’ {number(anchor.systems_mean)}.'
-        )
-    biases = check.biases
-    if biases is None:
-        return lines
-    known = (
-        ('the number of words', biases.length),
-        ('the overlap with the partner’s last turns', biases.overlap),
-        ('the place in the dialogue', biases.position),
-    )
-    spearman = [f'{number(v)} with {what}' for what, v in known if v is not None]
-    if spearman:
-        lines.append(f'Spearman of its scores: {join_names(spearman)}.')
-    shares = (
-        ('systems', biases.system_share),
-        ('partners', biases.partner_share),
-        ('openers', biases.opener_share),
-    )
-    parts = [f'{percent(v)} between {what}' for what, v in shares if v is not None]
-    if parts:
-        lines.append(f'Of the variance of its scores lies {join_names(parts)}.')
-    return lines

@@ -170,16 +170,19 @@ def generic_reply(rng: random.Random, turns: Turns, other_dialogue: Turns) -> st
 
 
 TRAIN: dict[str, Corruption] = {
-    'off_topic': off_topic,
-    'wrong_slot': wrong_slot,
-    'repeat_self': repeat_self,
-    'echo': echo,
-    'stutter': stutter,
-    'loop': loop,
-    'drop_words': drop_words,
-    'random_words': random_words,
-    'mash': mash,
-    'no_detail': no_detail,
+    one.__name__: one
+    for one in (
+        off_topic,
+        wrong_slot,
+        repeat_self,
+        echo,
+        stutter,
+        loop,
+        drop_words,
+        random_words,
+        mash,
+        no_detail,
+    )
 }
 # kinds that can be seen in the turn itself; the judge learns these first
 EASY = {
@@ -187,6 +190,5 @@ EASY = {
     for kind in ('stutter', 'loop', 'drop_words', 'random_words', 'no_detail')
 }
 HELD_OUT: dict[str, Corruption] = {
-    'word_salad': word_salad,
-    'generic_reply': generic_reply,
+    one.__name__: one for one in (word_salad, generic_reply)
 }

@@ -2,8 +2,8 @@
 Reactions of a partner to the turn before (praise, or a complaint of one family), and
 examples that end in one: the training data of the judge.
 
-A small grammar: ``[a|b]`` stands for either. The sentences mean what the shipped
-follow-ups mean and share words with them; none of them is one of the follow-ups.
+A small grammar (`reactions.json`): ``[a|b]`` stands for either. The sentences mean what
+the shipped follow-ups mean and share words with them; none is one of the follow-ups.
 """
 
 from __future__ import annotations
@@ -12,88 +12,17 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from parlai_ext.files.json_file import read_json
 from parlai_ext.mini.corruptions import TRAIN, Corruption
 from parlai_ext.mini.smalltalk import GeneratedTurn, join_sentences, make_dialogue, pick
 
-FAMILIES: dict[str, tuple[str, ...]] = {
-    'broken': (
-        'That [sentence|line|message] is [all|quite|badly] [broken|mixed up|wrong].',
-        'Your [words|sentences|lines] are [broken|a mess|all mixed up|not clear].',
-        'Your [grammar|language|wording|spelling] is [really poor|all wrong|very bad].',
-        'I cannot [read|understand|follow] [that sentence|your words|this line].',
-        'I [can hardly|could not] make out [your words|what you wrote|that].',
-        'What [kind of|sort of] [grammar|sentence|language] is [that|this]?',
-        '[That|This] is [not a sentence|no real sentence|hard to read].',
-        'Those words [make no sentence|are just a mess|do not fit together].',
-    ),
-    'vague': (
-        'You could [tell|say] [this|the same] to [everybody|any person|anybody].',
-        'That [hardly|does not really] [tells|tell] me anything.',
-        'That [says|told me] [very little|nothing at all|next to nothing].',
-        '[Can|Could] you be [more precise|a bit less vague|more exact]?',
-        'You are [so|too|very] vague.',
-        'Please tell me [more|something real|some details].',
-        'That was [rather vague|too vague|not very clear].',
-        '[Anybody|Anyone] could [say|write] that.',
-    ),
-    'senseless': (
-        'How does [this|it] [follow|fit|come] from what [you|we] said?',
-        'How does that fit [what I said|what I asked|with my question]?',
-        'That has [little|not much] to do with [what I said|my question|our topic].',
-        'What has that to do with what [I said|I asked|we talk about]?',
-        'You [have lost me|lost me] [there|again|now].',
-        'I [do not|cannot] see [any sense|much sense] in [this|what you say].',
-        'I [am|feel] completely lost [now|here].',
-        'That [makes no sense|does not make sense|is senseless] [to me|at all].',
-        'We were talking about [something else|other things].',
-        'Did you [even listen|hear what I said|read what I wrote]?',
-    ),
-    'again': (
-        'You [said|told me] that [before|already].',
-        'You are [only|just] repeating [yourself|me|my words].',
-        'You keep saying the same [thing|words|lines].',
-    ),
-    'dislike': (
-        'This [chat|talk|conversation] is going [nowhere|very badly|wrong].',
-        'This [chat|talk] is going badly.',
-        'This conversation is [not going well|bad|no fun|a waste of time].',
-        'Our conversation is going [badly|nowhere].',
-        'I do not [want|like] to [chat with|talk to] you [now|at all].',
-        'I do not want to [go on|keep on|continue] [with this|talking|any more].',
-        'I [no longer want|would rather not] to talk to you.',
-        'I [want|would like] to stop [talking to you|this conversation|now].',
-        'Talking to you is [tiring|annoying|no fun|very frustrating|hard].',
-        '[Chatting|Speaking] [to|with] you is [so|really] [frustrating|tiring].',
-        'It is [frustrating|annoying|tiring] to [talk to|chat with] you.',
-        'You are [frustrating|annoying|no fun] to talk to.',
-        'I am not enjoying [this|this chat|our talk] [at all|any more].',
-        'I am [getting|really] [bored|annoyed|frustrated].',
-    ),
-    'praise': (
-        'I [really enjoy|like|love] [this chat|talking to you|our conversation].',
-        'I am [happy|glad] [to talk to you|that we talk|we met].',
-        'I [would like|hope|want] to talk to you again [soon|some day].',
-        'It is [lovely|great|nice|fun] to [talk to|chat with] you.',
-        'This [chat|talk|conversation] is going [very well|really well|great].',
-        'You [said|told me] that [well|so clearly|in a nice way].',
-        'That was [clear|easy to read|well said|a good answer].',
-        'Thanks, that [was|is] [interesting|good to know|a lot of detail].',
-        'You are [fun|great|easy] to talk to.',
-        'I [understood|follow] you [very well|perfectly].',
-        'Talking to you is [a pleasure|great fun|lovely].',
-    ),
-}
+_sentences = read_json(Path(__file__).with_name('reactions.json'), dict)
+FAMILIES: dict[str, list[str]] = _sentences['families']
 # Short reactions say good or bad in a word; a small judge learns the difference from
 # them long before it can from whole sentences.
-SHORT: dict[str, tuple[str, ...]] = {
-    'broken': ('Pardon?', 'Sorry?'),
-    'vague': ('Like what?', 'Meaning?'),
-    'senseless': ('What?', 'Huh?'),
-    'again': ('Again?', 'You said that.'),
-    'dislike': ('Boring.', 'Oh no.', 'Enough.'),
-    'praise': ('Great!', 'Nice!', 'Well said.'),
-}
+SHORT: dict[str, list[str]] = _sentences['short']
 SHORT_SHARE = 0.5
 COMPLAINTS = tuple(name for name in FAMILIES if name != 'praise')
 LEADS = ('Sorry,', 'Hm,', 'Honestly,', 'To be honest,', 'Well,')

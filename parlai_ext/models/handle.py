@@ -12,6 +12,7 @@ Importing this module is cheap: torch is imported with the first model.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,15 @@ CONTEXT = 256  # tokens of a context, for how many go through a model together
 PLACES = ('model', 'hf_model', 'hf_revision', 'hf_device')
 EXAMPLES = 'a folder or hf:REPOSITORY[@REVISION] would do'
 _LOADED: dict[tuple[str, str, Machine], Any] = {}
+
+
+def _forget_connections() -> None:
+    for key in [key for key in _LOADED if key[0] == 'chat']:
+        del _LOADED[key]
+
+
+# two processes must not talk over one connection
+os.register_at_fork(after_in_child=_forget_connections)
 
 
 class ModelHandle(Models):

@@ -12,7 +12,6 @@ from pathlib import Path
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.protocol import Protocol
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import Pack, PackIndex, read_index, read_run, unpacked
 from parlai_ext.packs.regenerate import Again, Checker, Regeneration
@@ -87,21 +86,14 @@ def check_pack(
                 pack = Pack(file, pack_id, index, run)
                 if checker is None or not options.any:
                     checker, options = Checker(Machine()), RegenerateOptions()
-                elif checker.protocol is None:
-                    shipped = _shipped_protocol(index.protocol)
+                elif checker.protocol is None and (
+                    # a path in a pack is no shipped protocol
+                    index.protocol in zoo_configs.names('protocols')
+                ):
+                    shipped = load_protocol_file(index.protocol).protocol
                     checker = replace(checker, protocol=shipped)
                 findings += Regeneration(pack, options, checker, draw, again).findings()
             else:
                 text = 'nothing, since what is there is wrong'
                 findings.append(PackFinding('made again', SELF_REPORTED, text))
     return Verification(file, pack_id, index, tuple(findings), again, draw)
-
-
-def _shipped_protocol(name: str) -> Protocol | None:
-    """
-    Return the shipped protocol of this name; a path in a pack is none.
-    """
-    folder = zoo_configs.path('protocols', 'demo').parent
-    if name not in {path.stem for path in folder.glob('*.yaml')}:
-        return None
-    return load_protocol_file(name).protocol

@@ -14,8 +14,7 @@ from parlai_ext.core.options import option
 from parlai_ext.judge_check.section import UNCHECKED, outcome_on
 from parlai_ext.packs.pack import Pack
 from parlai_ext.ranking.standings import Standing, best_first
-from parlai_ext.results.chosen_scores import scores_rule
-from parlai_ext.results.rank import rank_run
+from parlai_ext.results.rank import rank_by_own_rule
 
 ESCAPES = {
     '\\': r'\textbackslash{}',
@@ -69,7 +68,7 @@ def cite_pack(pack: Pack, options: CiteOptions) -> list[Citation]:
 
 
 def _cite(pack: Pack, signature: str, options: CiteOptions) -> Citation:
-    ranking = rank_run(pack.run, signature, **scores_rule(pack.run, signature))
+    ranking = rank_by_own_rule(pack.run, signature)
     dimension = options.dimension or ranking.dimensions[0]
     if dimension not in ranking.standings:
         hint = nearest(dimension, ranking.dimensions)

@@ -27,8 +27,8 @@ from parlai_ext.judge_check.record import (
     write_check,
 )
 from parlai_ext.packs.pack import Pack
-from parlai_ext.results.chosen_scores import choose_scores, scores_rule
-from parlai_ext.results.rank import rank_run
+from parlai_ext.results.chosen_scores import choose_scores
+from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest, leaf_differences
@@ -57,7 +57,7 @@ class JoinedRun:
         """
         Return the ranking of all targets by the scores of one scorer.
         """
-        ranking = rank_run(self.run, signature, **scores_rule(self.run, signature))
+        ranking = rank_by_own_rule(self.run, signature)
         if any(pack.index.withheld_text for pack in self.packs):
             ranking = replace(ranking, baselines={}, baseline_reference={})
         return replace(ranking, notes=(*ranking.notes, *self.notes))

@@ -30,8 +30,8 @@ from parlai_ext.packs.pack import (
     zip_bytes,
 )
 from parlai_ext.results import ranking as rankings
-from parlai_ext.results.chosen_scores import choose_scores, scores_rule
-from parlai_ext.results.rank import rank_run
+from parlai_ext.results.chosen_scores import choose_scores
+from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.stopping import looks as stopping
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_file
@@ -265,7 +265,7 @@ def ranking_data(run: RunFolder, signature: str) -> dict[str, Any]:
     """
     Return what `ranking.json` of these scores holds, ranked by their own rule.
     """
-    data = rankings.to_json(rank_run(run, signature, **scores_rule(run, signature)))
+    data = rankings.to_json(rank_by_own_rule(run, signature))
     shown: dict[str, Any] = without_paths(as_read(data))
     return shown
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import quote
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.judge_check import section as judge
 from parlai_ext.packs.check_pack import Verification
-from parlai_ext.packs.compare import JoinedRun, join_packs, pack_differences
+from parlai_ext.packs.compare import join_packs, pack_differences
 from parlai_ext.packs.pack import Pack, open_pack
+from parlai_ext.packs.regenerate import Again
 from parlai_ext.report import summary
 from parlai_ext.report.leaderboard import leaderboards
 from parlai_ext.results.ranking import Ranking
@@ -150,15 +150,19 @@ def _group_data(
     root = Path(stack.enter_context(TemporaryDirectory(prefix='parlai_site_')))
     joined = join_packs(packs, root / 'joined')
     rankings = [joined.rank(signature) for signature in joined.signatures]
+    made_again = [(pack, checks[pack.path].again) for pack in packs]
+    # a system that is in several packs is that of the first
+    systems: dict[str, tuple[str, Pack, Again]] = {}
+    for (pack, again), names in zip(made_again, joined.names, strict=True):
+        for target, name in names.items():
+            systems.setdefault(name, (target, pack, again))
     return {
         'reasons': list(reasons),
         'boards': [_scorer_data(ranking) for ranking in rankings],
-        'packs': [_pack_data(pack, checks[pack.path]) for pack in packs],
-        'systems': list(_system_rows(joined, checks)),
-        'notes': list(joined.notes),
-        'partners': packs[0].index.partners,
-        'lock': packs[0].index.partner_lock,
-        'openers': packs[0].index.openers,
+        'packs': made_again,
+        'systems': systems,
+        'notes': joined.notes,
+        'index': packs[0].index,
         'signatures': [ranking.signature for ranking in rankings],
     }
 
@@ -167,51 +171,11 @@ def _scorer_data(ranking: Ranking) -> dict[str, Any]:
     main = ranking.dimensions[0] if ranking.dimensions else ''
     return {
         'scorer': ranking.judge.scorer if ranking.judge else '',
-        'headline': summary.headline(ranking)
-        if main
-        else summary.sentences(ranking)[0],
+        'headline': summary.sentences(ranking)[0],
         'outcome': judge.outcome_on(ranking, main) if main else judge.UNCHECKED,
         'boards': leaderboards(ranking),
         'warnings': summary.warnings(ranking),
     }
-
-
-def _pack_data(pack: Pack, checked: Verification) -> dict[str, Any]:
-    """
-    Return the row of a pack: where it is, and what was proven of it.
-    """
-    again = checked.again
-    return {
-        'name': pack.path.name,
-        'address': f'{PACKS}/{quote(pack.path.name)}',
-        'id': pack.id,
-        'version': pack.index.environment.get('parlai_ext', '?'),
-        'played': again.same(pack.index.targets),
-        'scored': str(again.n_scored) if again.n_scored else '',
-        'withheld': pack.index.withheld_text,
-    }
-
-
-def _system_rows(
-    joined: JoinedRun, checks: Mapping[Path, Verification]
-) -> Iterator[dict[str, Any]]:
-    """
-    Yield a row for each target: its pack, its hash, and whether its dialogues were
-    played again.
-    """
-    shown: set[str] = set()
-    for pack, names in zip(joined.packs, joined.names, strict=True):
-        again = checks[pack.path].again
-        for target, name in names.items():
-            if name in shown:
-                continue
-            shown.add(name)
-            yield {
-                'name': name,
-                'hash': pack.index.targets[target],
-                'pack': pack.path.name,
-                'played': again.same([target]),
-            }
 
 
 def _copy(source: Path, target: Path) -> None:

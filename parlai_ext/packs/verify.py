@@ -490,7 +490,7 @@ class ExpectedScores:
         """
         choice = self.first_only, self.include_given
         silent = {(None, name) for name in unscored_systems(dialogue, *choice)}
-        names = [utterance.speaker for utterance in dialogue.utterances]
+        names = dialogue.speakers
         places = [
             (i, names[i])
             for i in judged_indices(dialogue, *choice)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.people.given_answers import GivenAnswer, side_notes
 from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
 from parlai_ext.people.ranking import number_names, sparse_tables
@@ -27,8 +28,7 @@ from parlai_ext.ranking.annotator_agreement import (
     fleiss_kappa,
     krippendorff_alpha,
 )
-from parlai_ext.ranking.intervals import draw_ratios, known_intervals
-from parlai_ext.ranking.proportions import wilson_interval
+from parlai_ext.ranking.intervals import draw_ratios, known_intervals, wilson_interval
 
 OUTCOMES = WINS, TIES, UNRELATEDS, LOSES = ('wins', 'tied', 'unrelated', 'loses')
 FLAGGED, MEAN = 'flagged', 'mean'
@@ -54,11 +54,12 @@ class Share:
 @dataclass(frozen=True)
 class AnnotatorControls:
     """
-    What an annotator said of control items.
+    What an annotator said of control items, and how often each answer of the others.
 
     :param failed: items on which the bad answer was preferred, or given the best label.
     :param decided: items with an answer for one side; of single answers all.
     :param chance: the share of failed items of one who guesses.
+    :param counts: answers about other items, by name (Figure 2).
     """
 
     annotator: str
@@ -68,6 +69,7 @@ class AnnotatorControls:
     chance: float
     low: float | None
     high: float | None
+    counts: Counter[str]
 
     @property
     def fails(self) -> bool:
@@ -122,7 +124,7 @@ def annotation_results(
     key: RatingKey,
     *,
     drop_failed: bool = False,
-    min_agreeing: int = 0,
+    min_agreeing: int | Mapping[str, int] = 0,
     bootstraps: int = 1000,
     seed: int = 0,
 ) -> AnnotationResults:
@@ -130,7 +132,8 @@ def annotation_results(
     Return the tables of all answers.
 
     :param drop_failed: leave out annotators who cannot be told from guessing.
-    :param min_agreeing: count only items to which so many annotators gave one answer.
+    :param min_agreeing: count only the `agreed_items`.
+    :raises UserError: for an answer that there is not.
     """
     annotators = control_table(answers, key)
     notes = []
@@ -140,32 +143,32 @@ def annotation_results(
     answers = [answer for answer in answers if not key.is_control(answer.item)]
     notes += side_notes(answers)
     items = item_agreements(answers, key)
+    (question,) = key.questions
+    possible = key.answers_to(question)
+    answer_names = tuple(map(question.name, possible))
     if min_agreeing:
-        agreed = [one for one in items if one.votes >= min_agreeing]
+        agreed = agreed_items(items, min_agreeing, answer_names)
         notes.append(
-            f'{len(agreed)} of {len(items)} items have {min_agreeing} equal answers or '
-            'more; the others are left out'
+            f'{len(agreed)} of {len(items)} items have enough equal answers; the '
+            'others are left out'
         )
         items, names = agreed, {one.item for one in agreed}
         answers = [answer for answer in answers if answer.item in names]
-    (question,) = key.questions
-    possible = key.answers_to(question)
     by_item: dict[str, dict[str, float]] = defaultdict(dict)
-    for one in answers:
-        by_item[one.item][one.annotator] = float(possible.index(one.answer))
+    for a in answers:
+        by_item[a.item][a.annotator] = float(possible.index(a.answer))
     prompts = {item: key.items[item][0].opener_id for item in by_item}
-    pair = key.kind == PAIR
     return AnnotationResults(
         key.kind,
-        tuple(map(question.name, possible)),
+        answer_names,
         len(answers),
         len({answer.annotator for answer in answers}),
         annotators,
         tuple(_shares(answers, key, bootstraps, seed)),
         tuple(items),
         fleiss_kappa(by_item, prompts, bootstraps, seed),
-        krippendorff_alpha(by_item, 'nominal' if pair else 'ordinal'),
-        head_to_head(answers, key) if pair else {},
+        krippendorff_alpha(by_item, 'nominal' if key.kind == PAIR else 'ordinal'),
+        head_to_head(answers, key) if key.kind == PAIR else {},
         tuple(notes),
     )
 
@@ -268,6 +271,25 @@ def item_agreements(
     return agreements
 
 
+def agreed_items(
+    items: Sequence[ItemAgreement],
+    limits: int | Mapping[str, int],
+    answer_names: Sequence[str],
+) -> list[ItemAgreement]:
+    """
+    Return the items whose most frequent answer so many annotators gave.
+
+    :param limits: how many; or how many by answer, and no item with another answer.
+    :raises UserError: for an answer that there is not.
+    """
+    if isinstance(limits, int):
+        return [one for one in items if one.votes >= limits]
+    for name in limits:
+        if name not in answer_names:
+            raise UserError(f'--min-agreeing {name}: {nearest(name, answer_names)}')
+    return [one for one in items if one.votes >= limits.get(one.leading or '', np.inf)]
+
+
 # ------------------------------------------------------------- annotators (controls)
 
 
@@ -299,7 +321,8 @@ def control_table(
             failed = sum(a.answer == best for a in controls)
         n = len(controls)
         low, high = wilson_interval(failed, n) if n else (None, None)
-        rows.append(
-            AnnotatorControls(annotator, len(given), failed, n, chance, low, high)
-        )
+        others = (a.answer for a in given if not key.is_control(a.item))
+        counts = Counter(map(question.name, others))
+        found = failed, n, chance, low, high
+        rows.append(AnnotatorControls(annotator, len(given), *found, counts))
     return tuple(rows)

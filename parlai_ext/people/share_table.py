@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import attrgetter, itemgetter
 
 from parlai_ext.core.display import DASH, interval, number, percent, wrap_lines
@@ -45,6 +46,17 @@ def share_lines(results: AnnotationResults) -> Iterator[str]:
     yield from _agreement_lines(results)
     yield ''
     yield from Table(ANNOTATOR_COLUMNS, results.annotators).lines()
+    if results.kind != PAIR:
+        counts = [
+            number_column(name, name, partial(_count, name))
+            for name in results.answer_names
+        ]
+        yield 'labels by annotator, without controls'
+        yield from Table([ANNOTATOR_COLUMNS[0], *counts], results.annotators).lines()
+
+
+def _count(name: str, row: AnnotatorControls) -> int:
+    return row.counts[name]
 
 
 def _share_table(results: AnnotationResults) -> Table:
@@ -146,6 +158,7 @@ def result_tables(
         (
             *(one.annotator, one.num_answers, one.failed, one.decided),
             *(one.low, one.high, 'yes' if one.fails else 'no'),
+            *(one.counts[name] for name in results.answer_names),
         )
         for one in results.annotators
     ]
@@ -160,7 +173,7 @@ def result_tables(
     tables: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {
         'systems.csv': (SYSTEM_COLUMNS, systems),
         'items.csv': _item_table(results, key),
-        'annotators.csv': (CONTROL_COLUMNS, annotators),
+        'annotators.csv': ((*CONTROL_COLUMNS, *_count_columns(results)), annotators),
         'answers.csv': (ANSWER_COLUMNS, given),
     }
     if results.head_to_head:
@@ -180,7 +193,6 @@ def _item_table(
     """
     is_pair = results.kind == PAIR
     sides = ('system_a', 'system_b') if is_pair else ('system',)
-    names = [name if is_pair else f'label {name}' for name in results.answer_names]
     rows = []
     for one in results.items:
         shown = key.items[one.item]
@@ -190,7 +202,19 @@ def _item_table(
         rows.append(
             (one.item, shown[0].opener_id, *systems, *counts, leading, one.votes)
         )
-    return ('item', 'prompt_id', *sides, *names, 'leading', 'votes'), rows
+    return (
+        'item',
+        'prompt_id',
+        *sides,
+        *_count_columns(results),
+        'leading',
+        'votes',
+    ), rows
+
+
+def _count_columns(results: AnnotationResults) -> list[str]:
+    label = '' if results.kind == PAIR else 'label '
+    return [f'{label}{name}' for name in results.answer_names]
 
 
 def _cell(name: str) -> str | float | None:

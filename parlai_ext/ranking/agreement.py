@@ -50,6 +50,7 @@ from parlai_ext.ranking.table import (
 )
 
 FEWEST = 3  # different units in a resample, and points of a correlation
+FEWEST_KNOWN = 10  # items behind a coefficient that is shown without an interval
 BOOTSTRAPS = 2000
 ENDS = (0.025, 0.975)
 
@@ -117,13 +118,13 @@ def spearman(left: Floats, right: Floats) -> Floats:
     return pearson(*(stats.rankdata(side, axis=1) for side in (left, right)))
 
 
-def known_spearman(left: Floats, right: Floats, fewest: int = 10) -> float | None:
+def known_spearman(left: Floats, right: Floats) -> float | None:
     """
     Return Spearman's rho over the places where both sides have a number; `None` where
-    these are fewer than that, or a side is constant.
+    these are fewer than ten, or a side is constant.
     """
     both = ~np.isnan(left) & ~np.isnan(right)
-    if both.sum() < fewest:
+    if both.sum() < FEWEST_KNOWN:
         return None
     rho = float(spearman(left[both][None], right[both][None])[0])
     return None if np.isnan(rho) else rho
@@ -353,7 +354,12 @@ def correlate_with_reference(
         right = np.broadcast_to(target, left.shape)
         if panel is not None:
             right = round_off_noise(panel.draw(bootstraps, rng))
-        yield from _of_drawn_systems(left, right, rng)
+        # systems are drawn as well; too few different ones are left out
+        chosen = rng.integers(left.shape[1], size=left.shape)
+        left, right = (np.take_along_axis(side, chosen, 1) for side in (left, right))
+        different = 1 + (np.diff(np.sort(chosen), axis=1) > 0).sum(axis=1)
+        usable = (different >= FEWEST) & ~np.isnan(left + right).any(axis=1)
+        yield from _of_rows(left[usable], right[usable])
 
     seen = ~np.isnan(table).all(axis=(0, 1))
     n_openers = int(seen.reshape(games_per_opener, -1).any(axis=0).sum())
@@ -379,20 +385,6 @@ def _systems_with_both(
     scored = ~np.isnan(system_means(table))
     chosen = [i for i, name in enumerate(systems) if name in judged and scored[i]]
     return sorted(chosen, key=lambda i: systems[i])
-
-
-def _of_drawn_systems(
-    left: Floats, right: Floats, rng: np.random.Generator
-) -> Iterator[Resample]:
-    """
-    Draw systems with replacement in every row of two arrays ``[resample, system]``.
-    Rows with fewer than three different systems, or with a missing value, are left out.
-    """
-    chosen = rng.integers(left.shape[1], size=left.shape)
-    left, right = (np.take_along_axis(side, chosen, 1) for side in (left, right))
-    different = 1 + (np.diff(np.sort(chosen), axis=1) > 0).sum(axis=1)
-    usable = (different >= FEWEST) & ~np.isnan(left + right).any(axis=1)
-    yield from _of_rows(left[usable], right[usable])
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,8 @@ def swap_tests(
 
     :param parts: a row for each context, a column for each difference.
     """
-    reach = _least_large(parts)
+    # sums of the same parts differ by rounding
+    reach = np.abs(parts.sum(axis=0)) - 1e-12 * np.abs(parts).sum(axis=0)
     p_values = np.empty(parts.shape[1])
     drawn = 2.0 ** np.count_nonzero(parts, axis=0) > MAX_ENUMERATED
     for k in np.flatnonzero(~drawn):
@@ -90,15 +91,6 @@ def swap_tests(
         as_large += (np.abs(signs @ parts[:, drawn]) >= reach[drawn]).sum(axis=0)
     p_values[drawn] = (1 + as_large) / (1 + permutations)
     return [float(p) for p in p_values]
-
-
-def _least_large(parts: Floats) -> Floats:
-    """
-    Return how large a sum has to be to count; sums of the same parts differ by
-    rounding.
-    """
-    sums: Floats = np.abs(parts.sum(axis=0)) - 1e-12 * np.abs(parts).sum(axis=0)
-    return sums
 
 
 def williams_test(
@@ -153,6 +145,28 @@ def clusters(values: Sequence[float], p_values: npt.ArrayLike) -> list[int]:
     higher = correlations[:, None] > correlations[None, :]
     better = higher & (np.asarray(p_values) < LEVEL)
     return tied_groups(better, ranks_by_score([float(v) for v in correlations]))
+
+
+def mean_rank_scores(scores: Floats) -> Floats:
+    """
+    Return several scorers as one: the mean of an item's scaled ranks, from 0 to 1.
+
+    It needs all items of a set, and the rank of one response would change with the
+    company it keeps; so it is no scorer.
+
+    An item's scaled rank is the share of the items scored by that scorer that it
+    exceeds, ties and the item itself counted as half, so that 0.5 is the middle.
+    An item that any of the scorers left out has none (nan): a mean over fewer of
+    them would be another score.
+
+    :param scores: one row a scorer, one column an item; nan where a score is missing.
+    """
+    table = np.asarray(scores, dtype=np.float64)
+    ranks = stats.rankdata(table, axis=1, nan_policy='omit')
+    counts = np.isfinite(table).sum(axis=1, keepdims=True)
+    scaled = (ranks - 0.5) / np.maximum(counts, 1)
+    means: Floats = scaled.mean(axis=0)
+    return means
 
 
 @dataclass(frozen=True)

@@ -345,3 +345,21 @@ def variances(deviations: Floats) -> Floats:
     filled = np.where(defined, deviations, 0.0)
     centred = np.where(defined, filled - filled.sum(axis=0) / count, 0.0)
     return (centred**2).sum(axis=0) / count
+
+
+def wilson_interval(successes: float, n: int) -> tuple[float, float]:
+    """
+    Return the 95 % Wilson interval of ``successes / n``.
+
+    :param successes: may be fractional (a tie is half a success). The interval is then
+        wide rather than narrow, since a tie varies less than a success or a failure.
+    :raises ValueError: without observations.
+    """
+    if n < 1:
+        raise ValueError('a share of nothing has no interval')
+    z = float(stats.norm.ppf(0.5 + LEVEL / 2))
+    share = successes / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    spread = share * (1 - share) / n + z * z / (4 * n * n)
+    half = z * math.sqrt(spread) / (1 + z * z / n)
+    return max(0.0, middle - half), min(1.0, middle + half)

@@ -1,6 +1,7 @@
 """
-Every pair of systems compared: the difference of their scores, and whether the ranking
-tells them apart.
+What lies behind a ranking: how the dialogue means of a system spread, how it does with
+each partner, and every pair of systems compared: the difference of their scores, and
+whether the ranking tells them apart.
 
 Interval and claim are one: both come from `ranks.pair_claims`, which takes all pairs
 together, so that two systems are told apart exactly where the interval of their
@@ -18,7 +19,10 @@ import numpy as np
 
 from parlai_ext.ranking.intervals import draw_means
 from parlai_ext.ranking.ranks import pair_claims
-from parlai_ext.ranking.table import Floats, check_table, json_number
+from parlai_ext.ranking.table import Floats, json_number
+
+BINS = 24
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @dataclass(frozen=True)
@@ -77,15 +81,14 @@ def pair_differences(
         told apart.
     :param partners: ``sampled`` or ``fixed``: what intervals and claims are about.
     """
-    table = check_table(values, systems)
-    draws = draw_means(table, bootstraps, seed, games_per_opener)
+    draws = draw_means(values, bootstraps, seed, games_per_opener)
     chosen = np.flatnonzero(np.array(ranked, bool) & ~np.isnan(draws.means))
     reach = np.full((len(systems), len(systems)), np.inf)
     claims = pair_claims(draws.select(chosen), partners)
     reach[np.ix_(chosen, chosen)] = claims.reach
     pairs = []
     for i, j in combinations(range(len(systems)), 2):
-        gaps = table[i] - table[j]
+        gaps = values[i] - values[j]
         known = gaps[~np.isnan(gaps)]
         if not len(known):
             continue
@@ -105,3 +108,68 @@ def pair_differences(
             )
         )
     return pairs
+
+
+@dataclass(frozen=True)
+class Spread:
+    """
+    How `n` dialogue means spread: quantiles, and counts in `BINS` bins of one width
+    that reach from `lowest` to `highest`, the extremes of all systems.
+    """
+
+    n: int
+    quantiles: tuple[float, ...]
+    counts: tuple[int, ...]
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True)
+class CellMean:
+    """
+    The mean score of a system with one partner, over `n` dialogues.
+    """
+
+    mean: float
+    n: int
+
+
+def spreads(values: Floats, systems: Sequence[str]) -> dict[str, Spread]:
+    """
+    Return the spread of every system that has a score.
+
+    :param values: dialogue means ``[system, partner, opener]``, NaN where none.
+    """
+    scored = values[~np.isnan(values)]
+    if not len(scored):
+        return {}
+    ends = float(scored.min()), float(scored.max())
+    # np.histogram widens a range without width by half a unit to each side
+    reach = ends if ends[0] < ends[1] else (ends[0] - 0.5, ends[1] + 0.5)
+    result = {}
+    for name, row in zip(systems, values, strict=True):
+        own = row[~np.isnan(row)]
+        if len(own):
+            counts, _ = np.histogram(own, BINS, reach)
+            quantiles = tuple(map(float, np.quantile(own, QUANTILES)))
+            result[name] = Spread(len(own), quantiles, tuple(counts.tolist()), *reach)
+    return result
+
+
+def cell_means(
+    values: Floats, systems: Sequence[str], partners: Sequence[str]
+) -> dict[str, dict[str, CellMean]]:
+    """
+    Return, by system and partner, the mean over openers, where there is a score.
+
+    :param values: dialogue means ``[system, partner, opener]``, NaN where none.
+    """
+    cells: dict[str, dict[str, CellMean]] = {}
+    for name, row in zip(systems, values, strict=True):
+        cells[name] = {}
+        for partner, openers in zip(partners, row, strict=True):
+            known = openers[~np.isnan(openers)]
+            mean = json_number(float(known.mean())) if len(known) else None
+            if mean is not None:
+                cells[name][partner] = CellMean(mean, len(known))
+    return cells

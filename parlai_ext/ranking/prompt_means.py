@@ -14,8 +14,7 @@ import numpy as np
 
 from parlai_ext.ranking.comparison import holm, swap_test
 from parlai_ext.ranking.detection import Measure
-from parlai_ext.ranking.intervals import draw_means, known_intervals
-from parlai_ext.ranking.proportions import wilson_interval
+from parlai_ext.ranking.intervals import draw_means, known_intervals, wilson_interval
 from parlai_ext.ranking.table import Floats
 
 BOOTSTRAPS = 1000

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from importlib import import_module, metadata
 from itertools import compress
@@ -23,6 +23,7 @@ from scipy.sparse.csgraph import connected_components
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.signature import signature_line
 from parlai_ext.ranking.bradley_terry import PRIOR, bradley_terry_strengths, win_matrix
+from parlai_ext.ranking.standings import Rating
 from parlai_ext.ranking.table import json_number, round_off_noise
 from parlai_ext.tournament.games import Tournament
 
@@ -40,29 +41,6 @@ PACKAGES = {
     ),
 }
 METHODS = (*PACKAGES, BRADLEY_TERRY, *FOOTBALL)
-
-
-@dataclass(frozen=True)
-class Rating:
-    """
-    A value for each system, larger is better, or the reason why there is none.
-
-    `spreads` holds standard deviations where the method knows them. `signature` fixes
-    every number.
-    """
-
-    method: str
-    values: Mapping[str, float | None]
-    signature: str
-    spreads: Mapping[str, float] = field(default_factory=dict)
-    reason: str | None = None
-    notes: tuple[str, ...] = ()
-
-    def ranks(self) -> dict[str, float | None]:
-        """
-        Return rank 1 for the best; equal values share the mean of their ranks.
-        """
-        return rank_values(self.values)
 
 
 def rate(
@@ -96,7 +74,7 @@ def rate(
     numbers = [rating.values.get(name) for name in results.systems]
     rounded = round_off_noise(np.array(numbers, np.float64)).tolist()
     values = dict(zip(results.systems, map(json_number, rounded), strict=True))
-    return replace(rating, method=method, values=values)
+    return replace(rating, values=values, ranks=rank_values(values))
 
 
 def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
@@ -112,9 +90,7 @@ def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
     notes, complete = [], []
     for dimension in dimensions:
         lacking = sorted(
-            n
-            for n, by_dimension in raw.items()
-            if _missing(by_dimension.get(dimension))
+            n for n, by_dimension in raw.items() if by_dimension.get(dimension) is None
         )
         if lacking:
             notes.append(f'{dimension} left out: no raw score of {", ".join(lacking)}')
@@ -130,7 +106,13 @@ def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
     if reason is None:
         ranks = [rank_values({n: raw[n][d] for n in sums}) for d in complete]
         sums = {n: -math.fsum(one[n] or 0.0 for one in ranks) for n in sums}
-    return Rating('sum_of_ranks', sums, signature, {}, reason, tuple(notes))
+    return Rating(
+        values=sums,
+        ranks=rank_values(sums),
+        reason=reason,
+        signature=signature,
+        notes=tuple(notes),
+    )
 
 
 def rank_values(values: Mapping[str, float | None]) -> dict[str, float | None]:
@@ -148,7 +130,7 @@ def _football(results: Tournament, win: int) -> Rating:
     """
     signature = f'rating:{win}-1-0|match:points of all its games'
     if reason := results.incomplete():
-        return Rating('', {}, signature, reason=reason)
+        return Rating(signature=signature, reason=reason)
     sums = dict.fromkeys(results.systems, 0.0)
     for match in results.matches:
         if match.winner is None:
@@ -156,7 +138,7 @@ def _football(results: Tournament, win: int) -> Rating:
                 sums[name] += 1
         else:
             sums[match.winner] += win
-    return Rating('', sums, signature, notes=tuple(results.notes()))
+    return Rating(values=sums, signature=signature, notes=tuple(results.notes()))
 
 
 def _bradley_terry(results: Tournament, prior: float) -> Rating:
@@ -167,8 +149,8 @@ def _bradley_terry(results: Tournament, prior: float) -> Rating:
     wins = win_matrix(results.systems, _pairwise(results))
     strengths = bradley_terry_strengths(wins, results.systems, prior)
     if isinstance(strengths, str):
-        return Rating('', {}, signature, reason=strengths)
-    return Rating('', strengths, signature, notes=_rating_notes(results))
+        return Rating(signature=signature, reason=strengths)
+    return Rating(values=strengths, signature=signature, notes=_rating_notes(results))
 
 
 def _shuffled(results: Tournament, package: str, seed: int, shuffles: int) -> Rating:
@@ -189,7 +171,7 @@ def _shuffled(results: Tournament, package: str, seed: int, shuffles: int) -> Ra
     )
     games = _pairwise(results)
     if reason := _why_not_joined(results):
-        return Rating('', {}, signature, reason=reason)
+        return Rating(signature=signature, reason=reason)
     runs: list[dict[str, Any]] = []
     for k in range(shuffles):
         skills = {name: new_skill() for name in results.systems}
@@ -208,7 +190,12 @@ def _shuffled(results: Tournament, package: str, seed: int, shuffles: int) -> Ra
         for part in ('mu', 'sigma')
     )
     spreads = {name: json_number(value) or 0.0 for name, value in spreads.items()}
-    return Rating('', values, signature, spreads, notes=_rating_notes(results))
+    return Rating(
+        values=values,
+        spreads=spreads,
+        signature=signature,
+        notes=_rating_notes(results),
+    )
 
 
 def _skill_model(package: str) -> tuple[Callable[[], Any], Callable[..., Any]]:
@@ -263,7 +250,3 @@ def _rating_notes(results: Tournament) -> tuple[str, ...]:
 
 def _pairwise(results: Tournament) -> list[tuple[str, str, str | None]]:
     return [(r.game.first, r.game.second, r.winner) for r in results.compared_games]
-
-
-def _missing(value: float | None) -> bool:
-    return value is None or value != value

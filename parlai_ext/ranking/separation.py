@@ -158,9 +158,16 @@ def fold_games(differences: Floats, games_per_opener: int) -> Floats:
     ``[partner, game]``; NaN where there is none.
     """
     games = differences.reshape(len(differences), games_per_opener, -1)
-    defined = ~np.isnan(games)
-    counts = defined.sum(axis=1)
-    sums = np.where(defined, games, 0.0).sum(axis=1)
+    return known_means(games)
+
+
+def known_means(values: Floats) -> Floats:
+    """
+    Return the means over the second axis of the numbers that are known, else NaN.
+    """
+    known = ~np.isnan(values)
+    counts = known.sum(axis=1)
+    sums = np.where(known, values, 0.0).sum(axis=1)
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 

@@ -5,14 +5,15 @@ for each system; and what its unscored dialogues could change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parlai_ext.core.records import keys
+from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.ranking.intervals import (
     FEWEST_FOR_OTHERS,
     Draws,
@@ -63,6 +64,25 @@ class Standing:
     group: int | None = None
     n_openers: int | None = None
     n_partners: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rating:
+    """
+    A value for each system of a tournament, larger is better, with ranks; or the reason
+    why there is none.
+
+    `spreads` holds standard deviations where the method knows them. `signature` fixes
+    every number. `tau` is Kendall's tau-b with human ranks, where there are any.
+    """
+
+    values: Mapping[str, float | None] = field(default_factory=dict)
+    spreads: Mapping[str, float] = field(default_factory=dict)
+    ranks: Mapping[str, float | None] = field(default_factory=dict)
+    reason: str | None = None
+    signature: str
+    notes: tuple[str, ...] = ()
+    tau: Correlation | None = None
 
 
 @dataclass(frozen=True)
@@ -235,11 +255,10 @@ def unscored_bounds(
 
     :param values: as for `standings`.
     """
-    table = check_table(values, systems)
-    scored = table[~np.isnan(table)]
+    scored = values[~np.isnan(values)]
     ends = [scored.min(), scored.max()] if len(scored) else [np.nan, np.nan]
     bounds = {}
-    for name, row, missing in zip(systems, table, n_unscored, strict=True):
+    for name, row, missing in zip(systems, values, n_unscored, strict=True):
         n_dialogues = int((~np.isnan(row)).sum()) + missing
         if not n_dialogues:
             bounds[name] = ScoreBounds(None, None, None)

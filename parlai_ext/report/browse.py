@@ -99,16 +99,6 @@ class Candidate:
     size: int = 1
 
 
-@dataclass(frozen=True)
-class Pick:
-    """
-    A dialogue that is shown, and why it was chosen.
-    """
-
-    candidate: Candidate
-    why: str
-
-
 @dataclass
 class CandidateList:
     """
@@ -137,6 +127,11 @@ class CandidateList:
             won := dimensions_won(dialogue, scored, names, dimensions)
         ):
             value = float(len(won[0]) - len(won[1]))
+        size = TURN_CHARACTERS * len(dialogue.utterances)
+        size += sum(min(len(text), MAX_CHARACTERS) for text in dialogue.texts)
+        if scored is not None:
+            rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
+            size += NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, rows)))
         self.candidates.append(
             Candidate(
                 dialogue.id,
@@ -144,21 +139,9 @@ class CandidateList:
                 dialogue.opener_id,
                 *names,
                 value,
-                size=_size(dialogue, scored),
+                size,
             )
         )
-
-
-def _size(dialogue: Dialogue, scored: ScoredDialogue | None) -> int:
-    """
-    Return about how many characters a dialogue takes on the page.
-    """
-    size = TURN_CHARACTERS * len(dialogue.utterances)
-    size += sum(min(len(u.text), MAX_CHARACTERS) for u in dialogue.utterances)
-    if scored is None:
-        return size
-    rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
-    return size + NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, rows)))
 
 
 def read_page_dialogues(
@@ -172,13 +155,12 @@ def read_page_dialogues(
     """
     picks = choose(candidates, room_for(candidates, len(scorers)))
     if len(picks) == len(candidates):
-        picks = [Pick(pick.candidate, '') for pick in picks]
+        picks = dict.fromkeys(picks, '')
     stores = [run.scores(scorer.signature) for scorer in scorers]
     labels = [store.about().get('evidence_labels', ()) for store in stores]
     wanted: dict[str, dict[str, str]] = {}
-    for pick in picks:
-        own = wanted.setdefault(pick.candidate.pairing_id, {})
-        own[pick.candidate.dialogue_id] = pick.why
+    for candidate, why in picks.items():
+        wanted.setdefault(candidate.pairing_id, {})[candidate.dialogue_id] = why
     dialogues: list[dict[str, Any]] = []
     for shard in run.dialogue_shards():
         key, reasons = (shard.pairing_id, shard.index), wanted.get(shard.pairing_id, {})
@@ -187,10 +169,15 @@ def read_page_dialogues(
         scored = [store.by_dialogue(*key) if chosen else {} for store in stores]
         pairing = run.pairing(shard.pairing_id)
         names = target_and_partner(pairing, run.manifest)
+        both_judged = not (
+            names[0] == names[1]
+            or names[1] in run.manifest.partners
+            or run.manifest.first_only
+        )
         dialogues += (
             {
                 **dialogue_data(dialogue, names, starts=names[0] == pairing.first),
-                'both': _both_judged(names, run.manifest),
+                'both': both_judged,
                 'why': reasons[dialogue.id],
                 'scored': [
                     scored_data(dialogue, by_id.get(dialogue.id), names, scorer, own)
@@ -218,17 +205,18 @@ def room_for(candidates: Sequence[Candidate], n_scorers: int = 1) -> int:
     return max(FEWEST, len(candidates) * MAX_PAGE_CHARACTERS // total)
 
 
-def choose(candidates: Sequence[Candidate], limit: int) -> list[Pick]:
+def choose(candidates: Sequence[Candidate], limit: int) -> dict[Candidate, str]:
     """
-    Return at most ``limit`` candidates for the page, divided evenly among the targets.
+    Return at most ``limit`` candidates for the page, divided evenly among the targets,
+    and why each was chosen.
     """
     by_target: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         by_target.setdefault(candidate.target, []).append(candidate)
     shares = fair_shares([len(of_target) for of_target in by_target.values()], limit)
-    picks: list[Pick] = []
+    picks: dict[Candidate, str] = {}
     for share, of_target in zip(shares, by_target.values(), strict=True):
-        picks += _choose_of_target(of_target, share)
+        picks |= _choose_of_target(of_target, share)
     return picks
 
 
@@ -245,7 +233,9 @@ def fair_shares(sizes: Sequence[int], limit: int) -> list[int]:
     return shares
 
 
-def _choose_of_target(candidates: Sequence[Candidate], share: int) -> list[Pick]:
+def _choose_of_target(
+    candidates: Sequence[Candidate], share: int
+) -> dict[Candidate, str]:
     """
     Return ``share`` picks of one target: a fifth of each kind, the rest by hash.
     """
@@ -263,12 +253,12 @@ def _choose_of_target(candidates: Sequence[Candidate], share: int) -> list[Pick]
         ('not scored', unscored[:each]),
         ('random', _in_hash_order(candidates)),
     ]
-    picks: dict[str, Pick] = {}
+    picks: dict[Candidate, str] = {}
     for reason, some in kinds:
         for candidate in some:
             if len(picks) < share:
-                picks.setdefault(candidate.dialogue_id, Pick(candidate, reason))
-    return list(picks.values())
+                picks.setdefault(candidate, reason)
+    return picks
 
 
 def _in_hash_order(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -291,15 +281,6 @@ def target_and_partner(pairing: Pairing, manifest: Manifest) -> tuple[str, str]:
     if pairing.first in manifest.partners:
         return pairing.second, pairing.first
     return pairing.first, pairing.second
-
-
-def _both_judged(names: tuple[str, str], manifest: Manifest) -> bool:
-    """
-    True if both speakers of a dialogue are judged.
-    """
-    if names[0] == names[1] or names[1] in manifest.partners:
-        return False
-    return not manifest.first_only
 
 
 def dimensions_won(

@@ -9,11 +9,11 @@ cell has its number as text, so that nothing is told by colour alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from parlai_ext.core.display import digits_for, number
-from parlai_ext.ranking.pairs import SystemDifference
-from parlai_ext.ranking.spreads import CellMean, Spread
+from parlai_ext.ranking.pairs import CellMean, Spread, SystemDifference
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.plot import Axis, axis_over
 from parlai_ext.report.view import RankingView
@@ -23,10 +23,8 @@ from parlai_ext.view.page import Section
 # larger tables are cut: nobody reads them, and they would make the page heavy
 MOST_SYSTEMS, MOST_PARTNERS = 30, 40
 SHADES = 7  # of the heat map, from the lowest score to the highest
-PAIR_COLUMNS = (
-    *('dimension', 'first', 'second', 'difference', 'low', 'high'),
-    *('win_rate', 'n_dialogues', 'apart'),
-)
+PAIR_FIELDS = ('first', 'second', 'difference', 'low', 'high', 'win_rate', 'n', 'apart')
+PAIR_COLUMNS = ('dimension', *PAIR_FIELDS[:-2], 'n_dialogues', 'apart')
 Draw = Callable[[Sequence[str], DimensionDetails], dict[str, Any]]
 
 
@@ -113,10 +111,7 @@ def pair_table(details: Mapping[str, DimensionDetails]) -> list[tuple[Any, ...]]
     Return the pairs of all dimensions as rows of `PAIR_COLUMNS`.
     """
     return [
-        (
-            *(dimension, one.first, one.second, one.difference, one.low, one.high),
-            *(one.win_rate, one.n, one.apart),
-        )
+        (dimension, *attrgetter(*PAIR_FIELDS)(one))
         for dimension, own in details.items()
         for one in own.pairs
     ]

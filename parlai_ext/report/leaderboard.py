@@ -45,13 +45,7 @@ def leaderboards(ranking: Ranking) -> list[Board]:
     Return the leaderboard of each dimension.
     """
     return [
-        _board(
-            *(ranking, name, ranking.standings[name]),
-            is_rating=name == ranking.rated_dimension,
-            reference=ranking.reference.get(name),
-            failure=failure_on(ranking, name),
-        )
-        for name in ranking.dimensions
+        _board(ranking, name, ranking.standings[name]) for name in ranking.dimensions
     ]
 
 
@@ -59,11 +53,9 @@ def _board(
     ranking: Ranking,
     name: str,
     standings: Sequence[Standing],
-    is_rating: bool = False,
-    reference: Agreement | None = None,
-    failure: str | None = None,
     of_baseline: bool = False,
 ) -> Board:
+    is_rating = not of_baseline and name == ranking.rated_dimension
     columns = [
         column
         for column in COLUMNS
@@ -71,9 +63,15 @@ def _board(
         and column.heading is not None
         and not (is_rating and column.rating_heading == '')
     ]
-    rows = leaderboard_rows(ranking, standings, of_baseline)
-    axis = axis_for(standings)
-    return Board(name, columns, rows, axis, is_rating, reference, failure)
+    return Board(
+        name,
+        columns,
+        leaderboard_rows(ranking, standings, of_baseline),
+        axis_for(standings),
+        is_rating,
+        None if of_baseline else ranking.reference.get(name),
+        None if of_baseline else failure_on(ranking, name),
+    )
 
 
 def leaderboard_section(view: RankingView) -> Section:

@@ -9,8 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from parlai_ext.core.ranking_options import ranking_options
-from parlai_ext.ranking.pairs import SystemDifference, pair_differences
-from parlai_ext.ranking.spreads import CellMean, Spread, cell_means, spreads
+from parlai_ext.ranking.pairs import (
+    CellMean,
+    Spread,
+    SystemDifference,
+    cell_means,
+    pair_differences,
+    spreads,
+)
 from parlai_ext.results.chosen_scores import scores_rule
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.results.tables import OnDialogue, read_tables

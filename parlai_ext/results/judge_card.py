@@ -68,10 +68,8 @@ class NearnessMeter:
         """
         scored: ScoredDialogue | None = dialogue[-1]
         for row in scored.evidence.values() if scored and self.corpora else ():
-            # scores of an early version have no such columns
-            if isinstance(row, tuple) and len(row) == len(self.labels):
-                self.total += row[self.labels.index(NEARNESS)]
-                self.nearest[int(row[self.labels.index(NEAREST_CORPUS)])] += 1
+            self.total += row[self.labels.index(NEARNESS)]
+            self.nearest[int(row[self.labels.index(NEAREST_CORPUS)])] += 1
 
     def nearness(self) -> Nearness | None:
         """

@@ -5,7 +5,7 @@ A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -29,6 +29,7 @@ from parlai_ext.ranking.standings import (
     rank_dimension,
     unscored_bounds,
 )
+from parlai_ext.results.chosen_scores import scores_rule
 from parlai_ext.results.judge_card import Nearness, NearnessMeter, judge_card
 from parlai_ext.results.ranking import (
     IMPORT_NOTE,
@@ -47,7 +48,7 @@ from parlai_ext.results.reference import (
 )
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.stopping.rule import Stopping
-from parlai_ext.store import RunFolder
+from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.store.manifest import Manifest
 from parlai_ext.store.plan import Plan
 
@@ -111,8 +112,10 @@ def rank_run(
     if run.manifest.stop:
         looks = import_module(STOPPING)
         stopping = looks.recorded_stopping(run, tables, scores.ranked, scorer_signature)
+    parts = [not_run.played_signature(run), scorer_signature]
+    parts += [result.chosen_rating.signature] if result else []
     return Ranking(
-        signature=ranking_signature(scores, result),
+        signature=PART_SEPARATOR.join(parts),
         protocol=plan.protocol.name,
         partners=options.partners,
         bootstraps=replaced.get('bootstraps'),
@@ -128,14 +131,15 @@ def rank_run(
         judge_check=read_check(store),
         missing_scores=scores.missing,
         stopping=stopping,
-        notes=(
-            *notes(run, plan, tables),
-            *missing_scores_notes(run, scores.missing),
-            *stopping_notes(stopping),
-            *truncation_notes(truncated),
-            *reference_notes,
-        ),
+        notes=(*ranking_notes(scores, stopping, truncated), *reference_notes),
     )
+
+
+def rank_by_own_rule(run: RunFolder, scorer_signature: str) -> Ranking:
+    """
+    Rank the targets of a run by the options that were written down with scores.
+    """
+    return rank_run(run, scorer_signature, **scores_rule(run, scorer_signature))
 
 
 def read_run_scores(
@@ -149,7 +153,8 @@ def read_run_scores(
     """
     plan = run.plan
     options = ranking_options(plan.protocol.ranking, replaced)
-    meter = NearnessMeter(run.scores(scorer_signature).about())
+    store = run.scores(scorer_signature)
+    meter = NearnessMeter(store.about())
     tables = read_tables(run, scorer_signature, options.is_tournament, meter.add)
     if not tables.scores:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
@@ -157,8 +162,11 @@ def read_run_scores(
     num_partners = max(map(most_partners, tables.scores.values()))
     scope = scope_of_claims(options.partners, num_partners)
     options = replace(options, partners=scope)
-    missing = missing_scores(run, plan, tables, scorer_signature, options)
-    ranked = ranked_mask(tables, options.max_failed_share, missing)
+    missing = missing_scores(store, tables, options.max_failed_share)
+    failed = [sum(tables.failures.get(n, {}).values()) for n in tables.systems]
+    played = [max(1, tables.n_played[name]) for name in tables.systems]
+    ranked = np.array(failed) / np.array(played) <= options.max_failed_share
+    ranked &= ~np.isin(tables.systems, missing.not_ranked if missing else ())
     return RunScores(
         run,
         scorer_signature,
@@ -169,16 +177,6 @@ def read_run_scores(
         ranked,
         meter.nearness(),
     )
-
-
-def ranking_signature(scores: RunScores, result: TournamentResult | None) -> str:
-    """
-    Return the signature of a ranking: how its dialogues arose, how they were scored,
-    and how a tournament was rated.
-    """
-    parts = [not_run.played_signature(scores.run), scores.scorer_signature]
-    parts += [result.chosen_rating.signature] if result else []
-    return PART_SEPARATOR.join(parts)
 
 
 def standings_fields(
@@ -205,24 +203,20 @@ def standings_fields(
 
 
 def missing_scores(
-    run: RunFolder,
-    plan: Plan,
-    tables: ScoreTables,
-    scorer_signature: str,
-    options: RankingOptions,
+    store: ScoreStore, tables: ScoreTables, max_failed_share: float
 ) -> MissingScores | None:
     """
     Return which files of scores are missing, and which targets have no rank because too
     many of their dialogues are in them; `None` where all files are there.
     """
-    store = run.scores(scorer_signature)
+    run = store.run
     counts: Counter[str] = Counter()
     files = []
     for shard in run.dialogue_shards():
         if not store.has(shard.pairing_id, shard.index):
             path = store.path(shard.pairing_id, shard.index)
             files.append(str(path.relative_to(run.root)))
-            for judged in plan.judged_sides(run.pairing(shard.pairing_id)):
+            for judged in run.plan.judged_sides(run.pairing(shard.pairing_id)):
                 counts[judged.first] += shard.n_dialogues
     if not files:
         return None
@@ -230,53 +224,9 @@ def missing_scores(
     not_ranked = [
         name
         for name, n in n_dialogues.items()
-        if n > options.max_failed_share * tables.n_dialogues[name]
+        if n > max_failed_share * tables.n_dialogues[name]
     ]
     return MissingScores(tuple(files), n_dialogues, tuple(not_ranked))
-
-
-def missing_scores_notes(run: RunFolder, missing: MissingScores | None) -> list[str]:
-    """
-    Return a note that counts and names the missing files of scores, if there are any.
-    """
-    if missing is None:
-        return []
-    n_files = len(missing.files)
-    more = f' and {n_files - LISTED} more' if n_files > LISTED else ''
-    counts = ', '.join(f'{name} {n}' for name, n in missing.n_dialogues.items())
-    return [
-        f'{n_files} files of scores are missing (dialogues without scores: {counts}): '
-        f'{", ".join(missing.files[:LISTED])}{more}; `parlai score_dialogues --run-dir '
-        f'{run.root}` writes them'
-    ]
-
-
-def stopping_notes(stopping: Stopping | None) -> list[str]:
-    """
-    Return a note on intervals, where the number of openers depended on the scores.
-    """
-    if stopping is None:
-        return []
-    return [
-        f'looked at {len(stopping.looks)} times, the last time after {stopping.used} '
-        f'of {stopping.planned} openers ({stopping.reason}): intervals and rank ranges '
-        'of the leaderboard assume that the number was fixed beforehand; those that '
-        'hold are listed by themselves'
-    ]
-
-
-def ranked_mask(
-    tables: ScoreTables, max_failed_share: float, missing: MissingScores | None = None
-) -> np.ndarray:
-    """
-    Return which targets are ranked: those that broke off few enough dialogues, and lack
-    the scores of few enough.
-    """
-    unscored = missing.not_ranked if missing else ()
-    failed = [sum(tables.failures.get(n, {}).values()) for n in tables.systems]
-    played = [max(1, tables.n_played[name]) for name in tables.systems]
-    few = np.array(failed) / np.array(played) <= max_failed_share
-    return few & ~np.isin(tables.systems, unscored)
 
 
 def count_failures(tables: ScoreTables, ranked: np.ndarray) -> dict[str, Failures]:
@@ -311,62 +261,86 @@ def count_truncated(tables: ScoreTables, max_share: float) -> dict[str, CutConte
     return truncated
 
 
-def truncation_notes(truncated: Mapping[str, CutContexts]) -> list[str]:
+def import_notes(manifest: Manifest) -> Iterator[str]:
     """
-    Return a note on the systems of whose contexts few were cut; where many were, the
-    report warns.
-    """
-    listed = [
-        f'{name} {cut.n_cut} of {cut.n_contexts} ({percent(cut.share)})'
-        for name, cut in truncated.items()
-        if cut.comparable
-    ]
-    if not listed:
-        return []
-    return [f'contexts too long for the judge, cut: {", ".join(listed)}']
-
-
-def import_notes(manifest: Manifest) -> list[str]:
-    """
-    Return the notes on the import of a run's dialogues; none if they were played.
+    Yield what a reader of a ranking of imported dialogues must know.
     """
     about = manifest.imported
     if about is None:
-        return []
-    lines = [IMPORT_NOTE]
+        return
+    yield IMPORT_NOTE
     if about.left_out:
-        lines.append(
+        yield (
             f'{about.left_out} dialogues were left out at the import, for '
             f'{about.bad_rows} unreadable rows'
         )
     if about.people_only:
-        lines.append(f'{about.people_only} dialogues of people only are left out')
-    if about.silent:
-        counts = ', '.join(f'{name} {n}' for name, n in about.silent.items())
-        lines.append(f'empty turns, which are not judged: {counts}')
-    if manifest.partners:
-        lines.append(f'people, not judged: {", ".join(manifest.partners)}')
-    return lines
+        yield f'{about.people_only} dialogues of people only are left out'
+    silent = [f'{name} {n}' for name, n in about.silent.items()]
+    yield from _listed_notes(
+        {
+            'empty turns, which are not judged': silent,
+            'people, not judged': list(manifest.partners),
+        }
+    )
 
 
-def notes(run: RunFolder, plan: Plan, tables: ScoreTables) -> list[str]:
+def ranking_notes(
+    scores: RunScores, stopping: Stopping | None, truncated: Mapping[str, CutContexts]
+) -> Iterator[str]:
     """
-    Return what a reader of the ranking must be told about the run.
+    Yield what a reader of the ranking must be told.
     """
-    lines = [f'left out: {line}' for line in plan.manifest.left_out]
-    lines += import_notes(plan.manifest)
-    lines += not_run.not_run_notes(run)
-    if guessed := plan.manifest.guessed:
-        lines.append(f'guessed, which model a paper means: {", ".join(guessed)}')
-    if trusted := plan.manifest.trusted:
-        lines.append(f'model files that might run code: {", ".join(trusted)}')
-    if len(tables.opponents) == 1:
-        lines.append('one partner only: intervals cannot speak for other partners')
-    planted = plan.protocol.planted_systems
-    floors = [n for n in tables.systems if is_floor(n) and n not in planted]
-    if floors:
-        lines.append(f'floors, no part of the claim: {", ".join(floors)}')
-    return lines
+    systems, manifest = scores.tables.systems, scores.plan.manifest
+    yield from (f'left out: {line}' for line in manifest.left_out)
+    yield from import_notes(manifest)
+    yield from not_run.not_run_notes(scores.run)
+    planted = scores.plan.protocol.planted_systems
+    floors = [n for n in systems if is_floor(n) and n not in planted]
+    listed = {
+        'guessed, which model a paper means': manifest.guessed,
+        'model files that might run code': manifest.trusted,
+    }
+    yield from _listed_notes(listed)
+    if len(scores.tables.opponents) == 1:
+        yield 'one partner only: intervals cannot speak for other partners'
+    yield from _listed_notes({'floors, no part of the claim': floors})
+    if scores.missing:
+        yield missing_scores_note(scores.run, scores.missing)
+    if stopping:
+        yield (
+            f'looked at {len(stopping.looks)} times, the last time after '
+            f'{stopping.used} of {stopping.planned} openers ({stopping.reason}): '
+            'intervals and rank ranges of the leaderboard assume that the number was '
+            'fixed beforehand; those that hold are listed by themselves'
+        )
+    cut = [
+        f'{name} {one.n_cut} of {one.n_contexts} ({percent(one.share)})'
+        for name, one in truncated.items()
+        if one.comparable
+    ]
+    yield from _listed_notes({'contexts too long for the judge, cut': cut})
+
+
+def missing_scores_note(run: RunFolder, missing: MissingScores) -> str:
+    """
+    Return a note that names the files of scores that are missing, and their targets.
+    """
+    n_files = len(missing.files)
+    more = f' and {n_files - LISTED} more' if n_files > LISTED else ''
+    counts = ', '.join(f'{name} {n}' for name, n in missing.n_dialogues.items())
+    return (
+        f'{n_files} files of scores are missing (dialogues without scores: {counts}): '
+        f'{", ".join(missing.files[:LISTED])}{more}; `parlai score_dialogues --run-dir '
+        f'{run.root}` writes them'
+    )
+
+
+def _listed_notes(names: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """
+    Yield a note for each list of names that is not empty.
+    """
+    return (f'{what}: {", ".join(some)}' for what, some in names.items() if some)
 
 
 def all_results(

@@ -8,6 +8,7 @@ field's default, "absent".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, agreement_data
 from parlai_ext.ranking.separation import Separation
-from parlai_ext.ranking.standings import ScoreBounds, Standing
+from parlai_ext.ranking.standings import Rating, ScoreBounds, Standing
 from parlai_ext.results.judge_card import JudgeCard
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
@@ -119,36 +120,6 @@ class CutContexts:
 
 
 @dataclass(frozen=True)
-class RatingTau:
-    """
-    Kendall's tau-b of a rating with human ranks of `n` systems, or why there is none.
-    """
-
-    value: float | None
-    n: int
-    reason: str | None
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class TournamentRating:
-    """
-    One rating of a tournament: a value for each system, larger is better, with ranks.
-
-    `spreads` holds standard deviations where the method knows them. `reason` says why
-    values are undefined. `tau` is absent where there is no reference.
-    """
-
-    values: Mapping[str, float | None]
-    spreads: Mapping[str, float]
-    ranks: Mapping[str, float | None]
-    reason: str | None
-    signature: str
-    notes: tuple[str, ...]
-    tau: RatingTau | None = None
-
-
-@dataclass(frozen=True)
 class TournamentResult:
     """
     Points and ratings of all games of a run.
@@ -166,7 +137,7 @@ class TournamentResult:
     cross_table: Mapping[str, Mapping[str, int | None]]
     dimension_points: Mapping[str, Mapping[str, int]]
     records: Mapping[str, Mapping[str, int]]
-    ratings: Mapping[str, TournamentRating]
+    ratings: Mapping[str, Rating]
     incomplete: str | None
     notes: tuple[str, ...]
     rating: str
@@ -175,7 +146,7 @@ class TournamentResult:
     name: str
 
     @property
-    def chosen_rating(self) -> TournamentRating:
+    def chosen_rating(self) -> Rating:
         """
         The rating by which the systems are ranked.
         """
@@ -312,27 +283,17 @@ def from_json(data: Any) -> Ranking:
 
     :raises WrongType: for data that is no ranking; it names the place.
     """
-    data = dict(data) if isinstance(data, dict) else data
-    for key in BY_DIMENSION if isinstance(data, dict) else ():
-        if isinstance(data.get(key), dict):
-            data[key] = {
-                dimension: _with_dimension(rows, dimension)
+    with suppress(AttributeError, KeyError, TypeError):  # damage, which is named below
+        by_dimension = {
+            key: {
+                dimension: [{**row, 'dimension': dimension} for row in rows]
                 for dimension, rows in data[key].items()
             }
+            for key in BY_DIMENSION
+        }
+        data = {**data, **by_dimension}
     ranking: Ranking = record_from_json(Ranking, data)
     return ranking
-
-
-def _with_dimension(rows: Any, dimension: str) -> Any:
-    """
-    Return the rows of a file with the dimension that they are under.
-    """
-    if not isinstance(rows, list):
-        return rows
-    return [
-        {**row, 'dimension': dimension} if isinstance(row, dict) else row
-        for row in rows
-    ]
 
 
 def write_ranking(run: RunFolder, ranking: Ranking, folder: str = '') -> None:

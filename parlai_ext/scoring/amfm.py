@@ -23,7 +23,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from parlai_ext.core.nouns import Likelihood
 from parlai_ext.core.options import option
@@ -41,9 +43,6 @@ from parlai_ext.scoring.string_logprobs import Strings
 
 QUANTILE = 0.05  # of scores, below which differences do not count
 NO_WIDTH = 'the 5 % quantile of the set is 0, so that nothing can be divided by it'
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def am_state_option() -> Any:
@@ -193,8 +192,6 @@ class AmFm(JudgeScorer):
         """
         known = [value for value in values if value is not None]
         if self.options.scale == 'quantile':
-            import numpy as np
-
             cutoff = float(np.quantile(known or [0], QUANTILE))
             return Scale(cutoff, abs(cutoff))
         given = self.options
@@ -295,7 +292,5 @@ def measured_scale(values: Sequence[float]) -> Scale:
     The baseline divides by the cutoff without its sign. Cosines of sentence encoders
     lie about zero, so that this would divide by almost nothing, and FM count no more.
     """
-    import numpy as np
-
     cutoff, median = np.quantile(values, [QUANTILE, 0.5])
     return Scale(float(cutoff), float(median - cutoff))

@@ -23,7 +23,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import (
@@ -58,10 +60,6 @@ from parlai_ext.scoring.items import (  # noqa: F401 (scorers import them from h
     turn_items,
     unscored_systems,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 LEVELS = ('turn', 'dialogue', 'pair')
 LABELS = {'likelihood': 'judge'}  # of a kind of model, in signatures
@@ -494,8 +492,6 @@ def row_cosines(first: np.ndarray, second: np.ndarray) -> list[float | None]:
     Return the cosine of each row of one array and the same row of the other; `None`
     where a row is zero.
     """
-    import numpy as np
-
     left, right = np.asarray(first, np.float64), np.asarray(second, np.float64)
     lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
     products = np.einsum('ij,ij->i', left, right)

@@ -15,8 +15,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zipfile import BadZipFile
+
+import numpy as np
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
@@ -26,9 +27,6 @@ from parlai_ext.data.formats import FORMATS, find_files, read_sources
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.model_options import FROM, model_option
 from parlai_ext.scoring.relevance import NO_CONTEXT
-
-if TYPE_CHECKING:
-    import numpy as np
 
 SEPARATOR = '[SEPT]'  # between turns
 MOST_TOKENS = 256
@@ -158,8 +156,6 @@ class Density(Scorer):
         """
         Return a row for each utterance of people after the first of its dialogue.
         """
-        import numpy as np
-
         pairs = human_pairs(file)
         if len(pairs) < 2:
             raise UserError(f'scorer density: human_dialogues: {file}: too few turns')
@@ -202,8 +198,6 @@ def squared_distances(
 
     :param precision: the inverse covariance matrix.
     """
-    import numpy as np
-
     centred = np.asarray(features, np.float64) - mean
     squared = np.einsum('ij,jk,ik->i', centred, precision, centred, optimize=True)
     distances: list[float] = np.maximum(squared, 0.0).tolist()
@@ -218,7 +212,6 @@ def write_statistics(file: Path, features: np.ndarray) -> None:
     not differ, but for rounding, are ignored (a pseudo-inverse): the last layer of a
     BERT normalises, so that there is always one.
     """
-    import numpy as np
     from scipy.linalg import pinvh
 
     rows = np.asarray(features, np.float64)
@@ -235,8 +228,6 @@ def read_statistics(file: Path) -> tuple[np.ndarray, np.ndarray]:
 
     :raises UserError: when the file holds something else.
     """
-    import numpy as np
-
     try:
         with np.load(file, allow_pickle=False) as arrays:
             mean = np.asarray(arrays['mean'], np.float64).reshape(-1)

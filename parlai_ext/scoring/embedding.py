@@ -34,6 +34,14 @@ class EmbeddingOptions:
     )
 
 
+def extrema(rows: np.ndarray) -> np.ndarray:
+    """
+    Return, of each column, the value farthest from zero; of two, the positive one.
+    """
+    high, low = rows.max(0), rows.min(0)
+    return np.where(high >= -low, high, low)
+
+
 class EmbeddingMetric(ReferenceScorer):
     """
     A similarity of two texts, from the vectors of their words. Subclasses define
@@ -64,9 +72,17 @@ class EmbeddingMetric(ReferenceScorer):
 
     def similarity(self, response: np.ndarray, reference: np.ndarray) -> float | None:
         """
-        Return the similarity of two texts, each given by one row a word.
+        Return the similarity of two texts, each given by one row a word; by default the
+        cosine of their pooled rows.
         """
-        raise NotImplementedError
+        return row_cosines(self.pooled(response)[None], self.pooled(reference)[None])[0]
+
+    @staticmethod
+    def pooled(rows: np.ndarray) -> np.ndarray:
+        """
+        Return one row for all words of a text; by default their mean.
+        """
+        return np.asarray(rows.mean(0))
 
 
 class EmbeddingAverage(EmbeddingMetric):
@@ -76,12 +92,6 @@ class EmbeddingAverage(EmbeddingMetric):
 
     name = 'embedding_average'
 
-    def similarity(self, response: np.ndarray, reference: np.ndarray) -> float | None:
-        """
-        Return the cosine of the means.
-        """
-        return row_cosines(response.mean(0)[None], reference.mean(0)[None])[0]
-
 
 class EmbeddingExtrema(EmbeddingMetric):
     """
@@ -90,12 +100,7 @@ class EmbeddingExtrema(EmbeddingMetric):
     """
 
     name = 'embedding_extrema'
-
-    def similarity(self, response: np.ndarray, reference: np.ndarray) -> float | None:
-        """
-        Return the cosine of the extrema.
-        """
-        return row_cosines(extrema(response)[None], extrema(reference)[None])[0]
+    pooled = staticmethod(extrema)
 
 
 class EmbeddingGreedy(EmbeddingMetric):
@@ -115,14 +120,6 @@ class EmbeddingGreedy(EmbeddingMetric):
             return None
         cosines = units[0] @ units[1].T
         return float((cosines.max(1).mean() + cosines.max(0).mean()) / 2)
-
-
-def extrema(rows: np.ndarray) -> np.ndarray:
-    """
-    Return, of each column, the value farthest from zero; of two, the positive one.
-    """
-    high, low = rows.max(0), rows.min(0)
-    return np.where(high >= -low, high, low)
 
 
 def unit_rows(rows: np.ndarray) -> np.ndarray:

@@ -20,9 +20,6 @@ literals and nothing in it is run.
 
 from __future__ import annotations
 
-import ast
-import hashlib
-import os
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +30,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.yaml_file import Document, Key
 from parlai_ext.scoring.shipped_file import read_shipped_file
+from parlai_ext.systems.fetch.pinned_file import PinnedFile, assigned_literals
 
 SIDES = ('positive', 'negative')
 LEVELS = ('turn', 'dialogue')
@@ -43,8 +41,6 @@ URL = (
 )
 SHA256 = '1f47bae5e49395fe83f72d2e404f52ba45bec209526c37ba90bea658b0d25b9e'
 VARIABLES = {'turn_level_utts': 'turn', 'dialog_level_utts': 'dialogue'}
-TIMEOUT = 20  # seconds, for all of the file
-MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -222,54 +218,7 @@ def fetch_fed_2020(datapath: str | None = None) -> Document:
     :raises UserError: when they cannot be had, with what to do instead.
     """
     home = Path(datapath) if datapath else Path.home() / '.cache' / 'parlai_ext'
-    cached = home / 'followups' / 'fed_2020.txt'
-    data = cached.read_bytes() if cached.is_file() else b''
-    if not _is_the_file(data):
-        data = download(URL, cached)
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = cached.with_name(f'.{cached.name}.{os.getpid()}')
-        unfinished.write_bytes(data)
-        os.replace(unfinished, cached)  # whole or not at all
-    return Document(literals(data.decode('utf-8')), URL)
-
-
-def download(url: str, cached: Path) -> bytes:
-    """
-    Return the authors' file.
-
-    :raises UserError: when it cannot be reached, or is not the file it was.
-    """
-    # an HTTP library, which only this needs
-    from parlai_ext.systems.fetch.http_file import Unreachable, fetch_bytes
-
-    try:
-        data = fetch_bytes(url, TIMEOUT, MOST_BYTES)
-    except Unreachable as error:
-        raise UserError(
-            f'follow-ups {FED_2020!r} are fetched from {url}, which cannot be reached '
-            f'({error}); put that file at {cached}, or give --followups FILE'
-        ) from None
-    if not _is_the_file(data):
-        raise UserError(
-            f'follow-ups {FED_2020!r}: what {url} sends has another checksum than '
-            f'expected (sha256 {SHA256}); give --followups FILE'
-        )
-    return data
-
-
-def literals(source: str) -> dict[str, Any]:
-    """
-    Return the follow-up lists that a program assigns, by level; nothing is run.
-    """
-    lists: dict[str, Any] = {}
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-            continue
-        name = getattr(node.targets[0], 'id', None)
-        if name in VARIABLES:
-            lists[VARIABLES[name]] = ast.literal_eval(node.value)
-    return lists
-
-
-def _is_the_file(data: bytes) -> bool:
-    return hashlib.sha256(data).hexdigest() == SHA256
+    authors = PinnedFile(URL, SHA256, f'follow-ups {FED_2020!r}', '--followups FILE')
+    program = authors.fetch(home / 'followups' / 'fed_2020.txt').decode('utf-8')
+    lists = assigned_literals(program)
+    return Document({level: lists[name] for name, level in VARIABLES.items()}, URL)

@@ -79,8 +79,7 @@ def turn_items(dialogue: Dialogue, indices: Sequence[int]) -> list[ScoringItem]:
     """
     Return an item for each judged utterance of a dialogue.
     """
-    texts = tuple(utterance.text for utterance in dialogue.utterances)
-    speakers = tuple(utterance.speaker for utterance in dialogue.utterances)
+    texts, speakers = dialogue.texts, dialogue.speakers
     return [
         ScoringItem(
             texts[:index],
@@ -102,11 +101,9 @@ def dialogue_items(dialogue: Dialogue, indices: Sequence[int]) -> list[ScoringIt
     """
     Return an item for each speaker of the judged utterances.
     """
-    texts = tuple(utterance.text for utterance in dialogue.utterances)
-    speakers = tuple(utterance.speaker for utterance in dialogue.utterances)
-    extras = {'speakers': speakers, 'dialogue_id': dialogue.id}
+    extras = {'speakers': dialogue.speakers, 'dialogue_id': dialogue.id}
     return [
-        ScoringItem(texts, None, speaker, extras=extras)
+        ScoringItem(dialogue.texts, None, speaker, extras=extras)
         for speaker in judged_speakers(dialogue, indices)
     ]
 
@@ -115,7 +112,7 @@ def judged_speakers(dialogue: Dialogue, indices: Sequence[int]) -> list[str]:
     """
     Return the speakers of the judged utterances, in order.
     """
-    return list(dict.fromkeys(dialogue.utterances[i].speaker for i in indices))
+    return list(dict.fromkeys(dialogue.speakers[i] for i in indices))
 
 
 def judged_indices(
@@ -146,9 +143,8 @@ def unscored_systems(
     Return, for each system to be judged that has nothing to judge, the reason.
     """
     judged = judged_indices(dialogue, first_speaker_only, include_given)
-    scored = {dialogue.utterances[i].speaker for i in judged}
-    sides = dialogue.utterances[:1] if first_speaker_only else dialogue.utterances[:2]
-    speakers = {utterance.speaker for utterance in sides}
+    scored = {dialogue.speakers[i] for i in judged}
+    speakers = {*dialogue.speakers[: 1 if first_speaker_only else 2]}
     if dialogue.ended_by and not (first_speaker_only and dialogue.utterances):
         speakers.add(dialogue.ended_by)  # it may not have come to say anything
     reasons = {}

@@ -11,6 +11,7 @@ from parlai_ext.core.nouns import Answer
 from parlai_ext.scoring.likelihood import (
     LARGEST_EXPONENT,
     AnswerScorer,
+    Likelihood,
     ResponseOptions,
     mean_logprob,
 )
@@ -52,6 +53,7 @@ class TokenAccuracy(AnswerScorer):
     options_class = ResponseOptions
     no_value = 'the response has no token'
     asked = {'greedy': True}
+    evidence = Likelihood.evidence
 
     def value(self, answer: Answer) -> float | None:
         """
@@ -59,9 +61,3 @@ class TokenAccuracy(AnswerScorer):
         """
         hits = answer.continuations[0]
         return math.fsum(hits) / len(hits) if hits else None
-
-    def evidence(self, answer: Answer) -> dict[str, int]:
-        """
-        Return the number of tokens.
-        """
-        return {'tokens': len(answer.continuations[0])}

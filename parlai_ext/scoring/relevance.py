@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import (
@@ -21,9 +22,6 @@ from parlai_ext.scoring.base import (
     row_cosines,
 )
 from parlai_ext.scoring.model_options import encoder_option
-
-if TYPE_CHECKING:
-    import numpy as np
 
 LAST_TURNS = 4  # of a context, which `context` and `nearest` compare with
 NO_CONTEXT = 'there is no context'

@@ -324,6 +324,7 @@ def score_run(
         ),
         steps='inputs read',
         key=content_id('score', folder, there, signature),
+        small=_is_small(scorer, config, machine),
     )
     tasks = [
         Task(f'scores of {s.pairing_id}, shard {s.index}', s, s.n_dialogues)
@@ -342,6 +343,22 @@ def score_run(
         if named_by_user:
             note_parts(store.about(), [CONFIG])
     return ScoreReport(signature, len(shards), **counts)
+
+
+def _is_small(
+    scorer: Scorer, config: Mapping[str, Any] | None, machine: Machine | None
+) -> bool:
+    """
+    True if each core may score with models of its own, unasked.
+    """
+    if machine is None or not config or is_outside(str(config.get('name'))):
+        return False
+    models = [model_system(kind, name) for kind, name in scorer.named_models()]
+    if not models:
+        return True
+    from parlai_ext.systems.model_cache import are_small  # imports torch
+
+    return are_small(models, machine)
 
 
 def scorer_record(

@@ -7,12 +7,15 @@ same when it goes on, and whoever ranks its scores finds the same decisions.
 
 from __future__ import annotations
 
+from itertools import compress
+
 import numpy as np
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.intervals import LEVEL
+from parlai_ext.ranking.table import Floats
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.stopping.rule import (
     WHEN_RANKED,
@@ -49,9 +52,7 @@ def look_at_scores(
     :raises UserError: for a dimension without scores.
     """
     name = watched_dimension(tables, dimension)
-    scores = opener_means(tables.scores[name], tables.games_per_opener)[ranked]
-    systems = [s for s, r in zip(tables.systems, ranked, strict=True) if r]
-    n_pairs = len(ranked) * (len(ranked) - 1) // 2
+    scores, systems, n_pairs = scores_by_opener(tables, ranked, name)
     # the openers of each block are those that the run had when it was looked at
     last = used or len(run.openers)
     every = (*run.grown_from, len(run.openers))
@@ -69,6 +70,18 @@ def look_at_scores(
         ranks=settled_ranks(systems, pairs),
         scores=scorer_signature,
     )
+
+
+def scores_by_opener(
+    tables: ScoreTables, ranked: np.ndarray, dimension: str
+) -> tuple[Floats, list[str], int]:
+    """
+    Return the means of the ranked targets, ``[system, opener]``, with their names, and
+    the number of pairs of all targets, which share the error.
+    """
+    means = opener_means(tables.scores[dimension], tables.games_per_opener)
+    n_pairs = len(ranked) * (len(ranked) - 1) // 2
+    return means[ranked], list(compress(tables.systems, ranked)), n_pairs
 
 
 def watched_dimension(tables: ScoreTables, wanted: str | None) -> str:

@@ -39,14 +39,13 @@ from parlai_ext.ranking.separation import (
 )
 from parlai_ext.ranking.table import Floats
 from parlai_ext.results.rank import RunScores
-from parlai_ext.stopping.looks import watched_dimension
+from parlai_ext.stopping.looks import scores_by_opener, watched_dimension
 from parlai_ext.stopping.rule import (
     ENOUGH_IF_SKEWED,
     ERROR,
     FEWEST_TO_SETTLE,
     MOST_SKEWNESS,
     critical_values,
-    opener_means,
     pair_intervals,
 )
 from parlai_ext.view.table import Column, Table, number_column
@@ -238,12 +237,9 @@ def plan_from_pilot(scores: RunScores, difference: float | None) -> RunPlan:
     """
     if scores.options.is_tournament:
         raise UserError('--plan: a tournament has no mean scores to compare')
-    tables, ranked = scores.tables, scores.ranked
-    dimension = watched_dimension(tables, None)
-    values = opener_means(tables.scores[dimension], tables.games_per_opener)
-    systems = [s for s, r in zip(tables.systems, ranked, strict=True) if r]
-    n_pairs = len(ranked) * (len(ranked) - 1) // 2
-    pairs = plan_pairs(values[ranked], systems, difference, n_pairs)
+    dimension = watched_dimension(scores.tables, None)
+    values, systems, n_pairs = scores_by_opener(scores.tables, scores.ranked, dimension)
+    pairs = plan_pairs(values, systems, difference, n_pairs)
     if not pairs:
         raise UserError(
             f'--plan needs two targets with scores over {FEWEST_OPENERS} openers; this '

@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 
 from parlai_ext.ranking.intervals import LEVEL
 from parlai_ext.ranking.ranks import RankRange, rank_ranges
-from parlai_ext.ranking.separation import fold_games
+from parlai_ext.ranking.separation import fold_games, known_means
 from parlai_ext.ranking.table import Floats, json_number
 
 ERROR = 1 - LEVEL
@@ -187,10 +187,7 @@ def opener_means(values: Floats, games_per_opener: int = 1) -> Floats:
 
     :param values: dialogue means ``[system, partner, opener]``, NaN where none.
     """
-    games = np.array([fold_games(row, games_per_opener) for row in values])
-    counts = (~np.isnan(games)).sum(axis=1)
-    sums = np.where(np.isnan(games), 0.0, games).sum(axis=1)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    return known_means(np.array([fold_games(row, games_per_opener) for row in values]))
 
 
 def prior_variance(error: float, sharpest_at: int = SHARPEST_AT) -> float:
@@ -243,13 +240,23 @@ def pair_intervals(scores: Floats, looks: Sequence[int], error: float) -> Interv
     squares = (centred**2).cumsum(axis=1)[:, ends]
     variances = np.maximum(squares - n * offsets**2, 0.0) / np.maximum(n - 1, 1)
     means = np.where(counts > 0, offsets + middle, np.nan)
-    scale = _ranges(scores)[ends][None, :] + np.abs(np.nan_to_num(means))
+    # how far scores lie apart up to each look
+    highest = np.fmax.accumulate(np.fmax.reduce(scores, axis=0))
+    lowest = np.fmin.accumulate(np.fmin.reduce(scores, axis=0))
+    scale = np.nan_to_num(highest - lowest)[ends] + np.abs(np.nan_to_num(means))
     varies = np.sqrt(variances) > ROUNDING * scale
     cubes = (centred**3).cumsum(axis=1)[:, ends]
     third = cubes / n - 3 * offsets * squares / n + 2 * offsets**3
     second = np.where(varies, variances * (n - 1) / n, 1.0)
     skewness = np.where(varies, np.abs(third) / second**1.5, 0.0).max(axis=0, initial=0)
-    widths = _half_widths(counts, variances, varies, scale, error)
+    # Differences that are all equal say nothing of their variance. But had more than
+    # 1 - error^(1/n) of all openers another difference, one of n would have shown it,
+    # with probability 1 - error at every n at once; and another difference is no
+    # further away than scores of this run lie apart.
+    unseen = (1 - error ** (1 / n)) * scale
+    errors = np.sqrt(np.where(varies, variances, 1.0) / n)
+    widths = np.where(varies, critical_values(counts, error) * errors, unseen)
+    widths[counts < FEWEST_TO_SETTLE] = np.inf
     widths[:, ~counts_as_look(np.asarray(looks), skewness)] = np.inf
     lows = np.maximum.accumulate(np.nan_to_num(means) - widths, axis=1)
     highs = np.minimum.accumulate(np.nan_to_num(means) + widths, axis=1)
@@ -261,37 +268,6 @@ def counts_as_look(n_openers: Any, skewness: Any) -> Any:
     Return whether a look may settle anything, of numbers or of arrays of them.
     """
     return (n_openers >= ENOUGH_IF_SKEWED) | (skewness <= MOST_SKEWNESS)
-
-
-def _ranges(scores: Floats) -> Floats:
-    """
-    Return the distance from the lowest to the highest score up to each opener.
-    """
-    highest = np.fmax.accumulate(np.fmax.reduce(scores, axis=0))
-    lowest = np.fmin.accumulate(np.fmin.reduce(scores, axis=0))
-    return np.nan_to_num(highest - lowest)
-
-
-def _half_widths(
-    counts: NDArray[np.int64],
-    variances: Floats,
-    varies: NDArray[np.bool_],
-    scale: Floats,
-    error: float,
-) -> Floats:
-    """
-    Return how far the intervals reach to each side, ``[pair, look]``.
-
-    Differences that are all equal say nothing of their variance. But had more than
-    ``1 - error^(1/n)`` of all openers another difference, one of ``n`` would have shown
-    it, with probability ``1 - error`` at every ``n`` at once; and another difference is
-    no further away than scores of this run lie apart.
-    """
-    n = np.maximum(counts, 1)
-    errors = np.sqrt(np.where(varies, variances, 1.0) / n)
-    unseen = 1 - error ** (1 / n)
-    widths = np.where(varies, critical_values(counts, error) * errors, unseen * scale)
-    return np.where(counts >= FEWEST_TO_SETTLE, widths, np.inf)
 
 
 def settle_pairs(

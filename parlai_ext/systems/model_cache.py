@@ -13,10 +13,12 @@ from pathlib import Path
 import torch
 
 from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.machine import SHARE_FOR_WEIGHTS
+from parlai_ext.core.machine import SHARE_FOR_WEIGHTS, Machine
 from parlai_ext.core.nouns import System
+from parlai_ext.isolation.names import is_our_agent
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.players import Player
+from parlai_ext.systems.safe.model_options import named_servers
 from parlai_ext.systems.spending import Ledger, Spending
 from parlai_ext.systems.system_options import model_path
 from parlai_ext.systems.torch_memory import is_out_of_memory
@@ -210,6 +212,22 @@ def fit_threads(systems: Iterable[System], datapath: str | None) -> None:
     files = [path for path in paths if path is not None and path.is_file()]
     if files and all(path.stat().st_size < SMALL for path in files):
         torch.set_num_threads(1)
+
+
+def are_small(systems: Iterable[System], machine: Machine) -> bool:
+    """
+    True if several processes may each load these systems unasked, and compute what this
+    one does: on the CPU, with one thread, weights below `SMALL`, no server to ask and
+    no code from outside.
+    """
+    on_gpu = torch.cuda.is_available() and not machine.no_cuda
+    return not on_gpu and all(
+        torch.get_num_threads() == 1
+        and size_on_disk(system, machine.datapath) < SMALL
+        and is_our_agent(str(system.opt.get('model') or 'fixed_response'))
+        and not named_servers(system.opt)
+        for system in systems
+    )
 
 
 def _free_memory() -> int:

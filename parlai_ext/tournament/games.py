@@ -42,14 +42,8 @@ class GameResult:
     game: Game
     points: Mapping[str, Mapping[str, int | None]]
 
-    def total(self, system: str) -> int:
-        """
-        Return the sum of a side's points.
-        """
-        return self._totals[system]
-
     @cached_property
-    def _totals(self) -> dict[str, int]:
+    def totals(self) -> dict[str, int]:
         return {
             name: sum(point or 0 for point in points.values())
             for name, points in self.points.items()
@@ -71,7 +65,7 @@ class GameResult:
         The side with more points; `None` for a draw.
         """
         first, second = self.game.first, self.game.second
-        return _winner(first, self.total(first), second, self.total(second))
+        return _winner(first, self.totals[first], second, self.totals[second])
 
 
 @dataclass(frozen=True)
@@ -111,7 +105,7 @@ class Tournament:
 
         def key(result: GameResult) -> tuple[str, str, str, int, int]:
             game = result.game
-            totals = result.total(game.first), result.total(game.second)
+            totals = result.totals[game.first], result.totals[game.second]
             return (game.first, game.second, game.id, *totals)
 
         compared = [result for result in self.results if result.has_points]
@@ -129,8 +123,8 @@ class Tournament:
             Match(
                 (first, second),
                 (
-                    sum(r.total(first) for r in pair_results),
-                    sum(r.total(second) for r in pair_results),
+                    sum(r.totals[first] for r in pair_results),
+                    sum(r.totals[second] for r in pair_results),
                 ),
                 len(pair_results),
             )

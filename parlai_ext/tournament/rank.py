@@ -7,7 +7,6 @@ The rating is one more dimension of the ranking; everything behind it is the ran
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,19 +19,17 @@ from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.ranking.agreement import correlate_with_ranks
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import FEWEST_OPENERS
+from parlai_ext.ranking.ranks import RankRange, rank_ranges, ranks_by_score
 from parlai_ext.ranking.ratings import (
     FOOTBALL,
     NORMAL_BOUND,
-    Rating,
     rate,
     sum_of_ranks,
 )
-from parlai_ext.ranking.standings import Standing
+from parlai_ext.ranking.standings import Rating, Standing
 from parlai_ext.ranking.table import json_number
 from parlai_ext.results.ranking import (
     Agreement,
-    RatingTau,
-    TournamentRating,
     TournamentResult,
 )
 from parlai_ext.results.reference import OVERALL, Reference, Values
@@ -107,29 +104,22 @@ def _rate(
         return rate(tournament, method, seed=seed, shuffles=options.shuffles)
     except UserError as error:
         undefined: dict[str, float | None] = dict.fromkeys(tournament.systems)
-        return Rating(method, undefined, f'rating:{method}', reason=str(error))
+        return Rating(
+            values=undefined,
+            ranks=undefined,
+            reason=str(error),
+            signature=f'rating:{method}',
+        )
 
 
-def _with_tau(
-    rating: Rating, ranks: Mapping[str, float | None] | None
-) -> TournamentRating:
+def _with_tau(rating: Rating, ranks: Mapping[str, float | None] | None) -> Rating:
     """
-    Return a rating with its ranks and, where there are human ranks, its tau with them.
+    Return a rating with its tau with human ranks, where there are any.
     """
-    tau = None
-    if ranks is not None:
-        kendall = correlate_with_ranks(rating.values, ranks)
-        reason = rating.reason or kendall.reason
-        tau = RatingTau(kendall.value, kendall.n, reason, kendall.notes)
-    return TournamentRating(
-        values=dict(rating.values),
-        spreads=dict(rating.spreads),
-        ranks=rating.ranks(),
-        reason=rating.reason,
-        signature=rating.signature,
-        notes=tuple(rating.notes),
-        tau=tau,
-    )
+    if ranks is None:
+        return rating
+    tau = correlate_with_ranks(rating.values, ranks)
+    return replace(rating, tau=replace(tau, reason=rating.reason or tau.reason))
 
 
 def rating_standings(
@@ -144,72 +134,59 @@ def rating_standings(
 
     :param takes_part: which of the targets are ranked.
     """
-    rating = result.chosen_rating
+    rating, num_openers = result.chosen_rating, tables.distinct_openers()
     ranked = {
         name: value
         for name, part in zip(tables.systems, takes_part, strict=True)
         if part and (value := rating.values.get(name)) is not None
     }
-    return tuple(_standing(name, result, ranked, tables) for name in tables.systems)
-
-
-def _standing(
-    name: str, result: TournamentResult, ranked: Values, tables: ScoreTables
-) -> Standing:
-    """
-    Return a system's standing by the rating that ranks.
-
-    :param ranked: the ratings of the systems that have a rank.
-    """
-    rating, n_dialogues = result.chosen_rating, tables.n_dialogues[name]
-    n_openers = tables.distinct_openers()[name]
-    value, spread = rating.values.get(name), rating.spreads.get(name)
-    has_interval = n_openers >= FEWEST_OPENERS
-    rank = rank_low = rank_high = low = high = None
-    if name in ranked:
-        rank = 1 + sum(other > ranked[name] for other in ranked.values())
-        if has_interval:
-            rank_low, rank_high = _open_ranks(name, ranked, rating.spreads)
-    if has_interval and value is not None and spread is not None:
-        reach = NORMAL_BOUND * spread
-        low, high = json_number(value - reach), json_number(value + reach)
-    records = result.records.get(name, {})
-    played = sum(n for key, n in records.items() if key.startswith('games_'))
+    ranks = dict(zip(ranked, ranks_by_score(list(ranked.values())), strict=True))
+    ranges = _open_ranks(ranked, rating.spreads)
     undefined = f'undefined: {rating.reason or "none of its games has a result"}'
-    return Standing(
-        system=name,
-        dimension=result.name,
-        rank=rank,
-        rank_low=rank_low,
-        rank_high=rank_high,
-        score=value,
-        low=low,
-        high=high,
-        low_fixed=low,
-        high_fixed=high,
-        n_dialogues=n_dialogues,
-        n_unscored=max(0, n_dialogues - played),
-        why_unranked=undefined if value is None else None,
-        n_openers=n_openers,
-    )
+    standings = []
+    for name in tables.systems:
+        value, spread = rating.values.get(name), rating.spreads.get(name)
+        low = high = open_ranks = None
+        if num_openers[name] >= FEWEST_OPENERS:
+            open_ranks = ranges.get(name)
+            if value is not None and spread is not None:
+                reach = NORMAL_BOUND * spread
+                low, high = json_number(value - reach), json_number(value + reach)
+        records = result.records.get(name, {})
+        played = sum(n for key, n in records.items() if key.startswith('games_'))
+        standings.append(
+            Standing(
+                system=name,
+                dimension=result.name,
+                rank=ranks.get(name),
+                rank_low=open_ranks.low if open_ranks else None,
+                rank_high=open_ranks.high if open_ranks else None,
+                score=value,
+                low=low,
+                high=high,
+                low_fixed=low,
+                high_fixed=high,
+                n_dialogues=tables.n_dialogues[name],
+                n_unscored=max(0, tables.n_dialogues[name] - played),
+                why_unranked=undefined if value is None else None,
+                n_openers=num_openers[name],
+            )
+        )
+    return tuple(standings)
 
 
-def _open_ranks(
-    name: str, ranked: Values, spreads: Values
-) -> tuple[int, int] | tuple[None, None]:
+def _open_ranks(ranked: Values, spreads: Values) -> dict[str, RankRange]:
     """
-    Return the best and worst rank that the uncertainty of the ratings leaves open;
-    `None`s where a rating does not know its uncertainty.
+    Return the best and worst ranks that the uncertainty of the ratings leaves open;
+    none where a rating does not know its uncertainty.
     """
     if not set(ranked) <= set(spreads):
-        return None, None
-    far = [
-        math.copysign(1, value - ranked[name])
-        for other, value in ranked.items()
-        if abs(value - ranked[name])
-        > NORMAL_BOUND * math.hypot(spreads[name], spreads[other])
-    ]
-    return 1 + far.count(1), len(ranked) - far.count(-1)
+        return {}
+    values = np.array([*ranked.values()])
+    deviations = np.array([spreads[name] for name in ranked])
+    reach = NORMAL_BOUND * np.hypot(deviations[:, None], deviations)
+    better = values[:, None] - values > reach
+    return dict(zip(ranked, rank_ranges(better), strict=True))
 
 
 def rating_agreement(

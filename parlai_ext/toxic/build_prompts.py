@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,16 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_from_json
-from parlai_ext.data.toxic_pairs import FOLDS, MISSING, fold_of_prompt
+from parlai_ext.data.toxic_pairs import (
+    FOLDS,
+    MISSING,
+    ToxicData,
+    fold_of_prompt,
+    pairs_of_place,
+)
 from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
-from parlai_ext.files.csv_file import csv_text, read_csv
+from parlai_ext.files.csv_file import csv_text
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.store.atomic import append_synced, locked, make_folder, write_file
 from parlai_ext.toxic.detectors import (
@@ -40,6 +46,7 @@ from parlai_ext.toxic.pair_features import (
     SIDES,
     FeatureOptions,
     Row,
+    fill_lengths,
     load_features,
     row_of,
 )
@@ -400,46 +407,56 @@ MAJORS = {
 }
 
 
-def statistics(path: Path) -> dict[str, dict[str, str]]:
+def statistics(sources: Mapping[str, str]) -> dict[str, dict[tuple[str, str], str]]:
     """
-    Return the rows of the paper's Table 4 for a table of pairs: by row and fold. The
-    file is read once, one row at a time; a row without any value is left out.
+    Return the rows of the paper's Table 4: by row, source and fold. Files are read
+    once, one pair at a time; a row without any value is left out.
+
+    :param sources: files or folders that the task reads, by what the source is called.
+    :raises UserError: for what cannot be read.
     """
-    sums: defaultdict[tuple[str, str], float] = defaultdict(float)
-    counts: Counter[tuple[str, str]] = Counter()
-    words: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    turns: Counter[str] = Counter()
-    for _, row in read_csv(path, ('split',)):
-        fold = row['split']
-        turns[fold] += 1
-        for name, column in MEANS.items():
-            cell = row.get(column, '')
-            if cell not in MISSING:
-                sums[name, fold] += float(cell)
-                counts[name, fold] += 1
-        for name, column in MAJORS.items():
-            if row.get(column, '') not in MISSING:
-                words[name, fold][row[column]] += 1
+    sums: defaultdict[tuple[str, str, str], float] = defaultdict(float)
+    counts: Counter[tuple[str, str, str]] = Counter()
+    words: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    turns: Counter[tuple[str, str]] = Counter()
+    for source, place in sources.items():
+        for fold, pair in pairs_of_place(Path(place), ToxicData()):
+            if not (pair.polite and pair.answer):
+                continue
+            turns[source, fold] += 1
+            row = {'toxic': pair.prompt, 'answer': pair.answer}
+            fill_lengths([row])
+            row |= pair.features
+            row = {name: cell for name, cell in row.items() if cell not in MISSING}
+            for name, column in MEANS.items():
+                if column in row:
+                    sums[name, source, fold] += _number(row[column], column)
+                    counts[name, source, fold] += 1
+            for name, column in MAJORS.items():
+                if column in row:
+                    words[name, source, fold][row[column]] += 1
     cells = {key: f'{total / counts[key]:.2f}' for key, total in sums.items()}
     for key, of_fold in words.items():
         [(word, n)] = of_fold.most_common(1)
         cells[key] = f'{word} {100 * n / of_fold.total():.1f}%'
-    table = {'No. Turns': {fold: str(turns[fold]) for fold in FOLDS}}
+    places = [*product(sources, FOLDS)]
+    table = {'No. Turns': {place: str(turns[place]) for place in places}}
     for name in (*MEANS, *MAJORS):
-        found = {fold: cells[name, fold] for fold in FOLDS if (name, fold) in cells}
+        found = {p: cells[name, *p] for p in places if (name, *p) in cells}
         if found:
             table[name] = found
     return table
 
 
-def statistics_table(path: Path) -> Table:
+def statistics_table(sources: Mapping[str, str]) -> Table:
     """
-    Return the same statistics as a table.
+    Return the same statistics as a table, a column for each fold of each source.
     """
 
-    def column(fold: str) -> Column:
-        return number_column(fold, fold, lambda row: row[1].get(fold))
+    def column(place: tuple[str, str]) -> Column:
+        heading = ' '.join(place).strip()
+        return number_column(heading, heading, lambda row: row[1].get(place))
 
-    folds = [column(fold) for fold in FOLDS]
-    rows = [*statistics(path).items()]
-    return Table([Column('statistic', '', lambda row: row[0]), *folds], rows)
+    columns = map(column, product(sources, FOLDS))
+    rows = [*statistics(sources).items()]
+    return Table([Column('statistic', '', lambda row: row[0]), *columns], rows)

@@ -19,7 +19,7 @@ from parlai_ext.core.progress import bar_of
 from parlai_ext.data.toxic_labels import LabelledText
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.detection import MEASURES, Measure, detection_measures
-from parlai_ext.ranking.proportions import wilson_interval
+from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.toxic.detectors import Detector
 from parlai_ext.view.table import Column, IntervalColumn, Table, plain_table
 

@@ -30,6 +30,7 @@ from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.text_file import read_utf8
 from parlai_ext.isolation.outside_code import outside_module
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.toxic.public_sets import TRACK_WORDS, track_words
 
 THRESHOLD = 0.5
 # names of the label that a classifier gives to toxic texts, and to all others
@@ -114,9 +115,12 @@ class WordList:
 
 def word_list(path: str, models: ModelHandle) -> Toxicity:
     """
-    Return the detector of a list of words in a file.
+    Return the detector of a list of words in a file, or of the Track's list.
     """
-    return WordList(read_phrases(path))
+    words = path == TRACK_WORDS and not Path(path).exists()
+    return WordList(
+        track_words(models.machine.datapath) if words else read_phrases(path)
+    )
 
 
 def parlai_matcher(path: str, models: ModelHandle) -> Toxicity:
@@ -326,10 +330,10 @@ def check_spec(spec: str) -> tuple[str, DetectorSettings]:
     given = read_pairs(DetectorSettings, pairs, f'detector {name}:')
     kind, _, path = name.partition('=')
     if kind in DETECTORS:
-        if path:
-            read_phrases(path)
-        elif kind == 'words':
+        if kind == 'words' and not path:
             raise UserError('detector words: words=FILE is expected')
+        if path and name != f'words={TRACK_WORDS}':
+            read_phrases(path)
     elif ':' not in name and not (Path(name).exists() or is_model_name(name)):
         known = [*DETECTORS, *model_names('classifier')]
         raise UserError(

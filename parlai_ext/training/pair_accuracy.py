@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parlai_ext.ranking.proportions import wilson_interval
+from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.base import Scorer, ScoringItem
 from parlai_ext.training.pairs import ResponsePair
 

@@ -207,11 +207,12 @@ class Table:
         Yield the table for a terminal. Columns that have no room beside the others
         stand below them, again with the first column.
         """
+        from tabulate import tabulate
+
         columns = self.shown_columns
         cells = [[c.heading or '' for c in columns]]
         if any(column.under for column in columns):
             cells.append([column.under for column in columns])
-        num_heads = len(cells)
         cells += [[c.cell(row).in_terminal() for c in columns] for row in self.rows]
         cells = [
             [pad_cell(t, c.widest).rstrip() for t, c in zip(row, columns, strict=True)]
@@ -219,12 +220,14 @@ class Table:
         ]
         widths = [max(map(terminal_width, texts)) for texts in zip(*cells, strict=True)]
         for places in _side_by_side(widths, width - len(indent)):
-            heads, rows = cells[:num_heads], cells[num_heads:]
-            yield from _drawn(
-                [[row[k] for k in places] for row in [*heads, *rows]],
-                [columns[k].is_number for k in places],
-                indent,
+            text = tabulate(
+                [[row[k] for k in places] for row in cells],
+                tablefmt='plain',
+                disable_numparse=True,
+                colalign=['right' if columns[k].is_number else 'left' for k in places],
             )
+            for line in text.split('\n'):
+                yield f'{indent}{line}'.rstrip()
 
 
 def number_column(
@@ -285,18 +288,3 @@ def _side_by_side(widths: Sequence[int], room: int) -> Iterator[list[int]]:
         places.append(place)
         used += GAP + width
     yield places
-
-
-def _drawn(
-    rows: Sequence[Sequence[str]], is_number: Sequence[bool], indent: str
-) -> Iterator[str]:
-    from tabulate import tabulate
-
-    text = tabulate(
-        rows,
-        tablefmt='plain',
-        disable_numparse=True,
-        colalign=['right' if number else 'left' for number in is_number],
-    )
-    for line in text.split('\n'):
-        yield f'{indent}{line}'.rstrip()

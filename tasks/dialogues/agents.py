@@ -58,9 +58,9 @@ class DefaultTeacher(ItemsTeacher):
         utterance = dialogue.utterances[index]
         return Message(
             text=utterance.text,
-            context=[earlier.text for earlier in dialogue.utterances[:index]],
-            later=[later.text for later in dialogue.utterances[index + 1 :]],
-            speakers=[utterance.speaker for utterance in dialogue.utterances],
+            context=list(dialogue.texts[:index]),
+            later=list(dialogue.texts[index + 1 :]),
+            speakers=list(dialogue.speakers),
             speaker=utterance.speaker,
             dialogue_id=dialogue.id,
             utterance_index=index,

@@ -32,6 +32,7 @@ from parlai_ext.toxic.measures import (
     load_measures,
 )
 from parlai_ext.toxic.prompts import polite_answers
+from parlai_ext.toxic.public_sets import with_public_sets
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ class DefaultTeacher(ItemsTeacher):
         """
         word = str(opt['datatype']).split(':')[0]
         fold = self.fold or (word if word in FOLDS else FOLDS[0])
-        chosen = choose_pairs(options_from_opt(ToxicData, opt), fold)
+        data = with_public_sets(options_from_opt(ToxicData, opt), opt['datapath'])
+        chosen = choose_pairs(data, fold)
         for reason, n in chosen.left_out.items():
             logging.info(f'ext:toxic_prompts, {fold}: {n} pairs left out: {reason}')
         by_prompt: dict[tuple[Any, ...], list[ToxicPair]] = {}

@@ -12,15 +12,16 @@ import torch
 from parlai.core.message import Message
 from parlai.scripts.eval_model import EvalModel
 from parlai.scripts.train_model import TrainModel
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.commands import plugin
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.talk import heard, replies_together_and_alone, write_pairs
 from tests.support.tiny_models import sentences
+from tests.support.user_error import user_error
 
 TURNS = ('you like tea', 'old book there', 'rain again today')
 KINDS = {'llama': TEMPLATE, 'gpt2': None}
@@ -146,6 +147,27 @@ def test_the_loss_is_that_of_transformers_over_the_label_alone(bases):
     assert ours == pytest.approx(total / n, rel=1e-5)
 
 
+def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(bases, tmp_path):
+    plugin.register()
+    opt = training(pairs(tmp_path), tmp_path / 'model', hf_model=str(bases['gpt2']))
+    for key in ('model', 'optimizer', 'learningrate', 'batchsize'):
+        del opt[key]
+    TrainModel.main(**opt, init_opt='moderation/track_baseline', max_train_steps=2)
+    agent = loaded({'model_file': str(tmp_path / 'model')}).agent
+    tokens = agent.dict.hf_tokenizer
+    assert len(tokens) == len(AutoTokenizer.from_pretrained(bases['gpt2'])) + 2
+    act = Message(text='you like tea', labels=['old book'], episode_done=True)
+    seen = agent.observe(act)
+    line = f'[CLS]you like tea[SEP]old book{tokens.eos_token}'
+    ids = tokens(line, add_special_tokens=False, return_tensors='pt')['input_ids']
+    assert [*seen['text_vec'], *seen['labels_vec']] == ids[0].tolist()
+    network = agent.model.decoder.network.eval()
+    theirs = float(network(input_ids=ids, labels=ids).loss)
+    agent.model.eval()
+    ours = float(agent.compute_loss(agent.batchify([seen])))
+    assert ours == pytest.approx(theirs, rel=1e-5)
+
+
 def test_a_batch_replies_as_each_dialogue_alone(bases):
     player = loaded({'hf_model': bases['llama'], 'inference': 'beam', 'beam_size': 2})
     player.agent.model.double()
@@ -206,7 +228,7 @@ def test_only_the_last_layers_learn(bases, tmp_path):
 
 
 def test_more_layers_than_there_are_is_a_line_about_the_option(bases):
-    with pytest.raises(UserError, match='trained_layers: 9'):
+    with user_error('trained_layers: 9'):
         loaded({'hf_model': bases['llama'], 'trained_layers': 9})
 
 
@@ -232,7 +254,7 @@ def test_a_dictionary_with_other_files_is_refused(texts, trained, tmp_path):
     for path in Path(trained[0]).parent.glob('model*'):
         shutil.copy(path, tmp_path / path.name)
     (tmp_path / 'model.dict').write_text(json.dumps(texts))
-    with pytest.raises(UserError, match='dict_file: .*model.dict'):
+    with user_error('dict_file: .*model.dict'):
         loaded({'model_file': str(tmp_path / 'model')})
     assert not (tmp_path.parent / 'x.json').exists()
 

@@ -6,12 +6,12 @@ is, how it ends, and the options.
 import pytest
 import torch
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.worlds.lockstep import BatchRow, play
 from tests.support.family_hf import FAMILIES, OPT, TEMPLATE, make_model
 from tests.support.tiny_models import sentences
+from tests.support.user_error import user_error
 
 TURNS = ['old book', 'tea']  # the first one's own
 WAYS = {'greedy': {}, 'beam': {'inference': 'beam', 'beam_size': 2}}
@@ -138,7 +138,7 @@ def test_a_template_that_refuses_the_first_turn_ends_the_system(llama):
     participant = player.join()
     participant.take_as_own('old book')
     participant.hear('tea', 'other')
-    with pytest.raises(UserError, match="^system 'seat': first_turn: .*must alternate"):
+    with user_error("^system 'seat': first_turn: .*must alternate"):
         player.respond([participant])
 
 

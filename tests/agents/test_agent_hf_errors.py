@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import pretrained
 from parlai_ext.systems.hf.generate import load_model
@@ -19,6 +18,7 @@ from parlai_ext.systems.pretrained import ModelOptions
 from parlai_ext.systems.resolve import resolve
 from tests.support.family_hf import OPT, make_model
 from tests.support.no_network import refuse_connections
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.family_hf']
 
@@ -28,7 +28,7 @@ def load(model, **opt):
 
 
 def refused(model, **opt):
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         load(model, **opt)
     line = str(caught.value)
     assert line.startswith("system 'seat': ")
@@ -67,7 +67,7 @@ def test_weights_in_a_pickle_run_nothing(model, tmp_path):
 
 def test_weights_in_a_pickle_run_nothing_without_a_guard_around(model, tmp_path):
     as_bin(model, {'lm_head.weight': Trap(tmp_path / 'marker')})
-    with pytest.raises(UserError, match='^hf_model: .*refused: it wants to run'):
+    with user_error('^hf_model: .*refused: it wants to run'):
         load_model(ModelOptions(model=str(model), device='cpu'))
     assert not (tmp_path / 'marker').exists()
 
@@ -235,17 +235,17 @@ def test_a_model_that_is_not_whole(files, change, words, model):
         ('hf_contxt_tokens', {'hf_contxt_tokens': 3}),
     ],
 )
-def test_an_option_that_cannot_be_meant(option, opt, made):
-    assert refused(made, **opt).startswith(f'{option}: ')
+def test_an_option_that_cannot_be_meant(option, opt, chat_folder):
+    assert refused(chat_folder, **opt).startswith(f'{option}: ')
 
 
-def test_a_package_that_is_missing_is_named_with_its_extra(made, monkeypatch):
+def test_a_package_that_is_missing_is_named_with_its_extra(chat_folder, monkeypatch):
     monkeypatch.setattr(pretrained, 'find_spec', lambda name: None)
-    line = refused(made, hf_device_map='auto')
+    line = refused(chat_folder, hf_device_map='auto')
     assert line.startswith('hf_device_map: accelerate is not installed; pip install ')
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
     monkeypatch.setattr(torch.cuda, 'device_count', lambda: 1)
-    line = refused(made, hf_quantisation='8bit', no_cuda=False)
+    line = refused(chat_folder, hf_quantisation='8bit', no_cuda=False)
     assert line.startswith('hf_quantisation: bitsandbytes is not installed; pip ')
 
 
@@ -254,9 +254,11 @@ def test_a_chat_format_needs_a_template(tmp_path):
     assert refused(path, hf_format='chat').startswith('hf_format: chat: the model has')
 
 
-def test_a_system_prompt_that_fills_the_context(made):
-    player = load(made, hf_context_tokens=6, system_prompt='you like old song again')
+def test_a_system_prompt_that_fills_the_context(chat_folder):
+    player = load(
+        chat_folder, hf_context_tokens=6, system_prompt='you like old song again'
+    )
     participant = player.join()
     participant.hear('tea', 'other')
-    with pytest.raises(UserError, match="^system 'seat': system_prompt: it leaves no"):
+    with user_error("^system 'seat': system_prompt: it leaves no"):
         player.respond([participant])

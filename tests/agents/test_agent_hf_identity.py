@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import FAMILIES
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.resolve import resolve
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.family_hf']
 REPO = 'someone/tiny'
@@ -138,14 +138,14 @@ def test_with_one_of_several_files_missing_there_are_no_weights(model):
     sharded(model)
     (model / 'model-00001-of-00002.safetensors').unlink()
     assert hub.cached_weights(str(model)) is None
-    with pytest.raises(UserError, match='has no weights'):
+    with user_error('has no weights'):
         hub.fetch_weights(str(model))
 
 
 def test_an_index_that_is_none(model):
     (model / 'model.safetensors').unlink()
     (model / 'model.safetensors.index.json').write_text('[]')
-    with pytest.raises(UserError, match='^hf_model: .* is no index of weights'):
+    with user_error('^hf_model: .* is no index of weights'):
         hub.cached_weights(str(model))
 
 
@@ -231,6 +231,6 @@ def test_a_download_that_fails_is_one_line(cache, monkeypatch):
         raise OSError('401 Client Error\nmany lines')
 
     online(monkeypatch, refuse)
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         hub.fetch_weights(REPO)
     assert str(caught.value).endswith('cannot be downloaded: 401 Client Error')

@@ -4,7 +4,6 @@ Prompts for chat templates of several manners, and what is cut of a long convers
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import json_object, options_from_opt
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.generate import (
@@ -21,6 +20,7 @@ from parlai_ext.systems.hf.prompts import (
 )
 from tests.support.family_hf import TEMPLATE, make_tokenizer
 from tests.support.tiny_models import WORDS
+from tests.support.user_error import user_error
 
 EACH = (
     "{% for m in messages %}{{ m['role'][0] + ':' + m['content'] + ' ' }}{% endfor %}"
@@ -72,7 +72,7 @@ def test_without_a_system_role_the_prompt_begins_the_first_message(template):
     ],
 )
 def test_a_system_role_that_is_insisted_on_is_refused(template, why):
-    with pytest.raises(UserError, match=f'^hf_system_role: system: .* {why}; user'):
+    with user_error(f'^hf_system_role: system: .* {why}; user'):
         form(template, system_prompt='warm', hf_system_role='system')
 
 

@@ -9,12 +9,13 @@ import threading
 import pytest
 import yaml
 
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.remote import plain
 from parlai_ext.worlds.lockstep import BatchRow, play
 from tests.support.family_remote import control, make_remote, received, running_server
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
 KEY = 'sk-proj-Zq81xkT0rVbN5d'
@@ -149,7 +150,7 @@ def test_the_server_on_the_page_of_the_plain_format_works(tmp_path):
 )
 def test_a_mistake_in_the_roster_is_one_line(tmp_path, url, opt, line):
     system = make_remote(tmp_path, url, 'chatty')
-    with pytest.raises(UserError, match=f"^system 'chatty': {line}"):
+    with user_error(f"^system 'chatty': {line}"):
         load_system(System('chatty', {**system.opt, **opt}))
 
 

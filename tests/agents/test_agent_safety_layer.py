@@ -7,7 +7,6 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.scripts.eval_model import EvalModel
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system, samples
@@ -17,6 +16,7 @@ from parlai_ext.worlds.lockstep import BatchRow, play
 from tests.support.family_hf import OPT, make_model
 from tests.support.family_remote import make_remote, received, running_server
 from tests.support.talk import heard, replies_together_and_alone
+from tests.support.user_error import user_error
 
 BAD = 'zorgle'  # the only entry of the word list
 SAID = ('one thing', 'another thing')  # what is said instead
@@ -281,14 +281,14 @@ def test_check_roster_says_what_the_system_inside_lacks(layer):
 )
 def test_a_mistake_is_named_by_its_option(more, key, layer):
     opt = {k: v for k, v in layer('Notes', **more).items() if v is not None}
-    with pytest.raises(UserError, match=key):
+    with user_error(key):
         loaded(opt)
 
 
 def test_a_model_file_may_not_bring_a_layer(tmp_path):
     file = tmp_path / 'model.opt'
     file.write_text('{"model": "ext:safety_layer", "safety_system": "x"}')
-    with pytest.raises(UserError, match='ext:safety_layer|safety_system'):
+    with user_error('ext:safety_layer|safety_system'):
         read_opt(str(file), roster_opt={})
 
 

@@ -8,8 +8,8 @@ from parlai.scripts.eval_model import EvalModel
 
 from parlai_ext.agents.stored_scores.stored_scores import StoredScoresAgent
 from parlai_ext.commands import plugin
-from parlai_ext.core.errors import UserError
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def test_stored_scores_need_no_model(batchsize):
 def test_stored_scores_of_another_shape_are_one_line(tmp_path, text, problem):
     path = tmp_path / 'scores.json'
     path.write_text(text)
-    with pytest.raises(UserError, match=f'--scores-file {path}: {problem}'):
+    with user_error(f'--scores-file {path}: {problem}'):
         StoredScoresAgent({'scores_file': str(path)})
 
 
@@ -60,5 +60,5 @@ def test_scores_of_other_items_are_one_line(tmp_path, there):
     agent = StoredScoresAgent({'scores_file': str(path)})
     agent.observe(Message(text='a', item=0, num_items=there))
     problem = f'it has 2 objects, and the task has {there} items'
-    with pytest.raises(UserError, match=problem):
+    with user_error(problem):
         agent.act()

@@ -23,7 +23,7 @@ from tests.support.tiny_models import sentences
 
 SMALL = {'text_truncate': 48, 'label_truncate': 24, 'learningrate': 1e-2}
 TRAINING = ('model_file', 'learningrate')
-RECIPES = ('dialogpt_baseline', 'causal_lm_baseline')
+RECIPES = ('dialogpt_baseline', 'track_baseline', 'causal_lm_baseline')
 
 
 @pytest.fixture(scope='module')

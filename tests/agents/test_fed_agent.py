@@ -12,12 +12,12 @@ from parlai.scripts.eval_model import EvalModel
 
 from parlai_ext.agents.fed.fed import FedAgent
 from parlai_ext.commands import plugin
-from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.followups import FollowUps, Sides
 from parlai_ext.scoring.score_run import build_scorer, choose_scorer, score_run
 from parlai_ext.tasks.dialogues.agents import DefaultTeacher
 from tests.support.scoring_samples import CuttingJudge, KnownJudge, known_fed, small_run
 from tests.support.tiny_models import make_generator, sentences
+from tests.support.user_error import user_error
 
 SETS = FollowUps({'Wit': Sides((), ('dull',)), 'Joy': Sides(('nice',), ())})
 
@@ -85,7 +85,7 @@ def test_eval_model_gives_the_averages_of_the_stage(
     report = EvalModel.main(
         model='ext:fed',
         task='ext:dialogues',
-        run_dir=str(run.root),
+        run_dir=run.root,
         batchsize=3,
         datatype=datatype,
         **ours,
@@ -117,8 +117,8 @@ def test_eval_model_judges_a_run_by_its_own_judge_and_options(
 
 def test_a_run_names_no_scorer_from_outside_for_eval_model(tmp_path):
     run = small_run(tmp_path / 'run', scorer='strange_module:Mine')
-    with pytest.raises(UserError, match='strange_module:Mine'):
-        EvalModel.main(model='ext:scorer', task='ext:dialogues', run_dir=str(run.root))
+    with user_error('strange_module:Mine'):
+        EvalModel.main(model='ext:scorer', task='ext:dialogues', run_dir=run.root)
 
 
 def test_eval_model_counts_what_has_no_score(tmp_path, model_file, followups):
@@ -126,7 +126,7 @@ def test_eval_model_counts_what_has_no_score(tmp_path, model_file, followups):
     report = EvalModel.main(
         model='ext:fed',
         task='ext:dialogues',
-        run_dir=str(run.root),
+        run_dir=run.root,
         judge_model_file=model_file,
         followups=followups,
         fed_polarity='positive',
@@ -172,7 +172,7 @@ def test_contexts_that_the_judge_cut_are_counted():
 
 def test_the_judge_is_loaded_after_the_task_has_read_its_files():
     # a judge of 9 billion weights is not fetched for a file that is not there
-    with pytest.raises(UserError, match='--judged-path is needed'):
+    with user_error('--judged-path is needed'):
         EvalModel.main(
             model='ext:fed', task='ext:judged:fed_turn', judge_model_file='not there'
         )
@@ -195,7 +195,7 @@ def test_clones_have_one_judge():
 def test_display_data_shows_the_judged_utterances(tmp_path, capsys, datatype):
     run = small_run(tmp_path / 'run')
     DisplayData.main(
-        task='ext:dialogues', run_dir=str(run.root), num_examples=9, datatype=datatype
+        task='ext:dialogues', run_dir=run.root, num_examples=9, datatype=datatype
     )
     shown = capsys.readouterr().out
     first = next(run.iter_dialogues())
@@ -215,5 +215,5 @@ def test_task_gives_context_speaker_and_no_label(tmp_path):
 
 
 def test_task_without_a_run_is_one_line():
-    with pytest.raises(UserError, match='--run-dir is needed'):
+    with user_error('--run-dir is needed'):
         DefaultTeacher({'datatype': 'valid'})

@@ -43,7 +43,7 @@ def evaluated(folder, scorer='length', **keys):
     config = folder / 'protocol.yaml'
     config.write_text(yaml.safe_dump(protocol(scorer, **keys)))
     root = folder / 'run'
-    EvaluateSystems.main(config=str(config), run_dir=str(root), check_sample=0)
+    EvaluateSystems.main(config=str(config), run_dir=root, check_sample=0)
     return root
 
 
@@ -60,7 +60,7 @@ def audited(fresh, tmp_path_factory):
 
 
 def audit(root, **options):
-    return AuditRun.main(run_dir=str(root), **options)
+    return AuditRun.main(run_dir=root, **options)
 
 
 def finding_on(result, canary):

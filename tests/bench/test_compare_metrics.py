@@ -20,7 +20,7 @@ from parlai_ext.bench.compare import ALL_SETS, EACH, compare_bench
 from parlai_ext.bench.page import correlation_figure, render_comparison_page
 from parlai_ext.commands.compare_metrics import CompareMetrics
 from parlai_ext.core.display import number
-from parlai_ext.core.errors import UserError
+from tests.support.user_error import user_error
 
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
 NOISE = {'good': 0.3, 'twin': 0.3, 'bad': 30.0}
@@ -141,7 +141,7 @@ def test_a_quality_by_its_name_leaves_out_sets_without_it(tmp_path):
 
 def test_a_quality_that_no_set_has_is_named_with_the_nearest(tmp_path):
     folder = written(tmp_path, with_quality(set_points('one'), 'Fluent'))
-    with pytest.raises(UserError, match=r"--quality Fluet.*'Fluent'"):
+    with user_error(r"--quality Fluet.*'Fluent'"):
         compare_bench(folder, quality='Fluet')
 
 
@@ -229,7 +229,7 @@ def test_only_the_sets_that_are_named_are_compared(tmp_path):
     folder = written(tmp_path, set_points('one'), set_points('two'))
     result = compare_bench(folder, sets=['two'])
     assert {row.set_name for row in result.differences} == {'two', ALL_SETS}
-    with pytest.raises(UserError, match=r"--sets tow.*'two'"):
+    with user_error(r"--sets tow.*'two'"):
         compare_bench(folder, sets=['tow'])
 
 
@@ -284,10 +284,10 @@ def test_the_figure_is_of_the_items_of_all_sets_together():
 
 
 def test_a_figure_of_another_kind_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r'--figure .*\.png'):
+    with user_error(r'--figure .*\.png'):
         CompareMetrics.main(str(tmp_path), '--figure', 'figure.doc')
 
 
 def test_a_folder_without_a_bench_is_named(tmp_path):
-    with pytest.raises(UserError, match=r'bench\.json.*run_bench'):
+    with user_error(r'bench\.json.*run_bench'):
         CompareMetrics.main(str(tmp_path))

@@ -11,10 +11,10 @@ from parlai_ext.bench.bench_table import bench_lines
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.published import published_lines
 from parlai_ext.bench.run_bench import run_bench
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import card_names
 from parlai_ext.scoring.registry import find_scorer
 from tests.support.bench_samples import Counted, judged_set
+from tests.support.user_error import user_error
 
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
 COMPOSITE = find_scorer('composite')
@@ -94,5 +94,5 @@ def test_weights_of_ones_own_say_it_themselves(tmp_path):
     path.write_text(yaml.safe_dump({'terms': terms, 'fitted_on': ['mine']}))
     assert COMPOSITE.from_section({'weights': str(path)}).fitted_on == ('mine',)
     path.write_text(yaml.safe_dump({'terms': terms, 'fitted_on': 'mine'}))
-    with pytest.raises(UserError, match='mine.yaml:1: fitted_on'):
+    with user_error('mine.yaml:1: fitted_on'):
         COMPOSITE.from_section({'weights': str(path)})

@@ -13,8 +13,8 @@ from parlai_ext.bench.compare import compare_bench
 from parlai_ext.bench.compare_table import best_sentence
 from parlai_ext.commands.compare_metrics import CompareMetrics
 from parlai_ext.commands.run_bench import RunBench
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import find_own_files
+from tests.support.user_error import user_error
 
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
 SAID = 'tests.support.bench_samples:SaidNumber'
@@ -114,7 +114,7 @@ def test_files_of_other_formats_are_no_sets(judged):
     (judged / 'log.jsonl').write_text('{"messages": []}\n')
     (judged / 'broken.jsonl').write_text('{"annotations"')
     assert find_own_files(judged) == []
-    with pytest.raises(UserError, match=r'docs/judged_sets\.md'):
+    with user_error(r'docs/judged_sets\.md'):
         bench(judged)
 
 
@@ -122,14 +122,14 @@ def test_a_mistake_in_an_own_file_is_named_by_its_line(judged):
     write_csv(judged)
     with (judged / 'mine.csv').open('a') as file:
         file.write('so,fine,bot,,4,ann\n')
-    with pytest.raises(UserError, match=r'mine\.csv:26: column quality'):
+    with user_error(r'mine\.csv:26: column quality'):
         bench(judged)
 
 
 def test_two_sets_of_one_name_are_refused(judged):
     write_csv(judged)
     write_jsonl(judged)
-    with pytest.raises(UserError, match=r'mine.*mine\.csv.*mine\.jsonl'):
+    with user_error(r'mine.*mine\.csv.*mine\.jsonl'):
         bench(judged)
 
 

@@ -40,9 +40,27 @@ def test_systems_without_a_human_rank_and_unknown_ranked_ones_are_named():
     assert unmatched_systems('AB', {'1': of(1, 2)}) == []
 
 
-def test_judges_are_compared_on_what_both_judged():
-    judges = {'1': of(1, 2, None, 3), '2': of(1, 2, 9, 3)}
-    assert agreement_among_annotators(judges).value == 1
+ALIKE = {'1': of(1, 2, 3), '2': of(1, 2, 3), '3': of(2, 2, 2)}
+
+
+@pytest.mark.parametrize(
+    'judges, systems, found',
+    [
+        # what both judged
+        ({'1': of(1, 2, None, 3), '2': of(1, 2, 9, 3)}, None, (1, 1, None, ())),
+        # the systems of a group alone
+        ({'1': of(1, 2, 3, 4), '2': of(1, 2, 4, 3)}, 'CD', (-1, 1, None, ())),
+        # one who ranks all alike is left out
+        (ALIKE, None, (1, 1, None, ('2 pairs of annotators without a tau',))),
+        (
+            {'1': of(1, 2, 3)},
+            *(None, (None, 0, 'no two annotators can be compared', ())),
+        ),
+    ],
+)
+def test_who_is_compared_with_whom(judges, systems, found):
+    one = agreement_among_annotators(judges, systems)
+    assert (one.value, one.n, one.reason, one.notes) == found
 
 
 def test_judges_agreement_is_the_mean_of_scipys():
@@ -51,23 +69,6 @@ def test_judges_agreement_is_the_mean_of_scipys():
     pairs = itertools.combinations(said, 2)
     expected = np.mean([stats.kendalltau(a, b).statistic for a, b in pairs])
     assert agreement_among_annotators(judges).value == pytest.approx(expected)
-
-
-def test_a_judge_who_ranks_all_alike_is_left_out_and_said():
-    judges = {'1': of(1, 2, 3), '2': of(1, 2, 3), '3': of(2, 2, 2)}
-    found = agreement_among_annotators(judges)
-    assert (found.value, found.n) == (1, 1)
-    assert found.notes == ('2 pairs of annotators without a tau',)
-
-
-def test_one_judge_has_nobody_to_agree_with():
-    found = agreement_among_annotators({'1': of(1, 2, 3)})
-    assert (found.value, found.reason) == (None, 'no two annotators can be compared')
-
-
-def test_agreement_of_a_group_uses_its_systems_alone():
-    judges = {'1': of(1, 2, 3, 4), '2': of(1, 2, 4, 3)}
-    assert agreement_among_annotators(judges, 'CD').value == -1
 
 
 def test_judges_drawn_anew_are_all_of_n_to_the_n():
@@ -85,11 +86,6 @@ def test_a_range_holds_the_middle_95_percent():
     # of 41 draws in steps of 0.025 from 0 to 1 one lies outside at either end
     found = with_range(Correlation(0.5, 7), np.linspace(0, 1, 41))
     assert (found.low, found.high) == pytest.approx((0.025, 0.975))
-
-
-def test_judges_who_agree_leave_no_range():
-    found = correlate_with_annotators(of(3, 2, 1), {'1': of(1, 2, 3), '2': of(1, 2, 3)})
-    assert (found.low, found.high) == (1, 1)
 
 
 def test_a_draw_without_any_judge_of_a_system_has_no_tau():

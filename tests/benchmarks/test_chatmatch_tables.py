@@ -11,7 +11,6 @@ from benchmarks.chatmatch.games import cut_material, read_games
 from benchmarks.chatmatch.judgements import judgements_from_rows, read_judgements
 from benchmarks.chatmatch.spot_the_bot import read, read_votes, win_rates
 from benchmarks.chatmatch.tables import baselines, readings_table
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Question, Utterance
 from parlai_ext.scoring.chatmatch.rules import chatmatch_options
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
@@ -19,6 +18,7 @@ from parlai_ext.scoring.chatmatch.turns import Material
 from tests.support.chatmatch_samples import DATA as GAMES
 from tests.support.chatmatch_samples import needs_games
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 
 def asked(*tables, **options):
@@ -158,13 +158,8 @@ def test_a_table_names_the_systems_without_a_human_rank(tmp_path):
 )
 def test_what_cannot_be_is_said_in_one_line(options, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=words):
+    with user_error(words):
         ChatmatchTables.main(**options)
-
-
-def test_the_list_of_missing_tables_needs_no_data():
-    found = ChatmatchTables.main(table=['not_here'])
-    assert len(found['tables']['not_here']['rows']) == 6
 
 
 @pytest.mark.parametrize(
@@ -212,15 +207,24 @@ def test_judgements_are_read_from_blocks_of_a_spreadsheet(rows, judgements):
     ],
 )
 def test_a_bad_spreadsheet_is_one_line_with_its_row(rows, words):
-    with pytest.raises(UserError, match=words):
+    with user_error(words):
         judgements_from_rows(rows, 'f.xlsx')
 
 
-def test_judgements_from_csv_need_raters(tmp_path):
-    path = tmp_path / 'j.csv'
-    path.write_text('system,dimension,value\nA,overall,1\n')
-    with pytest.raises(UserError, match='column `rater`'):
-        read_judgements(path)
+@pytest.mark.parametrize(
+    'name, text, words',
+    [
+        ('j.csv', 'system,dimension,value\nA,overall,1\n', 'column `rater`'),
+        ('j.xlsx', 'no zip', 'not a readable'),
+        ('none.xlsx', None, 'no such file'),
+    ],
+)
+def test_a_file_without_judgements_is_one_line(tmp_path, name, text, words):
+    pytest.importorskip('openpyxl')
+    if text:
+        (tmp_path / name).write_text(text)
+    with user_error(words):
+        read_judgements(tmp_path / name)
 
 
 def test_judgements_are_read_from_csv(tmp_path):
@@ -229,18 +233,9 @@ def test_judgements_are_read_from_csv(tmp_path):
     assert read_judgements(path) == {'overall': {'x': {'A': 1.0, 'B': 2.0}}}
 
 
-def test_no_spreadsheet_at_all_is_one_line(tmp_path):
-    pytest.importorskip('openpyxl')
-    (tmp_path / 'j.xlsx').write_text('no zip')
-    with pytest.raises(UserError, match='not a readable'):
-        read_judgements(tmp_path / 'j.xlsx')
-    with pytest.raises(UserError, match='no such file'):
-        read_judgements(tmp_path / 'none.xlsx')
-
-
 def test_without_openpyxl_the_line_says_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__('sys').modules, 'openpyxl', None)
-    with pytest.raises(UserError, match='pip install openpyxl'):
+    with user_error('pip install openpyxl'):
         read_judgements(tmp_path / 'j.xlsx')
 
 
@@ -254,7 +249,7 @@ def test_the_language_model_of_fluency_is_the_mini_judge_unless_another_is_named
 
 def test_a_bad_game_is_named_without_an_option_that_is_not_there(tmp_path):
     (tmp_path / 'x.txt').write_text('A: hi\n')
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         read_games(tmp_path)
     said = str(caught.value)
     assert said.startswith(f'{tmp_path}/x.txt:1: one turn only')
@@ -263,5 +258,5 @@ def test_a_bad_game_is_named_without_an_option_that_is_not_there(tmp_path):
 
 def test_votes_that_are_no_text_are_one_line(tmp_path):
     (tmp_path / 'votes.jsonl').write_bytes(b'\n\xff\n')
-    with pytest.raises(UserError, match=r'votes\.jsonl:2: not UTF-8 text$'):
+    with user_error(r'votes\.jsonl:2: not UTF-8 text$'):
         read_votes(tmp_path / 'votes.jsonl', [])

@@ -20,9 +20,9 @@ from benchmarks.chatmatch.tables import (
     not_here_table,
     setups_table,
 )
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
 from tests.support.chatmatch_samples import pecking_order
+from tests.support.user_error import user_error
 
 JUDGES = {
     '1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0},
@@ -66,7 +66,7 @@ def test_the_transcription_of_table_6_has_the_papers_own_mean_and_count():
 )
 def test_a_game_of_other_than_two_speakers_is_refused_by_id(names, words):
     turns = tuple(Utterance(name, 'hi') for name in names)
-    with pytest.raises(UserError, match=words):
+    with user_error(words):
         games_from_dialogues([Dialogue('d1', '', '', turns)], longest)
 
 
@@ -93,7 +93,7 @@ def test_table_6_has_every_group():
 
 
 def test_table_6_of_more_systems_than_there_are_is_refused():
-    with pytest.raises(UserError, match='groups of 9: there are 4 systems; 2 to 4'):
+    with user_error('groups of 9: there are 4 systems; 2 to 4'):
         groups_table(pecking_order(), JUDGES, size=9, method='3-1-0')
 
 

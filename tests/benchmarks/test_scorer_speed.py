@@ -2,8 +2,6 @@
 Scorers timed side by side: what each is given, and what the numbers are.
 """
 
-import pytest
-
 from benchmarks.scorer_speed import (
     Timer,
     built_scorer,
@@ -11,9 +9,9 @@ from benchmarks.scorer_speed import (
     timed_items,
     timed_speed,
 )
-from parlai_ext.core.errors import UserError
 from parlai_ext.models.handle import ModelHandle
 from tests.support.bench_samples import judged_set
+from tests.support.user_error import user_error
 
 ITEMS = judged_set().items
 
@@ -55,5 +53,5 @@ def test_what_cannot_run_is_a_reason_and_too_few_turns_are_said():
     rows = speeds(['bertscore', 'length'], ITEMS, {'encoder': '/no/where'}, count=2)
     assert rows[0].reason and rows[0].per_second is None
     assert rows[1].per_second and rows[1].times_base is None
-    with pytest.raises(UserError, match='--turns'):
+    with user_error('--turns'):
         speeds(['length'], ITEMS, {}, count=60)

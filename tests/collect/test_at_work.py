@@ -13,8 +13,8 @@ from parlai.core.message import Message
 
 from parlai_ext.collect import at_work, not_run
 from parlai_ext.collect import collect as stage
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Roster, System
+from tests.support.on_cpu import CPU
 from tests.support.plans import open_run
 from tests.support.scattered_engine import ScatteredEngine
 from tests.support.tiny_models import sentences
@@ -64,7 +64,7 @@ def ending(cls=Ends):
 
 def collected(run, skip_missing=False, **more):
     with run.lock():
-        machine, more = Machine(no_cuda=True), {**more, 'skip_missing': skip_missing}
+        machine, more = CPU, {**more, 'skip_missing': skip_missing}
         return stage.collect(run, machine, progress=False, **more)
 
 

@@ -14,7 +14,6 @@ import pytest
 from parlai_ext.collect.collect import CollectReport, collect
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.signals import signals_as_interrupt
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.store import RunFolder
@@ -23,6 +22,7 @@ from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.worlds import block_player
 from tests.support.plans import open_run, some_openers
 from tests.support.tiny_models import make_generator
+from tests.support.user_error import user_error
 
 OPENERS = some_openers(5)
 SHARD = 2
@@ -230,5 +230,5 @@ def test_nothing_to_do_loads_nothing(tmp_path, roster, monkeypatch):
 
 
 def test_the_command_needs_a_run_folder():
-    with pytest.raises(UserError, match='--run-dir'):
+    with user_error('--run-dir'):
         CollectDialogues.main(config='demo')

@@ -11,11 +11,11 @@ from parlai.core.message import Message
 from parlai_ext.collect import collect as stage
 from parlai_ext.collect import not_run
 from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Pairing, Roster, System
 from parlai_ext.systems import model_cache
 from parlai_ext.systems import parlai_agents as agents
 from parlai_ext.worlds import block_player
+from tests.support.on_cpu import CPU
 from tests.support.plans import open_run, some_openers
 
 OPENERS = some_openers(4)
@@ -51,7 +51,7 @@ def run_of(root, partners):
 
 def collected(run):
     with run.lock():
-        return stage.collect(run, Machine(no_cuda=True), progress=False)
+        return stage.collect(run, CPU, progress=False)
 
 
 LINE = System('line', {'model': f'{__name__}:Line'})

@@ -14,9 +14,9 @@ from parlai_ext.collect.forecast import (
     read_forecast,
     save_forecast,
 )
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Roster, System
 from tests.support.plans import open_run
+from tests.support.user_error import user_error
 
 
 def spent(cost, prompt=0, completion=0):
@@ -98,5 +98,5 @@ def test_half_a_run_is_compared_with_half_the_forecast(tmp_path):
 def test_a_damaged_forecast_is_named(tmp_path, text):
     save_forecast(tmp_path, forecast())
     (tmp_path / 'timing/forecast.json').write_text(text)
-    with pytest.raises(UserError, match='forecast.json: .*; delete the file'):
+    with user_error('forecast.json: .*; delete the file'):
         read_forecast(tmp_path)

@@ -6,10 +6,10 @@ import pytest
 
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
 from tests.support.small_run import files_of
+from tests.support.user_error import user_error
 
 # three openers, then seven; two dialogues go through a model together
 BATCH = {'batchsize': 2}
@@ -70,7 +70,7 @@ def test_a_grown_run_goes_on_as_it_is(tmp_path, grown):
     lost = sorted(name for name in files if name.endswith('.jsonl'))[::3]
     for name in lost:
         (tmp_path / 'run' / name).unlink()
-    CollectDialogues.main(run_dir=str(tmp_path / 'run'))
+    CollectDialogues.main(run_dir=tmp_path / 'run')
     assert collected(tmp_path, MORE) == files == grown[1]
 
 
@@ -87,13 +87,13 @@ def test_a_signature_tells_where_a_sampling_partner_was_cut(tmp_path, grown):
 def test_a_run_cannot_grow_into_another_one(tmp_path, change, key):
     collected(tmp_path, FEW)
     before = files_of(tmp_path / 'run')
-    with pytest.raises(UserError, match=f'collect.{key}: '):
+    with user_error(f'collect.{key}: '):
         collected(tmp_path, MORE, **change)
     assert files_of(tmp_path / 'run') == before
 
 
 def test_a_run_does_not_shrink(tmp_path, grown):
-    with pytest.raises(UserError, match='num_dialogues: 7 → 3'):
+    with user_error('num_dialogues: 7 → 3'):
         collected(grown[0], FEW)
 
 

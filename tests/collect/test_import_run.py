@@ -33,6 +33,7 @@ from parlai_ext.scoring.score_run import choose_scorer
 from parlai_ext.store import RunFolder
 from tests.store.test_store_kill import at_step, in_child
 from tests.support.small_run import files_of
+from tests.support.user_error import user_error
 
 GAMES = {
     'A_B': 'A: hi there\nB: hello\nA: how are you ?\nB: fine\n',
@@ -53,7 +54,7 @@ def games(tmp_path):
 
 def imported(games, run, **options):
     return ImportDialogues.main(
-        dialogues=[str(games)], run_dir=str(run), **{'format': None, **options}
+        dialogues=[str(games)], run_dir=run, **{'format': None, **options}
     )
 
 
@@ -92,7 +93,7 @@ def test_other_content_is_refused_and_nothing_touched(games, tmp_path):
     imported(games, tmp_path / 'run')
     before = files_of(tmp_path / 'run')
     (games / 'A_B.txt').write_text('A: hi\nB: other\n')
-    with pytest.raises(UserError, match=r'collect\.content: '):
+    with user_error(r'collect\.content: '):
         imported(games, tmp_path / 'run')
     assert files_of(tmp_path / 'run') == before
 
@@ -108,7 +109,7 @@ def test_a_deleted_shard_comes_back(games, tmp_path):
 def test_a_folder_with_something_else_is_left_alone(games, tmp_path):
     (tmp_path / 'run').mkdir()
     (tmp_path / 'run' / 'thesis.txt').write_text('mine')
-    with pytest.raises(UserError, match='is not empty and no run'):
+    with user_error('is not empty and no run'):
         imported(games, tmp_path / 'run')
     assert files_of(tmp_path / 'run') == {'thesis.txt': b'mine'}
 
@@ -146,7 +147,7 @@ def test_two_imports_at_once_are_one(games, tmp_path):
     staging.mkdir()
     with (
         locked(staging / '.lock'),
-        pytest.raises(UserError, match='is in use by process'),
+        user_error('is in use by process'),
     ):
         imported(games, tmp_path / 'run')
     assert imported(games, tmp_path / 'run').written
@@ -223,8 +224,8 @@ def test_left_out_rows_are_said_in_the_ranking(games, tmp_path):
 
 def test_systems_cannot_talk_on_in_an_imported_run(games, tmp_path):
     imported(games, tmp_path / 'run')
-    with pytest.raises(UserError, match='holds imported dialogues'):
-        CollectDialogues.main(run_dir=str(tmp_path / 'run'))
+    with user_error('holds imported dialogues'):
+        CollectDialogues.main(run_dir=tmp_path / 'run')
 
 
 def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
@@ -235,13 +236,13 @@ def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
         scorer='fed',
         judge_model_file='zoo:mini/judge/model',
     )
-    report = ScoreDialogues.main(run_dir=str(run), no_cuda=True)
+    report = ScoreDialogues.main(run_dir=run, no_cuda=True)
     # all that A and C said: 2 + 1 + 1 turns of A, 2 + 2 of C
     assert (report.n_utterances, report.n_unscored) == (8, 0)
-    ranking = RankSystems.main(run_dir=str(run), bootstraps=20)
+    ranking = RankSystems.main(run_dir=run, bootstraps=20)
     assert {one.system for one in ranking.standings['Overall']} == {'A', 'C'}
     assert all(one.score is not None for one in ranking.standings['Overall'])
-    page = Path(ReportRun.main(run_dir=str(run))).read_text()
+    page = Path(ReportRun.main(run_dir=run)).read_text()
     assert 'what openers' in page
     assert 'i like tea' in page
 
@@ -306,7 +307,7 @@ def test_references_of_all_judged_turns_choose_the_default(
 def test_references_of_an_import_reach_its_scorer(tmp_path):
     (tmp_path / 'x.csv').write_text(REFERRED)
     imported(tmp_path / 'x.csv', tmp_path / 'run', scorer='rouge_l')
-    ScoreDialogues.main(run_dir=str(tmp_path / 'run'))
+    ScoreDialogues.main(run_dir=tmp_path / 'run')
     [shard] = (tmp_path / 'run' / 'scores').rglob('0*.jsonl')
     rows = json.loads(shard.read_text())['scores']
     scores = [row['value'] for row in rows if row['system'] == 'A']
@@ -317,8 +318,8 @@ def test_references_of_an_import_reach_its_scorer(tmp_path):
 def test_a_judged_turn_without_reference_is_named(tmp_path):
     (tmp_path / 'x.csv').write_text(REFERRED.replace(',i like tea\n', ',\n'))
     imported(tmp_path / 'x.csv', tmp_path / 'run', scorer='rouge_l')
-    with pytest.raises(UserError, match=r'needs references.*dialogue d .*utterance 1'):
-        ScoreDialogues.main(run_dir=str(tmp_path / 'run'))
+    with user_error(r'needs references.*dialogue d .*utterance 1'):
+        ScoreDialogues.main(run_dir=tmp_path / 'run')
 
 
 @pytest.mark.parametrize(
@@ -326,7 +327,7 @@ def test_a_judged_turn_without_reference_is_named(tmp_path):
     [({'scorer': 'feed'}, 'feed'), ({'scorer': 'fed', 'config': 'demo'}, '--config')],
 )
 def test_a_scorer_that_cannot_be_meant_is_refused(games, tmp_path, options, key):
-    with pytest.raises(UserError, match=key):
+    with user_error(key):
         imported(games, tmp_path / 'run', **options)
 
 
@@ -347,9 +348,9 @@ def test_where_feds_judge_cannot_be_had_a_small_one_is_named(
 
     monkeypatch.setattr(parlai_likelihood, 'load_judge', refuse)
     imported(games, tmp_path / 'run', scorer='fed')
-    with pytest.raises(UserError, match='blender_9B.* cannot be') as of_command:
-        ScoreDialogues.main(run_dir=str(tmp_path / 'run'), no_cuda=True)
-    with pytest.raises(UserError, match='blender_9B.* cannot be') as of_python:
+    with user_error('blender_9B.* cannot be') as of_command:
+        ScoreDialogues.main(run_dir=tmp_path / 'run', no_cuda=True)
+    with user_error('blender_9B.* cannot be') as of_python:
         parlai_ext.score(['hi', 'hello', 'how are you ?'], 'fed', no_cuda=True)
     for error in (of_command, of_python):
         assert '--judge-model-file zoo:mini/judge/model' in str(error.value)
@@ -358,6 +359,6 @@ def test_where_feds_judge_cannot_be_had_a_small_one_is_named(
 def test_dialogues_of_two_turns_make_a_run_that_can_be_read(tmp_path):
     path = tmp_path / 'two.csv'
     path.write_text('dialogue_id,speaker,text\n1,a,hello\n1,b,hi\n')
-    report = ImportDialogues.main(dialogues=[str(path)], run_dir=str(tmp_path / 'run'))
+    report = ImportDialogues.main(dialogues=[str(path)], run_dir=tmp_path / 'run')
     run = RunFolder.existing(tmp_path / 'run')
     assert (report.n_utterances, len(run.dialogue_shards())) == (2, 1)

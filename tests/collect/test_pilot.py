@@ -11,7 +11,6 @@ from parlai_ext.collect.forecast import forecast_comparison_lines, save_forecast
 from parlai_ext.collect.pilot import covering_blocks, pilot
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds import block_player
@@ -20,6 +19,7 @@ from tests.collect.test_preflight import protocol, stub
 from tests.support.plans import plan_to_try, prepare
 from tests.support.small_run import files_of
 from tests.support.trial_agents import CLOCK
+from tests.support.user_error import user_error
 
 
 def forecast_of(opt):
@@ -120,7 +120,7 @@ def test_what_cannot_be_measured_is_named(tmp_path):
 def test_a_pilot_of_a_finished_run_is_refused(tmp_path):
     opt = protocol(tmp_path, *TALKERS)
     CollectDialogues.main(**opt)
-    with pytest.raises(UserError, match='--pilot: all dialogues of the run are there'):
+    with user_error('--pilot: all dialogues of the run are there'):
         CollectDialogues.main(**opt, pilot=True)
 
 

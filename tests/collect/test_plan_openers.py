@@ -6,7 +6,7 @@ import json
 
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import make_plan
-from parlai_ext.core.machine import Machine
+from tests.support.on_cpu import CPU
 
 PROTOCOL = """\
 name: own
@@ -25,7 +25,7 @@ def planned(folder, rows):
     (folder / 'own.yaml').write_text(PROTOCOL)
     (folder / 'mine.csv').write_text(rows)
     options = PlanOptions.from_options({'config': str(folder / 'own.yaml')})
-    return make_plan(options, Machine(no_cuda=True))
+    return make_plan(options, CPU)
 
 
 def test_a_run_is_told_by_what_the_file_of_its_openers_holds(tmp_path):

@@ -5,10 +5,10 @@ Runs that lack some of their systems: what they are called, what their manifest 
 import pytest
 import yaml
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds import pairings
 from tests.support.plans import make_plan, prepare
+from tests.support.user_error import user_error
 
 
 def says(name, **more):
@@ -91,7 +91,7 @@ def test_a_target_that_would_part_a_pair_is_refused(config, tmp_path, monkeypatc
     opt = {**config([says('t'), says('u')], [], pairing='ring'), 'run_dir': run}
     prepare(opt)
     prepare(opt)
-    with pytest.raises(UserError, match="'u' would no longer talk with 't'"):
+    with user_error("'u' would no longer talk with 't'"):
         prepare({**opt, 'add_target': ['v=agent:fixed_response,fixed_response=v']})
 
 
@@ -110,9 +110,8 @@ def test_a_partner_that_turns_up_later_is_refused_by_name(config, tmp_path):
     prepare({**opt, 'skip_missing': True, 'run_dir': run})
     before = RunFolder.existing(run).manifest
     opt = config([says('t')], [says('p'), says('q')])
-    with pytest.raises(UserError, match=r'partners\.q') as caught:
+    with user_error(r'partners\.q'):
         prepare({**opt, 'skip_missing': True, 'run_dir': run})
-    assert '\n' not in str(caught.value)
     assert RunFolder.existing(run).manifest == before
 
 
@@ -121,7 +120,7 @@ def test_nobody_left_on_a_side_is_refused(config, side):
     sides = {'targets': [says('t')], 'partners': [says('p')], side: [absent('gone')]}
     opt = config(sides['targets'], sides['partners'])
     words = f'none of the {side} can be had; gone: model_file: there is no file'
-    with pytest.raises(UserError, match=words):
+    with user_error(words):
         make_plan({**opt, 'skip_missing': True})
 
 
@@ -151,10 +150,9 @@ def test_nobody_left_on_a_side_is_refused(config, side):
     ],
 )
 def test_a_mistake_names_the_roster_entry_and_the_key(config, entry, words):
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         make_plan(config([says('t')], [entry]))
     assert str(caught.value).startswith(f"system 'q': {words}")
-    assert '\n' not in str(caught.value)
 
 
 def test_a_guess_added_before_stays_one_when_the_run_goes_on(config, tmp_path):
@@ -221,7 +219,7 @@ def test_replies_that_changed_are_refused_by_name(config, tmp_path):
     opt['run_dir'] = str(tmp_path / 'run')
     prepare(opt)
     replies.write_text('no\n')
-    with pytest.raises(UserError, match=r'partners\.p\.candidates'):
+    with user_error(r'partners\.p\.candidates'):
         prepare(opt)
 
 

@@ -16,12 +16,12 @@ from parlai_ext.collect.preflight import (
 )
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.store import RunFolder
 from tests.support import trial_agents
 from tests.support.plans import plan_to_try
+from tests.support.user_error import user_error
 
 GIVEN = ('We went to the hills today.', 'Was it far from your home?')
 
@@ -103,7 +103,7 @@ def test_an_unfit_system_is_found_and_the_others_are_not_blamed(tmp_path, kind, 
 
 def test_an_echo_stops_the_command_before_anything_is_written(tmp_path, capsys):
     opt = protocol(tmp_path, [ECHO, stub('Talker', 'fine')])
-    with pytest.raises(UserError, match=r"1 of 3 .*'echo': copied replies: 6 of 6"):
+    with user_error(r"1 of 3 .*'echo': copied replies: 6 of 6"):
         EvaluateSystems.main(**opt, preflight=True)
     assert not (tmp_path / 'run').exists()
     assert re.search(r'echo +STOP', capsys.readouterr().out)
@@ -136,7 +136,7 @@ def test_a_fit_roster_is_collected_after_its_preflight(tmp_path):
 def test_a_model_that_is_no_judge_is_found_before_anything_is_played(tmp_path):
     judge = {'name': 'fed', 'judge_model_file': 'zoo:mini/retrieval/model'}
     opt = protocol(tmp_path, [stub('Talker', 'fine')], scorer=judge)
-    with pytest.raises(UserError, match='judge zoo:mini/retrieval.* is no generator'):
+    with user_error('judge zoo:mini/retrieval.* is no generator'):
         EvaluateSystems.main(**opt, preflight=True)
     assert not (tmp_path / 'run').exists()
 
@@ -158,9 +158,9 @@ def test_preflight_with_a_dry_run_ends_there(tmp_path):
 
 def test_what_cannot_be_loaded_may_be_left_out(tmp_path):
     opt = protocol(tmp_path, [stub('Unbuildable', 'bad'), stub('Talker', 'fine')])
-    with pytest.raises(UserError, match="'bad': cannot be loaded"):
+    with user_error("'bad': cannot be loaded"):
         CollectDialogues.main(**opt, preflight=True)
-    with pytest.raises(UserError, match='^not all could be collected'):
+    with user_error('^not all could be collected'):
         CollectDialogues.main(**opt, preflight=True, skip_missing=True)
     assert len(list(RunFolder.existing(Path(opt['run_dir'])).iter_dialogues())) == 3
 
@@ -177,7 +177,7 @@ def test_changed_settings_are_refused_before_any_dialogue(tmp_path):
     opt = protocol(tmp_path, [stub('Talker', 'fine')])
     CollectDialogues.main(**opt)
     trial_agents.BATCHES.clear()
-    with pytest.raises(UserError, match='num_turns'):
+    with user_error('num_turns'):
         CollectDialogues.main(**opt, num_turns=8, preflight=True)
     assert trial_agents.BATCHES == []
 

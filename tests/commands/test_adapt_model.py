@@ -7,13 +7,12 @@ import re
 import pytest
 
 from parlai_ext.commands.adapt_model import AdaptModel
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.amfm import AmFm
 from parlai_ext.scoring.base import ScoringItem
 from tests.support.fed_samples import make_gpt2
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_models import sentences
+from tests.support.user_error import user_error
 from tests.training.test_adaptation import make_masked_encoder
 
 SHORT = {'steps': 6, 'held_out': 3, 'tokens': 24, 'head_steps': 2, 'no_cuda': True}
@@ -52,7 +51,7 @@ def test_both_models_of_amfm_are_adapted_and_used(bases, corpus, tmp_path, capsy
         }
         options[key] = out
     assert options.keys() >= {'am_cutoff', 'am_width', 'fm_cutoff', 'fm_width'}
-    scorer = AmFm.from_section(options, ModelHandle(Machine(no_cuda=True)))
+    scorer = AmFm.from_section(options, models_on_cpu())
     texts = sentences(2)
     [score] = scorer.checked_scores([ScoringItem(texts[:1], texts[1])])
     assert None not in score.values.values()
@@ -61,12 +60,12 @@ def test_both_models_of_amfm_are_adapted_and_used(bases, corpus, tmp_path, capsy
 @pytest.mark.parametrize('name', ['kind', 'base', 'corpus', 'out'])
 def test_an_option_that_is_missing_is_named(name, corpus):
     given = {'kind': 'lm', 'base': 'minilm', 'corpus': corpus, 'out': 'x', name: None}
-    with pytest.raises(UserError, match=f'--{name}'):
+    with user_error(f'--{name}'):
         AdaptModel.main(**given)
 
 
 def test_a_base_that_is_no_hugging_face_model_is_refused(tmp_path, corpus):
     given = {'kind': 'lm', 'corpus': corpus, 'out': str(tmp_path / 'out')}
-    with pytest.raises(UserError, match='--base'):
+    with user_error('--base'):
         AdaptModel.main(base='zoo:blender/blender_90M/model', **given)
     assert not (tmp_path / 'out').exists()

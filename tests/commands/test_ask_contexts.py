@@ -23,6 +23,6 @@ def test_answers_become_dialogues_whose_last_turn_is_judged(tmp_path, no_power_c
     assert [turn.get('given', False) for turn in turns] == [True, True, True, False]
     run = tmp_path / 'run'
     ImportDialogues.main(
-        dialogues=[str(file)], humans='user', run_dir=str(run), scorer='bleu_2'
+        dialogues=[str(file)], humans='user', run_dir=run, scorer='bleu_2'
     )
     assert (run / 'manifest.json').exists()

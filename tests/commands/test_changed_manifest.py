@@ -20,6 +20,7 @@ from parlai_ext.store.manifest import save
 from tests.support.mutations import MORE_OTHERS, mutations
 from tests.support.small_run import SMALL, small_config
 from tests.support.store_samples import whole_run
+from tests.support.user_error import user_error
 
 READERS = {
     'rank': lambda run: RankSystems.main(run_dir=run, bootstraps=5),
@@ -34,7 +35,7 @@ READERS = {
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp('changed')
     config = small_config(folder, targets=2, partners=1)
-    EvaluateSystems.main(config=config, run_dir=str(folder / 'run'), **SMALL)
+    EvaluateSystems.main(config=config, run_dir=folder / 'run', **SMALL)
     return folder / 'run'
 
 
@@ -91,7 +92,7 @@ def test_a_key_that_is_there_twice_is_refused_wherever_it_is(tmp_path):
         # a plain value before the key's own, which is the last and so is what counts
         key = lines[n].split(': ', 1)[0]
         path.write_text('\n'.join([*lines[:n], f'{key}: 1,', *lines[n:]]))
-        with pytest.raises(UserError, match='manifest.json is damaged'):
+        with user_error('manifest.json is damaged'):
             RunFolder.existing(tmp_path)
     assert len(keys) > 60
 

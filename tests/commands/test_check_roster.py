@@ -11,11 +11,11 @@ import torch
 
 from parlai_ext.commands import plugin
 from parlai_ext.commands.check_roster import CheckRoster, system_lines
-from parlai_ext.core.errors import UserError
 from parlai_ext.files.roster_file import load_roster, parse_target
 from parlai_ext.systems.resolve import Resolution, resolve
 from parlai_ext.systems.safe.load import count_parameters
 from tests.support.no_network import refuse_sockets
+from tests.support.user_error import user_error
 
 MODELS = 'http://parl.ai/downloads/_models/'
 
@@ -193,7 +193,7 @@ def test_the_exit_code_tells_whether_a_run_could_start(model, tmp_path, capsys):
 
 
 def test_something_to_check_is_needed():
-    with pytest.raises(UserError, match='--config, --roster or --add-target'):
+    with user_error('--config, --roster or --add-target'):
         CheckRoster.main()
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from parlai_ext.commands.compare_safety import CompareSafety
 from parlai_ext.commands.export_annotation import ExportAnnotation
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.recorded_answers import recorded_answers
 from parlai_ext.people.rating_set import read_key
 from parlai_ext.toxic.page import PAGE
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 FIXED = 'agent:fixed_response,fixed_response={}'
 
@@ -95,7 +95,7 @@ def test_recorded_answers_need_no_prompts_of_their_own_file(files):
     assert result.row('deflection').values[0].value == pytest.approx(2 / 4)
     with open(files / 'out' / 'answers.csv') as file:
         assert not any('Tea' in row['prompt'] for row in csv.DictReader(file))
-    with pytest.raises(UserError, match='--toxic-data'):
+    with user_error('--toxic-data'):
         compare(files, toxic_data=None)  # old.csv has ids only
 
 
@@ -131,17 +131,17 @@ def test_an_id_of_any_pair_with_a_prompt_names_it(files):
 
 
 def test_what_does_not_fit_is_named(files):
-    with pytest.raises(UserError, match='--out'):
+    with user_error('--out'):
         compare(files, out=None)
-    with pytest.raises(UserError, match='--answers'):
+    with user_error('--answers'):
         compare(files, answers=[])
-    with pytest.raises(UserError, match='old'):
+    with user_error('old'):
         compare(files, systems=[f'old={FIXED.format("x")}'])
     (files / 'bad.csv').write_text('system,prompt,answer\na,,x\n')
-    with pytest.raises(UserError, match=r'bad.csv:2: prompt'):
+    with user_error(r'bad.csv:2: prompt'):
         compare(files, answers=[str(files / 'bad.csv')])
     (files / 'other.csv').write_text('system,prompt,answer\na,other,x\n')
-    with pytest.raises(UserError, match='^a: '):
+    with user_error('^a: '):
         compare(files, answers=[str(files / 'other.csv')])
 
 

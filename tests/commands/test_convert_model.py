@@ -19,7 +19,6 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.commands import plugin
 from parlai_ext.commands.convert_model import ConvertModel, convert, scratch_folder
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import (
@@ -35,6 +34,7 @@ from parlai_ext.systems.safe.safetensors_file import (
 )
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.tiny_models import make_generator, make_ranker, sentences
+from tests.support.user_error import user_error
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_nothing_is_overwritten(tmp_path):
     for name in ('a.safetensors', 'b.safetensors.dict', 'c.safetensors.opt'):
         (tmp_path / name).write_text('mine')
         output = tmp_path / f'{name[0]}.safetensors'
-        with pytest.raises(UserError, match='it is not overwritten'):
+        with user_error('it is not overwritten'):
             converted(tmp_path / 'm', output)
         assert (tmp_path / name).read_text() == 'mine'
 
@@ -154,11 +154,11 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path):
     torch.save(states, tmp_path / 'm')
     (tmp_path / 'm.opt').write_text('{"model": ')
     (tmp_path / 'm.codecs').write_text('')
-    with pytest.raises(UserError, match=r'm\.opt: it cannot be read'):
+    with user_error(r'm\.opt: it cannot be read'):
         converted(tmp_path / 'm', tmp_path / 'new.safetensors')
     (tmp_path / 'm.opt').unlink()
     (tmp_path / 'new.safetensors.codecs').write_text('mine')
-    with pytest.raises(UserError, match='not overwritten'):
+    with user_error('not overwritten'):
         converted(tmp_path / 'm', tmp_path / 'new.safetensors')
     left = {'m', 'm.codecs', 'new.safetensors.codecs'}
     assert {p.name for p in tmp_path.iterdir()} == left
@@ -182,17 +182,17 @@ def test_a_mistake_is_one_line(options, words, tmp_path):
     given = {
         k: v if v.startswith('zoo:') else str(tmp_path / v) for k, v in options.items()
     }
-    with pytest.raises(UserError, match=words):
+    with user_error(words):
         ConvertModel.main(**{'datapath': str(tmp_path), **given})
 
 
 def test_a_malicious_model_is_converted_on_trust_only(tmp_path, capsys):
     source, marker = tmp_path / 'm', tmp_path / 'marker'
     source.write_bytes(in_zip(gadget('exec', marker)))
-    with pytest.raises(UserError, match=r'builtins\.exec'):
+    with user_error(r'builtins\.exec'):
         converted(source, tmp_path / 'new.safetensors')
     assert not marker.exists()
-    with pytest.raises(UserError, match='no weights'):
+    with user_error('no weights'):
         converted(source, tmp_path / 'new.safetensors', trust_model_code=[str(source)])
     assert marker.exists()
 
@@ -245,7 +245,7 @@ def test_bits_that_differ_are_noticed():
 
 def test_an_entry_that_json_would_change_is_refused(tmp_path):
     for value in ({1: 2}, (1, 2), torch.ones(2), object()):
-        with pytest.raises(UserError, match="the entry 'x' is more than"):
+        with user_error("the entry 'x' is more than"):
             write_states({'model': {}, 'x': value}, tmp_path / 'm.safetensors')
 
 
@@ -281,7 +281,7 @@ def test_damaged_safetensors_is_one_line(tmp_path):
     path = tmp_path / 'm.safetensors'
     write_states({'model': {'w': torch.ones(9)}}, path)
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(UserError, match='it cannot be read'):
+    with user_error('it cannot be read'):
         read_states(path)
 
 
@@ -344,7 +344,7 @@ def test_a_conversion_killed_at_any_step_is_run_again(tmp_path, no_power_cuts):
 def test_two_conversions_into_one_file_do_not_mix(tmp_path):
     source = Path(make_generator(tmp_path))
     output = tmp_path / 'm.safetensors'
-    with scratch_folder(output), pytest.raises(UserError, match='another process'):
+    with scratch_folder(output), user_error('another process'):
         convert(source, output)
     convert(source, output)
 
@@ -357,6 +357,6 @@ def test_a_conversion_copies_no_linked_file_without_options_either(tmp_path):
     Path(f'{source}.dict').rename(secret)
     Path(f'{source}.dict').symlink_to(secret)
     Path(f'{source}.opt').unlink()
-    with pytest.raises(UserError, match=r'tiny\.dict is a link to a file'):
+    with user_error(r'tiny\.dict is a link to a file'):
         convert(source, tmp_path / 'm.safetensors')
     assert not (tmp_path / 'm.safetensors.dict').exists()

@@ -22,7 +22,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.commands.command import COMMANDS, find_command
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.errors import SystemFailed
 from parlai_ext.files.roster_file import (
     FILE_OPTIONS,
     load_roster,
@@ -40,11 +40,12 @@ from tests.support import family_hf
 from tests.support.remote_samples import recorded
 from tests.support.small_run import small_config
 from tests.support.tiny_models import make_generator
+from tests.support.user_error import user_error
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
     name: (ROOT / name).read_text(encoding='utf-8')
-    for name in ('docs/systems.md', 'docs/evaluate.md', 'README.md')
+    for name in ('docs/systems.md', 'docs/evaluate.md')
 }
 PAGE = PAGES['docs/systems.md']
 BLOCK = re.compile(r'^```(\w+)\n# (\S+)\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -143,7 +144,7 @@ def run(folder, bot):
         patch.syspath_prepend(str(folder))  # as PYTHONPATH=. does
         EvaluateSystems.main(
             config=small_config(folder, targets=1, partners=1),
-            run_dir=str(folder / 'run'),
+            run_dir=folder / 'run',
             datapath=str(folder / 'data'),
             num_dialogues=1,
             bootstraps=50,
@@ -278,7 +279,7 @@ def test_an_endpoint_that_is_down_reads_as_on_the_page():
         url = f'http://127.0.0.1:{free.getsockname()[1]}/'
     opt = {'remote_url': url, 'remote_format': 'plain'}
     silent = Endpoint(Settings.from_options(opt), wait=recorded([]))
-    with pytest.raises(UserError) as raised:
+    with user_error() as raised:
         silent.replies([(ChatTurn(False, 'Hi.'),)])
     line = str(SystemFailed('mybot', str(raised.value))).replace(url, SERVED)
     assert f'    {line}\n' in PAGE

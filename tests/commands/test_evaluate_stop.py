@@ -11,7 +11,6 @@ from parlai_ext.commands.publish_run import PublishRun
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.commands.verify_run import VerifyRun
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import record_from_json
 from parlai_ext.results.ranking import read_ranking
 from parlai_ext.stopping import run as blocks
@@ -19,6 +18,7 @@ from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
 from tests.support.small_run import files_of
+from tests.support.user_error import user_error
 
 FLOOR = 'parlai_ext.agents.mini_floor.mini_floor:MiniFloorAgent'
 PLANNED = 60
@@ -71,7 +71,7 @@ def test_the_looks_are_in_files_table_and_page(stopped, capsys):
     assert looks == ranking.stopping == read_ranking(run).stopping
     page = (root / 'report.html').read_text()
     assert 'id="stopping"' in page and 'anytime-valid' in page
-    RankSystems.main(run_dir=str(root), plan='0.5')
+    RankSystems.main(run_dir=root, plan='0.5')
     lines = capsys.readouterr().out
     assert 'Stopped after' in lines and 'a run with --stop' in lines
 
@@ -127,13 +127,13 @@ def test_a_plain_command_lets_a_stopped_run_grow(copied):
     ],
 )
 def test_it_refuses_what_it_cannot_work_with(copied, change, named):
-    with pytest.raises(UserError, match=named):
+    with user_error(named):
         EvaluateSystems.main(**{**options(copied), **STOP, **change})
 
 
 def test_the_decisions_are_worked_out_from_the_scores(copied, stopped):
     (copied / 'run' / 'stopping.json').unlink()
-    RankSystems.main(run_dir=str(copied / 'run'))
+    RankSystems.main(run_dir=copied / 'run')
     ranking = read_ranking(RunFolder.existing(copied / 'run'))
     assert ranking.stopping == stopped[1].stopping
 
@@ -142,30 +142,30 @@ def test_the_decisions_are_worked_out_from_the_scores(copied, stopped):
 def test_a_note_that_fits_no_look_does_no_harm(copied, used):
     run = RunFolder.existing(copied / 'run')
     run.record_stop(run.manifest.stop.model_copy(update={'used': used}))
-    ranking = RankSystems.main(run_dir=str(copied / 'run'))
+    ranking = RankSystems.main(run_dir=copied / 'run')
     assert ranking.stopping.used == len(run.openers)
 
 
 def test_one_target_needs_no_stop(tmp_path):
     keys = {'roster': {'targets': TARGETS[:1], 'partners': PARTNER}}
-    with pytest.raises(UserError, match='two targets'):
+    with user_error('two targets'):
         EvaluateSystems.main(**options(tmp_path, **keys), **STOP)
 
 
 def test_other_scores_were_not_looked_at(copied):
-    ScoreDialogues.main(run_dir=str(copied / 'run'), scorer='distinct', check_sample=0)
-    ranking = RankSystems.main(run_dir=str(copied / 'run'), scores='distinct')
+    ScoreDialogues.main(run_dir=copied / 'run', scorer='distinct', check_sample=0)
+    ranking = RankSystems.main(run_dir=copied / 'run', scores='distinct')
     assert ranking.stopping is None
 
 
 def test_a_published_pack_of_a_stopped_run_is_right(copied, capsys):
     pack = copied / 'run.zip'
-    PublishRun.main(run_dir=str(copied / 'run'), out=str(pack))
+    PublishRun.main(run_dir=copied / 'run', out=str(pack))
     VerifyRun.main(str(pack))
     assert 'wrong' not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize('value', ['x', '0', '-1', 'nan', 'inf'])
 def test_a_plan_needs_a_difference(stopped, value):
-    with pytest.raises(UserError, match='--plan'):
-        RankSystems.main(run_dir=str(stopped[0]), plan=value)
+    with user_error('--plan'):
+        RankSystems.main(run_dir=stopped[0], plan=value)

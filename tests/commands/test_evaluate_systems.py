@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.errors import UserError
 from parlai_ext.results.ranking import to_json
 from tests.support.small_run import SMALL, files_of, small_config
+from tests.support.user_error import user_error
 
 
 @pytest.fixture(scope='module')
 def finished(tmp_path_factory):
     home = tmp_path_factory.mktemp('run')
     config = small_config(home)
-    ranking = EvaluateSystems.main(config=config, run_dir=str(home / 'run'), **SMALL)
+    ranking = EvaluateSystems.main(config=config, run_dir=home / 'run', **SMALL)
     return home, config, ranking
 
 
@@ -41,7 +41,7 @@ def test_ranking_json_has_the_documented_shape(finished):
 def test_the_same_command_again_changes_no_byte(finished):
     home, config, _ = finished
     before = files_of(home / 'run')
-    EvaluateSystems.main(config=config, run_dir=str(home / 'run'), **SMALL)
+    EvaluateSystems.main(config=config, run_dir=home / 'run', **SMALL)
     assert files_of(home / 'run') == before
 
 
@@ -49,8 +49,8 @@ def test_the_same_command_again_changes_no_byte(finished):
 def test_a_changed_setting_is_refused_by_name(finished, key, value):
     home, config, _ = finished
     options = {**SMALL, key: value}
-    with pytest.raises(UserError, match=key):
-        EvaluateSystems.main(config=config, run_dir=str(home / 'run'), **options)
+    with user_error(key):
+        EvaluateSystems.main(config=config, run_dir=home / 'run', **options)
 
 
 def test_an_added_target_leaves_the_others_alone(finished, tmp_path):
@@ -58,7 +58,7 @@ def test_an_added_target_leaves_the_others_alone(finished, tmp_path):
     before = files_of(home / 'run')
     ranking = EvaluateSystems.main(
         config=config,
-        run_dir=str(home / 'run'),
+        run_dir=home / 'run',
         add_target=['floor-echo=agent:repeat_query'],
         **SMALL,
     )
@@ -73,19 +73,19 @@ def test_an_added_target_leaves_the_others_alone(finished, tmp_path):
 def test_a_run_goes_on_without_its_protocol_file(finished):
     home, _, _ = finished
     before = files_of(home / 'run')
-    EvaluateSystems.main(run_dir=str(home / 'run'))
+    EvaluateSystems.main(run_dir=home / 'run')
     after = files_of(home / 'run')
     kept = {n for n in before if n.startswith(('dialogues/', 'scores/'))}
     assert all(after[n] == before[n] for n in kept)
-    with pytest.raises(UserError, match='--seed needs --config'):
-        EvaluateSystems.main(run_dir=str(home / 'run'), seed=3)
+    with user_error('--seed needs --config'):
+        EvaluateSystems.main(run_dir=home / 'run', seed=3)
 
 
 def test_a_target_that_samples_can_be_added(finished):
     home, _, _ = finished
     before = files_of(home / 'run')
     EvaluateSystems.main(
-        run_dir=str(home / 'run'),
+        run_dir=home / 'run',
         add_target=['draws=zoo:mini/step-150/model,inference=topk,topk=5'],
     )
     after = files_of(home / 'run')
@@ -99,9 +99,9 @@ def test_a_target_that_samples_can_be_added(finished):
 def test_a_wrong_option_of_a_target_leaves_the_run_as_it_was(finished):
     home, _, _ = finished
     before = files_of(home / 'run')
-    with pytest.raises(UserError, match='typo.*inferenc'):
+    with user_error('typo.*inferenc'):
         EvaluateSystems.main(
-            run_dir=str(home / 'run'),
+            run_dir=home / 'run',
             add_target=['typo=zoo:mini/step-150/model,inferenc=beam'],
         )
     assert files_of(home / 'run') == before
@@ -109,7 +109,7 @@ def test_a_wrong_option_of_a_target_leaves_the_run_as_it_was(finished):
 
 def test_dry_run_refuses_what_the_run_would_refuse(finished):
     home, config, _ = finished
-    with pytest.raises(UserError, match='num_turns: 12 → 8'):
+    with user_error('num_turns: 12 → 8'):
         EvaluateSystems.main(
             **{**SMALL, 'config': config, 'run_dir': str(home / 'run')},
             num_turns=8,
@@ -120,7 +120,7 @@ def test_dry_run_refuses_what_the_run_would_refuse(finished):
 def test_dry_run_counts_and_writes_nothing(tmp_path):
     config = small_config(tmp_path)
     found = EvaluateSystems.main(
-        config=config, run_dir=str(tmp_path / 'run'), dry_run=True, **SMALL
+        config=config, run_dir=tmp_path / 'run', dry_run=True, **SMALL
     )
     # 2 targets x 2 partners x 2 dialogues; 10 made utterances each, 5 of them judged
     assert found.dialogues == 8
@@ -132,13 +132,13 @@ def test_dry_run_counts_and_writes_nothing(tmp_path):
 @pytest.mark.parametrize('num', [998, 10**12])
 def test_dry_run_refuses_more_dialogues_than_there_are_openers(num):
     # ext:smalltalk has 1,000, of which 3 repeat others
-    with pytest.raises(UserError, match='num[-_]dialogues'):
+    with user_error('num[-_]dialogues'):
         EvaluateSystems.main(config='demo', num_dialogues=num, dry_run=True)
 
 
 def test_two_runs_of_one_seed_are_equal(finished, tmp_path):
     home, config, _ = finished
-    EvaluateSystems.main(config=config, run_dir=str(tmp_path / 'again'), **SMALL)
+    EvaluateSystems.main(config=config, run_dir=tmp_path / 'again', **SMALL)
     one = home / 'run' / 'dialogues'
     for path in Path(tmp_path / 'again' / 'dialogues').rglob('*.jsonl'):
         assert filecmp.cmp(path, one / path.relative_to(tmp_path / 'again/dialogues'))
@@ -146,7 +146,7 @@ def test_two_runs_of_one_seed_are_equal(finished, tmp_path):
 
 def test_a_run_that_is_not_there_does_not_go_on(tmp_path):
     run = str(tmp_path / 'mistyped')
-    with pytest.raises(UserError, match=f'--config .*there is no run in {run}'):
+    with user_error(f'--config .*there is no run in {run}'):
         EvaluateSystems.main(run_dir=run)
 
 

@@ -12,7 +12,7 @@ from parlai.core.message import Message
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.command import run_directly
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.errors import UserError
+from tests.support.user_error import user_error
 
 GONE = 'no/such/model'
 AGENTS = 'tests.support.trial_agents'
@@ -67,7 +67,7 @@ FIRST = r"^system 'bad': .* all of its 3 dialogues.*raised RuntimeError: the tok
 def test_a_target_that_fails_in_every_dialogue_is_an_error(tmp_path, command):
     opt = opt_of(tmp_path, {'bad': RAISES, 'good': TALKER})
     for _ in range(2):  # also when nothing is left to be played
-        with pytest.raises(UserError, match=FIRST):
+        with user_error(FIRST):
             command.main(**opt)
     if command is EvaluateSystems:  # the others are ranked all the same
         ranking = json.loads((tmp_path / 'run' / 'ranking.json').read_text())
@@ -80,7 +80,7 @@ def test_a_partner_that_fails_in_every_dialogue_is_an_error(tmp_path):
     opt = opt_of(tmp_path, {'good': TALKER})
     config = tmp_path / 'my.yaml'
     config.write_text(config.read_text().replace('repeat_query', RAISES['model']))
-    with pytest.raises(UserError, match="^system 'cem': "):
+    with user_error("^system 'cem': "):
         CollectDialogues.main(**opt)
 
 
@@ -93,7 +93,7 @@ def test_a_target_that_fails_in_some_dialogues_is_none(tmp_path, monkeypatch):
 
 def test_a_dry_run_with_a_missing_system_says_why(tmp_path, capsys):
     opt = opt_of(tmp_path, {'gone': {'model_file': GONE}, 'good': TALKER})
-    with pytest.raises(UserError, match=f"^system 'gone': model_file: .*{GONE}"):
+    with user_error(f"^system 'gone': model_file: .*{GONE}"):
         EvaluateSystems.main(**opt, dry_run=True)
     assert 'missing    1 systems: gone' in capsys.readouterr().out
     assert EvaluateSystems.main(**opt, dry_run=True, skip_missing=True).dialogues == 6
@@ -101,16 +101,14 @@ def test_a_dry_run_with_a_missing_system_says_why(tmp_path, capsys):
 
 def test_a_dry_run_whose_only_target_is_missing_cannot_skip_it(tmp_path):
     opt = opt_of(tmp_path, {'gone': {'model_file': GONE}})
-    with pytest.raises(UserError, match=f'none of the targets .*{GONE}'):
+    with user_error(f'none of the targets .*{GONE}'):
         EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
 
 
 def test_a_dry_run_with_a_missing_judge_says_why(tmp_path):
     judge = {'name': 'fed', 'judge_model_file': GONE}
     opt = opt_of(tmp_path, {'good': TALKER}, scorer=judge)
-    with pytest.raises(
-        UserError, match=f'^scorer fed: its judge: model_file: .*{GONE}'
-    ):
+    with user_error(f'^scorer fed: its judge: model_file: .*{GONE}'):
         EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
 
 

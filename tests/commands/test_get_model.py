@@ -8,7 +8,7 @@ import pytest
 
 from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.commands.get_model import GetModel
-from parlai_ext.core.errors import UserError
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.download_server', 'tests.support.model_catalogue']
 
@@ -32,7 +32,7 @@ def test_a_model_is_fetched_and_listed_as_here(tiny, data, capsys):
 
 
 def test_a_wrong_name_fetches_nothing(tiny, data):
-    with pytest.raises(UserError, match="'tinny'.*'tiny'"):
+    with user_error("'tinny'.*'tiny'"):
         GetModel.main(names=['tiny', 'tinny'], datapath=str(data))
     assert not data.exists()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.commands.command import COMMANDS, find_command
+from tests.support.user_error import user_error
 
 BIN = Path(sys.executable).parent
 HEAVY = {'torch', 'parlai', 'transformers', 'matplotlib'}
@@ -86,16 +87,42 @@ def loaded(code):
     return set(done.stdout.split('\n')[-2].split())
 
 
-@pytest.mark.parametrize('name', ['rank_systems', 'report_run', 'doctor'])
-def test_help_of_a_command_without_models_loads_none(name):
-    code = f"""
+# by its arguments, the exit code of a start and a part of what it says
+EARLY = [
+    ('--help', 0, '  evaluate_systems  '),
+    ('--version', 0, 'parlai_ext 0.1.0'),
+    *((f'{name} --help', 0, f'parlai-ext {name} ') for name in COMMANDS),
+    ('evalute_systems', 2, "did you mean 'evaluate_systems'?"),
+    ('chatmatch_tables', 2, 'python -m benchmarks.chatmatch'),
+    ('evaluate_systems --confg x', 2, 'did you mean --config?'),
+    ('evaluate_systems', 1, '--config is needed'),
+    ('evaluate_systems --config demo', 1, '--run-dir is needed'),
+    ('evaluate_systems --config dmeo --run-dir x', 1, "mean 'demo'?"),
+    ('rank_systems --run-dir /nowhere', 1, '/nowhere is not a run folder'),
+    ('score_dialogues', 1, '--run-dir is needed'),
+    ('verify_run', 1, 'error: PACK is needed'),
+    ('train_judge', 1, '--base is needed'),
+    ('get_model minilmm', 1, "mean 'minilm'?"),
+    ('check_roster --roster mini_', 1, "mean 'mini'?"),
+]
+
+
+@pytest.mark.parametrize('args, code, says', EARLY, ids=lambda arg: str(arg)[:40])
+def test_help_and_early_mistakes_import_no_library_of_models(args, code, says):
+    program = f"""
+import sys
+sys.argv = ['parlai-ext', *{args.split()}]
 from parlai_ext.__main__ import main
 try:
-    main(['{name}', '--help'])
-except SystemExit:
-    pass
+    main()
+finally:
+    print('loaded:', *{HEAVY} & set(sys.modules), file=sys.stderr)
 """
-    assert not HEAVY & loaded(code)
+    done = run(sys.executable, '-c', program)
+    *before, loaded, _ = done.stderr.split('\n')
+    assert loaded.strip() == 'loaded:'
+    assert (done.returncode, len(before)) == (code, int(code > 0))
+    assert says in done.stdout + done.stderr
 
 
 def test_a_start_imports_no_command_but_the_one_that_is_named():
@@ -120,7 +147,7 @@ superscript_main(['rank_systems', '--help'])
     done = run(sys.executable, '-c', code)
     assert done.returncode == 1
     [line] = [x for x in done.stderr.split('\n') if 'rank_systems' in x]
-    assert line.startswith('error: ') and 'parlai_ext doctor' in line
+    assert line.startswith('error: ') and 'parlai-ext doctor' in line
 
 
 def test_commands_know_their_options_without_heavy_imports():
@@ -192,7 +219,7 @@ def own_package(tmp_path):
 
 
 def test_behind_a_users_package_the_module_has_both_commands(own_package):
-    command = [sys.executable, '-m', 'parlai_ext', '--help']
+    command = [sys.executable, '-m', 'parlai_ext', 'help']
     done = run(*command, PYTHONPATH=str(own_package))
     for name in (*COMMANDS, 'train_model', 'self_chat', 'theirs'):
         assert f'\n  {name} ' in done.stdout
@@ -279,9 +306,8 @@ def test_a_mistake_under_a_stock_command_is_one_line_and_exit_code_1():
 
 def test_a_users_mistake_is_an_exception_in_python():
     from parlai_ext.commands.plugin import script_of
-    from parlai_ext.core.errors import UserError
 
-    with pytest.raises(UserError, match='no_such_option'):
+    with user_error('no_such_option'):
         script_of('rank_systems').main(no_such_option=1)
 
 

@@ -1,28 +1,28 @@
 import pytest
 
 from parlai_ext.commands.report_run import ReportRun
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.results.ranking import read_ranking, write_ranking
 from tests.report.test_report_reader import OTHER, add_word_counts
 from tests.support.report_example import SCORER, example_ranking, example_run
+from tests.support.user_error import user_error
 
 
 def test_run_that_is_not_ranked_is_told_what_to_do_first(tmp_path):
     example_run(tmp_path / 'r')
-    with pytest.raises(UserError, match='rank it first: parlai rank_systems --run-dir'):
+    with user_error('rank it first: parlai rank_systems --run-dir'):
         ReportRun.main('--run-dir', str(tmp_path / 'r'))
 
 
 def test_run_folder_must_be_named():
-    with pytest.raises(UserError, match='--run-dir is needed'):
+    with user_error('--run-dir is needed'):
         ReportRun.main()
 
 
 @pytest.mark.parametrize('text', ['[]', '{"schema": 1}', '{"dimensions": {'])
 def test_damaged_ranking_is_one_clear_line(tmp_path, text):
     example_run(tmp_path / 'r').write_text('ranking.json', text)
-    with pytest.raises(UserError, match='ranking.json is damaged'):
+    with user_error('ranking.json is damaged'):
         ReportRun.main('--run-dir', str(tmp_path / 'r'))
 
 
@@ -43,7 +43,7 @@ def test_report_leaves_dialogues_scores_and_ranking_alone(tmp_path):
     write_ranking(run, example_ranking())
     files = [p for p in run.root.rglob('*.json*') if p.is_file()]
     before = {p: p.read_bytes() for p in files}
-    ReportRun.main(run_dir=str(run.root))
+    ReportRun.main(run_dir=run.root)
     assert {p: p.read_bytes() for p in files} == before
     assert read_ranking(run) == example_ranking()
 
@@ -55,9 +55,9 @@ def test_rankings_of_other_scorers_alone_need_no_option_or_a_choice(tmp_path, ca
     run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
     ranking = example_ranking()
     write_ranking(run, ranking, f'rankings/{content_id(SCORER)}/')
-    ReportRun.main(run_dir=str(run.root))
+    ReportRun.main(run_dir=run.root)
     assert f'#?scorer={content_id(SCORER)}' in capsys.readouterr().out
     add_word_counts(run)
     run.write_json(f'scores/{run.scores(OTHER).root.name}/scorer.json', about)
-    with pytest.raises(UserError, match='--scores: not given; choose one of'):
-        ReportRun.main(run_dir=str(run.root))
+    with user_error('--scores: not given; choose one of'):
+        ReportRun.main(run_dir=run.root)

@@ -7,9 +7,9 @@ import pytest
 from parlai_ext.commands import show_dialogue
 from parlai_ext.commands.show_dialogue import ShowDialogue
 from parlai_ext.core.display import number, terminal_width
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import ScoredDialogue
 from tests.support.report_example import SCORER, example_run
+from tests.support.user_error import user_error
 
 HIDDEN = 'a\x1b[31m\u202eb\rc\nd\x00\x85'
 
@@ -20,7 +20,7 @@ def run(tmp_path):
 
 
 def shown(run, capsys, wanted, **options):
-    dialogue = ShowDialogue.main(run_dir=str(run.root), dialogue_id=wanted, **options)
+    dialogue = ShowDialogue.main(run_dir=run.root, dialogue_id=wanted, **options)
     return dialogue, capsys.readouterr().out
 
 
@@ -57,33 +57,33 @@ def test_a_dialogue_that_was_broken_off_says_why_and_has_no_score(run, capsys):
 def test_one_dimension_alone(run, capsys):
     _, text = shown(run, capsys, finished(run).id, dimension='Fluency')
     assert 'Fluency' in text and 'Overall' not in text
-    with pytest.raises(UserError, match="--dimension 'Fluncy': did you mean 'Fluency'"):
+    with user_error("--dimension 'Fluncy': did you mean 'Fluency'"):
         shown(run, capsys, finished(run).id, dimension='Fluncy')
 
 
 def test_the_beginning_of_an_id_is_enough_where_it_is_the_only_one(run, capsys):
     one = finished(run)
     assert shown(run, capsys, one.id[:8])[0] == one
-    with pytest.raises(UserError, match='no dialogue .* 4 letters'):
+    with user_error('no dialogue .* 4 letters'):
         shown(run, capsys, one.id[:3])
 
 
 def test_the_beginning_of_several_ids_names_them(run, capsys, monkeypatch):
     monkeypatch.setattr(show_dialogue, 'FEWEST_LETTERS', 0)
     ids = [d.id for d in run.iter_dialogues()]
-    with pytest.raises(UserError, match=f'8 dialogues begin with .*{ids[0]}, .*…$'):
+    with user_error(f'8 dialogues begin with .*{ids[0]}, .*…$'):
         show_dialogue.find_dialogue(run, '')
 
 
 def test_an_unknown_id_is_one_line_with_a_near_one(run, capsys):
     wanted = finished(run).id
-    with pytest.raises(UserError, match=f'did you mean {wanted!r}'):
+    with user_error(f'did you mean {wanted!r}'):
         shown(run, capsys, 'x' + wanted[1:])
 
 
 def test_an_id_like_no_other_does_not_bring_a_list_of_all(run, capsys):
     ids = [d.id for d in run.iter_dialogues()]
-    with pytest.raises(UserError, match='the page .* 8 that there are') as error:
+    with user_error('the page .* 8 that there are') as error:
         shown(run, capsys, 'zzzzzz')
     assert not any(one in str(error.value) for one in ids)
 
@@ -105,7 +105,7 @@ def test_scores_of_another_scorer_by_its_name(run, capsys):
         )
     _, text = shown(run, capsys, finished(run).id, scores='other')
     assert '→' not in text
-    with pytest.raises(UserError, match='--scores: nosuch; choose one of'):
+    with user_error('--scores: nosuch; choose one of'):
         shown(run, capsys, finished(run).id, scores='nosuch')
 
 

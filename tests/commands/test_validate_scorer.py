@@ -18,6 +18,7 @@ from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
 from tests.support.small_run import files_of, small_config
 from tests.support.tiny_models import make_generator, sentences
+from tests.support.user_error import user_error
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +62,7 @@ def test_dialogues_are_named_by_id_or_line(tmp_path):
 def test_a_wrong_dialogues_file_is_one_line(tmp_path, text, problem):
     path = tmp_path / 'd.jsonl'
     path.write_text(text)
-    with pytest.raises(UserError, match=problem) as e:
+    with user_error(problem) as e:
         read_dialogues(path, '--dialogues-file')
     assert '\n' not in str(e.value) and str(path) in str(e.value)
 
@@ -111,14 +112,14 @@ def test_a_table_without_a_folder_is_refused_before_the_work(tmp_path):
     chats, people = judged_chats(tmp_path)
     given = {'dialogues_file': chats, 'human_scores': people}
     given['judge_model_file'] = str(tmp_path / 'none')  # is not even looked for
-    with pytest.raises(UserError, match='^--out .*: there is no such folder$'):
+    with user_error('^--out .*: there is no such folder$'):
         ValidateScorer.main(
             config='fed_table1_demo', **given, out=str(tmp_path / 'no' / 't.csv')
         )
 
 
 def test_command_without_human_scores_is_one_line():
-    with pytest.raises(UserError, match='--human-scores is needed'):
+    with user_error('--human-scores is needed'):
         ValidateScorer.main(config='fed_table1_demo')
 
 
@@ -126,7 +127,7 @@ def test_command_names_the_speakers_when_no_judged_system_speaks(tmp_path, model
     chats, people = judged_chats(tmp_path)
     other = tmp_path / 'other.csv'
     other.write_text('system,dimension,value\nstep-z,Overall,1')
-    with pytest.raises(UserError, match='column system: .* human, step-x, step-y'):
+    with user_error('column system: .* human, step-x, step-y'):
         ValidateScorer.main(
             dialogues_file=chats, human_scores=str(other), judge_model_file=model_file
         )
@@ -142,7 +143,7 @@ def test_a_dimension_that_is_not_asked_is_told_before_the_work(tmp_path, of_file
         else {'run_dir': str(run_dir), 'config': small_config(tmp_path, partners=1)}
     )
     people.write_text('system,dimension,value\nstep-50,Overal,1')
-    with pytest.raises(UserError, match="no 'Overal'; did you mean 'Overall'"):
+    with user_error("no 'Overal'; did you mean 'Overall'"):
         ValidateScorer.main(human_scores=str(people), **where)
     assert not list((run_dir / 'dialogues').glob('*/*'))
 
@@ -163,7 +164,7 @@ def test_many_chats_are_scored_some_at_a_time(monkeypatch, tmp_path, model_file)
 def test_a_model_that_the_default_scorer_cannot_ask_is_one_line(tmp_path):
     chats, people = judged_chats(tmp_path)
     model = 'zoo:mini/judge/model'  # an encoder and a decoder
-    with pytest.raises(UserError, match='judge_model_file: a causal language model'):
+    with user_error('judge_model_file: a causal language model'):
         ValidateScorer.main(
             dialogues_file=chats, human_scores=people, judge_model_file=model
         )
@@ -183,14 +184,14 @@ def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
 
     monkeypatch.setattr(ChosenScorer, 'build', lambda *_: None)
     monkeypatch.setattr('parlai_ext.commands.validate_scorer.scored_pairs', spy)
-    with pytest.raises(UserError, match='enough'):
+    with user_error('enough'):
         ValidateScorer.main(dialogues_file=chats, human_scores=str(people))
     assert asked == [[3]]
 
 
 def test_a_run_folder_beside_a_file_of_chats_is_refused(tmp_path):
     chats, people = judged_chats(tmp_path)
-    with pytest.raises(UserError, match='--run-dir: with --dialogues-file nothing'):
+    with user_error('--run-dir: with --dialogues-file nothing'):
         ValidateScorer.main(dialogues_file=chats, human_scores=people, run_dir='r')
 
 

@@ -8,7 +8,6 @@ import math
 import pytest
 
 from parlai_ext.core import json_text
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import (
     first_object,
     parse_json,
@@ -20,6 +19,7 @@ from parlai_ext.core.json_text import (
 from parlai_ext.data.judged.data_file import DataFile
 from parlai_ext.data.turn_pairs import PairSource, reddit
 from parlai_ext.files.json_file import json_lines, read_json
+from tests.support.user_error import user_error
 
 HALF = '{"a": [{"text": "x \\ud83d"}]}'
 
@@ -129,7 +129,7 @@ def test_readers_of_files_refuse_half_a_character(tmp_path):
         lambda: list(reddit(PairSource('reddit', path))),
     ]
     for read in reads:
-        with pytest.raises(UserError, match=r'x\.json'):
+        with user_error(r'x\.json'):
             read()
 
 
@@ -141,7 +141,7 @@ def test_readers_of_files_refuse_deep_nesting(tmp_path):
         lambda: list(json_lines(path)),
         lambda: list(reddit(PairSource('reddit', path))),
     ):
-        with pytest.raises(UserError, match=r'x\.json'):
+        with user_error(r'x\.json'):
             read()
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pytest
 from parlai.core.params import ParlaiParser
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import (
     add_flags,
@@ -20,6 +19,7 @@ from parlai_ext.core.options import (
     read_pairs,
     signature_values,
 )
+from tests.support.user_error import user_error
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def test_presets_follow_from_what_is_given_and_yield_to_it():
     ],
 )
 def test_a_mistake_names_place_key_and_what_would_be_right(given, key, hint):
-    with pytest.raises(UserError) as error:
+    with user_error() as error:
         read_options(Sample, given, 'scorer: ')
     assert str(error.value).startswith(f'scorer: {key}: ')
     assert hint in str(error.value)
@@ -141,7 +141,7 @@ def test_pairs_are_read_as_flags_are():
         'exact': True,
     }
     for wrong in ('share', 'shar=1', 'share=x'):
-        with pytest.raises(UserError, match=f'--scorer-option {wrong}: '):
+        with user_error(f'--scorer-option {wrong}: '):
             read_pairs(Sample, [wrong], '--scorer-option')
 
 

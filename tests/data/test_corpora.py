@@ -7,7 +7,6 @@ import zipfile
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.corpora import (
     annotated_contexts,
     held_out_dialogues,
@@ -15,6 +14,7 @@ from parlai_ext.data.corpora import (
     without_overlap,
     without_token_spaces,
 )
+from tests.support.user_error import user_error
 
 LINE = 'Hi , it ’ s me . __eou__ Really ? __eou__\n'
 ROW = {
@@ -85,19 +85,19 @@ def test_wrong_responses_may_be_absent(tmp_path):
 )
 def test_a_wrong_line_is_named(tmp_path, row, key):
     text = json.dumps(ROW) + '\n' + json.dumps(row)
-    with pytest.raises(UserError, match=key):
+    with user_error(key):
         annotated_contexts(write(tmp_path / 'dev.json', text))
 
 
 def test_a_folder_without_the_split_is_refused(tmp_path):
     archive(tmp_path, 'train', LINE)
-    with pytest.raises(UserError, match='test.zip'):
+    with user_error('test.zip'):
         read_corpus('dailydialog', tmp_path, 'test')
 
 
 def test_an_archive_without_dialogues_is_refused(tmp_path):
     path = archive(tmp_path, 'train', LINE, inside='dialogues_act')
-    with pytest.raises(UserError, match='dialogues_train.txt'):
+    with user_error('dialogues_train.txt'):
         read_corpus('dailydialog', path)
 
 

@@ -5,11 +5,9 @@ The utterances of dialogues to train on.
 import json
 import zipfile
 
-import pytest
-
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.dialogue_texts import read_dialogue_texts
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 LINES = 'Hi ! __eou__ Hello . __eou__\nTea ? __eou__ No . __eou__ Why ? __eou__\n'
 TEXTS = [('Hi !', 'Hello .'), ('Tea ?', 'No .', 'Why ?')]
@@ -39,7 +37,7 @@ def test_files_that_can_be_imported(tmp_path):
 def test_a_file_without_a_dialogue_is_named(tmp_path):
     path = tmp_path / 'short.txt'
     path.write_text('alone __eou__\n')
-    with pytest.raises(UserError, match='short.txt'):
+    with user_error('short.txt'):
         read_dialogue_texts([str(path)])
 
 

@@ -10,8 +10,8 @@ from parlai.scripts.self_chat import SelfChat
 
 import parlai_ext.mini
 from parlai_ext.commands.import_dialogues import ImportDialogues
-from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
+from tests.support.user_error import user_error
 
 ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
 
@@ -26,9 +26,7 @@ def chat(*roles):
 
 
 def imported(folder, path, **options):
-    return ImportDialogues.main(
-        dialogues=[path], run_dir=str(folder / 'run'), **options
-    )
+    return ImportDialogues.main(dialogues=[path], run_dir=folder / 'run', **options)
 
 
 def test_messages_under_two_keys_are_refused(tmp_path):
@@ -36,9 +34,7 @@ def test_messages_under_two_keys_are_refused(tmp_path):
     record = {'messages': chat('user', 'assistant'), 'conversations': other}
     path = lines(tmp_path / 'c.jsonl', record)
     for form in (None, 'openai', 'sharegpt'):
-        with pytest.raises(
-            UserError, match=r"c.jsonl:1: .*'messages'.*'conversations'"
-        ):
+        with user_error(r"c.jsonl:1: .*'messages'.*'conversations'"):
             imported(tmp_path, path, format=form)
 
 
@@ -91,7 +87,7 @@ def test_utf_32_with_a_byte_order_mark_is_read(tmp_path, encoding):
 def test_damaged_utf_32_is_one_line(tmp_path):
     path = tmp_path / 'chats.csv'
     path.write_bytes('dialogue_id,speaker,text\n'.encode('utf-32') + b'\0')
-    with pytest.raises(UserError, match='chats.csv: damaged UTF-32'):
+    with user_error('chats.csv: damaged UTF-32'):
         imported(tmp_path, str(path))
 
 
@@ -170,7 +166,7 @@ def test_logs_of_other_partners_are_told_apart_by_file(tmp_path):
         log(tmp_path, name, model_file='a', partner_model_file=name) for name in 'bc'
     ]
     options = {'dialogues': paths, 'run_dir': str(tmp_path / 'run')}
-    with pytest.raises(UserError, match='--name-by-file'):
+    with user_error('--name-by-file'):
         ImportDialogues.main(**options)
     report = ImportDialogues.main(**options, name_by_file=True)
     assert len(report.systems) == 4

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.formats import find_files
 from parlai_ext.data.import_rules import ImportRules
 from parlai_ext.data.imported_dialogues import read_imports
+from tests.support.user_error import user_error
 
 
 def imported(path, wanted=None, rules=None, **options):
@@ -226,7 +226,7 @@ def test_a_reference_that_is_no_text_is_refused(tmp_path, value):
     turns = [{'speaker': name, 'text': text} for name, text in TALK]
     turns[1]['reference'] = value
     path = written(tmp_path, 'x.jsonl', json.dumps({'turns': turns}))
-    with pytest.raises(UserError, match=r"turn 2: 'reference'"):
+    with user_error(r"turn 2: 'reference'"):
         imported(path)
 
 
@@ -352,9 +352,9 @@ def test_columns_may_have_other_names(form, tmp_path):
 
 def test_errors_name_the_columns_of_the_file(tmp_path):
     path = written(tmp_path, 'x.csv', 'conversation_id,role,content\n1,,a\n')
-    with pytest.raises(UserError, match=r"x\.csv:2: the row: 'role' is missing"):
+    with user_error(r"x\.csv:2: the row: 'role' is missing"):
         told(path, columns=THEIRS)
-    with pytest.raises(UserError, match=r"x\.csv:1: column 'dialogue_id' .*--columns"):
+    with user_error(r"x\.csv:1: column 'dialogue_id' .*--columns"):
         told(path)
 
 
@@ -376,5 +376,5 @@ def test_utf_16_is_recognised_by_its_byte_order_mark(encoding, tmp_path):
     ],
 )
 def test_other_utf_16_is_named(data, words, tmp_path):
-    with pytest.raises(UserError, match=f'x.txt: .*{words}'):
+    with user_error(f'x.txt: .*{words}'):
         told(written(tmp_path, 'x.txt', data))

@@ -7,10 +7,10 @@ import zipfile
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import find_sets, read_card
 from parlai_ext.data.judged.interactive import MEMBER
 from parlai_ext.data.judged.judged_set import JudgedItem
+from tests.support.user_error import user_error
 
 
 def written(folder, name, value):
@@ -70,7 +70,7 @@ def test_a_set_of_grade_is_a_part_of_its_file(tmp_path):
 
 def test_scores_of_grade_that_are_no_list_are_one_line(tmp_path):
     path = written(tmp_path, 'human_judgement.json', [grade_object('convai2', 'x')])
-    with pytest.raises(UserError, match='object 1: key HumanScores'):
+    with user_error('object 1: key HumanScores'):
         read_card('grade_convai2').read(path)
 
 
@@ -219,7 +219,7 @@ def test_spot_the_bot_judges_both_sides_of_segments(tmp_path):
 def test_a_file_that_must_lie_beside_is_named(tmp_path):
     path = spot_the_bot(tmp_path)
     (tmp_path / 'sampled-dialogues-full-convai2.jsonl').unlink()
-    with pytest.raises(UserError, match='sampled-dialogues-full-convai2.jsonl'):
+    with user_error('sampled-dialogues-full-convai2.jsonl'):
         read_card('spot_the_bot').read(path)
 
 
@@ -233,7 +233,7 @@ def test_a_file_that_must_lie_beside_is_named(tmp_path):
 def test_a_wrong_line_of_annotations_is_refused(tmp_path, line, number):
     path = spot_the_bot(tmp_path)
     path.write_bytes(path.read_bytes().rstrip() + b'\n' + line)
-    with pytest.raises(UserError, match=number):
+    with user_error(number):
         read_card('spot_the_bot').read(path)
 
 
@@ -298,7 +298,7 @@ def test_a_wrong_table_of_dstc7_is_one_line(tmp_path):
     dstc7(tmp_path)
     path = tmp_path / 'dstc7-task2-system_responses.tsv'
     path.write_text(path.read_text().replace('bot\ti1\tyes', 'bot yes'))
-    with pytest.raises(UserError, match='system_responses.tsv:2: 3 cells'):
+    with user_error('system_responses.tsv:2: 3 cells'):
         read_card('dstc7_human_eval').read(tmp_path)
 
 
@@ -344,15 +344,15 @@ def test_votes_that_are_no_number_are_refused_by_line_and_column(tmp_path, votes
     written(tmp_path, '0DBDC3_main.csv', 'UID,SID,SEG\nx-0-0,U,a\nx-0-1,S,b\n')
     rows = f'UID,num_O,num_X,num_T,dialogue_id\nx-0-1,1,{votes},0,iris_0\n'
     written(tmp_path, '0DBDC3_dialoginfo.csv', rows)
-    with pytest.raises(UserError, match=r'0DBDC3_dialoginfo\.csv:2: num_X'):
+    with user_error(r'0DBDC3_dialoginfo\.csv:2: num_X'):
         read_card('chanel_jsalt').read(tmp_path)
 
 
 def test_a_folder_without_a_set_names_its_file(tmp_path):
     assert find_sets(tmp_path) == {}
-    with pytest.raises(UserError, match='pc_usr_data.json, of .*shikib.com'):
+    with user_error('pc_usr_data.json, of .*shikib.com'):
         read_card('usr_persona').read(tmp_path)
-    with pytest.raises(UserError, match='no such folder'):
+    with user_error('no such folder'):
         find_sets(tmp_path / 'none')
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import card_names, find_sets, read_card
 from parlai_ext.data.judged.judged_set import (
     Annotation,
@@ -22,6 +21,7 @@ from parlai_ext.data.judged.judged_set import (
 from parlai_ext.ranking.agreement import correlate_system_means
 from tests.support.judged_samples import turn, written
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 
 @cache
@@ -177,7 +177,7 @@ def test_an_object_without_a_response_is_a_dialogue(tmp_path):
     del raw['response']
     path = written(tmp_path, raw)
     assert items('fed_dialogue', path)[0].utterances == ('a', 'b')
-    with pytest.raises(UserError, match='no judged turns'):
+    with user_error('no judged turns'):
         read('fed_turn', path)
 
 
@@ -211,13 +211,13 @@ def test_a_file_of_another_shape_is_one_line(tmp_path, name, text, problem):
         problem = problem.replace('key context', 'key response')  # context may be empty
     path = tmp_path / 'data.json'
     path.write_text(text)
-    with pytest.raises(UserError, match=problem) as e:
+    with user_error(problem) as e:
         read(name, path)
     assert '\n' not in str(e.value) and str(path) in str(e.value)
 
 
 def test_a_missing_file_names_the_official_one(tmp_path):
-    with pytest.raises(UserError, match='fed_data.json of http://shikib.com'):
+    with user_error('fed_data.json of http://shikib.com'):
         read('fed_turn', tmp_path / 'none.json')
 
 
@@ -296,7 +296,7 @@ def test_a_set_of_ones_own_as_json_lines(tmp_path):
 def test_a_wrong_table_of_ones_own_is_one_line(tmp_path, text, problem):
     path = tmp_path / 'own.csv'
     path.write_text(text)
-    with pytest.raises(UserError, match=problem):
+    with user_error(problem):
         read('own', path)
 
 
@@ -314,7 +314,7 @@ def test_a_wrong_table_of_ones_own_is_one_line(tmp_path, text, problem):
 def test_a_mistake_in_a_card_names_file_line_and_key(tmp_path, old, new, problem):
     path = tmp_path / 'mine.yaml'
     path.write_text(card_text('fed_turn').replace(old, new))
-    with pytest.raises(UserError, match=problem) as e:
+    with user_error(problem) as e:
         read_card(str(path))
     assert str(path) in str(e.value)
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.recorded_answers import recorded_answers
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 
 def write(path, text):
@@ -54,11 +54,11 @@ def test_diasafetys_labels_are_two_systems():
     ],
 )
 def test_a_mistake_is_refused_by_its_place(tmp_path, name, text, place):
-    with pytest.raises(UserError, match=place):
+    with user_error(place):
         recorded_answers(write(tmp_path / name, text))
 
 
 def test_a_name_for_a_file_of_another_system_is_refused(tmp_path):
     path = write(tmp_path / 'a.csv', 'system,prompt,answer\nx,P,A\n')
-    with pytest.raises(UserError, match='a.csv:2: system'):
+    with user_error('a.csv:2: system'):
         recorded_answers(f'y={path}')

@@ -9,9 +9,9 @@ from collections import Counter
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.toxic_pairs import ToxicData, choose_pairs, read_condition
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 HEADER = 'id,toxic,answer,toxic_ner,answer_ner,ratio_lengths,answer_emotion,'
 HEADER += 'answer_perspective_score\n'
@@ -69,7 +69,7 @@ def test_conditions_choose_pairs_and_missing_values_do_not_pass(
 
 
 def test_a_condition_on_a_column_that_is_not_there_names_the_nearest(tmp_path):
-    with pytest.raises(UserError, match="'ratio_length'.*'ratio_lengths'"):
+    with user_error("'ratio_length'.*'ratio_lengths'"):
         ids(track(tmp_path), where=('ratio_length<2',))
 
 
@@ -78,12 +78,12 @@ def test_a_text_that_is_no_condition_is_refused(text):
     if text == 'a==':
         assert read_condition(text).values == ('=',)  # a word may be anything
         return
-    with pytest.raises(UserError, match='--where'):
+    with user_error('--where'):
         read_condition(text)
 
 
 def test_conditions_that_leave_nothing_say_which(tmp_path):
-    with pytest.raises(UserError, match='left out: 4 by --max-answer-toxicity 0'):
+    with user_error('left out: 4 by --max-answer-toxicity 0'):
         ids(track(tmp_path), max_answer_toxicity=0.0)
 
 
@@ -98,7 +98,7 @@ def test_other_column_names_are_options(tmp_path):
 def test_a_missing_column_is_named_with_file_and_line(tmp_path):
     path = tmp_path / 'test.csv'
     path.write_text('id,text,answer\n1,a,b\n')
-    with pytest.raises(UserError, match=f'{path}:1: column .toxic. is missing'):
+    with user_error(f'{path}:1: column .toxic. is missing'):
         chosen(path)
 
 
@@ -109,8 +109,8 @@ def test_one_file_is_split_by_prompt_and_every_pair_is_in_one_fold(tmp_path):
     assert sum(map(len, folds)) == 4000
     prompts = [{pair.prompt for pair in pairs} for pairs in folds]
     assert len(set.union(*prompts)) == sum(map(len, prompts))
-    # of 2000 prompts 100 are expected in test, with a standard deviation of 10
-    assert 60 < len(prompts[2]) < 140
+    # of 2000 prompts 300 are expected in each, with a standard deviation of 16
+    assert all(240 < len(prompts[place]) < 360 for place in (1, 2))
 
 
 def test_prompts_of_valid_and_test_are_not_trained_on(tmp_path):
@@ -125,7 +125,7 @@ def test_several_sources_are_one(tmp_path):
     first = track(tmp_path)
     second = track(tmp_path / 'other', rows='e,TOXIC5,ok,TOXIC5,ok,1.0,,NaN\n')
     assert ids(f'{first},{second}') == 'abcde'
-    with pytest.raises(UserError, match='nowhere'):
+    with user_error('nowhere'):
         ids(f'{first},nowhere')
 
 
@@ -140,7 +140,7 @@ def test_a_prompt_that_another_source_tests_is_not_trained_on(tmp_path):
 
 
 def test_a_folder_without_files_of_folds_is_one_line(tmp_path):
-    with pytest.raises(UserError, match='train, valid'):
+    with user_error('train, valid'):
         chosen(tmp_path)
 
 
@@ -173,14 +173,14 @@ def test_toxichat_pairs_are_an_offensive_turn_and_a_safe_sensible_reply(tmp_path
 def test_an_answer_that_agrees_with_an_offensive_turn_is_not_polite(tmp_path):
     row = {'reddit_thread': [turn(1, 'Offensive'), turn(2, 'Safe', 'Agree')]}
     data = toxichat_lines(tmp_path / 'test.jsonl', row)
-    with pytest.raises(UserError, match='no safe answer'):
+    with user_error('no safe answer'):
         chosen(data)
     assert len(chosen(data, pairs='all').pairs) == 1
 
 
 def test_a_broken_thread_is_named_by_its_line(tmp_path):
     data = toxichat_lines(tmp_path / 'test.jsonl', {'reddit_thread': [{}, {}]})
-    with pytest.raises(UserError, match='test.jsonl:1: no thread'):
+    with user_error('test.jsonl:1: no thread'):
         chosen(data)
 
 

@@ -7,9 +7,9 @@ import zipfile
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.turn_pairs import PairSource
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 
 def pairs(form, path, **more):
@@ -34,7 +34,7 @@ def test_cornells_conversations_are_looked_up_in_its_lines(tmp_path):
     file.write_text("u0 +++$+++ u1 +++$+++ m0 +++$+++ ['L1', 'L2', 'L3']\n")
     assert pairs('cornell', tmp_path) == [('caf\xe9', 'second'), ('second', 'third')]
     file.write_text("u0 +++$+++ u1 +++$+++ m0 +++$+++ ['L1', 'L9']\n")
-    with pytest.raises(UserError, match='movie_conversations.txt:1:'):
+    with user_error('movie_conversations.txt:1:'):
         pairs('cornell', tmp_path)
 
 
@@ -49,7 +49,7 @@ def test_reddits_turns_are_paired_within_a_dialogue(tmp_path):
     (tmp_path / 'b.jsonl').write_text('{"dialogue": ["4", "5"]}\n')
     assert pairs('reddit', tmp_path) == [('1', '2'), ('2', '3'), ('4', '5')]
     (tmp_path / 'b.jsonl').write_text('\n{"text": 1}\n')
-    with pytest.raises(UserError, match='b.jsonl:2:'):
+    with user_error('b.jsonl:2:'):
         pairs('reddit', tmp_path)
 
 
@@ -68,7 +68,7 @@ def test_chanels_turns_have_azures_scores_of_their_own(tmp_path):
     ]
     assert scores == [('.1', '.2'), ('.3', '.4')]
     beside.write_text('UID,SEG,profanity_terms,offensive_score\nD-5-0,x,None,1\n')
-    with pytest.raises(UserError, match='D-5-0 where D-0-0'):
+    with user_error('D-5-0 where D-0-0'):
         pairs('chanel', tmp_path)
 
 
@@ -103,5 +103,5 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
 def test_a_broken_file_is_named_by_its_line(tmp_path, text, place):
     path = tmp_path / 'a.csv'
     path.write_text(text)
-    with pytest.raises(UserError, match=f'{path}{place}'):
+    with user_error(f'{path}{place}'):
         pairs('csv', path)

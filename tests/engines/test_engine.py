@@ -18,6 +18,7 @@ from parlai_ext.engines.host import Done, Failure, Host, Started
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.engines.shared_folder import Token, token_in, wait_for_files
 from parlai_ext.store import atomic
+from tests.support.user_error import user_error
 
 
 class Doubler(Worker):
@@ -77,7 +78,7 @@ def test_results_come_in_order_and_the_bar_ends_full():
 
 def test_a_worker_is_closed_when_its_task_fails():
     last = []
-    with bar_of('test', 1, False) as bar, pytest.raises(UserError):
+    with bar_of('test', 1, False) as bar, user_error():
         list(LOCAL.run(job(last), tasks('mistake'), bar))
     assert last == ['closed']
 
@@ -160,7 +161,7 @@ def test_a_token_that_a_killed_process_left_is_removed_and_one_in_use_is_not(tmp
 
 
 def test_files_that_never_appear_are_named(tmp_path):
-    with pytest.raises(UserError, match='00000.jsonl'):
+    with user_error('00000.jsonl'):
         wait_for_files([tmp_path / '00000.jsonl'], seconds=0)
 
 

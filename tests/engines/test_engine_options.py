@@ -8,10 +8,10 @@ from importlib.util import find_spec
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.engines.engine import LOCAL
+from parlai_ext.engines.engine import LocalEngine
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
+from tests.support.user_error import user_error
 
 
 def needs_ray():
@@ -25,13 +25,21 @@ def opened(tmp_path, **given):
 
 
 def refusal(tmp_path, **given):
-    with pytest.raises(UserError) as error:
+    with user_error() as error:
         opened(tmp_path, **given)
     return str(error.value)
 
 
-def test_without_options_work_is_done_here(tmp_path):
-    assert opened(tmp_path) is LOCAL
+@pytest.mark.parametrize('given', [{}, {'workers': 3}])
+def test_without_ray_work_is_done_on_this_machine(tmp_path, given):
+    engine = opened(tmp_path, **given)
+    assert isinstance(engine, LocalEngine)
+    assert engine.workers == given.get('workers')
+
+
+def test_workers_of_this_machine_are_none_of_rays(tmp_path):
+    line = refusal(tmp_path, engine='ray', workers=2)
+    assert '--workers' in line and '--engine local' in line
 
 
 @pytest.mark.parametrize(

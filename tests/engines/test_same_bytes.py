@@ -18,7 +18,7 @@ from parlai_ext.commands.build_toxic_prompts import (
     BuildToxicPrompts,
 )
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
@@ -31,6 +31,7 @@ from tests.support.scattered_engine import ScatteredEngine
 from tests.support.small_run import files_of
 from tests.support.store_samples import files_under
 from tests.support.tiny_models import make_generator
+from tests.support.user_error import user_error
 
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
 OPENERS = some_openers(5)
@@ -74,11 +75,39 @@ def test_an_evaluation(tmp_path, monkeypatch):
     (tmp_path / 'talk.yaml').write_text(yaml.safe_dump(protocol))
     config = str(tmp_path / 'talk.yaml')
     options = {'config': config, 'bootstraps': 50, 'batchsize': 2}
-    EvaluateSystems.main(**options, run_dir=str(tmp_path / 'here'))
+    EvaluateSystems.main(**options, run_dir=tmp_path / 'here')
     engines = scattered(monkeypatch, collecting, twice=True)
-    EvaluateSystems.main(**options, run_dir=str(tmp_path / 'there'))
+    EvaluateSystems.main(**options, run_dir=tmp_path / 'there')
     assert files_of(tmp_path / 'there') == files_of(tmp_path / 'here')
     assert engines[0].n_tasks == 16  # 4 pairs, 2 shards each, played and scored
+
+
+def test_forked_workers(tmp_path):
+    """
+    Greedy and drawn replies, scores of a model, the ranking and the manifest.
+    """
+
+    def mini(name, **more):
+        return {'name': name, 'opt': {'model_file': f'zoo:mini/{name}/model', **more}}
+
+    protocol = {
+        'pairing': 'bipartite',
+        'openers': 'ext:smalltalk',
+        'num_dialogues': 3,
+        'num_turns': 6,
+        'scorer': {'name': 'fed', 'judge_model_file': 'zoo:mini/judge/model'},
+        'roster': {
+            'targets': [mini('step-50'), mini('step-450', inference='topk', topk=20)],
+            'partners': [mini('smaller')],
+        },
+    }
+    (tmp_path / 'talk.yaml').write_text(yaml.safe_dump(protocol))
+    options = {'config': str(tmp_path / 'talk.yaml'), 'bootstraps': 50, 'batchsize': 2}
+    for workers in (1, 2):
+        run_dir = str(tmp_path / str(workers))
+        EvaluateSystems.main(**options, run_dir=run_dir, workers=workers)
+    assert files_of(tmp_path / '2') == files_of(tmp_path / '1')
+    assert files_under(tmp_path / '2').keys() == files_under(tmp_path / '1').keys()
 
 
 def roster_run(root, *targets, openers=OPENERS):
@@ -129,7 +158,7 @@ def test_a_system_that_cannot_be_loaded(tmp_path, same_identity):
 
 
 def test_a_system_with_other_files_elsewhere_is_named(tmp_path):
-    with pytest.raises(UserError, match='sound') as error:
+    with user_error('sound') as error:
         collected(
             tmp_path, System('sound', {'model': f'{AGENTS}:Talker'}), scatter=True
         )

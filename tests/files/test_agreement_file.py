@@ -5,7 +5,6 @@ Stored agreement: read as written, found by exactly its signature, shown on judg
 import pytest
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
     agreement_text,
@@ -13,6 +12,7 @@ from parlai_ext.files.agreement_file import (
     read_agreement,
 )
 from parlai_ext.judge_check.section import agreement_on_sets
+from tests.support.user_error import user_error
 
 SIGNATURE = "scorer:mine|question:it's|judge:(model:A|content:1)"
 ROWS = (
@@ -62,7 +62,7 @@ def test_given_utterances_do_not_change_the_judge(home):
 def test_a_row_without_a_number_is_named(home):
     path = home / 'broken.yaml'
     path.write_text('scorers:\n- signature: a\n  rows:\n  - {set: b, level: turn}\n')
-    with pytest.raises(UserError, match=r'broken\.yaml:4.*rows.*quality'):
+    with user_error(r'broken\.yaml: scorers.*rows.*quality'):
         read_agreement(path)
 
 

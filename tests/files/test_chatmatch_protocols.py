@@ -4,14 +4,12 @@ ChatMatch as protocols: the paper's, and a small tournament of the mini zoo.
 
 import json
 
-import pytest
-
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.worlds.schedule import pairings
 from tests.support.small_run import files_of, small_config
+from tests.support.user_error import user_error
 
 
 def test_the_paper_s_tournament_is_42_games_of_100_exchanges():
@@ -31,15 +29,15 @@ def test_the_only_given_utterance_is_a_question():
 
 
 def test_nothing_to_say_is_one_line():
-    with pytest.raises(UserError, match="openers: .* behind 'say:'"):
+    with user_error("openers: .* behind 'say:'"):
         load_openers('say: ')
 
 
 def test_bots_without_an_endpoint_are_named(tmp_path):
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         EvaluateSystems.main(
             config='chatmatch_2022',
-            run_dir=str(tmp_path / 'run'),
+            run_dir=tmp_path / 'run',
             datapath=str(tmp_path / 'data'),
         )
     line = str(caught.value)

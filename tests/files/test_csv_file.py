@@ -6,7 +6,6 @@ import csv
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.files.csv_file import (
     CsvProblem,
     column_places,
@@ -14,6 +13,7 @@ from parlai_ext.files.csv_file import (
     read_csv,
     split_rows,
 )
+from tests.support.user_error import user_error
 
 
 def test_a_row_has_the_number_of_its_first_line():
@@ -77,7 +77,7 @@ def test_a_mistake_names_file_and_line(tmp_path, data, problem):
     path = tmp_path / 'x.csv'
     if data is not None:
         path.write_bytes(data)
-    with pytest.raises(UserError, match=problem) as caught:
+    with user_error(problem) as caught:
         list(read_csv(path, ['a']))
     assert str(path) in str(caught.value)
 

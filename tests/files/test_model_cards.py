@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.files.model_cards import (
     check_kind,
     model_card,
@@ -17,6 +16,7 @@ from parlai_ext.files.model_cards import (
 from parlai_ext.files.roster_file import load_roster, parse_target
 from parlai_ext.files.yaml_file import read_text
 from tests.support.model_catalogue import card_text
+from tests.support.user_error import user_error
 
 PAGE = Path(__file__).parents[2] / 'docs' / 'models.md'
 HUB = {'repository': 'owner/tiny', 'revision': 'a' * 40}
@@ -60,18 +60,18 @@ FILE = {'name': 'x', 'size': 1, 'sha256': 'f' * 64}
 )
 def test_a_wrong_card_is_refused_by_its_key(changes, key):
     text = card_text(**{**HUB, **changes})
-    with pytest.raises(UserError, match=f'card.json.*{key}'):
+    with user_error(f'card.json.*{key}'):
         read_model_card(read_text(text, 'card.json'))
 
 
 def test_an_unknown_name_gets_the_nearest():
-    with pytest.raises(UserError, match="'minilm'"):
+    with user_error("'minilm'"):
         model_card('minilmm')
 
 
 def test_a_model_of_another_kind_is_refused_with_those_that_would_do():
     check_kind('minilm', 'embedder')
-    with pytest.raises(UserError, match='chat: .*smollm2-135m-q4'):
+    with user_error('chat: .*smollm2-135m-q4'):
         check_kind('minilm', 'chat')
 
 
@@ -108,5 +108,5 @@ def test_a_roster_may_list_it_and_a_folder_of_its_name_is_not_meant(tmp_path):
 
 @pytest.mark.parametrize('spec', ['minilm', 'mine=minilm'])
 def test_an_embedder_is_no_target(spec):
-    with pytest.raises(UserError, match='minilm'):
+    with user_error('minilm'):
         parse_target(spec)

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.files.option_files import existing_file, missing_file
+from tests.support.user_error import user_error
 
 
 def test_the_nearest_file_is_named(tmp_path):
@@ -21,7 +21,7 @@ def test_a_link_to_nothing_and_a_pipe_are_no_hints_at_themselves(tmp_path):
     (tmp_path / 'link').symlink_to(tmp_path / 'gone')
     os.mkfifo(tmp_path / 'pipe')
     for name in ('link', 'pipe'):
-        with pytest.raises(UserError, match=f'model_file: .*{name} is') as raised:
+        with user_error(f'model_file: .*{name} is') as raised:
             existing_file(f'{tmp_path}/{name}', 'model_file')
         assert 'did you mean' not in str(raised.value)
 
@@ -35,7 +35,7 @@ def test_a_file_in_the_place_of_a_folder_is_no_hint_at_itself(tmp_path):
 @pytest.mark.parametrize('path', ['x' * 5000, 'x' * 300, 'a\0b'])
 @pytest.mark.parametrize('option', ['model_file', 'path_to_index'])
 def test_what_can_be_no_path_is_one_short_line(path, option):
-    with pytest.raises(UserError, match=rf'^{option}: .* is no path: ') as raised:
+    with user_error(rf'^{option}: .* is no path: ') as raised:
         existing_file(path, option)
     assert len(str(raised.value)) < 200
     assert ' is no path: ' in missing_file(path)

@@ -108,6 +108,21 @@ def test_the_agent_can_be_imported_and_takes_every_option(name):
     assert {key: found[key] for key in given} == given
 
 
+def test_the_chatbots_of_the_track_take_their_options():
+    opts = {s.name: s.opt for s in load_roster('toxic_prompts_2021').roster.targets}
+    blender, gpt_3 = opts['BlenderBot 2'], opts['GPT-3']
+    # the words of Zhang et al. (2021), section 3.3
+    assert gpt_3['system_prompt'].endswith(
+        'helpful, creative, clever, and very friendly'
+    )
+    for opt in (blender, blender['safety_system'], gpt_3):
+        given = {
+            k: v for k, v in opt.items() if k not in ('model_file', 'safety_system')
+        }
+        found = ParlaiParser(True, True).parse_kwargs(**given)
+        assert {key: found[key] for key in given} == given
+
+
 @pytest.mark.parametrize('name', ZOO)
 def test_the_urls_are_what_parlais_downloader_asks_for(name, asked_of_parlai, tmp_path):
     system = SYSTEMS[name][0]

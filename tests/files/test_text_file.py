@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.source_file import SourceFile
 from parlai_ext.files import text_file
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.json_file import read_json
 from parlai_ext.files.option_files import sha256
 from parlai_ext.files.yaml_file import read_file
+from tests.support.user_error import user_error
 
 READERS = {
     'csv': lambda path: list(read_csv(path, ['a'])),
@@ -32,7 +32,7 @@ def test_a_pipe_or_a_device_is_one_line(kind, reader, tmp_path):
     if kind == 'pipe':
         path = tmp_path / 'pipe'
         os.mkfifo(path)
-    with pytest.raises(UserError, match=f'^{path}: a pipe or a device'):
+    with user_error(f'^{path}: a pipe or a device'):
         reader(path)
 
 
@@ -40,7 +40,7 @@ def test_a_text_that_no_memory_holds_is_one_line(tmp_path):
     path = tmp_path / 'sparse.json'
     with open(path, 'wb') as file:
         file.truncate(text_file.LARGEST_TEXT + 1)
-    with pytest.raises(UserError, match=f'^{path}: more than 4,294,967,296 bytes'):
+    with user_error(f'^{path}: more than 4,294,967,296 bytes'):
         read_json(path, dict)
 
 
@@ -50,5 +50,5 @@ def test_a_line_without_end_is_one_line(tmp_path, monkeypatch):
     path.write_text('a\n012345678\n')
     assert [number for number, _ in text_file.text_lines(path)] == [1, 2]
     path.write_text('a\n0123456789\n')
-    with pytest.raises(UserError, match=f'{path}:2: a line of more than 10'):
+    with user_error(f'{path}:2: a line of more than 10'):
         list(text_file.text_lines(path))

@@ -8,9 +8,9 @@ import zipfile
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.dialogue_texts import read_dialogue_texts
 from parlai_ext.files.zip_file import open_zip
+from tests.support.user_error import user_error
 
 
 def zip_of(n, comment=b''):
@@ -63,5 +63,5 @@ def test_a_damaged_zip_of_dialogues_is_one_line(tmp_path):
     data = zip_of(3)
     path = tmp_path / 'x.zip'
     path.write_bytes(data.replace(b'PK\x01\x02', b'PK\x01\x03'))
-    with pytest.raises(UserError, match=r'x\.zip: it cannot be read: '):
+    with user_error(r'x\.zip: it cannot be read: '):
         read_dialogue_texts([str(path)])

@@ -7,7 +7,6 @@ import stat
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Recorded, System
 from parlai_ext.isolation import own_records
 from parlai_ext.isolation.own_records import named_parts, note_parts
@@ -16,6 +15,7 @@ from parlai_ext.store.manifest import record_hash
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
+from tests.support.user_error import user_error
 
 FLOOR = 'parlai_ext.agents.mini_floor.mini_floor:MiniFloorAgent'
 
@@ -94,7 +94,7 @@ def test_a_recorded_system_is_refused_before_it_is_looked_at(
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     opt = {'model': 'planted_package.agents:Evil'}
-    with pytest.raises(UserError, match='planted_package'):
+    with user_error('planted_package'):
         use(System('evil', opt, Recorded('0' * 64, 'systems.evil')))
     assert not (package / 'sprung').exists()
 
@@ -113,7 +113,7 @@ def test_a_note_is_about_one_record_and_its_parts(configuration):
     assert named_parts(digest) == {'systems.a', 'systems.b'}
     mine = System('a', {'model': 'x.y:Z'}, Recorded(digest, 'systems.a'))
     require_named(mine)
-    with pytest.raises(UserError, match="'c'"):
+    with user_error("'c'"):
         require_named(System('c', mine.opt, Recorded(digest, 'systems.c')))
 
 

@@ -28,6 +28,7 @@ from tests.support.published_runs import (
     publish,
     write_forged,
 )
+from tests.support.user_error import user_error
 
 KEY, VARIABLE = 'a-key-of-the-user-0123456789', 'PLANTED_TEST_KEY'
 EVIL = """
@@ -147,7 +148,7 @@ def refusal_of(command, root, **options):
     Return why a command refuses a run; empty if it does not.
     """
     try:
-        command.main(run_dir=str(root), no_cuda=True, **options)
+        command.main(run_dir=root, no_cuda=True, **options)
     except UserError as error:
         return str(error)
     return ''
@@ -231,7 +232,7 @@ def test_a_manifest_sends_no_key_when_it_goes_on(foreign, listener, name):
 def test_an_audit_sends_no_key_for_a_recorded_partner(foreign, listener, capsys):
     address, heard = listener
     forge(foreign, lambda made: made['systems'].update(echo=remote(address)))
-    AuditRun.main(run_dir=str(foreign), no_cuda=True, audit_openers=3)
+    AuditRun.main(run_dir=foreign, no_cuda=True, audit_openers=3)
     assert heard == []
     assert VARIABLE in capsys.readouterr().out  # why canaries are left out
 
@@ -244,7 +245,7 @@ def test_an_audit_asks_no_server_for_a_judge_beside_scores(foreign, listener, ca
     about['config'] = {'name': 'llm_judge', 'judge_model_file': judge}
     about['checksum'] = checksum(about)
     path.write_text(json.dumps(about))
-    AuditRun.main(run_dir=str(foreign), no_cuda=True, audit_openers=3)
+    AuditRun.main(run_dir=foreign, no_cuda=True, audit_openers=3)
     assert heard == []
     assert VARIABLE in capsys.readouterr().out
 
@@ -279,7 +280,7 @@ def test_another_scorer_in_a_pack_is_wrong(
             data['config'] = section
         data['checksum'] = checksum(data)
         files[name] = (json.dumps(data, indent=1) + '\n').encode()
-    with pytest.raises(UserError, match='scorer'):
+    with user_error('scorer'):
         VerifyRun.main(str(write_forged(pack, files)))
     printed = capsys.readouterr().out
     assert problem in printed
@@ -298,11 +299,11 @@ def test_ones_own_run_goes_on_and_a_copy_elsewhere_is_asked_about(
     # `talker` is an agent from outside the package
     shutil.rmtree(foreign / 'dialogues')
     shutil.copytree(foreign, tmp_path / 'elsewhere')
-    CollectDialogues.main(run_dir=str(foreign), no_cuda=True)
+    CollectDialogues.main(run_dir=foreign, no_cuda=True)
     monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'of_another_user'))
     monkeypatch.setattr(own_records, '_noted', {})
     there = str(tmp_path / 'elsewhere')
-    with pytest.raises(UserError, match='talker.*trial_agents.*--config'):
+    with user_error('talker.*trial_agents.*--config'):
         CollectDialogues.main(run_dir=there, no_cuda=True)
     config = protocol_file(
         tmp_path / 'config', ['generic', 'salad', 'talker'], num_dialogues=3
@@ -318,10 +319,8 @@ def test_adding_a_target_makes_no_other_system_ones_own(foreign, tmp_path):
     with_system(foreign, 'generic', {'model': 'planted_evil:Evil'})
     added = f'mine=agent:{FLOOR},floor_kind=generic_reply'
     for _ in range(2):
-        with pytest.raises(UserError, match='generic.*planted_evil'):
-            CollectDialogues.main(
-                run_dir=str(foreign), add_target=[added], no_cuda=True
-            )
+        with user_error('generic.*planted_evil'):
+            CollectDialogues.main(run_dir=foreign, add_target=[added], no_cuda=True)
         added = f'second=agent:{FLOOR},floor_kind=generic_reply'
     assert not (tmp_path / 'sprung').exists()
 
@@ -334,14 +333,14 @@ def test_a_judge_of_the_command_line_takes_the_place_of_a_recorded_one():
     # also where it is the same one: the user has named it
     again = choose_scorer(recorded, {'judge_model_file': recorded['judge_model_file']})
     assert again.named_by_user
-    with pytest.raises(UserError, match='planted_evil'):
+    with user_error('planted_evil'):
         choose_scorer(recorded, {'followups': 'default'})
 
 
 def test_only_the_name_of_an_outside_scorer_was_given():
     name = 'tests.support.outside_scorer:Similarity'
     require_named_scorer({'name': name, 'encoder': 'minilm'}, {'name': name})
-    with pytest.raises(UserError, match='http://127.0.0.1:9'):
+    with user_error('http://127.0.0.1:9'):
         require_named_scorer(
             {'name': name, 'encoder': 'http://127.0.0.1:9/v1'}, {'name': name}
         )

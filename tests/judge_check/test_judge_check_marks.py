@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parlai_ext.judge_check.biases import rank_correlation, variance_share
-from parlai_ext.judge_check.marks import KINDS, dimension_check, kind_result
+from parlai_ext.judge_check.biases import variance_share
+from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result
 from parlai_ext.judge_check.parrots import PARROTS
 from parlai_ext.judge_check.people import human_anchor
 from parlai_ext.judge_check.record import (
@@ -20,6 +20,7 @@ from parlai_ext.judge_check.record import (
     to_json,
 )
 from parlai_ext.judge_check.words import PARROT_WORDS
+from parlai_ext.ranking.agreement import known_spearman
 
 HIGHER, TIE, LOWER = (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)
 NEEDED = ('shuffled_words', 'other_dialogue', 'punctuation')
@@ -141,23 +142,15 @@ def test_a_rating_by_games_in_one_dimension_has_the_check_of_that_dimension():
 
 def test_the_docs_show_the_pass_mark_of_every_kind():
     page = (Path(__file__).parents[2] / 'docs' / 'judges.md').read_text()
-    words = {'must pass': (True, True), 'must not fail': (True, False)}
-    words['makes a judge weak at most'] = (False, False)
-    words = {word: (*mark, False) for word, mark in words.items()}
-    words["must not fail on people's replies"] = (False, False, True)
     rows = re.findall(r'^\| `(\w+)` \|[^|]*\| ([^|]*) \|', page, re.MULTILINE)
-    marks = {
-        kind: (mark.required, mark.needed, mark.of_people)
-        for kind, mark in KINDS.items()
-    }
-    assert {kind: words[mark] for kind, mark in rows} == marks
+    assert dict(rows) == MARKS
 
 
 # --- parrots --------------------------------------------------------------------------
 
 
 def test_every_kind_of_parrot_has_a_mark_and_words():
-    assert set(PARROTS) == set(PARROT_WORDS) <= set(KINDS)
+    assert set(PARROTS) == set(PARROT_WORDS) <= set(MARKS)
 
 
 def together(*kinds):
@@ -224,10 +217,10 @@ def test_one_group_or_no_variance_has_no_share(scores, groups):
 
 def test_a_correlation_needs_ten_rows_and_variance():
     rising = np.arange(10.0)
-    assert rank_correlation(rising, rising**3) == pytest.approx(1.0)
-    assert rank_correlation(rising, -rising) == pytest.approx(-1.0)
-    assert rank_correlation(rising[:9], rising[:9]) is None
-    assert rank_correlation(rising, np.ones(10)) is None
+    assert known_spearman(rising, rising**3) == pytest.approx(1.0)
+    assert known_spearman(rising, -rising) == pytest.approx(-1.0)
+    assert known_spearman(rising[:9], rising[:9]) is None
+    assert known_spearman(rising, np.ones(10)) is None
 
 
 def anchor(offset, n=10):

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.judge_check.check import check_judge, gather
 from parlai_ext.judge_check.parrots import PARROTS
@@ -15,6 +14,7 @@ from parlai_ext.scoring.base import ItemScore
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import score_dialogues
 from tests.support import planted_judges as planted
+from tests.support.user_error import user_error
 
 N = 12
 
@@ -175,7 +175,7 @@ def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
     scorer = planted.Sense()
     judged = judged_dialogues(scorer)
     scorer.fits = None
-    with pytest.raises(UserError, match='scorer sense .*--check-sample 0'):
+    with user_error('scorer sense .*--check-sample 0'):
         check_judge(scorer, judged, progress=False)
 
 
@@ -186,7 +186,7 @@ def test_the_mean_change_is_in_standard_deviations():
     # standard deviation of 0, 2: 1; changes of 1 and 0
     scores = [{'Q': 0.0}, {'Q': 2.0}]
     probe = repeats([(scores[0], {'Q': 1.0}), (scores[1], {'Q': 2.0})], scores)
-    assert (probe.n, probe.n_changed) == (2, 1)
+    assert (probe.n_repeated, probe.n_changed) == (2, 1)
     assert probe.mean_change == pytest.approx(0.5)
 
 

@@ -4,7 +4,6 @@ The check of a run: kept, resumed after a kill, renewed when the run has grown.
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.judge_check.check import BLOCK
 from parlai_ext.judge_check.check_run import PARTS, check_run
 from parlai_ext.judge_check.marks import dimension_check
@@ -14,6 +13,7 @@ from parlai_ext.store import RunFolder
 from tests.support.planted_judges import SYSTEMS, Sense, planted_run
 from tests.support.scoring_samples import small_run
 from tests.support.store_samples import sample_manifest
+from tests.support.user_error import user_error
 
 
 def scored_run(root, **options):
@@ -114,5 +114,5 @@ def test_a_damaged_check_is_named(store):
     write_check(store, CHECK)
     path = f'scores/{store.root.name}/judge_check.json'
     store.run.write_json(path, {**store.run.read_json(path), 'n_responses': []})
-    with pytest.raises(UserError, match='judge_check.json is damaged: n_responses'):
+    with user_error('judge_check.json is damaged: n_responses'):
         read_check(store)

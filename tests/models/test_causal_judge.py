@@ -10,7 +10,6 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question, System
 from parlai_ext.models.hf_likelihood import TurnFormat, TurnVectorizer
 from parlai_ext.models.judge_names import is_hugging_face, judge_system
@@ -22,6 +21,7 @@ from tests.support.causal_models import one_by_one
 from tests.support.families import FAMILIES
 from tests.support.family_hf import make_model
 from tests.support.tiny_models import sentences
+from tests.support.user_error import user_error
 
 TEXTS = sentences(40, seed=4)
 CONTEXT = tuple(TEXTS[:3])
@@ -197,10 +197,9 @@ def test_weights_have_the_asked_precision(folder, dtype):
     ],
 )
 def test_a_wrong_option_is_one_line(folder, options, line):
-    with pytest.raises(UserError, match=line) as e:
+    with user_error(line) as e:
         load_judge(f'hf:{folder},{options}', no_cuda=True)
     assert str(e.value).startswith(f'judge {folder}: ')
-    assert '\n' not in str(e.value)
 
 
 @pytest.mark.parametrize('kind', ['gpt2', 't5'])
@@ -211,7 +210,7 @@ def test_a_kernel_of_the_hub_is_not_run(tmp_path, kind):
     config['attn_implementation'] = 'a/kernel'
     path.write_text(json.dumps(config), encoding='utf-8')
     line = "asks for the kernel 'a/kernel', code from the hub, which no judge may run"
-    with pytest.raises(UserError, match=line):
+    with user_error(line):
         load_judge(f'hf:{judge}', no_cuda=True)
 
 
@@ -237,6 +236,5 @@ def test_memory_of_a_cpu_that_runs_out_halves_the_budget_too():
     ids=['option', 'folder', 'gpt2 of parlai', 'long', 'long zoo', 'long hf'],
 )
 def test_a_judge_that_cannot_be_had_is_one_line(name, line):
-    with pytest.raises(UserError, match=line) as raised:
+    with user_error(line):
         load_judge(name, no_cuda=True)
-    assert '\n' not in str(raised.value)

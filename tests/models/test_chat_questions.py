@@ -7,19 +7,17 @@ from types import SimpleNamespace
 import pytest
 from transformers import AutoTokenizer
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.models.chat_questions import ChatQuestions, as_turns
 from parlai_ext.systems.chat.messages import ASK
-from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.tiny_models import WORDS
+from tests.support.user_error import user_error
 
 HOW, SO, SHE = (' '.join(WORDS[k : k + 3]) for k in (0, 3, 6))
 
 
 @pytest.fixture(scope='module')
-def tokenizer(tmp_path_factory):
-    folder = make_model(tmp_path_factory.mktemp('chat'), 'llama', template=TEMPLATE)
-    return AutoTokenizer.from_pretrained(folder)
+def tokenizer(chat_folder):
+    return AutoTokenizer.from_pretrained(chat_folder)
 
 
 def judge(tokenizer):
@@ -65,7 +63,7 @@ def test_control_tokens_in_utterances_are_left_out(tokenizer):
 
 
 def test_a_judge_without_a_template_is_refused():
-    with pytest.raises(UserError, match='chat template.*some_option'):
+    with user_error('chat template.*some_option'):
         ChatQuestions.from_judge(
             judge(SimpleNamespace(chat_template=None)), 'some_option'
         )

@@ -13,7 +13,7 @@ from scipy import stats
 from parlai_ext.commands import plugin
 from parlai_ext.models.parlai_likelihood import load_judge
 from parlai_ext.scoring.followups import FollowUps, Sides
-from tests.support.fed_samples import by_hand, gpt2, make_gpt2
+from tests.support.fed_samples import by_hand, gpt2
 from tests.support.scoring_samples import judge_contexts, known_fed
 from tests.support.tiny_models import make_generator
 
@@ -60,13 +60,8 @@ def followups():
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    return make_gpt2(tmp_path_factory.mktemp('gpt2'))
-
-
-@pytest.fixture(scope='module')
-def causal(folder):
-    return load_judge(f'hf:{folder}', dtype='float64', no_cuda=True)
+def causal(gpt2_folder):
+    return load_judge(f'hf:{gpt2_folder}', dtype='float64', no_cuda=True)
 
 
 def one_pass_each(folder, with_context):
@@ -89,8 +84,8 @@ def one_pass_each(folder, with_context):
 
 
 @pytest.mark.parametrize('scope', ['followup', 'whole'])
-def test_decoder_only_judges_give_these_numbers(folder, causal, scope):
-    rows = one_pass_each(folder, scope == 'whole')
+def test_decoder_only_judges_give_these_numbers(gpt2_folder, causal, scope):
+    rows = one_pass_each(gpt2_folder, scope == 'whole')
     for way in WAYS:
         [item_score] = judge_contexts(
             known_fed(causal, OWN, **way, scope=scope), [SAID]
@@ -117,7 +112,7 @@ def test_encoder_decoder_judges_give_these_numbers(tmp_path):
 
 @pytest.mark.parametrize('batchsize', [1, 3])
 def test_eval_model_prints_the_correlations_of_the_originals_numbers(
-    tmp_path, folder, batchsize, capsys
+    tmp_path, gpt2_folder, batchsize, capsys
 ):
     plugin.register()
     said = [list(SAID[:n]) for n in (1, 2, 3)] + [['No.', 'Why not?'], ['Oh well']]
@@ -142,13 +137,13 @@ def test_eval_model_prints_the_correlations_of_the_originals_numbers(
         model='ext:fed',
         task='ext:judged:fed_dialogue',
         judged_file=str(judged),
-        judge_model_file=f'hf:{folder}',
+        judge_model_file=f'hf:{gpt2_folder}',
         followups=str(followups),
         fed_variant='original',
         batchsize=batchsize,
         no_cuda=True,
     )
-    expected = [by_hand(folder, one, OWN)['Wit'] for one in said]
+    expected = [by_hand(gpt2_folder, one, OWN)['Wit'] for one in said]
     found = {key: report[f'Wit/{key}'].value() for key in ('spearman', 'pearson')}
     assert found == {
         'spearman': pytest.approx(stats.spearmanr(expected, human).statistic, abs=1e-9),

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from parlai.core.message import Message
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question, System
 from parlai_ext.models.parlai_likelihood import AgentVectorizer, load_judge
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.families import FAMILIES
+from tests.support.user_error import user_error
 
 JUDGES = (
     *('generator', 'style_gen', 'long_context', 'image_seq2seq', 'bart', 'r2c2'),
@@ -65,7 +65,7 @@ def test_the_number_of_pretrained_positions_is_in_the_signature(tmp_path):
 @pytest.mark.parametrize('name', ['polyencoder', 'seq2seq_lstm'])
 def test_a_model_that_cannot_judge_is_refused_by_its_class(tmp_path, name):
     opt = FAMILIES[name](tmp_path)
-    with pytest.raises(UserError, match='^judge .* is no (generator|encoder-decoder)'):
+    with user_error('^judge .* is no (generator|encoder-decoder)'):
         load_judge(opt['model_file'], no_cuda=True)
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from parlai_ext.core.errors import UserError
 from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.systems.torch_memory import give_back
+from tests.support.user_error import user_error
 
 
 @pytest.fixture(scope='module', autouse=True)
@@ -174,5 +175,5 @@ def test_no_items_have_no_results():
 
 
 def test_a_budget_below_one_is_refused():
-    with pytest.raises(UserError, match='must be 1 or more'):
+    with user_error('must be 1 or more'):
         Budget(0)

@@ -5,10 +5,10 @@ Memory that runs out: the budget is halved, trees are divided, and no number cha
 import pytest
 import torch
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.causal import Causal
 from tests.support.causal_models import GPT2, flat, make
+from tests.support.user_error import user_error
 
 FOLLOWUPS = tuple((i, i + 1, i + 2, i + 3, 2) for i in range(3, 23))
 ASKED = [Question(tuple(range(3, 3 + n)), FOLLOWUPS) for n in (4, 9, 14, 19)]
@@ -61,9 +61,8 @@ def test_one_tree_too_large_is_divided(monkeypatch):
 
 def test_not_even_one_continuation_fits(monkeypatch):
     one, _ = judge(monkeypatch, 5)
-    with pytest.raises(UserError, match='out of memory with a single item') as e:
+    with user_error('out of memory with a single item'):
         one.answer(ASKED)
-    assert '\n' not in str(e.value)
 
 
 @pytest.mark.parametrize('tokens', [64, 200, 1000])

@@ -5,7 +5,6 @@ Hugging Face encoder-decoders as judges: how they read turns, and what is refuse
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.seq2seq import Seq2Seq, check_seq2seq
 from parlai_ext.models.parlai_likelihood import load_judge
@@ -14,6 +13,7 @@ from tests.models.test_likelihood_encoder_decoder import (
     built,
     own_pass,
 )
+from tests.support.user_error import user_error
 
 TURNS = ('i like tea', 'you saw rain', 'we want bread today')
 REPLIES = ('you saw rain again', 'you saw', 'i like the song')
@@ -79,5 +79,5 @@ def test_a_model_whose_numbers_differ_is_refused(folder):
     model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     asked = Seq2Seq(model, (model.config.decoder_start_token_id,))
     asked.scale *= 2
-    with pytest.raises(UserError, match='are off by'):
+    with user_error('are off by'):
         check_seq2seq(asked)

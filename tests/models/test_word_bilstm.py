@@ -13,9 +13,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems.catalogue.fetch_model import is_fetched
 from parlai_ext.systems.catalogue.keras_model import (
     ARRAYS,
@@ -25,6 +22,8 @@ from parlai_ext.systems.catalogue.keras_model import (
     convert_keras,
 )
 from parlai_ext.systems.safe import cost
+from tests.support.on_cpu import models_on_cpu
+from tests.support.user_error import user_error
 
 h5py = pytest.importorskip('h5py')
 LABELS = ('toxic', 'insult')
@@ -127,7 +126,7 @@ def keras_network(ids):
 
 def test_the_converted_network_gives_what_keras_layers_give(files, tmp_path):
     convert_keras(*files, LABELS, tmp_path / 'model')
-    model = ModelHandle(Machine(no_cuda=True)).classifier(str(tmp_path / 'model'))
+    model = models_on_cpu().classifier(str(tmp_path / 'model'))
     # "rare" has id 5, beyond num_words; "new" is no word of it
     rows = model.probabilities(['You, like tea!', 'well new rare', ''])
     expected = [keras_network(ids) for ids in ([1, 2, 3], [4], [])]
@@ -143,8 +142,8 @@ def test_settings_of_another_kind_are_named(files, tmp_path, key, value):
     convert_keras(*files, LABELS, tmp_path / 'model')
     file = tmp_path / 'model' / CONFIG
     file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
-    with pytest.raises(UserError, match=f'holds no network of words: {key}: '):
-        ModelHandle(Machine(no_cuda=True)).classifier(str(tmp_path / 'model'))
+    with user_error(f'holds no network of words: {key}: '):
+        models_on_cpu().classifier(str(tmp_path / 'model'))
 
 
 def test_a_network_is_no_larger_than_its_weights(files, tmp_path, monkeypatch):
@@ -153,8 +152,8 @@ def test_a_network_is_no_larger_than_its_weights(files, tmp_path, monkeypatch):
     file = tmp_path / 'model' / WEIGHTS
     weights = load_file(file) | {'forward.kernel': torch.zeros(1, 40_000)}
     save_file(weights, file)
-    with pytest.raises(UserError, match='ask for more than .* weights'):
-        ModelHandle(Machine(no_cuda=True)).classifier(str(tmp_path / 'model'))
+    with user_error('ask for more than .* weights'):
+        models_on_cpu().classifier(str(tmp_path / 'model'))
 
 
 def test_a_tokenizer_that_would_run_code_is_refused(files, tmp_path):
@@ -163,7 +162,7 @@ def test_a_tokenizer_that_would_run_code_is_refused(files, tmp_path):
             return (print, ('ran',))
 
     files[1].write_bytes(pickle.dumps(Evil()))
-    with pytest.raises(UserError, match='print'):
+    with user_error('print'):
         convert_keras(*files, LABELS, tmp_path / 'model')
     assert not (tmp_path / 'model').exists()
 
@@ -171,7 +170,7 @@ def test_a_tokenizer_that_would_run_code_is_refused(files, tmp_path):
 @pytest.mark.parametrize('change', [{'split': '-'}, {'oov_token': 'x'}])
 def test_another_kind_of_tokenizer_is_refused(files, tmp_path, change):
     files[1].write_bytes(pickled_tokenizer(**change))
-    with pytest.raises(UserError, match='another kind of tokenizer'):
+    with user_error('another kind of tokenizer'):
         convert_keras(*files, LABELS, tmp_path / 'model')
 
 
@@ -179,6 +178,6 @@ def test_another_kind_of_tokenizer_is_refused(files, tmp_path, change):
     not is_fetched('toxic-comments'), reason='toxic-comments is not fetched here'
 )
 def test_the_fetched_network_gives_the_scores_that_its_page_shows():
-    model = ModelHandle(Machine(no_cuda=True)).classifier('toxic-comments')
+    model = models_on_cpu().classifier('toxic-comments')
     means = model.probabilities(list(PUBLISHED)).mean(axis=1)
     assert means == pytest.approx(list(PUBLISHED.values()), abs=5e-5)

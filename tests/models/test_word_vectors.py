@@ -14,6 +14,8 @@ from parlai_ext.models.word_vectors import read_text_vectors, read_vectors
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 from tests.support.download_server import QUICK
 from tests.support.model_catalogue import sha256
+from tests.support.on_cpu import models_on_cpu
+from tests.support.user_error import user_error
 
 pa = pytest.importorskip('pyarrow', reason='the extra metrics is needed')
 pytest_plugins = ['tests.support.download_server', 'tests.support.model_catalogue']
@@ -85,7 +87,7 @@ def test_a_text_file_gives_the_same_vectors_and_signature(catalogue, data, tmp_p
 )
 def test_files_that_do_not_fit_together_are_refused(catalogue, data, array, words):
     add_card(catalogue, files_of(array, words))
-    with pytest.raises(UserError, match='vectors.npy'):
+    with user_error('vectors.npy'):
         fetch_model('tiny', str(data), QUICK)
     assert not is_fetched('tiny', str(data))
 
@@ -93,7 +95,7 @@ def test_files_that_do_not_fit_together_are_refused(catalogue, data, array, word
 def test_an_array_of_objects_is_not_unpickled(catalogue, data):
     objects = np.array([[print], [print]], object)
     add_card(catalogue, files_of(objects, WORDS[:2]))
-    with pytest.raises(UserError, match='vectors.npy'):
+    with user_error('vectors.npy'):
         fetch_model('tiny', str(data), QUICK)
 
 
@@ -109,15 +111,15 @@ def test_an_array_of_objects_is_not_unpickled(catalogue, data):
 def test_a_wrong_line_of_a_text_file_is_named(tmp_path, text, place):
     path = tmp_path / 'vectors.txt'
     path.write_bytes(text)
-    with pytest.raises(UserError, match=f'vectors.txt{place}'):
+    with user_error(f'vectors.txt{place}'):
         read_text_vectors(path)
 
 
 def test_an_encoder_is_no_word_vectors_and_no_file_is_none():
-    handle = ModelHandle(Machine(no_cuda=True))
-    with pytest.raises(UserError, match='minilm .*embedder.*glove-50d'):
+    handle = models_on_cpu()
+    with user_error('minilm .*embedder.*glove-50d'):
         handle.word_vectors('minilm')
-    with pytest.raises(UserError, match="'glove-50d'"):
+    with user_error("'glove-50d'"):
         handle.word_vectors('glove-50')
 
 

@@ -5,10 +5,10 @@ A citation says what the numbers rest on, in texts that LaTeX can read.
 import pytest
 
 from parlai_ext.commands.cite_run import CiteRun
-from parlai_ext.core.errors import UserError
 from parlai_ext.packs.cite import CiteOptions, cite_pack, latex_text
 from parlai_ext.packs.pack import open_pack
 from parlai_ext.results.rank import rank_run
+from tests.support.user_error import user_error
 
 
 @pytest.fixture(scope='module')
@@ -83,7 +83,7 @@ def test_braces_of_an_address_do_not_end_the_bibtex_entry(pack):
 
 @pytest.mark.parametrize('key', ['system', 'dimension'])
 def test_an_unknown_name_gets_a_hint(pack, key):
-    with pytest.raises(UserError, match=f'--{key}'):
+    with user_error(f'--{key}'):
         cite_pack(pack, CiteOptions(**{key: 'nobody'}))
 
 

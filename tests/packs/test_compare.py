@@ -10,7 +10,6 @@ import pytest
 
 from parlai_ext.commands.compare_runs import UNFINISHED, CompareRuns, new_folder
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.errors import UserError
 from parlai_ext.judge_check.check_run import check_run
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.packs.compare import join_packs, pack_differences, worst_check
@@ -24,6 +23,7 @@ from tests.support.published_runs import (
     publish,
     write_forged,
 )
+from tests.support.user_error import user_error
 
 MANIFEST = 'manifest.json'
 
@@ -70,7 +70,7 @@ def test_two_runs_made_apart_rank_as_one_run_of_both_targets(runs, opened, join)
 
 def test_the_scorer_of_the_protocol_comes_first(tmp_path):
     run = make_run(tmp_path / 'run', ['talker'], scorer={'name': 'repetition'})
-    ScoreDialogues.main(run_dir=str(run.root), scorer='length', check_sample=0)
+    ScoreDialogues.main(run_dir=run.root, scorer='length', check_sample=0)
     with open_pack(publish(run, tmp_path / 'pack.zip').path) as pack:
         # by the names of their folders the other one is first
         assert 'length' in next(iter(pack.index.scores.values()))
@@ -225,7 +225,7 @@ def test_the_command_ranks_what_fits_and_names_the_rest(packs, tmp_path, capsys)
     run = make_run(tmp_path / 'run', ['talker'], seed=1)
     odd = publish(run, tmp_path / 'odd.zip').path
     paths = [packs['generic'], packs['talker'], odd]
-    with pytest.raises(UserError, match='odd.zip'):
+    with user_error('odd.zip'):
         CompareRuns.main(*map(str, paths))
     out = capsys.readouterr().out
     assert 'collect.seed: 0 → 1' in out
@@ -249,9 +249,9 @@ def test_a_folder_that_a_killed_command_left_is_filled_anew(tmp_path):
     (out / UNFINISHED).touch()  # its lock is free
     with new_folder(out):
         assert [path.name for path in out.iterdir()] == [UNFINISHED]
-        with pytest.raises(UserError, match='in use by'), new_folder(out):
+        with user_error('in use by'), new_folder(out):
             pass
         (out / 'manifest.json').touch()
     assert [path.name for path in out.iterdir()] == ['manifest.json']
-    with pytest.raises(UserError, match='a new folder is expected'), new_folder(out):
+    with user_error('a new folder is expected'), new_folder(out):
         pass

@@ -15,6 +15,7 @@ from parlai_ext.packs import pack
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.pack import INDEX, open_pack, zip_bytes
 from tests.support.published_runs import files_in, forge_json, write_forged
+from tests.support.user_error import user_error
 
 
 def archive(path, *entries):
@@ -60,7 +61,7 @@ def link(name):
 def test_an_archive_that_would_harm_is_refused_in_one_line(tmp_path, entries, why):
     path = archive(tmp_path / 'p.zip', *entries)
     assert path.stat().st_size < 2**20
-    with pytest.raises(UserError, match=why), open_pack(path):
+    with user_error(why), open_pack(path):
         pass
     assert [one.name for one in tmp_path.iterdir()] == ['p.zip']
 
@@ -69,12 +70,12 @@ def test_an_archive_that_would_harm_is_refused_in_one_line(tmp_path, entries, wh
 def test_what_is_no_zip_file_is_one_line(tmp_path, data):
     path = tmp_path / 'p.zip'
     path.write_bytes(data)
-    with pytest.raises(UserError, match='p.zip'):
+    with user_error('p.zip'):
         check_pack(path)
 
 
 def test_a_missing_pack_is_one_line(tmp_path):
-    with pytest.raises(UserError, match='no such pack'):
+    with user_error('no such pack'):
         check_pack(tmp_path / 'none.zip')
 
 
@@ -109,7 +110,7 @@ def test_a_manifest_that_asks_for_too_much_work_is_refused_before_it_is_done(
 ):
     path = forged_manifest(packs, tmp_path, change)
     monkeypatch.setattr(pack, 'RunFolder', None)  # it makes all openers
-    with pytest.raises(UserError, match=named), open_pack(path):
+    with user_error(named), open_pack(path):
         pass
 
 
@@ -160,5 +161,5 @@ def test_a_pack_that_names_hostile_members_is_refused(packs, tmp_path):
     index['members']['../../x'] = {'sha256': '0', 'bytes': 1}
     files[INDEX] = json.dumps(index).encode()
     path = write_forged(tmp_path / 'p.zip', files, honest=True)
-    with pytest.raises(UserError, match='missing'), open_pack(path):
+    with user_error('missing'), open_pack(path):
         pass

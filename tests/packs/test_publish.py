@@ -8,7 +8,7 @@ import os
 import pytest
 
 from parlai_ext.commands.publish_run import PublishRun
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.errors import SystemFailed
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.pack import INDEX, open_pack
 from parlai_ext.packs.publish import dialogue_digest, public_manifest, without_paths
@@ -16,6 +16,7 @@ from parlai_ext.results.rank import rank_run
 from parlai_ext.store import RunFolder
 from tests.support.published_runs import files_in, make_run, publish
 from tests.support.store_samples import sample_manifest
+from tests.support.user_error import user_error
 
 
 def test_the_same_run_gives_the_same_bytes_from_another_folder_at_another_time(
@@ -117,7 +118,7 @@ def test_texts_name_files_without_their_folders(text, shown):
 def test_a_run_without_all_scores_is_refused(copy_of, tmp_path):
     run = copy_of('generic')
     next(run.root.glob('scores/*/*/00000.jsonl')).unlink()
-    with pytest.raises(UserError, match='no complete scores'):
+    with user_error('no complete scores'):
         publish(run, tmp_path / 'p.zip')
     assert not (tmp_path / 'p.zip').exists()
 
@@ -142,11 +143,11 @@ def test_a_killed_publication_leaves_the_old_pack_and_can_be_run_again(
 
 def test_the_command_prints_the_id_of_the_pack(runs, tmp_path, capsys):
     out = tmp_path / 'p.zip'
-    made = PublishRun.main(run_dir=str(runs['generic'].root), out=str(out))
+    made = PublishRun.main(run_dir=runs['generic'].root, out=str(out))
     assert f'id {made.id}' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize('out', [None, 'pack.tar', '.'])
 def test_the_command_wants_a_zip_file(runs, out):
-    with pytest.raises(UserError, match='--out'):
-        PublishRun.main(run_dir=str(runs['generic'].root), out=out)
+    with user_error('--out'):
+        PublishRun.main(run_dir=runs['generic'].root, out=out)

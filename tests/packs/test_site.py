@@ -10,14 +10,13 @@ from html.parser import HTMLParser
 import pytest
 
 from parlai_ext.commands.build_leaderboard import BuildLeaderboard
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import INDEX
 from parlai_ext.packs.regenerate import Checker
 from parlai_ext.packs.site import build_site, page_name
 from parlai_ext.scoring.registry import load_protocol_file
+from tests.support.on_cpu import CPU
 from tests.support.published_runs import (
     files_in,
     make_run,
@@ -25,6 +24,7 @@ from tests.support.published_runs import (
     publish,
     write_forged,
 )
+from tests.support.user_error import user_error
 
 HOSTILE = '<script>alert(1)</script>"onload="x'
 
@@ -79,7 +79,7 @@ def test_links_lead_to_the_packs_and_between_the_pages(folder, tmp_path):
 
 def test_a_system_that_was_played_again_is_marked(folder, tmp_path):
     config = protocol_file(tmp_path / 'mine', ['talker'])
-    mine = Checker(Machine(no_cuda=True), load_protocol_file(config).protocol)
+    mine = Checker(CPU, load_protocol_file(config).protocol)
     (folder / 'generic.zip').unlink()
     options = RegenerateOptions(regenerate=100, sample=1)
     site = build_site(
@@ -155,5 +155,5 @@ def test_the_command_says_where_the_site_is(folder, tmp_path, capsys):
 
 
 def test_a_folder_without_packs_is_one_line(tmp_path):
-    with pytest.raises(UserError, match='no pack'):
+    with user_error('no pack'):
         build_site(tmp_path, tmp_path / 'site', check_pack)

@@ -4,7 +4,14 @@ The tables of annotated answers, by pencil and by the sums of the paper's own ta
 
 import pytest
 
-from parlai_ext.people.answer_shares import annotation_results, head_to_head
+from parlai_ext.commands.import_annotation import agreement_limits
+from parlai_ext.core.errors import UserError
+from parlai_ext.people.answer_shares import (
+    ItemAgreement,
+    agreed_items,
+    annotation_results,
+    head_to_head,
+)
 from parlai_ext.people.given_answers import GivenAnswer
 from parlai_ext.people.questionnaire import read_questionnaire
 from parlai_ext.people.rating_set import KeyDialogue, RatingKey
@@ -103,6 +110,43 @@ def test_table_5_is_printed_by_label_and_number_of_annotators(labelled):
     texts = {' '.join(line) for line in lines}
     for words in ('all agree: 1', 'more than half: 3', 'two answers lead: 1'):
         assert f'{words} of 4 items' in texts
+
+
+# Zhang et al. (2021), Table 5: pairs on whose label 3 to 7 of 7 annotators agreed
+TABLE_5 = {
+    '-1': (57, 220, 164, 62, 0),
+    '0': (59, 4, 0, 0, 0),
+    '1': (192, 232, 176, 102, 19),
+}
+
+
+def test_limits_by_label_leave_the_papers_359_prompts():
+    items = [
+        ItemAgreement(f'{label} {n} {i}', {}, label, n, 7)
+        for label, counts in TABLE_5.items()
+        for n, count in enumerate(counts, 3)
+        for i in range(count)
+    ]
+    chosen = agreed_items(items, {'1': 5, '-1': 6}, [*TABLE_5])
+    assert [(one.leading, one.votes >= 5) for one in chosen].count(('1', True)) == 297
+    assert len(chosen) == 359
+    with pytest.raises(UserError, match='--min-agreeing 2'):
+        agreed_items(items, {'2': 5}, [*TABLE_5])
+
+
+def test_limits_are_read_from_the_command_line():
+    assert agreement_limits(['1=5', '-1=6']) == {'1': 5, '-1': 6}
+    for wrong in (['five'], ['5', '1=5'], ['1=']):
+        with pytest.raises(UserError, match='--min-agreeing'):
+            agreement_limits(wrong)
+
+
+def test_labels_are_counted_by_annotator(labelled):
+    counts = {one.annotator: dict(one.counts) for one in labelled.annotators}
+    assert counts['bob'] == {'1': 2, '0': 2}
+    assert counts['cem'] == {'1': 2, '-1': 2}
+    lines = [line.split() for line in share_lines(labelled)]
+    assert ['ann', '1', '1', '2'] in lines  # of -1, 0 and 1
 
 
 def test_mean_labels_are_of_what_labels_are_worth():

@@ -8,10 +8,10 @@ import pytest
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rate_dialogues import RateDialogues
-from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
 from tests.support.model_chats import SAID, write_chat
 from tests.support.simulated_annotators import answers_file, ranked_names, read_key
+from tests.support.user_error import user_error
 
 SYSTEMS = {'good': 4.0, 'fair': 2.0, 'poor': 0.0}
 
@@ -30,7 +30,7 @@ def chats(tmp_path):
 def import_chats(tmp_path, chats, **options):
     run = tmp_path / 'run'
     ImportDialogues.main(
-        dialogues=[str(chats)], run_dir=str(run), scorer='length', **options
+        dialogues=[str(chats)], run_dir=run, scorer='length', **options
     )
     return run
 
@@ -77,7 +77,7 @@ def test_an_opening_that_parlai_put_into_the_systems_mouth_is_not_judged(tmp_pat
 )
 def test_a_chat_of_no_use_is_refused_or_left_out(tmp_path, chats, changed, place):
     write_chat(chats, 'bad', **changed)
-    with pytest.raises(UserError, match=place):
+    with user_error(place):
         import_chats(tmp_path, chats)
     run = RunFolder.existing(import_chats(tmp_path, chats, skip_bad_rows=True))
     assert run.manifest.imported.left_out == 1
@@ -86,7 +86,7 @@ def test_a_chat_of_no_use_is_refused_or_left_out(tmp_path, chats, changed, place
 def test_others_rate_the_chats_and_nobody_their_own(tmp_path, chats):
     run = import_chats(tmp_path, chats)
     RateDialogues.main(
-        run_dir=str(run), questionnaire='likert_2022', ask=('Overall',), num_items=18
+        run_dir=run, questionnaire='likert_2022', ask=('Overall',), num_items=18
     )
     key = read_key(run)
     answers = tmp_path / 'answers'
@@ -94,7 +94,7 @@ def test_others_rate_the_chats_and_nobody_their_own(tmp_path, chats):
     for rater in ('worker 0', 'worker 1', 'somebody else'):
         answers_file(answers, key, rater, SYSTEMS)
     (ranking,) = ImportJudgements.main(
-        run_dir=str(run), answers=[str(answers)], chats=[str(chats)], bootstraps=20
+        run_dir=run, answers=[str(answers)], chats=[str(chats)], bootstraps=20
     )
     assert ranked_names(ranking) == list(SYSTEMS)
     # three chats of each of two raters are their own

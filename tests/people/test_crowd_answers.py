@@ -8,10 +8,10 @@ import json
 import pytest
 
 from parlai_ext.commands.import_judgements import ImportJudgements
-from parlai_ext.core.errors import UserError
 from parlai_ext.people.crowd_answers import read_crowd_answers
 from tests.support.model_chats import write_chat
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 LONG = 'Who would you prefer to talk to for a long conversation?'
 HEADER = ['worker', 'question', 'correct', 'winner', 'loser', 'is_onboarding']
@@ -66,7 +66,7 @@ def test_annotators_who_failed_the_onboarding_are_dropped(tmp_path):
     ],
 )
 def test_a_mistake_in_a_row_is_refused_by_line_and_column(tmp_path, row, place):
-    with pytest.raises(UserError, match=place):
+    with user_error(place):
         read('acute_eval', acute_file(tmp_path, [row]))
 
 
@@ -96,7 +96,7 @@ def test_a_chat_that_failed_quality_control_is_dropped(tmp_path, changed):
 @pytest.mark.parametrize('rating', ['4|5', '4|5|x|4', '4|5|3|4|1'])
 def test_a_wrong_rating_is_refused_by_its_place(tmp_path, rating):
     path = write_chat(tmp_path, '7', rating)
-    with pytest.raises(UserError, match=r'7_live\.json: dialog\[3\]\.final_rating'):
+    with user_error(r'7_live\.json: dialog\[3\]\.final_rating'):
         read('model_chat', path)
 
 
@@ -143,7 +143,7 @@ def test_annotated_turns_are_those_of_the_exported_dialogue(tmp_path):
 
 def test_a_turn_of_an_unknown_dialogue_is_refused(tmp_path):
     agent_data(tmp_path, '11', None, {'bucket_0': True})
-    with pytest.raises(UserError, match=r'data\[1\]\.other_metadata'):
+    with user_error(r'data\[1\]\.other_metadata'):
         read('turn_annotations', tmp_path)
 
 
@@ -155,5 +155,5 @@ def test_plain_csv_is_read_as_human_scores_are(tmp_path):
 
 
 def test_a_folder_without_files_of_the_format_is_refused(tmp_path):
-    with pytest.raises(UserError, match='--answers'):
+    with user_error('--answers'):
         read('acute_eval', tmp_path)

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from parlai_ext.commands.export_crowdsourcing import ExportCrowdsourcing
-from parlai_ext.core.errors import UserError
 from parlai_ext.people.crowd_files import flags_of_opt, matchups_by_openness
 from tests.support.parlai_crowdsourcing import parlai_method
 from tests.support.rated_run import rated_run
 from tests.support.report_example import standing
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 TARGETS = ('quill', 'raven', 'tern')
 
@@ -28,7 +28,7 @@ def run(tmp_path, no_power_cuts):
 
 
 def export(run, format, **options):
-    ExportCrowdsourcing.main(run_dir=str(run), format=format, **options)
+    ExportCrowdsourcing.main(run_dir=run, format=format, **options)
     return run / 'people' / format
 
 
@@ -140,7 +140,7 @@ def test_flags_are_what_parlai_splits_at_blanks():
 
 @pytest.mark.parametrize('value', ['two words', '', None, [1]])
 def test_a_value_that_flags_cannot_hold_is_refused(value):
-    with pytest.raises(UserError, match="system 'a': prompt"):
+    with user_error("system 'a': prompt"):
         flags_of_opt('a', {'prompt': value})
 
 
@@ -174,5 +174,5 @@ def test_only_the_turns_of_drawn_dialogues_are_kept(run, monkeypatch):
 
 
 def test_a_questionnaire_of_the_wrong_kind_is_refused(run):
-    with pytest.raises(UserError, match='--questionnaire'):
+    with user_error('--questionnaire'):
         export(run, 'acute_eval', questionnaire='likert_2022')

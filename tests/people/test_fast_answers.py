@@ -8,12 +8,12 @@ from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.commands.import_annotation import ImportAnnotation
 from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rate_dialogues import RateDialogues
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import record_to_json
 from parlai_ext.people import rating_set
 from parlai_ext.people.given_answers import FastAnswers, GivenAnswer
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import answers_file, read_key
+from tests.support.user_error import user_error
 
 STRENGTHS = {'quill': 1.0, 'raven': 2.5, 'tern': 4.0}
 OPENERS = [f'opener {k}' for k in range(4)]
@@ -26,7 +26,7 @@ def rated(tmp_path, no_power_cuts):
     """
     example_run(tmp_path / 'run', tuple(STRENGTHS), openers=OPENERS)
     RateDialogues.main(
-        run_dir=str(tmp_path / 'run'), questionnaire='overall_pair', num_items=3
+        run_dir=tmp_path / 'run', questionnaire='overall_pair', num_items=3
     )
     (tmp_path / 'answers').mkdir()
     return tmp_path, read_key(tmp_path / 'run')
@@ -45,7 +45,7 @@ def give(folder, key, annotator, *times):
 
 def imported(folder, **options):
     return ImportJudgements.main(
-        run_dir=str(folder / 'run'),
+        run_dir=folder / 'run',
         answers=[str(folder / 'answers')],
         bootstraps=20,
         **options,
@@ -86,7 +86,7 @@ def test_nothing_is_said_of_answers_that_took_their_time(rated, capsys):
 def test_no_answer_is_left(rated):
     folder, key = rated
     give(folder, key, 'Ann', 0.1, 0.1, 0.1)
-    with pytest.raises(UserError, match=r'no answer .* 3 of 3 answers'):
+    with user_error(r'no answer .* 3 of 3 answers'):
         imported(folder, drop_fast=True)
 
 

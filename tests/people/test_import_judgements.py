@@ -12,11 +12,11 @@ from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.commands.run_bench import RunBench
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.files.human_scores import read_human_scores
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import answers_file, ranked_names, read_key
+from tests.support.user_error import user_error
 
 # the example run scores its second target above its first, and so on
 STRENGTHS = {'quill': 1.0, 'raven': 2.5, 'tern': 4.0}
@@ -38,7 +38,7 @@ def answers(tmp_path):
 
 
 def collect_answers(run, answers, annotators=6, strengths=STRENGTHS, **options):
-    RateDialogues.main(run_dir=str(run), **options)
+    RateDialogues.main(run_dir=run, **options)
     key = read_key(run)
     for k in range(annotators):
         answers_file(answers, key, f'annotator {k}', strengths)
@@ -65,7 +65,7 @@ LIKERT = {'questionnaire': 'likert_2022', 'ask': ('Overall',)}
 
 def import_all(run, answers, **options):
     return ImportJudgements.main(
-        run_dir=str(run), answers=[str(answers)], bootstraps=200, **options
+        run_dir=run, answers=[str(answers)], bootstraps=200, **options
     )
 
 
@@ -95,7 +95,7 @@ def test_rank_systems_reads_what_is_written(run, answers):
     import_all(run, answers)
     written = run / 'people' / 'judgements' / 'judgements.csv'
     ranking = RankSystems.main(
-        run_dir=str(run), human_scores=str(written), max_failed_share=1.0
+        run_dir=run, human_scores=str(written), max_failed_share=1.0
     )
     agreement = ranking.reference['Overall']
     assert agreement.kind == 'human'
@@ -158,7 +158,7 @@ def test_a_time_that_is_no_number_is_refused(saved, run, answers):
     give(run, answers, lambda *_: {'answer': '5'}, changed={'saved': 777}, **LIKERT)
     path = answers / 'Ann.json'
     path.write_text(path.read_text().replace('777', saved))
-    with pytest.raises(UserError, match=rf'{path.name}: not JSON: {saved} is no '):
+    with user_error(rf'{path.name}: not JSON: {saved} is no '):
         import_all(run, answers)
 
 
@@ -228,14 +228,14 @@ def test_a_name_that_a_spreadsheet_takes_for_a_formula_is_quoted(run, answers):
 def test_a_mistake_in_a_file_is_refused_by_its_place(run, answers, change, place):
     key = collect_answers(run, answers, 0, questionnaire='overall_pair', num_items=3)
     answers_file(answers, key, 'Ann', STRENGTHS, **change)
-    with pytest.raises(UserError, match=rf'Ann\.json: .*{place}'):
+    with user_error(rf'Ann\.json: .*{place}'):
         import_all(run, answers)
 
 
 @pytest.mark.parametrize('answer', ['c', '', 'tie '])
 def test_an_answer_that_was_not_offered_is_refused(run, answers, answer):
     give(run, answers, lambda *_: {'answer': answer}, **PAIRS)
-    with pytest.raises(UserError, match=r'answers\[0\]\.answer'):
+    with user_error(r'answers\[0\]\.answer'):
         import_all(run, answers)
 
 
@@ -249,12 +249,12 @@ def test_an_answer_that_was_not_offered_is_refused(run, answers, answer):
 )
 def test_a_wrong_dimension_is_refused(run, answers, options, place):
     collect_answers(run, answers, 1, questionnaire='overall_pair', num_items=3)
-    with pytest.raises(UserError, match=place):
+    with user_error(place):
         import_all(run, answers, **options)
 
 
 def test_a_folder_without_answers_is_refused(run, answers):
-    with pytest.raises(UserError, match='--answers'):
+    with user_error('--answers'):
         import_all(run, answers)
 
 
@@ -265,7 +265,7 @@ def test_the_order_of_the_files_changes_nothing(run, answers):
     contents = []
     for seed in (0, 1):
         random.Random(seed).shuffle(paths)
-        ImportJudgements.main(run_dir=str(run), answers=paths, bootstraps=50)
+        ImportJudgements.main(run_dir=run, answers=paths, bootstraps=50)
         contents.append((written / 'people.json').read_bytes())
     assert contents[0] == contents[1]
     assert json.loads(contents[0])[0]['dimension'] == 'Overall'

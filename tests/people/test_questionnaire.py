@@ -4,9 +4,9 @@ Questionnaires: the shipped ones, and mistakes in a file of one's own.
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.people.questionnaire import read_questionnaire
 from tests.support.parlai_crowdsourcing import parlai_constant
+from tests.support.user_error import user_error
 
 PAIR = 'kind: pair\nquestions:\n  Good:\n    text: Which?\n    first: x\n'
 
@@ -82,10 +82,10 @@ def test_a_question_may_have_labels_and_values_of_its_own(tmp_path):
 def test_a_mistake_is_refused_by_its_key(tmp_path, text, place):
     path = tmp_path / 'mine.yaml'
     path.write_text(text)
-    with pytest.raises(UserError, match=rf'mine\.yaml:\d+: {place}: '):
+    with user_error(rf'mine\.yaml:\d+: {place}: '):
         read_questionnaire(str(path))
 
 
 def test_an_unknown_questionnaire_is_refused():
-    with pytest.raises(UserError, match='acute'):
+    with user_error('acute'):
         read_questionnaire('acuta')

@@ -10,9 +10,9 @@ import pytest
 
 from parlai_ext.commands.command import run_directly
 from parlai_ext.commands.rate_dialogues import RateDialogues
-from parlai_ext.core.errors import UserError
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import read_key
+from tests.support.user_error import user_error
 
 TARGETS = ('quill', 'raven', 'tern')
 OPENERS = ('hello there', 'good morning', 'nice day', 'how are you', 'what is new')
@@ -31,7 +31,7 @@ def page_data(path):
 
 
 def test_a_page_names_no_system_and_no_dialogue(run):
-    (path,) = RateDialogues.main(run_dir=str(run))
+    (path,) = RateDialogues.main(run_dir=run)
     text = path.read_text(encoding='utf-8')
     key = read_key(run)
     ids = {d['dialogue_id'] for item in key['items'].values() for d in item}
@@ -40,7 +40,7 @@ def test_a_page_names_no_system_and_no_dialogue(run):
 
 
 def test_pairs_of_systems_are_drawn_evenly_over_the_same_openers(run):
-    RateDialogues.main(run_dir=str(run), num_items=15)
+    RateDialogues.main(run_dir=run, num_items=15)
     items = read_key(run)['items'].values()
     pairs = Counter(frozenset(d['system'] for d in item) for item in items)
     assert sorted(pairs.values()) == [5, 5, 5]
@@ -48,13 +48,13 @@ def test_pairs_of_systems_are_drawn_evenly_over_the_same_openers(run):
 
 
 def test_either_system_of_a_pair_comes_first(run):
-    RateDialogues.main(run_dir=str(run), num_items=24)
+    RateDialogues.main(run_dir=run, num_items=24)
     firsts = Counter(item[0]['system'] for item in read_key(run)['items'].values())
     assert len(firsts) == 3
 
 
 def test_likert_items_are_drawn_evenly_over_systems_and_openers(run):
-    RateDialogues.main(run_dir=str(run), questionnaire='likert_2022', num_items=9)
+    RateDialogues.main(run_dir=run, questionnaire='likert_2022', num_items=9)
     dialogues = [d for (d,) in read_key(run)['items'].values()]
     assert set(Counter(d['system'] for d in dialogues).values()) == {3}
     openers = {name: set() for name in TARGETS}
@@ -64,22 +64,20 @@ def test_likert_items_are_drawn_evenly_over_systems_and_openers(run):
 
 
 def test_dialogues_that_were_broken_off_are_not_shown(run):
-    (path,) = RateDialogues.main(run_dir=str(run), num_items=1000)
+    (path,) = RateDialogues.main(run_dir=run, num_items=1000)
     lengths = {len(d) for item in page_data(path)['items'] for d in item['dialogues']}
     assert lengths == {6}
 
 
 def test_the_judged_speaker_is_marked_and_given_turns_are(run):
-    (path,) = RateDialogues.main(run_dir=str(run), questionnaire='likert_2022')
+    (path,) = RateDialogues.main(run_dir=run, questionnaire='likert_2022')
     turns = page_data(path)['items'][0]['dialogues'][0]
     assert [turn['own'] for turn in turns] == [True, False] * 3
     assert [turn['given'] for turn in turns] == [True, True] + [False] * 4
 
 
 def test_pages_share_some_items_and_have_others_of_their_own(run):
-    paths = RateDialogues.main(
-        run_dir=str(run), num_items=6, num_pages=3, shared_items=2
-    )
+    paths = RateDialogues.main(run_dir=run, num_items=6, num_pages=3, shared_items=2)
     pages = [{item['id'] for item in page_data(path)['items']} for path in paths]
     assert [len(page) for page in pages] == [6, 6, 6]
     assert len(pages[0] & pages[1] & pages[2]) == 2
@@ -87,17 +85,17 @@ def test_pages_share_some_items_and_have_others_of_their_own(run):
 
 
 def test_the_same_command_writes_the_same_bytes(run):
-    (path,) = RateDialogues.main(run_dir=str(run))
+    (path,) = RateDialogues.main(run_dir=run)
     before = path.read_bytes()
-    RateDialogues.main(run_dir=str(run))
+    RateDialogues.main(run_dir=run)
     assert path.read_bytes() == before
 
 
 def test_other_items_may_not_replace_a_key_whose_answers_may_come(run):
-    RateDialogues.main(run_dir=str(run))
-    with pytest.raises(UserError, match='--name'):
-        RateDialogues.main(run_dir=str(run), seed=1)
-    RateDialogues.main(run_dir=str(run), seed=1, name='second')
+    RateDialogues.main(run_dir=run)
+    with user_error('--name'):
+        RateDialogues.main(run_dir=run, seed=1)
+    RateDialogues.main(run_dir=run, seed=1, name='second')
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def pages(run, tmp_path):
 
         def pages(questionnaire='overall_pair', **options):
             (page,) = RateDialogues.main(
-                run_dir=str(run), questionnaire=questionnaire, **options
+                run_dir=run, questionnaire=questionnaire, **options
             )
             browser = stack.enter_context(Browser(tmp_path / 'profile'))
             return browser, page, read_key(run)
@@ -118,16 +118,14 @@ def test_from_export_to_ranking_with_keys_alone(
         begin(browser, page, name)
         assert answer_all(browser, page, key, STRENGTHS, name) == num_items
         files.append(str(browser.save('#finish')))
-    (ranking,) = ImportJudgements.main(run_dir=str(run), answers=files, bootstraps=200)
+    (ranking,) = ImportJudgements.main(run_dir=run, answers=files, bootstraps=200)
     counts = (ranking.num_answers, ranking.num_annotators)
     assert counts == (num_items * len(annotators), len(annotators))
     assert ranked_names(ranking) == ['tern', 'raven', 'quill']
 
 
 def test_a_page_goes_on_after_the_browser_was_closed(run, tmp_path):
-    (page,) = RateDialogues.main(
-        run_dir=str(run), questionnaire='overall_pair', num_items=6
-    )
+    (page,) = RateDialogues.main(run_dir=run, questionnaire='overall_pair', num_items=6)
     key, profile = read_key(run), tmp_path / 'profile'
     with Browser(profile) as browser:
         begin(browser, page, 'Ann')
@@ -183,7 +181,7 @@ def test_backspace_goes_back_and_an_answer_can_be_changed(pages):
 def test_nothing_that_a_system_said_runs(tmp_path, no_power_cuts):
     folder = tmp_path / 'run'
     example_run(folder, openers=[HOSTILE, 'b', 'c'], lines=[HOSTILE])
-    (page,) = RateDialogues.main(run_dir=str(folder), num_items=3)
+    (page,) = RateDialogues.main(run_dir=folder, num_items=3)
     with Browser(tmp_path / 'profile') as browser:
         begin(browser, page, HOSTILE[:40])
         title = browser.evaluate('document.title')
@@ -248,9 +246,9 @@ def test_an_annotation_page_from_export_to_table(annotation_page, tmp_path):
 @pytest.mark.slow
 def test_the_demos_planted_order_is_recovered(tmp_path):
     folder = tmp_path / 'demo'
-    CollectDialogues.main(config='demo', run_dir=str(folder), num_dialogues=6)
+    CollectDialogues.main(config='demo', run_dir=folder, num_dialogues=6)
     (page,) = RateDialogues.main(
-        run_dir=str(folder), questionnaire='overall_pair', num_items=63
+        run_dir=folder, questionnaire='overall_pair', num_items=63
     )
     key, files = read_key(folder), []
     with Browser(tmp_path / 'profile') as browser:
@@ -258,7 +256,7 @@ def test_the_demos_planted_order_is_recovered(tmp_path):
             begin(browser, page, name)
             assert answer_all(browser, page, key, {**LADDER, **FLOORS}, name) == 63
             files.append(str(browser.save('#finish')))
-    (ranking,) = ImportJudgements.main(run_dir=str(folder), answers=files)
+    (ranking,) = ImportJudgements.main(run_dir=folder, answers=files)
     names = [name for name in ranked_names(ranking) if name in LADDER]
     assert names == ['step-4050', 'step-1350', 'step-450', 'step-150', 'step-50']
 

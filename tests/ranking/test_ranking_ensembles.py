@@ -5,7 +5,7 @@ The mean of ranks, by pencil.
 import numpy as np
 import pytest
 
-from parlai_ext.ranking.ensembles import mean_rank_scores
+from parlai_ext.ranking.comparison import mean_rank_scores
 
 
 def test_the_mean_of_scaled_ranks():

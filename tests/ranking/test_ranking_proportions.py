@@ -5,7 +5,7 @@ Wilson's interval, against scipy and a published value.
 import pytest
 from scipy import stats
 
-from parlai_ext.ranking.proportions import wilson_interval
+from parlai_ext.ranking.intervals import wilson_interval
 
 
 @pytest.mark.parametrize('successes, n', [(0, 10), (3, 10), (40, 40), (166, 200)])

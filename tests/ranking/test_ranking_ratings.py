@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.ranking import ratings
 from parlai_ext.ranking.bradley_terry import bradley_terry_strengths
 from parlai_ext.ranking.ratings import rate, sum_of_ranks
 from parlai_ext.tournament.games import Game, award_points
+from tests.support.user_error import user_error
 
 ALL = ('openskill', 'bradley_terry', '3-1-0', '2-1-0')
 
@@ -51,14 +51,14 @@ def test_a_match_of_two_games_one_each_is_one_tie():
 @pytest.mark.parametrize('method', ALL)
 def test_a_pecking_order_is_found(method):
     rating = rate(pecking_order(), method)
-    assert rating.ranks() == {'A': 1, 'B': 2, 'C': 3, 'D': 4}
+    assert rating.ranks == {'A': 1, 'B': 2, 'C': 3, 'D': 4}
 
 
 @pytest.mark.parametrize('method', ALL)
 def test_a_system_without_a_game_has_no_rating_and_changes_no_other(method):
     results = award_points([won('A', 'B')], systems=('A', 'B', 'C'))
     rating = rate(results, method)
-    assert rating.ranks() == {'A': 1, 'B': 2, 'C': None}
+    assert rating.ranks == {'A': 1, 'B': 2, 'C': None}
     assert rating.values['A'] == rate(award_points([won('A', 'B')]), method).values['A']
 
 
@@ -166,7 +166,7 @@ def test_a_rating_that_is_undefined_says_why(pairs, method, prior, words):
 @pytest.mark.parametrize('method', ['openskill', 'bradley_terry'])
 def test_skills_need_only_a_chain_of_games(method):
     rating = rate(award_points([won('A', 'B'), won('B', 'C')]), method)
-    assert rating.ranks() == {'A': 1, 'B': 2, 'C': 3}
+    assert rating.ranks == {'A': 1, 'B': 2, 'C': 3}
     assert '1 pairs never met' in rating.notes
 
 
@@ -178,13 +178,13 @@ def test_one_system_is_undefined(method):
 
 
 def test_an_unknown_rating_is_refused_with_the_known():
-    with pytest.raises(UserError, match='known: openskill, trueskill, bradley_terry'):
+    with user_error('known: openskill, trueskill, bradley_terry'):
         rate(pecking_order(), 'elo')
 
 
 def test_a_missing_package_is_one_line_that_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(__import__('sys').modules, 'trueskill', None)
-    with pytest.raises(UserError, match='pip install trueskill'):
+    with user_error('pip install trueskill'):
         rate(pecking_order(), 'trueskill')
 
 

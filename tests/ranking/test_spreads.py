@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from parlai_ext.ranking.spreads import BINS, cell_means, spreads
+from parlai_ext.ranking.pairs import BINS, cell_means, spreads
 
 NAN = float('nan')
 

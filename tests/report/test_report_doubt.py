@@ -61,7 +61,7 @@ def run(tmp_path):
     )
     check = replace(example_check({'Overall': PASSES}), signature=SIGNATURE)
     write_check(run.scores(SIGNATURE), check)
-    RankSystems.main(run_dir=str(tmp_path), bootstraps=50)
+    RankSystems.main(run_dir=tmp_path, bootstraps=50)
     return run
 
 
@@ -75,7 +75,7 @@ def shown(run, capsys):
     Return what the terminal and the page say of a run, each on one line.
     """
     capsys.readouterr()
-    ReportRun.main(run_dir=str(run.root))
+    ReportRun.main(run_dir=run.root)
     printed = capsys.readouterr().out
     page = (run.root / 'report.html').read_text('utf-8')
     return [re.sub(r'\s+', ' ', text) for text in (printed, page)]
@@ -161,7 +161,7 @@ def test_an_audit_of_another_dimension_leaves_the_headline(run, capsys):
 
 
 def test_an_audit_writes_the_page_again(run):
-    ReportRun.main(run_dir=str(run.root))
+    ReportRun.main(run_dir=run.root)
     page = run.root / 'report.html'
     assert 'id="audit"' not in page.read_text('utf-8')
     audited(run)
@@ -170,7 +170,7 @@ def test_an_audit_writes_the_page_again(run):
 
 def test_ranking_again_says_what_the_audit_found(run, capsys):
     store(run, beaten('echo', 'a', 1.0))
-    RankSystems.main(run_dir=str(run.root), bootstraps=50)
+    RankSystems.main(run_dir=run.root, bootstraps=50)
     assert 'pass, but 1 of 5 canaries fools this judge' in re.sub(
         r'\s+', ' ', capsys.readouterr().out
     )
@@ -180,12 +180,12 @@ def test_ranking_again_says_what_the_audit_found(run, capsys):
 
 
 def page_of(run):
-    ReportRun.main(run_dir=str(run.root))
+    ReportRun.main(run_dir=run.root)
     return (run.root / 'report.html').read_text('utf-8')
 
 
 def audited(run):
-    return AuditRun.main(run_dir=str(run.root), tables_only=True)
+    return AuditRun.main(run_dir=run.root, tables_only=True)
 
 
 def test_a_run_without_an_audit_has_no_such_section(run):

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.report.frames import dialogues_frame, scores_frame
 from parlai_ext.report.plot import axis_for, plot_ranking, round_step
 from tests.support.report_example import (
@@ -19,6 +18,7 @@ from tests.support.report_example import (
     example_run,
     standing,
 )
+from tests.support.user_error import user_error
 
 
 def test_dialogues_have_a_row_for_each_utterance(tmp_path):
@@ -56,7 +56,7 @@ def test_the_figure_has_each_system_with_its_score_and_intervals():
 
 
 def test_a_dimension_that_is_not_there_is_refused_with_the_nearest():
-    with pytest.raises(UserError, match="Fluenzy.*'Fluency'"):
+    with user_error("Fluenzy.*'Fluency'"):
         plot_ranking(example_ranking(), 'Fluenzy')
 
 

@@ -7,8 +7,8 @@ from itertools import combinations
 
 import pytest
 
+from parlai_ext.ranking.pairs import CellMean
 from parlai_ext.ranking.separation import Separation
-from parlai_ext.ranking.spreads import CellMean
 from parlai_ext.report.details import (
     SHADES,
     draw_pairs,

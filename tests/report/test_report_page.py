@@ -250,19 +250,19 @@ def test_nobody_has_less_while_another_could_spare(sizes, limit):
 def test_choice_is_bounded_and_has_both_ends_of_every_target():
     found = some('a', map(float, range(500))) + some('b', map(float, range(400)))
     picks = choose(found, 40)
-    ids = {p.candidate.dialogue_id for p in picks}
+    ids = {one.dialogue_id for one in picks}
     assert len(picks) == len(ids) == 40
     assert {'a-0', 'a-499', 'b-0', 'b-399'} <= ids
 
 
 def test_dialogues_without_a_score_are_among_the_chosen():
     found = some('a', [float(i) for i in range(100)] + [None] * 3)
-    assert any(p.candidate.value is None for p in choose(found, 20))
+    assert any(one.value is None for one in choose(found, 20))
 
 
 def test_all_are_chosen_when_they_fit():
     found = some('a', [1.0, None, 2.0]) + some('b', [5.0])
-    assert {p.candidate for p in choose(found, 300)} == set(found)
+    assert set(choose(found, 300)) == set(found)
 
 
 def test_choice_does_not_depend_on_the_order_of_dialogues():
@@ -276,7 +276,7 @@ def test_the_random_ones_are_over_the_same_openers_for_each_target():
     found = some('a', [None] * 90) + some('b', [None] * 90)
     openers = {'a': set(), 'b': set()}
     for pick in choose(found, 40):
-        openers[pick.candidate.target].add(pick.candidate.opener_id)
+        openers[pick.target].add(pick.opener_id)
     assert openers['a'] == openers['b'] and len(openers['a']) == 20
 
 

@@ -64,8 +64,7 @@ def test_nearness_is_the_mean_over_the_judged_responses():
     meter = NearnessMeter(ABOUT)
     meter.add(ScoredDialogue('d', (), {1: (9, 0.5, 1), 3: (9, 0.1, 0)}))
     meter.add(None)  # not scored
-    # scores of an early version, and evidence that is no table
-    meter.add(ScoredDialogue('e', (), {1: (9, 0.3, 1), 3: (9,), 5: None}))
+    meter.add(ScoredDialogue('e', (), {1: (9, 0.3, 1)}))
     assert meter.nearness() == Nearness(pytest.approx(0.3), 0.3, 'b')
 
 

@@ -7,7 +7,6 @@ from scipy import stats
 
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
     Dialogue,
     HumanJudgement,
@@ -25,6 +24,7 @@ from parlai_ext.results.ranking import read_ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.schedule import dialogue_id
 from tests.support.plans import open_run
+from tests.support.user_error import user_error
 
 SCORER = 'made-up|v:1'
 TARGETS, PARTNERS = ('a', 'b', 'c', 'd'), ('p', 'q')
@@ -99,12 +99,9 @@ def test_a_system_score_is_the_mean_of_its_dialogue_means(tmp_path):
         {'a': 1.25, 'b': 2.25, 'c': 4.25, 'd': 3.25}
     )
     assert [found[n].n_dialogues for n in TARGETS] == [8, 8, 8, 8]
-
-
-def test_the_same_difference_everywhere_is_significant(tmp_path):
-    ranking = rank_run(scored_run(tmp_path), SCORER, bootstraps=50)
-    found = by_system(ranking.standings['Overall'])
+    # the same difference everywhere is significant
     assert {n: r.rank for n, r in found.items()} == {'c': 1, 'd': 2, 'b': 3, 'a': 4}
+    assert ranking.missing_scores is None
 
 
 def test_one_opener_proves_nothing_however_far_apart_the_scores_are(tmp_path):
@@ -177,7 +174,7 @@ def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, ca
     run = scored_run(tmp_path)
     # p adds nothing, so that without the scores with q both would seem worse
     [file_of_c, file_of_d] = without_scores(run, ('c', 'q'), ('d', 'q'))
-    ranking = RankSystems.main(run_dir=str(tmp_path), bootstraps=20)
+    ranking = RankSystems.main(run_dir=tmp_path, bootstraps=20)
     standings = by_system(ranking.standings['Overall'])
     assert {n: row.rank for n, row in standings.items()} == {
         **{'b': 1, 'a': 2},
@@ -189,7 +186,7 @@ def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, ca
     words = ' '.join(capsys.readouterr().out.split())
     for system in 'cd':
         assert f'not ranked: {system} (the scores of 4 of its 8 dialogues' in words
-    page = ReportRun.main(run_dir=str(tmp_path)).read_text()
+    page = ReportRun.main(run_dir=tmp_path).read_text()
     for file in missing.files:
         assert file.rpartition('/')[0] in words.replace(' ', '') and file in page
 
@@ -204,19 +201,15 @@ def test_few_missing_scores_are_counted_and_the_target_is_ranked(tmp_path):
     assert any('1 files of scores are missing' in note for note in ranking.notes)
 
 
-def test_a_run_with_all_scores_misses_none(tmp_path):
-    assert rank_run(scored_run(tmp_path), SCORER, bootstraps=5).missing_scores is None
-
-
 def test_a_new_ranking_replaces_the_leaderboard_and_removes_the_page(tmp_path):
     run = scored_run(tmp_path)
-    RankSystems.main(run_dir=str(tmp_path), bootstraps=20)
-    page = ReportRun.main(run_dir=str(tmp_path))
+    RankSystems.main(run_dir=tmp_path, bootstraps=20)
+    page = ReportRun.main(run_dir=tmp_path)
     leaderboard = (tmp_path / 'leaderboard.csv').read_text()
-    RankSystems.main(run_dir=str(tmp_path), bootstraps=20)
+    RankSystems.main(run_dir=tmp_path, bootstraps=20)
     assert page.exists()  # it shows this ranking
     without_scores(run, ('c', 'q'))
-    RankSystems.main(run_dir=str(tmp_path), bootstraps=20)
+    RankSystems.main(run_dir=tmp_path, bootstraps=20)
     assert not page.exists()
     assert (tmp_path / 'leaderboard.csv').read_text() != leaderboard
 
@@ -233,7 +226,7 @@ def test_human_scores_replace_the_reference(tmp_path):
 
 def test_rank_systems_writes_what_it_returns(tmp_path, capsys):
     scored_run(tmp_path)
-    ranking = RankSystems.main(run_dir=str(tmp_path), bootstraps=50)
+    ranking = RankSystems.main(run_dir=tmp_path, bootstraps=50)
     assert read_ranking(RunFolder.existing(tmp_path)) == ranking
     assert 'Overall' in capsys.readouterr().out
 
@@ -265,7 +258,7 @@ def test_the_protocols_own_scorer_owns_ranking_json(tmp_path, order):
     assert choose_scores(run, None) == ('made-up|polarity:negative', '')
     folder = f'rankings/{other}/'
     assert choose_scores(run, other) == ('made-up|polarity:both', folder)
-    with pytest.raises(UserError, match='choose one of'):
+    with user_error('choose one of'):
         choose_scores(run, 'nonsense')
 
 
@@ -275,7 +268,7 @@ def test_scores_are_also_named_by_their_scorer_where_one_has_it(tmp_path):
         add_scores(run, name, {'name': name})
     games = run.scores('scorer:chatmatch|reading:paper').root.name
     assert choose_scores(run, 'chatmatch') == choose_scores(run, games)
-    with pytest.raises(UserError, match=r'--scores: fed; choose one of .* \(fed\)'):
+    with user_error(r'--scores: fed; choose one of .* \(fed\)'):
         choose_scores(run, 'fed')
 
 
@@ -283,9 +276,9 @@ def test_human_scores_that_fit_nothing_are_refused(tmp_path):
     run = scored_run(tmp_path)
     for wrong, hint in (('overall', 'Overall'), ('Fluency', 'Overall')):
         human = [HumanJudgement('a', wrong, 1.0)]
-        with pytest.raises(UserError, match=f'{wrong}.*{hint}'):
+        with user_error(f'{wrong}.*{hint}'):
             rank_run(run, SCORER, human=human, bootstraps=50)
-    with pytest.raises(UserError, match="no target 'A'"):
+    with user_error("no target 'A'"):
         rank_run(run, SCORER, human=[HumanJudgement('A', 'Overall', 1.0)])
 
 
@@ -328,28 +321,18 @@ def test_overlap_with_the_partner_stands_beside_length(tmp_path):
     assert list(ranking.baselines)[0] == 'mean_length'
 
 
-def test_a_floor_is_no_part_of_the_correlation(tmp_path, monkeypatch):
-    from parlai_ext.results import rank
-
-    monkeypatch.setattr(rank, 'is_floor', lambda name: name == 'a')
-    human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
-    ranking = rank_run(scored_run(tmp_path), SCORER, human=human, bootstraps=50)
-    assert ranking.reference['Overall'].n == 3
-    assert len(ranking.standings['Overall']) == 4
-
-
-def test_a_floor_that_a_planted_order_names_is_part_of_the_correlation(
-    tmp_path, monkeypatch
+@pytest.mark.parametrize('is_planted, n', [(False, 3), (True, 4)])
+def test_a_floor_is_correlated_only_where_a_planted_order_names_it(
+    tmp_path, monkeypatch, is_planted, n
 ):
     from parlai_ext.results import rank
 
     monkeypatch.setattr(rank, 'is_floor', lambda name: name == 'a')
-    run = scored_run(tmp_path, reference_kind='planted', reference={'Overall': WORTH})
-    ranking = rank_run(run, SCORER, bootstraps=50)
-    assert ranking.reference['Overall'].n == 4
-    assert not any('floors' in note for note in ranking.notes)
-
-
-def test_rank_systems_asks_for_a_run_folder():
-    with pytest.raises(UserError, match='--run-dir is needed'):
-        RankSystems.main(bootstraps=50)
+    human = [HumanJudgement(n, 'Overall', v) for n, v in WORTH.items()]
+    order = {'reference_kind': 'planted', 'reference': {'Overall': WORTH}}
+    run = scored_run(tmp_path, **(order if is_planted else {}))
+    given = {} if is_planted else {'human': human}
+    ranking = rank_run(run, SCORER, bootstraps=50, **given)
+    assert ranking.reference['Overall'].n == n
+    assert len(ranking.standings['Overall']) == 4
+    assert any('floors' in note for note in ranking.notes) != is_planted

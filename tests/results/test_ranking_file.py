@@ -5,13 +5,12 @@
 import json
 import random
 
-import pytest
-
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core.errors import UserError
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import from_json, read_ranking, to_json, write_ranking
 from tests.support.report_example import example_ranking
+from tests.support.user_error import user_error
 from tests.tournament.test_rank import SCORER, played
 
 
@@ -34,7 +33,7 @@ def test_a_damaged_place_is_named_with_the_command_that_mends_it(tmp_path):
     data['dimensions']['Overall'][1]['rank'] = 'first'
     run.write_json('ranking.json', data)
     place = r'dimensions\.Overall\[1\]\.rank: .*parlai rank_systems --run-dir'
-    with pytest.raises(UserError, match=place):
+    with user_error(place):
         read_ranking(run)
 
 
@@ -45,8 +44,8 @@ def test_a_ranking_that_was_edited_is_refused(tmp_path):
     data = json.loads(path.read_text())
     data['dimensions']['Overall'][0]['score'] += 0.5
     path.write_text(json.dumps(data))
-    with pytest.raises(UserError, match=r'checksum.*parlai rank_systems --run-dir'):
-        ReportRun.main(run_dir=str(tmp_path))
+    with user_error(r'checksum.*parlai rank_systems --run-dir'):
+        ReportRun.main(run_dir=tmp_path)
 
 
 def test_whatever_is_damaged_is_a_clear_line(tmp_path):

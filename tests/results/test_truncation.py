@@ -78,7 +78,7 @@ def evaluate(folder, **opt):
     config.write_text(yaml.safe_dump(protocol))
     return EvaluateSystems.main(
         config=str(config),
-        run_dir=str(folder / 'run'),
+        run_dir=folder / 'run',
         openers_file=str(openers),
         bootstraps=20,
         no_cuda=True,
@@ -136,7 +136,7 @@ def test_terminal_marks_the_system_and_says_why(finished):
 
 def test_as_many_cut_contexts_as_allowed_are_only_noted(finished):
     run, _ = finished
-    ranking = RankSystems.main(run_dir=str(run), max_truncated_share=0.5)
+    ranking = RankSystems.main(run_dir=run, max_truncated_share=0.5)
     assert ranking.truncated['long-winded'].comparable
     assert not any('not comparable' in line for line in warnings(ranking))
     note = 'contexts too long for the judge, cut: long-winded 2 of 4 (50 %)'
@@ -152,7 +152,7 @@ def test_scoring_alone_says_how_many_were_cut(finished, tmp_path, capsys):
     run, _ = finished
     judge = make_generator(tmp_path, text_truncate=4)
     report = ScoreDialogues.main(
-        run_dir=str(run), judge_model_file=judge, no_cuda=True, batchsize=8
+        run_dir=run, judge_model_file=judge, no_cuda=True, batchsize=8
     )
     # all eight contexts have five tokens and more
     assert report.n_truncated == report.n_utterances == 8

@@ -7,14 +7,14 @@ import math
 import pytest
 
 from benchmarks.chatmatch.games import raw_scores
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, chatmatch_options
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import perplexities, questions
 from parlai_ext.scoring.score_run import build_scorer
 from tests.support.chatmatch_samples import QUIZ, game
+from tests.support.on_cpu import CPU
 from tests.support.scoring_samples import KnownJudge, OneModel
+from tests.support.user_error import user_error
 
 # another value for every threshold
 OTHER = {
@@ -91,7 +91,7 @@ def test_a_threshold_given_as_it_is_changes_no_signature():
     ],
 )
 def test_a_wrong_option_is_one_line_before_a_model_is_loaded(config, hint):
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         ChatMatch.from_section(config)
     message = str(caught.value)
     assert message.startswith('scorer: ') and next(iter(config)) in message
@@ -207,7 +207,7 @@ def test_a_judge_out_of_the_mini_zoo_gives_fluency():
     from parlai_ext.commands import plugin
 
     plugin.register()
-    one = build_scorer({'name': 'chatmatch'}, Machine(no_cuda=True))
+    one = build_scorer({'name': 'chatmatch'}, CPU)
     scored = one.score_dialogues([game(QUIZ)], [range(10)])[0]
     assert -50 <= values(scored, None, 'ann')['fluency'] < 0
 

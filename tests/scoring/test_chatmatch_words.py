@@ -8,7 +8,6 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.chatmatch.concepts import (
     all_but_function_words,
     content_words_by_tags,
@@ -27,6 +26,7 @@ from tests.support.chatmatch_samples import (
     read_concepts,
     read_games,
 )
+from tests.support.user_error import user_error
 
 
 def entity(text, label):
@@ -70,9 +70,7 @@ def test_none_is_no_recogniser():
 @pytest.mark.parametrize('name', ['spacy', 'stanza'])
 def test_a_missing_library_is_one_line_that_says_how_to_install_it(monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(
-        UserError, match=f'{name} is not installed; `pip install {name}`'
-    ):
+    with user_error(f'{name} is not installed; `pip install {name}`'):
         load_recogniser(name)
 
 
@@ -93,7 +91,7 @@ def fake_spacy(pipes=('ner',)):
 
 def test_a_spacy_pipeline_without_entities_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, 'spacy', fake_spacy(pipes=('tagger',)))
-    with pytest.raises(UserError, match='finds no entities'):
+    with user_error('finds no entities'):
         load_recogniser('spacy')
 
 
@@ -138,7 +136,7 @@ def test_stanza_is_not_asked_about_an_empty_text(monkeypatch):
 )
 def test_a_missing_pipeline_is_one_line(monkeypatch, name, make, command):
     monkeypatch.setitem(sys.modules, name.partition(':')[0], make())
-    with pytest.raises(UserError, match=command):
+    with user_error(command):
         load_recogniser(name)
 
 
@@ -174,11 +172,8 @@ def test_a_tagger_without_weights_is_one_line(monkeypatch):
         raise LookupError('a banner\nof many lines')
 
     monkeypatch.setattr(nltk.tag.perceptron, 'PerceptronTagger', absent)
-    with pytest.raises(
-        UserError, match='nltk.downloader averaged_perceptron'
-    ) as caught:
+    with user_error('nltk.downloader averaged_perceptron'):
         load_dictionaries('nltk')
-    assert '\n' not in str(caught.value)
 
 
 def write(folder, **dictionaries):
@@ -221,12 +216,12 @@ def test_the_content_of_the_files_is_in_the_signature(tmp_path):
 @pytest.mark.parametrize('text', ['{', '[1]', '{"a": 1}'])
 def test_a_broken_file_is_named(tmp_path, text):
     (tmp_path / 'ann_bob.jsonl').write_text(text)
-    with pytest.raises(UserError, match=r'concepts .*ann_bob\.jsonl'):
+    with user_error(r'concepts .*ann_bob\.jsonl'):
         load_dictionaries(str(tmp_path))
 
 
 def test_an_empty_folder_is_one_line(tmp_path):
-    with pytest.raises(UserError, match=r'no \*\.jsonl in this folder'):
+    with user_error(r'no \*\.jsonl in this folder'):
         load_dictionaries(str(tmp_path))
 
 

@@ -6,20 +6,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import Fed, FedOptions
 from parlai_ext.scoring.followups import FollowUps, Sides
-from tests.support.family_hf import TEMPLATE, make_model
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_models import WORDS
 
 HOW, SO, BAD = (' '.join(WORDS[k : k + 3]) for k in (0, 3, 6))
-
-
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    return make_model(tmp_path_factory.mktemp('chat'), 'llama', template=TEMPLATE)
 
 
 def loss(folder, *texts):
@@ -40,14 +33,14 @@ def loss(folder, *texts):
 
 
 @pytest.mark.parametrize('less', ['nothing', 'no_response'])
-def test_a_complaint_is_the_users_next_message(folder, less):
+def test_a_complaint_is_the_users_next_message(chat_folder, less):
     fed = Fed(
-        FedOptions(judge_model_file=folder, judge_format='chat', less=less),
-        ModelHandle(Machine(no_cuda=True)),
+        FedOptions(judge_model_file=chat_folder, judge_format='chat', less=less),
+        models_on_cpu(),
         followups=FollowUps({'X': Sides((), (BAD,))}),
     )
     [score] = fed.checked_scores([ScoringItem((HOW,), SO)])
-    expected = loss(folder, HOW, SO, BAD)
+    expected = loss(chat_folder, HOW, SO, BAD)
     if less == 'no_response':
-        expected -= loss(folder, HOW, '', BAD)
+        expected -= loss(chat_folder, HOW, '', BAD)
     assert score.values['X'] == pytest.approx(expected, abs=1e-4)

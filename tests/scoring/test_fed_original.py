@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import read_options
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
@@ -20,6 +19,7 @@ from tests.support.scoring_samples import (
     known_fed,
 )
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 LISTS = 'fed/followups_fed_2020.json'
 OWN = FollowUps(
@@ -29,11 +29,6 @@ OWN = FollowUps(
     }
 )
 SAID = ['Hi!', "Hey, what's up?", 'Not much …  you?']
-
-
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    return make_gpt2(tmp_path_factory.mktemp('gpt2'))
 
 
 def original(folder, followups=OWN, **options):
@@ -53,17 +48,17 @@ def assert_by_hand(folder, said, followups=OWN, scope='whole'):
 
 @pytest.mark.parametrize('scope', ['whole', 'followup'])
 @pytest.mark.parametrize('n', [1, 2, 3])
-def test_numbers_are_those_of_one_pass_a_string(folder, n, scope):
-    assert_by_hand(folder, SAID[:n], scope=scope)
+def test_numbers_are_those_of_one_pass_a_string(gpt2_folder, n, scope):
+    assert_by_hand(gpt2_folder, SAID[:n], scope=scope)
 
 
-def test_all_published_qualities_have_these_numbers(folder):
-    values = assert_by_hand(folder, SAID, load_followups(str(shared(LISTS))))
+def test_all_published_qualities_have_these_numbers(gpt2_folder):
+    values = assert_by_hand(gpt2_folder, SAID, load_followups(str(shared(LISTS))))
     assert len(values) == 18
 
 
-def test_turns_asked_together_are_turns_asked_alone(folder):
-    fed = original(folder)
+def test_turns_asked_together_are_turns_asked_alone(gpt2_folder):
+    fed = original(gpt2_folder)
     contexts = [tuple(SAID[: n + 1]) for n in range(3)]
     together = [item_score.values for item_score in judge_contexts(fed, contexts)]
     alone = [judge_contexts(fed, [context])[0].values for context in contexts]
@@ -71,15 +66,15 @@ def test_turns_asked_together_are_turns_asked_alone(folder):
         assert one == pytest.approx(other, abs=1e-12)
 
 
-def test_a_mark_in_the_text_is_a_mark_as_in_the_program(folder):
-    assert_by_hand(folder, ['a <|endoftext|> b', 'c'])
+def test_a_mark_in_the_text_is_a_mark_as_in_the_program(gpt2_folder):
+    assert_by_hand(gpt2_folder, ['a <|endoftext|> b', 'c'])
 
 
-def test_the_whole_string_is_praise_less_complaint_of_the_whole(folder):
+def test_the_whole_string_is_praise_less_complaint_of_the_whole(gpt2_folder):
     # the context's part of the loss is there twice and cancels but for the lengths
     whole, followup = (
         judge_contexts(
-            original(folder, scope=scope, token_reduction='sum'), [tuple(SAID)]
+            original(gpt2_folder, scope=scope, token_reduction='sum'), [tuple(SAID)]
         )[0]
         for scope in ('whole', 'followup')
     )
@@ -109,6 +104,7 @@ def test_the_preset_is_the_programs():
         'less': 'nothing',
         'followups': 'fed_2020',
         'judge_model_file': 'hf:microsoft/DialoGPT-large',
+        'without': (),
     }
 
 
@@ -163,12 +159,12 @@ class WithEncoder(WithTokenizer):
     ],
 )
 def test_the_original_needs_a_decoder_only_judge(judge, options):
-    with pytest.raises(UserError, match='variant original .* decoder-only'):
+    with user_error('variant original .* decoder-only'):
         known_fed(judge, OWN, variant='original', **options)
 
 
 def test_an_encoder_decoder_is_refused_the_whole_string_before_it_reads():
-    with pytest.raises(UserError, match='scope whole counts the context'):
+    with user_error('scope whole counts the context'):
         known_fed(WithEncoder(), OWN, scope='whole')
 
 
@@ -179,7 +175,7 @@ def test_the_engines_say_whether_they_tell_contexts():
 
 def test_the_whole_string_needs_a_judge_of_contexts():
     fed = known_fed(KnownJudge(lambda *_: (-1.0,)), OWN, scope='whole')
-    with pytest.raises(UserError, match='scope whole counts the context'):
+    with user_error('scope whole counts the context'):
         judge_contexts(fed, [('hi',)])
 
 

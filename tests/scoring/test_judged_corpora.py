@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.judged_corpora import (
     CORPORA,
     THRESHOLD,
@@ -15,6 +14,7 @@ from parlai_ext.scoring.judged_corpora import (
 )
 from parlai_ext.scoring.learned import Learned, LearnedOptions, read_weights
 from tests.scoring.test_scoring_learned import weights, write
+from tests.support.user_error import user_error
 
 EAST, NORTH = np.eye(2, dtype=np.float32)
 TENSORS = {
@@ -64,5 +64,5 @@ def test_corpora_lie_beside_the_card_and_are_not_signed(tmp_path):
 def test_a_file_without_corpora_is_refused(tmp_path, tensors):
     folder = write(tmp_path / 'mine', weights())
     (tmp_path / 'mine' / CORPORA).write_bytes(save(tensors))
-    with pytest.raises(UserError, match=CORPORA):
+    with user_error(CORPORA):
         read_weights(folder)

@@ -9,9 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem, swapped_item
 from parlai_ext.scoring.llm.judges import (
     LlmDialogue,
@@ -22,20 +19,16 @@ from parlai_ext.scoring.llm.judges import (
 from parlai_ext.scoring.score_run import spending_lines
 from parlai_ext.systems.chat.conversation import ChatReply
 from tests.scoring.test_scoring_prompted import answer_logprob
-from tests.support.family_hf import TEMPLATE, make_model
 from tests.support.family_remote import control, received
+from tests.support.on_cpu import models_on_cpu
 from tests.support.remote_samples import NAME
 from tests.support.tiny_models import WORDS
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
 HOW, SO, WHY = (' '.join(WORDS[k : k + 3]) for k in (0, 3, 6))
 ITEM = ScoringItem(('Hi!', 'How are you?'), 'Fine.')
-HANDLE = ModelHandle(Machine(no_cuda=True))
-
-
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    return make_model(tmp_path_factory.mktemp('chat'), 'llama', template=TEMPLATE)
+HANDLE = models_on_cpu()
 
 
 def write_prompt(folder, level, shown, labels):
@@ -82,35 +75,37 @@ def sent(url):
     return [json.loads(one['body']) for one in received(url)]
 
 
-def test_a_local_rating_is_the_expected_value(folder, tmp_path):
+def test_a_local_rating_is_the_expected_value(chat_folder, tmp_path):
     labels = dict(zip(WORDS[:3], (1, 2, 5), strict=True))
     shown = write_prompt(tmp_path, 'turn', '{context} {response}', labels)
-    [score] = scored(LlmJudge, folder, [ScoringItem((HOW, SO), WHY)], prompt=shown)
+    [score] = scored(LlmJudge, chat_folder, [ScoringItem((HOW, SO), WHY)], prompt=shown)
     text = f'B: {HOW}\nA: {SO} B: {WHY} tea'
-    chances = {label: math.exp(answer_logprob(folder, text, label)) for label in labels}
+    chances = {
+        label: math.exp(answer_logprob(chat_folder, text, label)) for label in labels
+    }
     expected = sum(labels[k] * p for k, p in chances.items()) / sum(chances.values())
     assert score.values['Overall'] == pytest.approx(expected, abs=1e-4)
     told = score.evidence['Overall']['probabilities']
     assert told == pytest.approx(chances, rel=1e-3)
 
 
-def test_swapping_a_pair_turns_the_preference_round(folder, tmp_path):
+def test_swapping_a_pair_turns_the_preference_round(chat_folder, tmp_path):
     labels = {WORDS[0]: 1, WORDS[1]: 0, WORDS[2]: 0.5}
     shown = write_prompt(tmp_path, 'pair', '{context} {first} {second}', labels)
     item = ScoringItem((HOW,), SO, extras={'other': WHY})
     pair = [item, swapped_item(item)]
-    one, other = scored(LlmPair, folder, pair, prompt=shown)
+    one, other = scored(LlmPair, chat_folder, pair, prompt=shown)
     assert one.values['Overall'] == pytest.approx(1 - other.values['Overall'], abs=1e-5)
     orders = one.evidence['Overall']
-    [first] = scored(LlmPair, folder, [item], prompt=shown, orders='given')
+    [first] = scored(LlmPair, chat_folder, [item], prompt=shown, orders='given')
     assert first.values['Overall'] == pytest.approx(orders['first'], abs=1e-5)
     assert one.values['Overall'] == pytest.approx(
         (orders['first'] + orders['second']) / 2
     )
 
 
-def test_a_pair_without_another_response_has_a_reason(folder):
-    [score] = scored(LlmPair, folder)
+def test_a_pair_without_another_response_has_a_reason(chat_folder):
+    [score] = scored(LlmPair, chat_folder)
     assert score.values['Overall'] is None
     assert 'other' in score.reasons['Overall']
 
@@ -212,7 +207,7 @@ def test_a_reply_without_log_probabilities(
 def test_an_endpoint_that_refuses_log_probabilities(url, judge_name):
     words = {'error': {'message': 'logprobs are not supported with this model'}}
     control(url, script=[{'status': 400, 'body': words}])
-    with pytest.raises(UserError, match='rating: parsed'):
+    with user_error('rating: parsed'):
         scored(LlmJudge, judge_name)
 
 
@@ -232,7 +227,7 @@ def test_a_second_scoring_is_paid_for_only_when_asked_anew(url, judge_name):
 
 def test_a_judge_stops_before_it_costs_too_much(url, judge_name):
     price = 'remote_price_prompt=1e6,remote_price_completion=1e6,max_cost=1'
-    with pytest.raises(UserError, match='max_cost'):
+    with user_error('max_cost'):
         scored(LlmJudge, f'{judge_name},{price}')
     assert sent(url) == []
 

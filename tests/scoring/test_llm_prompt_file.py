@@ -5,9 +5,9 @@ Prompts of LLM judges: what a file may hold, and how it is filled.
 import pytest
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError
 from parlai_ext.files.yaml_file import read_file, read_text
 from parlai_ext.scoring.llm.prompt_file import load_prompt, read_prompt
+from tests.support.user_error import user_error
 
 GOOD = """level: turn
 scale: {lowest: 1, highest: 3}
@@ -57,23 +57,23 @@ def test_another_wording_is_another_hash():
     ],
 )
 def test_a_mistake_is_named_with_line_and_key(old, new, place):
-    with pytest.raises(UserError, match=place):
+    with user_error(place):
         prompt(GOOD.replace(old, new))
 
 
 def test_a_pair_has_labels_from_0_to_1():
     pair = GOOD.replace('turn', 'pair').replace('{response}', '{first} {second}')
-    with pytest.raises(UserError, match=r'mine.yaml:1: labels'):
+    with user_error(r'mine.yaml:1: labels'):
         prompt(pair)
 
 
 def test_a_prompt_of_another_level_is_refused():
-    with pytest.raises(UserError, match=r'dialogue.yaml:\d+: level'):
+    with user_error(r'dialogue.yaml:\d+: level'):
         load_prompt('dialogue', 'turn')
 
 
 def test_an_unknown_name_gets_the_nearest_one():
-    with pytest.raises(UserError, match='response'):
+    with user_error('response'):
         load_prompt('reponse', 'turn')
 
 

@@ -9,7 +9,7 @@ import pytest
 from parlai_ext.core.json_text import first_object
 from parlai_ext.files.yaml_file import read_text
 from parlai_ext.scoring.llm.prompt_file import read_prompt
-from parlai_ext.scoring.llm.reply_parsing import (
+from parlai_ext.scoring.llm.ratings import (
     expected_rating,
     json_ratings,
     label_probabilities,

@@ -8,9 +8,6 @@ from itertools import product
 
 import pytest
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.candidates import Candidate
 from parlai_ext.scoring.label_prompts import (
@@ -20,8 +17,10 @@ from parlai_ext.scoring.label_prompts import (
     pair_template,
 )
 from parlai_ext.scoring.paireval import PairEval
-from tests.support.family_hf import TEMPLATE, make_model
+from tests.support.family_hf import make_model
+from tests.support.on_cpu import models_on_cpu
 from tests.support.planted_labels import PlantedLabels
+from tests.support.user_error import user_error
 
 PROMPT = """Which response fits its dialogue better?
 
@@ -238,7 +237,7 @@ def test_the_last_turns_of_a_context_are_read(comparisons):
     ],
 )
 def test_comparisons_that_cannot_be_drawn_are_refused(comparisons, options, key):
-    with pytest.raises(UserError, match=key):
+    with user_error(key):
         scorer_of(PlantedLabels(), **{'comparisons': comparisons, **options})
 
 
@@ -254,17 +253,16 @@ def test_a_judge_trained_for_something_else_is_refused(
 ):
     folder = make_model(tmp_path, 'llama')
     (tmp_path / 'llama' / CARD).write_text(json.dumps(card))
-    models = ModelHandle(Machine(no_cuda=True))
+    models = models_on_cpu()
     scorer = scorer_of(models, comparisons, judge_model_file=folder)
-    with pytest.raises(UserError, match=key):
+    with user_error(key):
         scorer.load_models()
 
 
-def test_a_chat_model_begins_its_reply_with_the_label(tmp_path):
+def test_a_chat_model_begins_its_reply_with_the_label(chat_folder):
     from transformers import AutoTokenizer
 
-    folder = make_model(tmp_path, 'llama', template=TEMPLATE)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(chat_folder)
     prompt = pair_prompt(Candidate((), 'i'), Candidate((), 'you'))
     ids = LabelTokens(tokenizer, 'chat').prompt_ids(prompt)
     message = [{'role': 'user', 'content': prompt.question}]

@@ -11,7 +11,8 @@ from parlai_ext.core.options import options_of
 from parlai_ext.models.handle import model_system
 from parlai_ext.scoring.bleurt import Bleurt
 from parlai_ext.scoring.registry import find_scorer
-from tests.support.tiny_trained import make_bert, models_on_cpu
+from tests.support.on_cpu import models_on_cpu
+from tests.support.tiny_trained import make_bert
 
 REPO = 'someone/tiny'
 COMMITS = ('a' * 40, 'b' * 40)  # the second one is main

@@ -52,7 +52,7 @@ def scored_files(run_dir):
 def test_a_shard_that_was_killed_goes_on_after_its_last_saved_batch(tmp_path, n_before):
     config = small_config(tmp_path, targets=1, partners=1)
     whole, killed = tmp_path / 'whole', tmp_path / 'killed'
-    CollectDialogues.main(config=config, run_dir=str(whole), num_dialogues=3)
+    CollectDialogues.main(config=config, run_dir=whole, num_dialogues=3)
     shutil.copytree(whole, killed)
     process = start(whole, 0)
     words, errors = process.communicate()

@@ -14,10 +14,10 @@ from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.results.ranking import read_ranking
 from parlai_ext.store import RunFolder
+from tests.support.user_error import user_error
 
 GAMES = {
     'A_B': 'A: do you like tea ?\nB: i like tea\nA: why ?\nB: it is hot\n',
@@ -47,24 +47,24 @@ def imported(folder, games, **options):
         (folder / 'games' / f'{name}.txt').write_text(text)
     run = folder / 'run'
     ImportDialogues.main(
-        dialogues=[str(folder / 'games')], run_dir=str(run), format=None, **options
+        dialogues=[str(folder / 'games')], run_dir=run, format=None, **options
     )
     return run
 
 
 def test_fed_and_then_chatmatch_lie_side_by_side(tmp_path, chatmatch):
     run = imported(tmp_path, GAMES, **FED)
-    ScoreDialogues.main(run_dir=str(run))
-    RankSystems.main(run_dir=str(run), bootstraps=20)
+    ScoreDialogues.main(run_dir=run)
+    RankSystems.main(run_dir=run, bootstraps=20)
     before = (run / 'ranking.json').read_bytes()
-    ScoreDialogues.main(run_dir=str(run), scorer=chatmatch)
+    ScoreDialogues.main(run_dir=run, scorer=chatmatch)
     (other,) = (
         path.parent.name
         for path in run.glob('scores/*/signature.txt')
         if 'chatmatch' in path.read_text()
     )
-    RankSystems.main(run_dir=str(run), scores=other)
-    page = ReportRun.main(run_dir=str(run), scores=other)
+    RankSystems.main(run_dir=run, scores=other)
+    page = ReportRun.main(run_dir=run, scores=other)
     assert (run / 'ranking.json').read_bytes() == before
     assert page == run / 'report.html'
     ranking = json.loads((run / 'rankings' / other / 'ranking.json').read_text())
@@ -75,17 +75,17 @@ def test_fed_and_then_chatmatch_lie_side_by_side(tmp_path, chatmatch):
 
 def test_one_page_has_both_scorers_and_the_commands_of_each(tmp_path):
     run = imported(tmp_path, GAMES, **FED)
-    ScoreDialogues.main(run_dir=str(run))
-    RankSystems.main(run_dir=str(run), bootstraps=20)
-    ReportRun.main(run_dir=str(run))
-    ScoreDialogues.main(run_dir=str(run), scorer='chatmatch', judge_model_file='none')
+    ScoreDialogues.main(run_dir=run)
+    RankSystems.main(run_dir=run, bootstraps=20)
+    ReportRun.main(run_dir=run)
+    ScoreDialogues.main(run_dir=run, scorer='chatmatch', judge_model_file='none')
     own = content_id(read_ranking(RunFolder.existing(run)).scorer_signature)
     (other,) = (p.name for p in run.glob('scores/*') if p.name != own)
-    RankSystems.main(run_dir=str(run), scores=other, bootstraps=20)
+    RankSystems.main(run_dir=run, scores=other, bootstraps=20)
     # the page of the first scorer says nothing wrong, and stays
     text = (run / 'report.html').read_text()
     assert f'data-scorer="{other}"' not in text
-    text = ReportRun.main(run_dir=str(run), scores=other).read_text()
+    text = ReportRun.main(run_dir=run, scores=other).read_text()
     assert text.index(f'data-scorer="{own}"') < text.index(f'data-scorer="{other}"')
     commands = [unescape(line) for line in re.findall('<code>(parlai .*)</code>', text)]
     assert [shlex.split(line)[1] for line in commands] == [
@@ -115,7 +115,7 @@ def test_one_page_has_both_scorers_and_the_commands_of_each(tmp_path):
 def test_a_scorer_by_its_name_alone(tmp_path):
     run = imported(tmp_path, GAMES, **FED)
     report = ScoreDialogues.main(
-        run_dir=str(run), scorer='chatmatch', judge_model_file='none'
+        run_dir=run, scorer='chatmatch', judge_model_file='none'
     )
     assert report.signature.startswith('scorer:chatmatch|')
     assert report.n_dialogues == 2
@@ -123,18 +123,18 @@ def test_a_scorer_by_its_name_alone(tmp_path):
 
 def test_an_unknown_scorer_is_one_line(tmp_path):
     run = imported(tmp_path, GAMES, **FED)
-    with pytest.raises(UserError, match="--scorer 'chatmath': .*mean 'chatmatch'"):
-        ScoreDialogues.main(run_dir=str(run), scorer='chatmath')
+    with user_error("--scorer 'chatmath': .*mean 'chatmatch'"):
+        ScoreDialogues.main(run_dir=run, scorer='chatmath')
 
 
 def test_one_bot_is_no_tournament(tmp_path, chatmatch, capsys):
     run = imported(tmp_path, CHATS, config=chatmatch)
-    ScoreDialogues.main(run_dir=str(run))
-    ranking = RankSystems.main(run_dir=str(run))
+    ScoreDialogues.main(run_dir=run)
+    ranking = RankSystems.main(run_dir=run)
     (one,) = ranking.standings['Overall']
     assert one.rank is None and one.score is None
     assert '1 system; a tournament needs two' in capsys.readouterr().out
-    page = ReportRun.main(run_dir=str(run)).read_text()
+    page = ReportRun.main(run_dir=run).read_text()
     assert '1 self-chats are no games of two systems' in page
     assert 'NaN' not in page.split('<script')[0]
 
@@ -143,8 +143,8 @@ def test_self_chats_rank_by_sums_of_ranks(tmp_path, chatmatch):
     # B asks once more than A, all else that counts is equal or better for one of them
     chats = {**CHATS, 'B_B': 'B_1: what is new ?\nB_2: tea ?\nB_1: why ?\n'}
     run = imported(tmp_path, chats, config=chatmatch)
-    ScoreDialogues.main(run_dir=str(run))
-    ranking = RankSystems.main(run_dir=str(run), rating='sum_of_ranks')
+    ScoreDialogues.main(run_dir=run)
+    ranking = RankSystems.main(run_dir=run, rating='sum_of_ranks')
     raw = {
         d: {one.system: one.score for one in ranking.standings[d]}
         for d in ('knowledge', 'proactivity', 'specificity', 'diversity')

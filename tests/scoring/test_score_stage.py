@@ -7,7 +7,6 @@ import json
 import pytest
 
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.scoring.followups import FollowUps, Sides
 from parlai_ext.scoring.registry import scorer_section
@@ -21,6 +20,7 @@ from tests.support.scoring_samples import (
 )
 from tests.support.small_run import files_of
 from tests.support.tiny_models import make_generator
+from tests.support.user_error import user_error
 
 SETS = FollowUps({'Wit': Sides((), ('dull', 'dim')), 'Joy': Sides((), ('sad',))})
 
@@ -165,15 +165,13 @@ def test_command_scores_a_run_and_other_options_lie_beside(tmp_path, capsys):
 
 
 def test_command_needs_a_run():
-    with pytest.raises(UserError, match='--run-dir is needed'):
+    with user_error('--run-dir is needed'):
         ScoreDialogues.main()
 
 
 def test_the_bar_tells_how_much_the_judge_has_read(tmp_path, capsys):
     small_run(tmp_path / 'run')
     judge = make_generator(tmp_path)
-    ScoreDialogues.main(
-        run_dir=str(tmp_path / 'run'), judge_model_file=judge, no_cuda=True
-    )
+    ScoreDialogues.main(run_dir=tmp_path / 'run', judge_model_file=judge, no_cuda=True)
     # two utterances of d0 and of d1, one of d2; d3 is broken off
     assert '5 inputs read' in capsys.readouterr().err

@@ -5,9 +5,9 @@ A scorer that cannot be had is found out before the first dialogue, not after th
 import pytest
 
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.score_run import check_scorer, model_systems
 from tests.support.small_run import SMALL, small_config
+from tests.support.user_error import user_error
 
 JUDGE = 'zoo:mini/judge/model'
 
@@ -22,9 +22,9 @@ JUDGE = 'zoo:mini/judge/model'
 )
 def test_nothing_is_collected_for_a_scorer_that_is_not_there(tmp_path, wrong, line):
     run = tmp_path / 'run'
-    with pytest.raises(UserError, match=line):
+    with user_error(line):
         EvaluateSystems.main(
-            config=small_config(tmp_path), run_dir=str(run), **{**SMALL, **wrong}
+            config=small_config(tmp_path), run_dir=run, **{**SMALL, **wrong}
         )
     assert not run.exists()
 
@@ -37,12 +37,12 @@ def test_nothing_is_collected_for_a_scorer_that_is_not_there(tmp_path, wrong, li
     ],
 )
 def test_names_and_keys_are_checked_without_a_judge(section, line):
-    with pytest.raises(UserError, match=line):
+    with user_error(line):
         check_scorer(section)
 
 
 def test_a_dry_run_counts_the_judge_among_what_is_missing(tmp_path, capsys):
-    with pytest.raises(UserError, match='/no/judge'):
+    with user_error('/no/judge'):
         EvaluateSystems.main(
             config=small_config(tmp_path), dry_run=True, judge_model_file='/no/judge'
         )
@@ -58,7 +58,7 @@ def test_chatmatch_needs_no_judge_when_fluency_is_left_out():
 def test_another_scorer_for_dialogues_that_are_there_is_pointed_out(tmp_path):
     config, run = small_config(tmp_path), str(tmp_path / 'run')
     EvaluateSystems.main(config=config, run_dir=run, **{**SMALL, 'num_dialogues': 1})
-    with pytest.raises(UserError, match='; score_dialogues judges the dialogues'):
+    with user_error('; score_dialogues judges the dialogues'):
         EvaluateSystems.main(
             config=config,
             run_dir=run,

@@ -10,18 +10,17 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertModel
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.models.encoders import MeanPooling
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.amfm import AmFm, Scale, measured_scale
 from parlai_ext.scoring.amfm_references import AmFmReferences
 from parlai_ext.scoring.base import ScoringItem
 from tests.support.family_hf import make_model
 from tests.support.fed_samples import gpt2, huggingface_loss, make_gpt2
+from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import KnownJudge
 from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
+from tests.support.user_error import user_error
 
 TEXTS = sentences(9)
 OTHERS = {
@@ -34,15 +33,14 @@ ITEMS = [ScoringItem(tuple(TEXTS[:k]), TEXTS[k]) for k in range(1, 9)]
 
 
 @pytest.fixture(scope='module')
-def folders(tmp_path_factory):
-    judge = make_gpt2(tmp_path_factory.mktemp('gpt2'))
+def folders(tmp_path_factory, gpt2_folder):
     encoder = make_encoder(tmp_path_factory.mktemp('encoder') / 'bert')
-    return {'encoder': encoder, 'judge_model_file': str(judge)}
+    return {'encoder': encoder, 'judge_model_file': gpt2_folder}
 
 
 @pytest.fixture(scope='module')
 def handle():
-    return ModelHandle(Machine(no_cuda=True))
+    return models_on_cpu()
 
 
 @pytest.fixture
@@ -177,7 +175,7 @@ def test_a_whole_dialogue_is_scaled_as_the_program_does_and_am_counts_against_it
 
 def test_quantiles_are_of_whole_sets_and_not_of_the_parts_of_a_run(folders, handle):
     scorer = AmFm.from_section({**folders, 'scale': 'quantile'}, handle)
-    with pytest.raises(UserError, match='run_bench'):
+    with user_error('run_bench'):
         scorer.score_dialogues([], [])
 
 
@@ -210,9 +208,9 @@ def test_a_measured_scale_puts_the_median_at_one():
 
 
 def test_an_encoder_decoder_reads_no_joined_strings(folders, tmp_path):
-    handle = ModelHandle(Machine(no_cuda=True))
+    handle = models_on_cpu()
     section = {**folders, 'judge_model_file': make_model(tmp_path, 'bart')}
-    with pytest.raises(UserError, match='judge_model_file'):
+    with user_error('judge_model_file'):
         AmFm.from_section(section, handle).checked_scores(ITEMS)
 
 

@@ -7,14 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.models.encoders import TokenVectors
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.bertscore import BertScore, token_f1
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
+from tests.support.user_error import user_error
 
 EAST, NORTH, WEST = (1, 0), (0, 1), (-1, 0)
 LONG = 'a ' * 30  # more tokens than the encoder has positions
@@ -54,7 +53,7 @@ def encoder(tmp_path_factory):
 
 
 def scores(encoder, pairs, **options):
-    models = ModelHandle(Machine(no_cuda=True))
+    models = models_on_cpu()
     scorer = BertScore.from_section({'encoder': encoder, **options}, models)
     items = [ScoringItem((), response, references=(text,)) for response, text in pairs]
     return scorer.checked_scores(items)
@@ -78,7 +77,7 @@ def test_layer_0_is_the_last_one(encoder):
     pairs = [tuple(sentences(2))]
     [last], [third], [first] = (scores(encoder, pairs, layer=n) for n in (0, 3, 1))
     assert last.values == third.values != first.values
-    with pytest.raises(UserError, match='layer 4: .*3 layers'):
+    with user_error('layer 4: .*3 layers'):
         scores(encoder, pairs, layer=4)
 
 

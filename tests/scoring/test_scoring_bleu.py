@@ -8,12 +8,12 @@ import statistics
 import pytest
 from scipy import stats
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.scoring import references
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.bleu import Bleu2
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 sacrebleu = pytest.importorskip('sacrebleu', reason='the extra metrics is needed')
 WORDS = {'setting': 'words'}
@@ -94,7 +94,7 @@ def test_without_the_library_one_line_says_what_to_install(monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(references, 'import_module', missing)
-    with pytest.raises(UserError, match=r'sacrebleu: pip install'):
+    with user_error(r'sacrebleu: pip install'):
         Bleu2.from_section({})
 
 

@@ -9,16 +9,16 @@ import torch
 import transformers
 from transformers import BertForSequenceClassification, RemBertForSequenceClassification
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.bleurt import Bleurt
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_trained import (
     SIZES,
     bert_tokenizer,
     make_bert,
-    models_on_cpu,
     spread,
 )
+from tests.support.user_error import user_error
 
 REFERENCES = ('do you like the old piano ?', 'i have three dogs')
 RESPONSE = 'i like the old piano'
@@ -100,7 +100,7 @@ def test_the_tokenizer_of_bleurt_20_is_that_of_sentencepiece(tmp_path):
 
 def test_a_model_of_two_outputs_is_refused(tmp_path):
     folder = make_bert(tmp_path, BertForSequenceClassification, num_labels=2)
-    with pytest.raises(UserError, match='one output') as error:
+    with user_error('one output') as error:
         score(folder)
     assert folder in str(error.value)
 
@@ -116,6 +116,5 @@ def test_a_missing_model_is_one_line(monkeypatch):
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', True)
-    with pytest.raises(UserError, match='lucadiliello/BLEURT-20') as error:
+    with user_error('lucadiliello/BLEURT-20'):
         Bleurt.from_section({}, models_on_cpu()).load_models()
-    assert '\n' not in str(error.value)

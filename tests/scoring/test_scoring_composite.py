@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.judge_check.parrots import PARROTS, parrot_text
 from parlai_ext.scoring.base import ScoringItem
@@ -29,6 +28,7 @@ from parlai_ext.scoring.composite import (
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, check_scorer
 from tests.support.scoring_samples import KnownJudge
+from tests.support.user_error import user_error
 
 SAID = ('I bought a red car today.', 'Which one did you buy?', 'The small one.')
 GOOD = 'A Fiat, it was cheap and it drives well.'
@@ -227,12 +227,12 @@ def test_the_name_of_the_weights_is_not_signed_but_their_numbers_are(tmp_path):
 def test_mistakes_in_a_file_of_weights_are_named(tmp_path, term, key):
     path = tmp_path / 'mine.yaml'
     path.write_text(f'terms:\n  {term}\n')
-    with pytest.raises(UserError, match=f'mine.yaml:[12].*{key}'):
+    with user_error(f'mine.yaml:[12].*{key}'):
         read_weights(read_file(path))
 
 
 def test_unknown_weights_are_named():
-    with pytest.raises(UserError, match='weights'):
+    with user_error('weights'):
         Composite.from_section({'weights': 'fited'})
 
 
@@ -247,6 +247,5 @@ def test_the_protocols_of_papers_and_demos_keep_theirs():
 def test_where_its_models_are_absent_one_line_names_another_scorer():
     section = {'name': 'composite', 'judge_model_file': '/no/such/model'}
     for build in (check_scorer, build_scorer):
-        with pytest.raises(UserError, match='/no/such/model.*--scorer fed') as error:
+        with user_error('/no/such/model.*--scorer fed'):
             build(section)
-        assert '\n' not in str(error.value)

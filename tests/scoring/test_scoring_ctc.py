@@ -7,15 +7,15 @@ import pytest
 import torch
 from transformers import RobertaConfig, RobertaForTokenClassification
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.ctc import Ctc, clean_text
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_trained import (
     ITEMS,
     make_roberta,
-    models_on_cpu,
     roberta_tokenizer,
 )
+from tests.support.user_error import user_error
 
 RESPONSE = 'i do ! i played it on a boat .'
 HISTORY = 'do you like jazz ?\nyes , i like the old piano . do you ?'
@@ -109,9 +109,8 @@ def test_neither_order_nor_company_changes_a_score(folder):
 
 
 def test_no_model_is_one_line():
-    with pytest.raises(UserError, match='engaging_model') as error:
+    with user_error('engaging_model'):
         scores(ITEMS)
-    assert '\n' not in str(error.value)
 
 
 def test_texts_are_cleaned_as_for_the_training():

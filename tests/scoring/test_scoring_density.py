@@ -11,7 +11,6 @@ import torch
 from sklearn.covariance import EmpiricalCovariance
 from transformers import BertModel
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.density import (
     Density,
@@ -19,12 +18,13 @@ from parlai_ext.scoring.density import (
     squared_distances,
     write_statistics,
 )
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_trained import (
     TEXTS,
     bert_tokenizer,
     make_bert,
-    models_on_cpu,
 )
+from tests.support.user_error import user_error
 
 WORDS = [word for text in TEXTS for word in text.split() if not word.startswith('_')]
 DRAW = np.random.default_rng(0)
@@ -154,14 +154,13 @@ def test_statistics_are_made_once_and_signed(folder, options, tmp_path):
 @pytest.mark.parametrize('missing', ['encoder', 'statistics'])
 def test_what_is_missing_is_one_line(options, missing):
     given = {key: value for key, value in options.items() if key != missing}
-    with pytest.raises(UserError, match=f'{missing}: ') as error:
+    with user_error(f'{missing}: '):
         scores(given, TURN)
-    assert '\n' not in str(error.value)
 
 
 def test_a_file_that_holds_no_statistics_is_named(options, tmp_path):
     (tmp_path / 'statistics.npz').write_text('mean')
-    with pytest.raises(UserError, match=r'statistics\.npz'):
+    with user_error(r'statistics\.npz'):
         scores(options, TURN)
 
 
@@ -169,5 +168,5 @@ def test_an_encoder_without_the_token_between_turns_is_refused(options, tmp_path
     from tests.support.tiny_encoders import make_encoder
 
     other = make_encoder(tmp_path / 'other')
-    with pytest.raises(UserError, match=r'\[SEPT\]'):
+    with user_error(r'\[SEPT\]'):
         scores({**options, 'encoder': other}, TURN)

@@ -4,10 +4,9 @@ Embedding average, extrema and greedy: by pencil, on vectors of two numbers.
 
 import pytest
 
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.registry import find_scorer
+from tests.support.on_cpu import models_on_cpu
 
 VECTORS = """
 east 1 0
@@ -27,7 +26,7 @@ def vectors(tmp_path):
 
 
 def overall(scorer, vectors, response, *texts):
-    models = ModelHandle(Machine(no_cuda=True))
+    models = models_on_cpu()
     made = find_scorer(scorer).from_section({'vectors': vectors}, models)
     [score] = made.checked_scores([ScoringItem((), response, references=texts)])
     return score.values['Overall']

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import options_of
 from parlai_ext.scoring.fed import Fed, FedOptions, followup_score
 from parlai_ext.scoring.followups import FollowUps, Sides
@@ -21,6 +20,7 @@ from tests.support.scoring_samples import (
     judge_contexts,
     known_fed,
 )
+from tests.support.user_error import user_error
 
 # token log-probabilities of each follow-up, and so D: -2, -3, -1, -5
 TOKENS = {
@@ -182,7 +182,7 @@ def test_signature_is_the_documented_one():
     ],
 )
 def test_a_wrong_option_is_refused_before_the_judge_is_loaded(section, key, hint):
-    with pytest.raises(UserError, match=f'scorer: {key}: .*{hint}'):
+    with user_error(f'scorer: {key}: .*{hint}'):
         Fed.from_section(section)
 
 
@@ -226,7 +226,7 @@ def test_less_the_same_follow_up_without_the_response():
     'changed', [{'judge_format': 'chat'}, {'less': 'no_response'}], ids=str
 )
 def test_variant_original_has_one_format(changed):
-    with pytest.raises(UserError, match=next(iter(changed))):
+    with user_error(next(iter(changed))):
         signature(variant='original', **changed)
 
 

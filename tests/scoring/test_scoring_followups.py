@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring import followups
 from parlai_ext.scoring.followups import Sides, load_followups
 from parlai_ext.systems.fetch import http_file
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 
 def written(folder, text, name='own.yaml'):
@@ -102,18 +102,17 @@ def test_a_reading_of_the_papers_four_dimensions_has_its_counts(monkeypatch):
     ],
 )
 def test_mistakes_are_one_line(tmp_path, text, problem):
-    with pytest.raises(UserError, match=problem) as e:
+    with user_error(problem):
         load_followups(written(tmp_path, text))
-    assert '\n' not in str(e.value)
 
 
 def test_unknown_name_gets_the_nearest():
-    with pytest.raises(UserError, match="did you mean 'fed_2020'"):
+    with user_error("did you mean 'fed_2020'"):
         load_followups('fed_2002')
 
 
 def test_missing_file_is_named():
-    with pytest.raises(UserError, match='nowhere.json'):
+    with user_error('nowhere.json'):
         load_followups('nowhere.json')
 
 
@@ -172,7 +171,7 @@ def test_the_authors_lists_are_fetched_once(tmp_path, monkeypatch):
 
 def test_a_download_with_another_checksum_is_refused(tmp_path, monkeypatch):
     served(tmp_path, monkeypatch, text=PROGRAM + '#')
-    with pytest.raises(UserError, match='another checksum'):
+    with user_error('another checksum'):
         load_followups('fed_2020', str(tmp_path))
 
 
@@ -186,6 +185,5 @@ def test_damaged_cache_is_fetched_again(tmp_path, monkeypatch):
 
 def test_a_missing_network_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(followups, 'URL', 'http://localhost:9/fed.py')
-    with pytest.raises(UserError, match='cannot be reached .*--followups FILE') as e:
+    with user_error('cannot be reached .*--followups FILE'):
         load_followups('fed_2020', str(tmp_path))
-    assert '\n' not in str(e.value)

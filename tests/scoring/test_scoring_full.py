@@ -13,9 +13,6 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.models.judge_names import judge_system
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import Fed
@@ -23,9 +20,11 @@ from parlai_ext.scoring.followups import load_followups
 from parlai_ext.scoring.full import JUDGE, Full
 from parlai_ext.systems.hub import cached_weights
 from tests.support.family_hf import draw
+from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import KnownJudge, OneModel
 from tests.support.tiny_models import sentences
 from tests.support.tiny_trained import byte_tokenizer
+from tests.support.user_error import user_error
 
 SAID = ('Hi!', "Hi! What's up?", 'Nothing much, how about you')
 TAB = ',hf_turn_separator="\\t"'
@@ -93,7 +92,7 @@ def scored(judge, items, **options):
 def test_the_score_is_that_of_the_program(folder, followups):
     judge = f'hf:{folder}{TAB}'
     section = {'judge_model_file': judge, 'followups': followups}
-    scorer = Full.from_section(section, ModelHandle(Machine(no_cuda=True)))
+    scorer = Full.from_section(section, models_on_cpu())
     texts = load_followups(followups).dimensions['Overall'].negative
     items = [ScoringItem(SAID[:n], SAID[n]) for n in range(3)]
     for n, score in enumerate(scorer.checked_scores(items)):
@@ -111,9 +110,7 @@ def test_published_scores_of_the_real_model():
         'Playing Terraria. What about you?',
     )
     more += ('Sitting in a meeting', 'What kind of meeting?', "Can't say")
-    scorer = Full.from_section(
-        {'followups': 'full_released'}, ModelHandle(Machine(no_cuda=True))
-    )
+    scorer = Full.from_section({'followups': 'full_released'}, models_on_cpu())
     context = (*SAID, *more)
     turn, dialogue = scorer.checked_scores(
         [
@@ -136,7 +133,7 @@ def test_perplexities_are_averaged():
 
 
 def test_with_losses_it_is_fed_with_the_mean_of_complaints(folder):
-    handle = ModelHandle(Machine(no_cuda=True))
+    handle = models_on_cpu()
     items = [ScoringItem(SAID[:n], SAID[n]) for n in range(3)]
     common = {'followups': 'full', 'judge_model_file': f'hf:{folder}{TAB}'}
     full = Full.from_section({**common, 'reduction': 'loss'}, handle)
@@ -167,7 +164,7 @@ def test_no_finite_probability_is_no_score():
 def test_follow_ups_without_complaints_are_refused(tmp_path):
     path = tmp_path / 'praise.yaml'
     path.write_text('dimensions: {Wit: {positive: [Ha!]}}')
-    with pytest.raises(UserError, match='followups.*Wit'):
+    with user_error('followups.*Wit'):
         Full.from_section({'followups': str(path)})
 
 

@@ -8,21 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.holistic import Holistic, diversity, earlier_utterance, scaled
-from tests.support.fed_samples import gpt2, make_gpt2
+from tests.support.fed_samples import gpt2
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_models import sentences
+from tests.support.user_error import user_error
 
 TEXTS = tuple(sentences(5))
 ITEMS = [ScoringItem(TEXTS[:k], TEXTS[k]) for k in range(1, 5)]
-
-
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    return str(make_gpt2(tmp_path_factory.mktemp('gpt2')))
 
 
 class Contradictions:
@@ -50,7 +44,7 @@ class Models:
     """
 
     def __init__(self, classifier=None):
-        self.handle = ModelHandle(Machine(no_cuda=True))
+        self.handle = models_on_cpu()
         self.made_up = classifier
 
     def likelihood(self, name):
@@ -77,18 +71,18 @@ def mean_loss(folder, text):
         return float(model(ids, labels=ids).loss), ids.shape[1] - 1
 
 
-def test_coherence_is_that_of_the_program(folder):
-    for item, score in zip(ITEMS, scored(folder, ITEMS), strict=True):
+def test_coherence_is_that_of_the_program(gpt2_folder):
+    for item, score in zip(ITEMS, scored(gpt2_folder, ITEMS), strict=True):
         context = '\n'.join(item.context)
-        both, n_both = mean_loss(folder, f'{context} {item.response}')
-        alone, n_alone = mean_loss(folder, context)
+        both, n_both = mean_loss(gpt2_folder, f'{context} {item.response}')
+        alone, n_alone = mean_loss(gpt2_folder, context)
         expected = -both * n_both + alone * n_alone
         assert score.values['Coherence'] == pytest.approx(expected, rel=1e-4)
 
 
-def test_fluency_is_the_loss_of_transformers_with_its_sign_turned(folder):
-    for item, score in zip(ITEMS, scored(folder, ITEMS), strict=True):
-        expected = -mean_loss(folder, item.response)[0]
+def test_fluency_is_the_loss_of_transformers_with_its_sign_turned(gpt2_folder):
+    for item, score in zip(ITEMS, scored(gpt2_folder, ITEMS), strict=True):
+        expected = -mean_loss(gpt2_folder, item.response)[0]
         assert score.values['Fluency'] == pytest.approx(expected, rel=1e-4)
 
 
@@ -98,10 +92,10 @@ def test_the_cutoff_scales_as_in_the_program():
     assert scaled(-3.0, None) == -3.0
 
 
-def test_scaled_scores_of_a_response(folder):
-    [raw] = scored(folder, ITEMS[:1])
+def test_scaled_scores_of_a_response(gpt2_folder):
+    [raw] = scored(gpt2_folder, ITEMS[:1])
     given = {'coherence_cutoff': -200.0, 'fluency_cutoff': -40.0}
-    [score] = scored(folder, ITEMS[:1], **given)
+    [score] = scored(gpt2_folder, ITEMS[:1], **given)
     for name, cutoff in (('Coherence', -200.0), ('Fluency', -40.0)):
         expected = (raw.values[name] - cutoff) / -cutoff
         assert score.values[name] == pytest.approx(expected)
@@ -122,21 +116,21 @@ def test_diversity_is_the_entropy_of_word_pairs(texts, entropy):
     assert diversity(texts, 2) == expected
 
 
-def test_responses_to_rewordings_of_the_context_count(folder):
+def test_responses_to_rewordings_of_the_context_count(gpt2_folder):
     item = ScoringItem(TEXTS[:1], 'a b', extras={'responses': ('c d', 'a b')})
-    [score] = scored(folder, [item])
+    [score] = scored(gpt2_folder, [item])
     expected = -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
     assert score.values['Diversity'] == pytest.approx(expected)
 
 
-def test_consistency_is_with_the_speakers_last_utterance(folder):
+def test_consistency_is_with_the_speakers_last_utterance(gpt2_folder):
     asked = []
 
     def tell(first, second):
         asked.append((first, second))
         return 0.25
 
-    scores = scored(folder, ITEMS, Contradictions(tell))
+    scores = scored(gpt2_folder, ITEMS, Contradictions(tell))
     # TEXTS[k] follows the other speaker's TEXTS[k - 1] and its own TEXTS[k - 2]
     assert asked == [(TEXTS[k - 2], TEXTS[k]) for k in (2, 3, 4)]
     assert [score.values['Consistency'] for score in scores] == [None, 0.75, 0.75, 0.75]
@@ -158,20 +152,20 @@ def test_who_said_what(speakers, speaker, earlier):
     assert earlier_utterance(item) == earlier
 
 
-def test_without_a_classifier_there_is_no_consistency(folder):
-    [score] = scored(folder, ITEMS[:1])
+def test_without_a_classifier_there_is_no_consistency(gpt2_folder):
+    [score] = scored(gpt2_folder, ITEMS[:1])
     assert score.values['Consistency'] is None
     assert 'classifier' in score.reasons['Consistency']
 
 
-def test_a_classifier_without_the_label_is_refused(folder):
+def test_a_classifier_without_the_label_is_refused(gpt2_folder):
     classifier = Contradictions(lambda first, second: 0.0)
     classifier.labels = ('LABEL_0', 'LABEL_1', 'LABEL_2')
-    with pytest.raises(UserError, match='classifier.*LABEL_0'):
-        scored(folder, ITEMS, classifier)
+    with user_error('classifier.*LABEL_0'):
+        scored(gpt2_folder, ITEMS, classifier)
 
 
-def test_a_real_classifier(folder, tmp_path):
+def test_a_real_classifier(gpt2_folder, tmp_path):
     import transformers
 
     from tests.support.tiny_encoders import make_encoder
@@ -180,8 +174,8 @@ def test_a_real_classifier(folder, tmp_path):
     config = transformers.AutoConfig.from_pretrained(path)
     config.id2label = dict(enumerate(('contradiction', 'neutral', 'entailment')))
     config.save_pretrained(path)
-    section = {'judge_model_file': folder, 'classifier': path}
-    scorer = Holistic.from_section(section, ModelHandle(Machine(no_cuda=True)))
+    section = {'judge_model_file': gpt2_folder, 'classifier': path}
+    scorer = Holistic.from_section(section, models_on_cpu())
     scores = scorer.checked_scores(ITEMS[1:])
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(path).eval()
@@ -194,8 +188,10 @@ def test_a_real_classifier(folder, tmp_path):
         assert score.values['Consistency'] == pytest.approx(expected, abs=1e-5)
 
 
-def test_what_is_missing_has_a_reason(folder):
-    first, empty = scored(folder, [ScoringItem((), 'tea'), ScoringItem(TEXTS[:1], '')])
+def test_what_is_missing_has_a_reason(gpt2_folder):
+    first, empty = scored(
+        gpt2_folder, [ScoringItem((), 'tea'), ScoringItem(TEXTS[:1], '')]
+    )
     assert first.values['Coherence'] is None
     assert 'context' in first.reasons['Coherence']
     assert {empty.values[name] for name in Holistic.dimensions} == {None}

@@ -10,7 +10,6 @@ import pytest
 import torch
 import yaml
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.scoring.base import ItemScore, ScoringItem
@@ -27,6 +26,7 @@ from parlai_ext.scoring.learned_inputs import NUMBERS, Reading, input_blocks
 from parlai_ext.scoring.learned_references import joined_score
 from parlai_ext.scoring.registry import find_scorer, load_protocol_file
 from tests.support.causal_models import GPT2, make
+from tests.support.user_error import user_error
 
 CONTEXT = ('do you like dogs ?', 'yes , i have two', 'what are your dogs called ?')
 
@@ -140,12 +140,12 @@ def test_an_input_far_from_the_mean_is_cut():
     [({'sha256': '0'}, 'sha256'), ({'inputs': ['words']}, 'inputs')],
 )
 def test_a_card_that_does_not_fit_is_refused(tmp_path, changed, says):
-    with pytest.raises(UserError, match=f'judge.yaml.*{says}'):
+    with user_error(f'judge.yaml.*{says}'):
         read_weights(write(tmp_path / 'mine', weights(), **changed))
 
 
 def test_an_unknown_judge_is_refused_by_name():
-    with pytest.raises(UserError, match='shiped.*shipped'):
+    with user_error('shiped.*shipped'):
         read_weights('shiped')
 
 
@@ -192,7 +192,7 @@ def test_states_are_those_of_a_plain_pass(model):
 
 def test_a_layer_that_is_not_there_is_refused(model):
     judge = Causal(model, None, '', start=1, positions=256)
-    with pytest.raises(UserError, match='layer 99'):
+    with user_error('layer 99'):
         judge.answer_with_states([Question((5,), ((6, 2),))], [99], lambda s, q: s)
 
 

@@ -6,19 +6,13 @@ import math
 
 import pytest
 
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.likelihood import Likelihood
-from tests.support.fed_samples import huggingface_loss, make_gpt2
+from tests.support.fed_samples import huggingface_loss
+from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import KnownJudge, OneModel
 
 SAID = ('Hi!', "Hey, what's up?", 'Not much.')
-
-
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    return make_gpt2(tmp_path_factory.mktemp('gpt2'))
 
 
 def scored(judge, items, **options):
@@ -31,12 +25,12 @@ def known_scores(tell, **options):
 
 
 @pytest.mark.parametrize('n', [0, 1, 2])
-def test_the_score_is_the_loss_of_transformers_with_its_sign_turned(folder, n):
-    section = {'judge_model_file': str(folder)}
-    handle = ModelHandle(Machine(no_cuda=True))
+def test_the_score_is_the_loss_of_transformers_with_its_sign_turned(gpt2_folder, n):
+    section = {'judge_model_file': gpt2_folder}
+    handle = models_on_cpu()
     scorer = Likelihood.from_section(section, handle)
     [score] = scorer.checked_scores([ScoringItem(SAID[:n], SAID[n])])
-    expected = -huggingface_loss(folder, SAID[:n], SAID[n])
+    expected = -huggingface_loss(gpt2_folder, SAID[:n], SAID[n])
     assert score.values['Likelihood'] == pytest.approx(expected, rel=1e-4)
 
 

@@ -8,14 +8,13 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Question
 from parlai_ext.core.watch import NO_WATCH, Watch
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.perplexity import Perplexity, TokenAccuracy
 from tests.support.family_hf import make_model
-from tests.support.fed_samples import END, gpt2, huggingface_loss, make_gpt2
+from tests.support.fed_samples import END, gpt2, huggingface_loss
+from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import KnownJudge, OneModel
 
 SAID = ('Hi!', "Hey, what's up?", 'Not much.')
@@ -29,11 +28,10 @@ def known_score(logprobs):
     return score
 
 
-def test_it_is_the_exponential_of_the_loss_of_transformers(tmp_path):
-    folder = make_gpt2(tmp_path)
-    loss = huggingface_loss(folder, SAID[:2], SAID[2])
-    section = {'judge_model_file': str(folder)}
-    scorer = Perplexity.from_section(section, ModelHandle(Machine(no_cuda=True)))
+def test_it_is_the_exponential_of_the_loss_of_transformers(gpt2_folder):
+    loss = huggingface_loss(gpt2_folder, SAID[:2], SAID[2])
+    section = {'judge_model_file': gpt2_folder}
+    scorer = Perplexity.from_section(section, models_on_cpu())
     [score] = scorer.checked_scores([ScoringItem(SAID[:2], SAID[2])])
     assert score.values['Overall'] == pytest.approx(-math.exp(loss), rel=1e-3)
 
@@ -63,10 +61,9 @@ def own_choices(folder, context, n):
     return model.generate(ids, pad_token_id=0, **given)[0, ids.shape[1] :].tolist()
 
 
-def test_a_greedy_search_chooses_every_token_of_its_own(tmp_path):
-    folder = make_gpt2(tmp_path)
-    chosen = own_choices(folder, SAID[:2], 6)
-    judge = ModelHandle(Machine(no_cuda=True)).likelihood(str(folder))
+def test_a_greedy_search_chooses_every_token_of_its_own(gpt2_folder):
+    chosen = own_choices(gpt2_folder, SAID[:2], 6)
+    judge = models_on_cpu().likelihood(gpt2_folder)
     other = (*chosen[:3], (chosen[3] + 1) % 200)
     question = Question(SAID[:2], (tuple(chosen), other))
     [answer] = judge.answer([question], greedy=True)
@@ -77,7 +74,7 @@ def test_an_encoder_decoder_tells_it_too(tmp_path):
     folder = make_model(tmp_path, 'bart')
     model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    judge = ModelHandle(Machine(no_cuda=True)).likelihood(str(folder))
+    judge = models_on_cpu().likelihood(str(folder))
     context, response = 'tea rain', 'book song hill'
     inputs = tokenizer(context, return_tensors='pt')['input_ids']
     labels = tokenizer(response, return_tensors='pt')['input_ids']
@@ -93,19 +90,19 @@ def test_an_encoder_decoder_tells_it_too(tmp_path):
     assert answer.continuations[0][0] == 1
 
 
-def test_log_probabilities_come_back_after_a_greedy_question(tmp_path):
-    judge = ModelHandle(Machine(no_cuda=True)).likelihood(str(make_gpt2(tmp_path)))
+def test_log_probabilities_come_back_after_a_greedy_question(gpt2_folder):
+    judge = models_on_cpu().likelihood(gpt2_folder)
     question = Question(SAID[:1], SAID[1:2])
     before = judge.answer([question])
     assert judge.answer([question], greedy=True) != before
     assert judge.answer([question]) == before
 
 
-def test_kept_results_of_both_questions_are_not_mixed_up(tmp_path):
+def test_kept_results_of_both_questions_are_not_mixed_up(gpt2_folder):
     class Store(dict):
         put = dict.__setitem__
 
-    judge = ModelHandle(Machine(no_cuda=True)).likelihood(str(make_gpt2(tmp_path)))
+    judge = models_on_cpu().likelihood(gpt2_folder)
     judge.watch = Watch(kept=Store())
     question = Question(SAID[:1], SAID[1:2])
     before = judge.answer([question])
@@ -113,12 +110,11 @@ def test_kept_results_of_both_questions_are_not_mixed_up(tmp_path):
     judge.watch = NO_WATCH
 
 
-def test_the_share_of_tokens_that_are_the_likeliest(tmp_path):
-    folder = str(make_gpt2(tmp_path))
-    model, tokenizer = gpt2(folder)
+def test_the_share_of_tokens_that_are_the_likeliest(gpt2_folder):
+    model, tokenizer = gpt2(gpt2_folder)
     items = [ScoringItem(SAID[:n], SAID[n]) for n in (1, 2)]
     scorer = TokenAccuracy.from_section(
-        {'judge_model_file': folder}, ModelHandle(Machine(no_cuda=True))
+        {'judge_model_file': gpt2_folder}, models_on_cpu()
     )
     for item, score in zip(items, scorer.checked_scores(items), strict=True):
         before = tokenizer.encode(''.join(text + END for text in item.context))

@@ -9,27 +9,21 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Answer
 from parlai_ext.judge_check.check import perturbations_for
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring import prompted
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.directeval import DirectEval
 from parlai_ext.scoring.fed import Fed
 from parlai_ext.scoring.llm.judges import LlmJudge
 from parlai_ext.scoring.prompted import Prompted
-from tests.support.family_hf import TEMPLATE, make_model
+from tests.support.family_hf import make_model
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_models import WORDS
+from tests.support.user_error import user_error
 
 HOW, SO = (' '.join(WORDS[k : k + 3]) for k in (0, 3))
 ASK = WORDS[9]
-
-
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-    return make_model(tmp_path_factory.mktemp('chat'), 'llama', template=TEMPLATE)
 
 
 def answer_logprob(folder, prompt, answer):
@@ -50,22 +44,24 @@ def answer_logprob(folder, prompt, answer):
     return -float(loss) * len(reply)
 
 
-def test_the_share_of_the_first_answer(folder, monkeypatch):
+def test_the_share_of_the_first_answer(chat_folder, monkeypatch):
     # the tiny tokenizer knows no Yes and No
     monkeypatch.setattr(prompted, 'ANSWERS', WORDS[:2])
-    section = {'judge_model_file': folder, 'question': ASK}
-    scorer = Prompted.from_section(section, ModelHandle(Machine(no_cuda=True)))
+    section = {'judge_model_file': chat_folder, 'question': ASK}
+    scorer = Prompted.from_section(section, models_on_cpu())
     [score] = scorer.checked_scores([ScoringItem((HOW, SO), HOW)])
     prompt = f'Dialogue:\nB: {HOW}\nA: {SO}\n\nResponse:\nB: {HOW}\n\n{ASK}'
-    yes, no = (math.exp(answer_logprob(folder, prompt, a)) for a in WORDS[:2])
+    yes, no = (math.exp(answer_logprob(chat_folder, prompt, a)) for a in WORDS[:2])
     assert yes != pytest.approx(no, rel=1e-3)
     assert score.values['Overall'] == pytest.approx(yes / (yes + no), abs=1e-5)
 
 
-def test_no_probability_of_either_answer_is_no_score(folder):
+def test_no_probability_of_either_answer_is_no_score(chat_folder):
     class Silent:
         signature = 'silent'
-        vectorizer = SimpleNamespace(tokenizer=AutoTokenizer.from_pretrained(folder))
+        vectorizer = SimpleNamespace(
+            tokenizer=AutoTokenizer.from_pretrained(chat_folder)
+        )
 
         def likelihood(self, name):
             return self
@@ -87,19 +83,19 @@ def test_a_judge_without_a_template_is_refused_by_an_option_of_the_scorer(
     section = {'judge_model_file': make_model(tmp_path, 'gpt2')}
     if has_format:
         section['judge_format'] = 'chat'
-    models = ModelHandle(Machine(no_cuda=True))
-    with pytest.raises(UserError, match='chat template') as error:
+    models = models_on_cpu()
+    with user_error('chat template') as error:
         scorer.from_section(section, models).load_models()
     assert ('judge_format' in str(error.value)) == has_format
     assert ('judge_model_file' in str(error.value)) != has_format
 
 
-def test_an_empty_question_is_refused(folder):
-    with pytest.raises(UserError, match='question'):
+def test_an_empty_question_is_refused(chat_folder):
+    with user_error('question'):
         Prompted.from_section({'question': ' '})
 
 
-def test_its_check_tries_instructions_to_the_judge(folder):
-    section = {'judge_model_file': folder}
-    scorer = Prompted.from_section(section, ModelHandle(Machine(no_cuda=True)))
+def test_its_check_tries_instructions_to_the_judge(chat_folder):
+    section = {'judge_model_file': chat_folder}
+    scorer = Prompted.from_section(section, models_on_cpu())
     assert 'injected' in perturbations_for(scorer)

@@ -5,10 +5,9 @@ Relevance: the cosine of two sentence embeddings.
 import numpy as np
 import pytest
 
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.relevance import Relevance
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
 
@@ -78,7 +77,7 @@ def test_no_context_or_a_zero_vector_gives_no_score(context, why):
 
 def test_agreement_with_numpy_on_a_real_encoder(tmp_path):
     folder = make_encoder(tmp_path / 'encoder')
-    handle = ModelHandle(Machine(no_cuda=True))
+    handle = models_on_cpu()
     texts = sentences(8)
     items = [ScoringItem(tuple(texts[:k]), texts[k]) for k in range(1, 8)]
     scores = Relevance.from_section({'encoder': folder}, handle).checked_scores(items)

@@ -9,13 +9,14 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.unieval import UniEval, sentences
 from tests.support.family_hf import make_model
+from tests.support.on_cpu import models_on_cpu
 from tests.support.shared_data import shared
-from tests.support.tiny_trained import ITEMS, make_t5, models_on_cpu
+from tests.support.tiny_trained import ITEMS, make_t5
+from tests.support.user_error import user_error
 
 RESPONSE = 'i do ! i played it on a boat .'
 HISTORY = 'do you like jazz ? yes , i like the old piano . do you ?'
@@ -123,9 +124,9 @@ def test_sentences_end_at_marks_but_not_at_abbreviations():
 
 def test_a_causal_model_is_refused(tmp_path):
     folder = make_model(tmp_path, 'gpt2')
-    with pytest.raises(UserError, match='encoder-decoder') as error:
+    with user_error('encoder-decoder') as error:
         _ = scorer(folder).signature
-    assert folder in str(error.value) and '\n' not in str(error.value)
+    assert folder in str(error.value)
 
 
 def test_usr_items_become_the_inputs_that_the_authors_published():

@@ -10,14 +10,14 @@ import torch
 from sklearn.linear_model import LinearRegression
 from transformers import RobertaForMaskedLM, RobertaForSequenceClassification
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.usr import INTERCEPT, NORMS, Usr, overall, split_words
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_trained import (
     ITEMS,
     make_roberta,
-    models_on_cpu,
     roberta_tokenizer,
 )
+from tests.support.user_error import user_error
 
 KINDS = {
     'masked_lm': (RobertaForMaskedLM, {}),
@@ -129,7 +129,7 @@ def test_without_knowledge_the_models_read_the_word_for_none(folders):
 
 def test_a_classifier_of_other_labels_is_refused(tmp_path, folders):
     three = make_roberta(tmp_path, RobertaForSequenceClassification, num_labels=3)
-    with pytest.raises(UserError, match='two labels') as error:
+    with user_error('two labels') as error:
         scores({**folders, 'context_classifier': three}, ITEMS)
     assert three in str(error.value)
 

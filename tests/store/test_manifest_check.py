@@ -18,6 +18,7 @@ from parlai_ext.store.manifest import save
 from tests.support.mutations import mutations
 from tests.support.small_run import SMALL, small_config
 from tests.support.store_samples import sample_manifest, whole_run
+from tests.support.user_error import user_error
 
 
 def test_a_changed_manifest_is_read_or_refused_by_its_key(tmp_path):
@@ -63,14 +64,14 @@ RELATED = ('targets', 'partners', 'protocol')
 )
 def test_the_key_that_does_not_fit_is_named(tmp_path, key, value, place):
     save(tmp_path, {**sample_manifest().to_json(), key: value})
-    with pytest.raises(UserError, match=rf'manifest\.json is damaged: {place}'):
+    with user_error(rf'manifest\.json is damaged: {place}'):
         RunFolder.existing(tmp_path)
 
 
 def test_settings_that_are_there_twice_must_be_equal(tmp_path):
     manifest = sample_manifest().to_json()
     save(tmp_path, {**manifest, 'collect': {**manifest['collect'], 'num_turns': 7}})
-    with pytest.raises(UserError, match=r'collect\.num_turns: 7, while .* 5'):
+    with user_error(r'collect\.num_turns: 7, while .* 5'):
         RunFolder.existing(tmp_path)
 
 
@@ -80,7 +81,7 @@ def test_dialogues_over_other_openers_than_the_manifests_are_refused(tmp_path):
     manifest['openers'].reverse()
     save(tmp_path, manifest)
     run = RunFolder.existing(tmp_path)
-    with pytest.raises(UserError, match='00000.jsonl: these are dialogues over other'):
+    with user_error('00000.jsonl: these are dialogues over other'):
         run.read_dialogues(run.pairings[0].id, 0)
 
 
@@ -93,7 +94,7 @@ def test_a_ranking_may_not_ask_for_all_memory(tmp_path):
     manifest = sample_manifest().to_json()
     rule = {**manifest['protocol'], 'ranking': {'bootstraps': 10**30}}
     save(tmp_path, {**manifest, 'protocol': rule})
-    with pytest.raises(UserError, match='bootstraps: .*from 1 to 100000'):
+    with user_error('bootstraps: .*from 1 to 100000'):
         ranking_options(RunFolder.existing(tmp_path).manifest.protocol.ranking)
 
 
@@ -101,16 +102,16 @@ def test_a_ranking_may_not_ask_for_all_memory(tmp_path):
 def test_no_command_that_reads_a_run_ends_with_a_traceback(tmp_path):
     source, work = tmp_path / 'run', tmp_path / 'work'
     config = small_config(tmp_path, targets=1, partners=1)
-    EvaluateSystems.main(config=config, run_dir=str(source), **SMALL)
+    EvaluateSystems.main(config=config, run_dir=source, **SMALL)
     manifest = RunFolder.existing(source).manifest
     for _, changed in list(mutations(manifest.to_json()))[::9]:
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(source, work)
         save(work, changed)
         for read in (
-            lambda: RankSystems.main(run_dir=str(work), bootstraps=5),
-            lambda: ReportRun.main(run_dir=str(work)),
-            lambda: EvaluateSystems.main(run_dir=str(work), dry_run=True),
+            lambda: RankSystems.main(run_dir=work, bootstraps=5),
+            lambda: ReportRun.main(run_dir=work),
+            lambda: EvaluateSystems.main(run_dir=work, dry_run=True),
         ):
             try:
                 read()

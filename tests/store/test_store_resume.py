@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
 from tests.support.store_samples import (
     SIGNATURE,
@@ -22,14 +21,14 @@ from tests.support.store_samples import (
     sample_manifest,
     whole_run,
 )
+from tests.support.user_error import user_error
 
 
 def refused(root, manifest):
     before = files_under(root)
-    with pytest.raises(UserError) as raised:
+    with user_error() as raised:
         RunFolder.open(root, manifest)
     assert files_under(root) == before
-    assert '\n' not in str(raised.value)
     return str(raised.value)
 
 
@@ -146,18 +145,18 @@ def test_long_values_are_shortened_and_still_differ(tmp_path):
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(UserError, match='not a run folder'):
+    with user_error('not a run folder'):
         RunFolder.existing(tmp_path)
-    with pytest.raises(UserError, match='not a run folder'):
+    with user_error('not a run folder'):
         RunFolder.existing(tmp_path / 'absent')
     assert not (tmp_path / 'absent').exists()
 
 
 def test_a_file_in_the_folders_place_is_refused(tmp_path):
     (tmp_path / 'file').write_text('')
-    with pytest.raises(UserError, match='is a file'):
+    with user_error('is a file'):
         RunFolder.open(tmp_path / 'file' / 'run', sample_manifest())
-    with pytest.raises(UserError, match='not a run folder'):
+    with user_error('not a run folder'):
         RunFolder.existing(tmp_path / 'file')
 
 
@@ -174,7 +173,7 @@ def test_a_newer_schema_names_the_version_it_needs(tmp_path):
     path.write_text(
         json.dumps({**manifest, 'schema': 2, 'versions': {'parlai_ext': '3.1'}})
     )
-    with pytest.raises(UserError, match=r'schema 2.*schema 1.*parlai_ext 3\.1'):
+    with user_error(r'schema 2.*schema 1.*parlai_ext 3\.1'):
         RunFolder.existing(tmp_path)
 
 
@@ -185,7 +184,7 @@ def test_another_signature_under_the_same_hash_is_refused(tmp_path):
     (scores.root / 'signature.txt').write_text('another')
     key = run.dialogue_shards()[0]
     read = scores.read(key.pairing_id, key.index)
-    with pytest.raises(UserError, match=r'signature\.txt'):
+    with user_error(r'signature\.txt'):
         scores.write(key.pairing_id, key.index, read)
 
 
@@ -221,7 +220,7 @@ def test_a_second_process_is_refused_and_told_who_holds_the_run(tmp_path, holder
     run = RunFolder.existing(tmp_path)
     message = refused(tmp_path, sample_manifest())
     assert f'process {holder.pid} on {socket.gethostname()}' in message
-    with pytest.raises(UserError, match='in use by'), run.lock():
+    with user_error('in use by'), run.lock():
         pass
 
 

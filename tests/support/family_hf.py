@@ -182,18 +182,9 @@ def seq2seq(folder):
 FAMILIES = {'hf_causal_chat': chat, 'hf_causal_plain': plain, 'hf_seq2seq': seq2seq}
 
 
-@pytest.fixture(scope='module')
-def made(tmp_path_factory):
-    """
-    The folder of a small chat model.
-    """
-    home = tmp_path_factory.mktemp('hf')
-    return Path(make_model(home, 'llama', template=TEMPLATE))
-
-
 @pytest.fixture
-def model(made, tmp_path):
+def model(chat_folder, tmp_path):
     """
-    A copy of it, in which files may be changed.
+    A copy of a small chat model, in which files may be changed.
     """
-    return Path(shutil.copytree(made, tmp_path / 'model'))
+    return Path(shutil.copytree(chat_folder, tmp_path / 'model'))

@@ -61,7 +61,7 @@ def make_run(root, targets, batchsize=2, flags=None, **changed):
     config = protocol_file(root.parent / f'{root.name}_config', targets, **changed)
     EvaluateSystems.main(
         config=config,
-        run_dir=str(root),
+        run_dir=root,
         check_sample=0,
         batchsize=batchsize,
         no_cuda=True,

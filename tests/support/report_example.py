@@ -13,13 +13,12 @@ from parlai_ext.core.nouns import (
     System,
 )
 from parlai_ext.ranking.separation import Separation
-from parlai_ext.ranking.standings import ScoreBounds, Standing
+from parlai_ext.ranking.standings import Rating, ScoreBounds, Standing
 from parlai_ext.results.ranking import (
     Agreement,
     Coefficient,
     Failures,
     Ranking,
-    TournamentRating,
     TournamentResult,
 )
 from tests.support.dialogues import spoken
@@ -179,7 +178,7 @@ def tournament_result(values, spreads=None, rating='openskill'):
     Return the result of six games with these ratings, on no dimension.
     """
     names = tuple(values)
-    one = TournamentRating(values, spreads or {}, {}, None, f'rating:{rating}', ())
+    one = Rating(values=values, spreads=spreads or {}, signature=f'rating:{rating}')
     return TournamentResult(
         systems=names,
         dimensions=(),

@@ -7,8 +7,6 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 
 TEXTS = (
@@ -37,13 +35,6 @@ ITEMS = (
     ),
     ScoringItem(('hi there .',), 'yes'),
 )
-
-
-def models_on_cpu():
-    """
-    Return the models that scorers ask for, computed on the CPU.
-    """
-    return ModelHandle(Machine(no_cuda=True))
 
 
 def spread(model, seed=0):

@@ -14,7 +14,6 @@ from types import SimpleNamespace
 import pytest
 from parlai.core import build_data
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.archives import (
     BadArchive,
@@ -23,6 +22,7 @@ from parlai_ext.systems.fetch.archives import (
     unpack_gzip,
 )
 from tests.support.download_server import tar_of
+from tests.support.user_error import user_error
 
 GOOD = {'./model': b'weights', './sub/model.opt': b'{}', 'sub/deep/x.dict': b'a\t1'}
 MODES = {'x.tar': 'w:', 'x.tgz': 'w:gz', 'x.tar.bz2': 'w:bz2', 'x.tar.xz': 'w:xz'}
@@ -316,7 +316,7 @@ def test_a_file_and_a_folder_of_one_name_leave_all_as_it_was(tmp_path, name):
     old = there / ('model' if '/' in name else 'model/part')
     old.parent.mkdir(parents=True)
     old.write_text('old')
-    with pytest.raises(UserError, match='in the way of a'):
+    with user_error('in the way of a'):
         move_into(source, there)
     assert [p for p in there.rglob('*') if p.is_file()] == [old]
     assert old.read_text() == 'old' and (source / 'a').is_file()

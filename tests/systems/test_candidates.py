@@ -7,13 +7,13 @@ import os
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import candidates
 from parlai_ext.systems.candidates import candidates_file, parse_spec, to_download
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.resolve import resolve
 from tests.support.no_network import refuse_connections
+from tests.support.user_error import user_error
 
 SMALLTALK = 'task:ext:smalltalk'
 
@@ -95,7 +95,7 @@ def test_a_spec_names_task_and_datatype(spec, task, datatype):
     'spec', ['task:', 'task:@valid', 'task:a@all', 'task:a@train:x']
 )
 def test_a_spec_that_cannot_be_meant_is_refused(spec):
-    with pytest.raises(UserError, match='task:TASK'):
+    with user_error('task:TASK'):
         parse_spec(spec)
 
 
@@ -177,22 +177,22 @@ def test_data_that_is_gone_since_are_not_fetched_again(talk, tmp_path):
 
 def test_a_task_without_replies_is_refused(talk, tmp_path):
     spec = talk('hi', ' ')
-    with pytest.raises(UserError, match='has no replies'):
+    with user_error('has no replies'):
         candidates_file(spec, str(tmp_path))
 
 
 def test_an_unknown_task_names_the_nearest():
-    with pytest.raises(UserError, match="no task 'convai3'; did you mean 'convai2'"):
+    with user_error("no task 'convai3'; did you mean 'convai2'"):
         to_download('task:convai3')
     system = System('A', {'model': 'ir_baseline', 'fixed_candidates_path': 'task:nix'})
     assert resolve(system).reason.startswith("fixed_candidates_path: no task 'nix'; ")
-    with pytest.raises(UserError, match="system 'A': fixed_candidates_path: no task"):
+    with user_error("system 'A': fixed_candidates_path: no task"):
         identity(system)
 
 
 def test_data_that_cannot_be_had_is_one_line(tmp_path, monkeypatch):
     refuse_connections(monkeypatch)
-    with pytest.raises(UserError, match="data of task 'convai2' cannot be had"):
+    with user_error("data of task 'convai2' cannot be had"):
         candidates_file('task:convai2', str(tmp_path))
     assert not (tmp_path / 'parlai_ext').exists()
 

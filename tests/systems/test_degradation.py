@@ -7,7 +7,6 @@ from weakref import ref
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.openers_file import EVERYDAY, read_openers_file
 from parlai_ext.systems.chat.conversation import (
@@ -20,8 +19,9 @@ from parlai_ext.systems.family_hugging_face import LOADING_OPTIONS
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import ModelCache, size_on_disk
 from parlai_ext.systems.parlai_agents import load_system
-from tests.support.family_hf import OPT, TEMPLATE, make_model
+from tests.support.family_hf import OPT
 from tests.support.tiny_models import sentences
+from tests.support.user_error import user_error
 
 OPENERS = list(read_openers_file(EVERYDAY).openers.values())
 TURNS = tuple(ChatTurn(bool(n % 2), text) for n, text in enumerate(sentences(5)))
@@ -33,10 +33,8 @@ WAYS = {
 
 
 @pytest.fixture(scope='module')
-def model(tmp_path_factory):
-    home = tmp_path_factory.mktemp('hf')
-    make_model(home, 'llama', template=TEMPLATE)
-    return {**OPT, 'hf_model': str(home / 'llama'), 'hf_dtype': 'float64'}
+def model(chat_folder):
+    return {**OPT, 'hf_model': chat_folder, 'hf_dtype': 'float64'}
 
 
 def replies(player, dialogues):
@@ -100,7 +98,7 @@ def test_the_degradation_is_part_of_the_identity(model):
     'key, value', [('degrade_last_turns', 0), ('degrade_shuffle', 1.5)]
 )
 def test_a_value_out_of_range_is_refused_by_its_name(key, value, model):
-    with pytest.raises(UserError, match=key):
+    with user_error(key):
         load_system(System('seat', {**model, key: value}))
 
 

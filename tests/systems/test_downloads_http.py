@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import httpx2
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.http_file import (
     FileDownload,
     Unreachable,
 )
 from tests.support.download_server import QUICK
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.download_server']
 BODY = random.Random(0).randbytes(300_000)
@@ -66,7 +66,7 @@ def test_the_bytes_are_those_that_are_served(get, server, name, content, length)
 def test_a_file_without_a_length_is_refused(get, server):
     # nothing would tell a cut connection from the end
     server.length = 'none'
-    with pytest.raises(UserError, match='how long it is'):
+    with user_error('how long it is'):
         get()
 
 
@@ -91,7 +91,7 @@ def cut_once(get, server):
     Run a download that ends after 100,000 bytes.
     """
     server.cuts = [100_000, 0, 0]
-    with pytest.raises(UserError, match='another run continues after 100,000 bytes'):
+    with user_error('another run continues after 100,000 bytes'):
         get()
     server.asked.clear()
 
@@ -147,7 +147,7 @@ def test_a_part_that_is_too_long_means_starting_anew(get, server, tmp_path):
 @pytest.mark.parametrize('status', [429, 500, 503])
 def test_a_server_in_trouble_is_tried_again(get, server, status):
     server.statuses = [status] * 9
-    with pytest.raises(UserError, match=f'/a/file.bin answers {status} '):
+    with user_error(f'/a/file.bin answers {status} '):
         get()
     server.statuses = [status]
     assert get() == BODY
@@ -156,7 +156,7 @@ def test_a_server_in_trouble_is_tried_again(get, server, status):
 @pytest.mark.parametrize('status', [401, 403, 404, 410, 451])
 def test_a_refusal_is_one_line_and_no_file(get, server, tmp_path, status):
     server.statuses = [status]
-    with pytest.raises(UserError, match=f'/a/file.bin answers {status} '):
+    with user_error(f'/a/file.bin answers {status} '):
         get()
     assert list(tmp_path.iterdir()) == []
     assert len(server.asked) == 1
@@ -173,7 +173,7 @@ def test_a_refusal_is_one_line_and_no_file(get, server, tmp_path, status):
 )
 def test_a_page_that_says_200_is_no_model(get, server, tmp_path, name, page):
     server.files[f'/a/{name}'] = page
-    with pytest.raises(UserError, match='a web page'):
+    with user_error('a web page'):
         get(f'/a/{name}')
     assert list(tmp_path.iterdir()) == []
 
@@ -181,7 +181,7 @@ def test_a_page_that_says_200_is_no_model(get, server, tmp_path, name, page):
 @pytest.mark.parametrize('content', [b'', b'{"error": "quota"}', BODY])
 def test_an_archive_must_look_like_one(get, server, tmp_path, content):
     server.files['/a/x.tgz'] = content
-    with pytest.raises(UserError, match='x.tgz gives '):
+    with user_error('x.tgz gives '):
         get('/a/x.tgz')
     assert list(tmp_path.iterdir()) == []
 
@@ -196,7 +196,7 @@ def test_an_archive_must_look_like_one(get, server, tmp_path, content):
 )
 def test_a_server_that_holds_back_is_left(get, server, kind, words, patience):
     setattr(server, kind, 1000)
-    with pytest.raises(UserError, match=words):
+    with user_error(words):
         get(**patience)
 
 
@@ -211,7 +211,7 @@ def test_no_network_is_reported_at_once(tmp_path, monkeypatch):
 
 def test_a_redirect_on_the_same_server_is_followed_up_to_a_limit(get, server):
     server.statuses, server.location = [301] * 20, '/a/file.bin'
-    with pytest.raises(UserError, match='redirects'):
+    with user_error('redirects'):
         get()
     server.statuses = [302]
     assert get() == BODY
@@ -219,7 +219,7 @@ def test_a_redirect_on_the_same_server_is_followed_up_to_a_limit(get, server):
 
 def test_a_redirect_to_a_file_is_refused(get, server, tmp_path):
     server.statuses, server.location = [302], 'file://localhost/etc/passwd'
-    with pytest.raises(UserError, match='redirects to file://localhost/etc/passwd'):
+    with user_error('redirects to file://localhost/etc/passwd'):
         get()
     assert len(server.asked) == 1
     assert list(tmp_path.iterdir()) == []
@@ -236,20 +236,20 @@ def test_https_never_leads_to_http(monkeypatch, tmp_path):
         return httpx2.Response(302, headers={'Location': 'http://a.org/x'})
 
     monkeypatch.setattr(httpx2.AsyncHTTPTransport, 'handle_async_request', respond)
-    with pytest.raises(UserError, match='redirects to http://a.org/x'):
+    with user_error('redirects to http://a.org/x'):
         FileDownload('https://a.org/x', tmp_path, QUICK).run()
     assert asked == ['https://a.org/x']
 
 
 def test_an_address_cannot_act_on_the_terminal(get, server):
     server.statuses, server.location = [302] * 9, '/\x1b[2J'
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         get()
     assert '\x1b' not in str(caught.value)  # which would clear it
 
 
 def test_only_http_is_requested(tmp_path):
-    with pytest.raises(UserError, match='file:///etc/passwd'):
+    with user_error('file:///etc/passwd'):
         FileDownload('file:///etc/passwd', tmp_path).run()
 
 
@@ -264,7 +264,7 @@ def test_no_file_fills_the_disk(get, server, monkeypatch, tmp_path, length, free
     server.length = length
     usage = SimpleNamespace(free=SPARE_DISK + free)
     monkeypatch.setattr(shutil, 'disk_usage', lambda path: usage)
-    with pytest.raises(UserError, match=f'more than {free:,} bytes'):
+    with user_error(f'more than {free:,} bytes'):
         get()
     assert not (tmp_path / 'file.part').exists()
 

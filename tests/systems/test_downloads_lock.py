@@ -9,6 +9,7 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.fetch.http_file import Entry, LockFile
 from tests.support.mutations import mutations
+from tests.support.user_error import user_error
 
 A, B = Entry('a' * 64, 1), Entry('b' * 64, 2)
 
@@ -33,7 +34,7 @@ def test_the_bytes_do_not_depend_on_the_order(tmp_path):
 def test_what_is_recorded_stays(tmp_path):
     lock = LockFile(tmp_path / 'lock.json')
     lock.record({'http://x': A})
-    with pytest.raises(UserError, match=f'{B.sha256}, but .* has {A.sha256}'):
+    with user_error(f'{B.sha256}, but .* has {A.sha256}'):
         lock.record({'http://x': B, 'http://y': B})
     assert lock.entries() == {'http://x': A}
 
@@ -59,7 +60,7 @@ def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path, content):
     path = tmp_path / 'lock.json'
     path.write_text(content)
     for use in (LockFile(path).entries, lambda: LockFile(path).record({'u': A})):
-        with pytest.raises(UserError, match='lock.json'):
+        with user_error('lock.json'):
             use()
     assert path.read_text() == content
 

@@ -4,13 +4,12 @@ ParlAI's download functions are replaced for modules of any kind, and only meanw
 
 import gzip
 
-import pytest
 from parlai.core import build_data
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from tests.support.download_server import QUICK, add_model, seen
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.download_server']
 MODEL = bytes(range(256)) * 1000
@@ -43,7 +42,7 @@ def test_a_module_that_unpacks_by_itself_downloads_through_us_too(
     assert zoo.needed_downloads('zoo:fake/own/model', str(data)) == [url]
     assert not data.exists()
     server.statuses = [403]
-    with pytest.raises(UserError, match='answers 403'):
+    with user_error('answers 403'):
         fetch_model('own')
     assert seen(data) == ([], [])
     assert fetch_model('own').read_bytes() == MODEL
@@ -58,7 +57,7 @@ def test_parlais_own_functions_are_back_afterwards(server, tmp_path):
     ):  # which are the same functions: a module may hold one
         function = build_data.download
         with (
-            pytest.raises(UserError, match='web page'),
+            user_error('web page'),
             checked_downloads(str(tmp_path / 'other'), QUICK),
         ):
             function(f'{server.url}/a/x', str(tmp_path), name)

@@ -8,7 +8,6 @@ import pytest
 from parlai.core import build_data
 
 from parlai_ext.commands.check_roster import CheckRoster
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import hub
 from parlai_ext.systems.downloads import download_systems
@@ -16,6 +15,7 @@ from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from parlai_ext.systems.fetch.http_file import Entry, LockFile
 from tests.support.download_server import QUICK, add_model, seen, tar_of
 from tests.support.no_network import refuse_connections
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.download_server']
 AGENT = 'repeat_query'
@@ -170,9 +170,7 @@ def test_task_data_comes_with_parlais_own_checksum(server, data, tmp_path, half)
 
 
 def test_task_data_with_another_checksum_is_refused(server, data, tmp_path):
-    with pytest.raises(
-        UserError, match=f'[0-9a-f]{{64}}, but ParlAI expects {"0" * 64}'
-    ):
+    with user_error(f'[0-9a-f]{{64}}, but ParlAI expects {"0" * 64}'):
         fetch_task_data(server, data, tmp_path / 'd', hashcode='0' * 64)
     assert not (tmp_path / 'd').exists()
     assert seen(data) == ([], [])
@@ -190,7 +188,7 @@ def test_task_data_with_another_checksum_is_refused(server, data, tmp_path):
 )
 def test_other_ways_are_refused(call, data, tmp_path):
     with (
-        pytest.raises(UserError, match='Google Drive|way of its own'),
+        user_error('Google Drive|way of its own'),
         checked_downloads(str(data)),
     ):
         call(str(tmp_path))

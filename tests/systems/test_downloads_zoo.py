@@ -8,11 +8,11 @@ import shutil
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.download_server import add_model, forget, seen, tar_of
 from tests.support.tiny_models import make_generator
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.download_server']
 MODEL = bytes(range(256)) * 1000
@@ -73,7 +73,7 @@ def test_another_file_is_refused_and_both_hashes_are_named(
     fetch_model('m')
     shutil.rmtree(data / 'models' / 'fake')
     server.files['/a/m.tgz'] = tar_of({'./model': b'evil'})
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         fetch_model('m')
     for content in (model, server.files['/a/m.tgz']):
         assert hashlib.sha256(content).hexdigest() in str(caught.value)
@@ -94,7 +94,7 @@ def test_what_is_not_a_model_leaves_nothing(
     model, fetch_model, data, server, content, words
 ):
     server.files['/a/m.tgz'] = content
-    with pytest.raises(UserError, match=words) as caught:
+    with user_error(words) as caught:
         fetch_model('m')
     assert str(caught.value).startswith('zoo:fake/m/model cannot be downloaded: ')
     assert seen(data) == ([], [])  # and nothing is recorded of it
@@ -106,7 +106,7 @@ def test_of_two_archives_both_are_there_or_none(
     model, fetch_model, data, server, zoo_home
 ):
     add_model(zoo_home, server, 'two', ['m.tgz', 'n.tgz'])
-    with pytest.raises(UserError, match='n.tgz answers 404'):
+    with user_error('n.tgz answers 404'):
         fetch_model('two')
     assert seen(data)[0] == []
     server.files['/a/n.tgz'] = tar_of({'more': b''})
@@ -150,7 +150,7 @@ def test_a_newer_version_that_fails_leaves_the_older(
 ):
     file = fetch_model('m')
     renewed(server, zoo_home, b'<html>')
-    with pytest.raises(UserError, match='web page'):
+    with user_error('web page'):
         fetch_model('m')
     assert file.read_bytes() == MODEL
     assert seen(data) == (BUILT, [])
@@ -176,5 +176,5 @@ def test_half_a_model_of_another_program_is_replaced(model, fetch_model, data):
 
 def test_a_folder_that_may_not_be_written_is_one_line(model, fetch_model, data):
     data.write_text('a file')
-    with pytest.raises(UserError, match='cannot be downloaded: .*Errno'):
+    with user_error('cannot be downloaded: .*Errno'):
         fetch_model('m')

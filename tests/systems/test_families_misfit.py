@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system, why_unfit
 from tests.support.families import FAMILIES
+from tests.support.user_error import user_error
 
 SMALL_BART = {'n_encoder_layers': 1, 'n_decoder_layers': 1, 'embedding_size': 16}
 CHANGED = {
@@ -40,7 +40,7 @@ def misfit_line(opt):
     """
     Return what is said of a system that cannot be loaded.
     """
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         load_system(System('x', opt))
     return why_unfit(caught.value.__cause__, opt)
 
@@ -68,7 +68,7 @@ def test_a_model_file_that_does_not_fit_is_one_short_line(built, folder, case):
 def test_the_line_names_the_system(built):
     opt = {**built['seq2seq_lstm'], 'model': 'transformer/generator'}
     start = f"system 'x': model_file: {opt['model_file']} is no transformer/generator: "
-    with pytest.raises(UserError, match=f'^{re.escape(start)}its weights do not fit'):
+    with user_error(f'^{re.escape(start)}its weights do not fit'):
         load_system(System('x', opt))
     assert misfit_line(opt).endswith("; its own options say 'seq2seq'")
 

@@ -14,7 +14,6 @@ from parlai.agents.rag import retrievers
 from parlai.core.build_data import mark_done
 
 from parlai_ext.compat.rag import cached_bert_folders, index_files
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import families
 from parlai_ext.systems.identity import identity
@@ -27,6 +26,7 @@ from tests.support.family_fid import (
 )
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.tiny_models import sentences
+from tests.support.user_error import user_error
 
 QUERY = 'retriever.query_encoder.'
 WORD_VECTORS = 'embeddings.word_embeddings.weight'
@@ -56,7 +56,7 @@ def load(opt, **more):
 
 
 def line(opt, **more):
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         load(opt, **more)
     start = f'system {NAME!r}: '
     found = str(caught.value)

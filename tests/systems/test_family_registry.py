@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import families
 from parlai_ext.systems.families import FAMILIES, GENERATOR, PLACE_OPTIONS, family_of
@@ -15,6 +14,7 @@ from parlai_ext.systems.identity import identity, identity_options
 from parlai_ext.systems.model_cache import size_on_disk
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.resolve import resolve
+from tests.support.user_error import user_error
 
 AGENT = 'ext:mini_floor'
 
@@ -65,7 +65,7 @@ def test_a_family_decides_what_identity_is(trial):
 
 
 def test_a_family_refuses_options_before_the_agent_is_built(trial):
-    with pytest.raises(UserError, match="^system 'x': floor_kind: not today"):
+    with user_error("^system 'x': floor_kind: not today"):
         load_system(trial)
 
 

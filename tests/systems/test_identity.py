@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.identity import identity
+from tests.support.user_error import user_error
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_another_model_of_the_same_folder_is_no_part_of_the_identity(home):
 
 
 def test_a_missing_file_is_one_line(home):
-    with pytest.raises(UserError, match="'A': model_file: there is no file"):
+    with user_error("'A': model_file: there is no file"):
         of(home / 'none')
 
 
@@ -94,12 +94,12 @@ def test_an_index_is_a_file_a_folder_or_how_names_begin(home):
     of_folder = of(folder, path_to_index=str(home / 'whole'))
     (home / 'whole').rename(home / 'moved')
     assert of(folder, path_to_index=str(home / 'moved')) == of_folder
-    with pytest.raises(UserError, match="'A': path_to_index: there is no file"):
+    with user_error("'A': path_to_index: there is no file"):
         of(folder, path_to_index=str(folder / 'other'))
 
 
 def test_only_an_index_may_be_a_folder(home):
-    with pytest.raises(UserError, match="'A': dict_file: there is no file"):
+    with user_error("'A': dict_file: there is no file"):
         of(home / 'a', dict_file=str(home))
 
 

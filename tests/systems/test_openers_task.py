@@ -9,11 +9,11 @@ from parlai.core.params import ParlaiParser
 from parlai.core.teachers import create_task_agent_from_taskname
 from parlai.tasks.empathetic_dialogues.agents import EmpatheticDialoguesTeacher
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener
 from parlai_ext.systems import openers
 from parlai_ext.systems.openers import load_openers
 from tests.support.no_network import refuse_connections
+from tests.support.user_error import user_error
 
 # written for this test, in the manner of the official files: no quoting, candidates
 # in a ninth cell of test rows
@@ -137,7 +137,7 @@ def test_the_shipped_openers_are_60_to_100_different_pairs(tmp_path):
 
 def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
     refuse_connections(monkeypatch)
-    with pytest.raises(UserError, match='--openers-file'):
+    with user_error('--openers-file'):
         load_openers('ext:empathetic_openers', datapath=str(tmp_path))
     assert not list(tmp_path.rglob('*.tar.gz'))
 
@@ -153,13 +153,13 @@ def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
     ],
 )
 def test_an_unknown_task_is_one_line(task, words, tmp_path):
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         load_openers(task, datapath=str(tmp_path))
     assert words in str(caught.value)
 
 
 def test_a_file_for_a_task_that_reads_none_is_refused():
-    with pytest.raises(UserError, match='add --openers ext:empathetic_openers'):
+    with user_error('add --openers ext:empathetic_openers'):
         load_openers('ext:smalltalk', 'mine.csv')
 
 

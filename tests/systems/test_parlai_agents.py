@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import acts_in_batches
@@ -18,6 +17,7 @@ from parlai_ext.systems.system_options import model_path
 from parlai_ext.worlds.lockstep import BatchRow, play
 from tests.support.families import FAMILIES
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
+from tests.support.user_error import user_error
 
 
 @pytest.fixture(scope='module')
@@ -117,7 +117,7 @@ def test_loading_a_ranker_writes_nothing(folder, ranker):
 def test_one_line_names_system_and_option(generator, opt, line):
     if 'model' not in opt and opt:
         opt = {'model_file': generator, **opt}
-    with pytest.raises(UserError, match=f"^system 'mine': {line}"):
+    with user_error(f"^system 'mine': {line}"):
         load_system(System('mine', opt))
 
 
@@ -129,7 +129,7 @@ def test_one_line_names_system_and_option(generator, opt, line):
     ],
 )
 def test_a_wrong_candidate_option_is_one_line(ranker, opt, line):
-    with pytest.raises(UserError, match=f"^system 'mine': {line}"):
+    with user_error(f"^system 'mine': {line}"):
         load_system(System('mine', {'model_file': ranker, **opt}))
 
 
@@ -138,7 +138,7 @@ def test_a_ranker_without_candidates_is_refused(folder):
     stored = json.loads(Path(path + '.opt').read_text())
     stored['fixed_candidates_path'] = None
     Path(path + '.opt').write_text(json.dumps(stored))
-    with pytest.raises(UserError, match='fixed_candidates_path: not given'):
+    with user_error('fixed_candidates_path: not given'):
         load_system(System('mine', {'model_file': path}))
 
 
@@ -197,7 +197,5 @@ def test_a_model_that_cannot_be_downloaded_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(os.environ, 'HF_HUB_OFFLINE', '1')
     opt = {'model': 'hugging_face/dialogpt', 'gpt2_size': 'small'}
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        UserError, match="^system 'far': gpt2_size: no tokenizer of microsoft"
-    ):
+    with user_error("^system 'far': gpt2_size: no tokenizer of microsoft"):
         load_system(System('far', opt), datapath=str(tmp_path))

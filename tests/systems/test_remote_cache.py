@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.systems.remote.endpoint import ReplyCache, cache_key
 from parlai_ext.systems.remote.replies import RemoteReply
+from tests.support.user_error import user_error
 
 ROOT = Path(__file__).parents[2]
 WRITER = """
@@ -72,13 +72,13 @@ def test_two_processes_write_and_agree(tmp_path):
 def test_a_file_that_is_no_cache_is_one_line(tmp_path):
     path = tmp_path / 'c.sqlite'
     path.write_text('not a database, and long enough to be taken for one' * 20)
-    with pytest.raises(UserError, match='remote_cache: .*c.sqlite cannot be used'):
+    with user_error('remote_cache: .*c.sqlite cannot be used'):
         ReplyCache(str(path))
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
     (tmp_path / 'file').touch()
-    with pytest.raises(UserError, match='remote_cache: '):
+    with user_error('remote_cache: '):
         ReplyCache(str(tmp_path / 'file' / 'c.sqlite'))
 
 
@@ -98,5 +98,5 @@ def test_a_row_that_is_no_answer_is_one_line(tmp_path, row):
     ReplyCache(path).put('k', RemoteReply('hi'))
     with sqlite3.connect(path) as file:
         file.execute('UPDATE answers SET answer = ?', (row,))
-    with pytest.raises(UserError, match='remote_cache: .*cannot be used'):
+    with user_error('remote_cache: .*cannot be used'):
         ReplyCache(path).get('k')

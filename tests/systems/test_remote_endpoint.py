@@ -10,7 +10,6 @@ import time
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.families import FAMILIES
@@ -33,6 +32,7 @@ from tests.support.remote_samples import (
     hellos,
     talk,
 )
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
 pin = FAMILIES['remote'].pin
@@ -148,7 +148,7 @@ def test_a_style_of_its_own_reaches_the_endpoint(url, tmp_path):
 def test_redirects_are_not_followed(url, endpoint, status):
     moved = {'status': status, 'headers': {'Location': f'{url}/elsewhere'}}
     control(url, script=[moved])
-    with pytest.raises(UserError, match=f'redirects to {url}/elsewhere'):
+    with user_error(f'redirects to {url}/elsewhere'):
         endpoint(**PINNED).replies(hellos(1))
     assert len(received(url)) == 1
 
@@ -194,13 +194,13 @@ def test_a_change_of_model_in_mid_run_is_refused(url, endpoint):
     system.replies(hellos(2))
     control(url, model='tiny-2024-08-06')
     line = 'remote_model: the endpoint now answers as tiny-2024-08-06, this run began '
-    with pytest.raises(UserError, match=f'{line}with {NAME}'):
+    with user_error(f'{line}with {NAME}'):
         system.replies(hellos(3))
 
 
 def test_a_model_that_stops_telling_its_name_is_refused(url, endpoint):
     control(url, model=None)
-    with pytest.raises(UserError, match='now answers as .untold.'):
+    with user_error('now answers as .untold.'):
         endpoint(**PINNED).replies(hellos(1))
 
 
@@ -273,7 +273,7 @@ def paid_before_the_cap(n, most, longest):
 def test_max_cost_is_not_passed(url, endpoint, width):
     opt = {'max_cost': 30, 'reply_max_tokens': 6, 'remote_concurrency': width, **COST}
     system = endpoint(**opt)
-    with pytest.raises(UserError, match=r'max_cost: \$.* of \$30 are spent'):
+    with user_error(r'max_cost: \$.* of \$30 are spent'):
         system.replies(hellos(50))
     assert 24 < system.usage.cost <= 30
     if width == 1:
@@ -283,7 +283,7 @@ def test_max_cost_is_not_passed(url, endpoint, width):
 
 def test_with_more_money_only_the_rest_is_asked(url, endpoint):
     opt = {'reply_max_tokens': 6, 'remote_concurrency': 1, **COST}
-    with pytest.raises(UserError, match='max_cost'):
+    with user_error('max_cost'):
         endpoint(max_cost=30, **opt).replies(hellos(12))
     control(url)
     endpoint(max_cost=1000, **opt).replies(hellos(12))

@@ -20,6 +20,7 @@ from parlai_ext.systems.remote.settings import Settings
 from tests.support.family_remote import control, make_remote, received
 from tests.support.remote_samples import PINNED, hellos
 from tests.support.store_samples import sample_dialogue, sample_manifest
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
 KEY = 'sk-proj-Zq81xkT0rVbN5d'
@@ -64,7 +65,7 @@ TROUBLES = {
 def test_no_line_about_a_failure_holds_the_key(url, endpoint, caplog, trouble):
     caplog.set_level(logging.DEBUG)
     control(url, script=[trouble] * 2)
-    with pytest.raises(UserError) as raised:
+    with user_error() as raised:
         endpoint(**KEYED).replies(hellos(1))
     words = ''.join(traceback.format_exception(raised.value)) + caplog.text
     assert KEY[:7] not in words.replace('TRY_REMOTE_KEY', '')
@@ -75,7 +76,7 @@ def test_an_unknown_key_is_named_by_its_variable(url, endpoint):
     line = (
         r'remote_key_env: .* does not accept \$TRY_REMOTE_KEY \(401: wrong key: \$TRY'
     )
-    with pytest.raises(UserError, match=line):
+    with user_error(line):
         endpoint(**KEYED).replies(hellos(1))
 
 
@@ -103,7 +104,7 @@ def test_a_server_that_says_the_key_aloud_does_not_get_it_into_the_cache(
 )
 def test_an_option_that_holds_the_key_is_refused(option, value, tmp_path, url):
     opt = make_remote(tmp_path, url, **{**KEYED, option: value}).opt
-    with pytest.raises(UserError, match=rf'^{option}: .*\$TRY_REMOTE_KEY') as raised:
+    with user_error(rf'^{option}: .*\$TRY_REMOTE_KEY') as raised:
         Settings.from_options(opt)
     assert KEY not in str(raised.value)
 
@@ -117,7 +118,7 @@ def test_a_key_in_the_path_is_posted_and_shown_by_its_name(url, endpoint):
     shown = f'{url}/hook/$TRY_REMOTE_KEY/v1/chat/completions'
     assert system.settings.endpoint == shown
     control(url, script=[{'status': 404}])
-    with pytest.raises(UserError, match=re.escape(f'remote_url: {shown} refuses')):
+    with user_error(re.escape(f'remote_url: {shown} refuses')):
         system.replies(hellos(1))
     assert received(url)[0]['path'] == f'/hook/{KEY}/v1/chat/completions'
 

@@ -4,10 +4,10 @@ Options of a remote system: what cannot be meant, or is not safe, is one line.
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.remote.settings import Settings
 from parlai_ext.systems.resolve import resolve
+from tests.support.user_error import user_error
 
 LOCAL = {'remote_url': 'http://localhost:8000/v1', 'remote_model': 'm'}
 KEY = 'sk-proj-0123456789abcdef'
@@ -67,7 +67,7 @@ def test_a_plain_url_is_posted_to_as_it_is():
 )
 def test_what_cannot_be_meant_is_one_line_with_its_option(opt):
     [option] = opt
-    with pytest.raises(UserError) as error:
+    with user_error() as error:
         settings(**opt)
     assert str(error.value).startswith(f'{option}: ')
 
@@ -86,7 +86,7 @@ def test_extra_is_json_or_what_parlai_makes_of_a_mapping(spelled):
     ],
 )
 def test_a_secret_in_the_url_is_refused_and_not_repeated(url):
-    with pytest.raises(UserError, match='remote_url: there is a key') as error:
+    with user_error('remote_url: there is a key') as error:
         settings(remote_url=url)
     assert 'secret' not in str(error.value)
 
@@ -111,13 +111,13 @@ def test_the_key_comes_from_the_environment_and_stays_there(monkeypatch):
 
 def test_a_variable_that_is_not_set_is_one_line(monkeypatch):
     monkeypatch.delenv('TRY_KEY', raising=False)
-    with pytest.raises(UserError, match=r'remote_key_env: \$TRY_KEY is not set'):
+    with user_error(r'remote_key_env: \$TRY_KEY is not set'):
         settings(remote_key_env='TRY_KEY')
 
 
 @pytest.mark.parametrize('key', ['sk-proj-123456', 'gsk_abcDEF123456', 'abcdef'])
 def test_a_key_in_the_place_of_its_variable_is_not_repeated(key):
-    with pytest.raises(UserError, match='remote_key_env') as error:
+    with user_error('remote_key_env') as error:
         settings(remote_key_env=key)
     assert key not in str(error.value)
 
@@ -125,7 +125,7 @@ def test_a_key_in_the_place_of_its_variable_is_not_repeated(key):
 @pytest.mark.parametrize('key', ['two words', 'línea', 'tab\tbed'])
 def test_a_key_that_no_header_can_hold_is_not_repeated(monkeypatch, key):
     monkeypatch.setenv('TRY_KEY', key)
-    with pytest.raises(UserError, match='holds no key') as error:
+    with user_error('holds no key') as error:
         settings(remote_key_env='TRY_KEY')
     assert key not in str(error.value)
 
@@ -172,7 +172,7 @@ def test_a_remote_system_resolves_without_the_network():
     ],
 )
 def test_a_secret_is_no_extra(extra, name):
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         settings(remote_extra=extra)
     line = str(caught.value)
     assert line.startswith(f'remote_extra: {name} would be written to the run folder')

@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
 from tests.support.chat_server import words_for
 from tests.support.family_remote import control, make_remote, received, running_server
 from tests.support.remote_samples import NO_CACHE, PINNED, chat_reply, hellos, recorded
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
 
@@ -47,7 +47,7 @@ def test_the_wait_that_the_server_asks_for_is_kept(url, endpoint, waits):
 
 def test_a_server_that_asks_for_a_day_is_not_waited_for(url, endpoint, waits):
     control(url, script=[{'status': 429, 'headers': {'Retry-After': '86400'}}])
-    with pytest.raises(UserError, match=r'remote_url: .*asks to wait 86400 s \(429'):
+    with user_error(r'remote_url: .*asks to wait 86400 s \(429'):
         endpoint(**PINNED).replies(hellos(1))
     assert waits == []
 
@@ -66,14 +66,14 @@ def test_what_does_not_pass_is_one_line_at_once(
     url, endpoint, waits, status, error, line
 ):
     control(url, script=[{'status': status, 'body': {'error': error}}])
-    with pytest.raises(UserError, match=line):
+    with user_error(line):
         endpoint(**PINNED).replies(hellos(1))
     assert waits == []
 
 
 def test_a_page_of_words_is_shortened(url, endpoint):
     control(url, script=[{'status': 400, 'body': {'error': 'why ' * 500}}])
-    with pytest.raises(UserError) as raised:
+    with user_error() as raised:
         endpoint(**PINNED).replies(hellos(1))
     assert len(str(raised.value)) < 400
 
@@ -83,7 +83,7 @@ def test_an_answer_that_takes_too_long_is_a_failure(url, endpoint, waits, act):
     control(url, script=[act] * 2)
     system = endpoint(remote_timeout=0.3, remote_retries=1, **PINNED)
     line = r'cannot be reached after 2 tries \(no answer within 0.3 s\)'
-    with pytest.raises(UserError, match=line):
+    with user_error(line):
         system.replies(hellos(1))
     # both may have to be paid for: 'hello 0' is two tokens, and 128 the longest reply
     usage = system.usage
@@ -108,14 +108,14 @@ def test_half_characters_of_an_endpoint_are_replaced(url, endpoint, tmp_path):
     [reply] = endpoint().replies(hellos(1))
     assert (reply.text, reply.model) == ('half \ufffd', 'm \ufffd')
     control(url, script=[{'status': 400, 'body': {'error': 'no \ud83d'}}])
-    with pytest.raises(UserError, match='no \ufffd'):
+    with user_error('no \ufffd'):
         endpoint(**NO_CACHE).replies(hellos(1))
 
 
 def test_an_endpoint_that_answers_in_another_format_is_not_out_of_reach(url, endpoint):
     control(url, script=[{'status': 200, 'body': {'you': 'sent'}}] * 2)
     line = r'gives no answer after 2 tries \(it answers in another format'
-    with pytest.raises(UserError, match=line):
+    with user_error(line):
         endpoint(remote_retries=1, **PINNED).replies(hellos(1))
 
 
@@ -126,7 +126,7 @@ def test_a_server_that_goes_down_is_one_line(tmp_path, waits):
         line = (
             'remote_url: http://127.0.0.1:.* cannot be reached after 6 tries .*refused'
         )
-        with pytest.raises(UserError, match=line):
+        with user_error(line):
             system.replies(hellos(6))
     assert len(waits) == 5
 
@@ -134,7 +134,7 @@ def test_a_server_that_goes_down_is_one_line(tmp_path, waits):
 def test_what_was_answered_before_it_went_down_is_not_asked_again(tmp_path, url, waits):
     opt = make_remote(tmp_path, url, remote_concurrency=1, **PINNED).opt
     control(url, script=['reply', 'reply', {'status': 400}])
-    with pytest.raises(UserError):
+    with user_error():
         Endpoint(Settings.from_options(opt)).replies(hellos(4))
     control(url)
     Endpoint(Settings.from_options(opt)).replies(hellos(4))

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 import torch
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import Refused, guarded, read_opt, read_states
 from parlai_ext.systems.safe.unpickle import DEEPEST
 from tests.support.malicious_pickles import in_zip
 from tests.support.tiny_models import make_generator
+from tests.support.user_error import user_error
 
 READ = (
     'import sys\n'
@@ -56,7 +56,7 @@ def test_tuples_are_nested_as_deep_as_is_said(tmp_path):
     path.write_bytes(nested(DEEPEST))
     assert len(read_opt(path)) == 1
     path.write_bytes(nested(DEEPEST + 1))
-    with pytest.raises(UserError, match='nested too deeply'):
+    with user_error('nested too deeply'):
         read_opt(path)
 
 
@@ -87,7 +87,7 @@ def safetensors_with(header, size=None):
 def test_a_damaged_header_of_safetensors_is_said_to_be_that(tmp_path, data, problem):
     path = tmp_path / 'model'
     path.write_bytes(data)
-    with pytest.raises(UserError) as raised:
+    with user_error() as raised:
         read_states(path)
     line = str(raised.value)
     assert str(path) in line and 'header' in line and problem in line
@@ -99,7 +99,7 @@ def test_one_number_is_not_a_tensor_of_terabytes(new, tmp_path):
     weights = {'w': torch.zeros(1).expand(10**12)}
     torch.save({'model': weights}, path, _use_new_zipfile_serialization=new)
     assert path.stat().st_size < 10_000
-    with pytest.raises(UserError, match='a tensor of more numbers than are stored'):
+    with user_error('a tensor of more numbers than are stored'):
         read_states(path)
 
 
@@ -135,7 +135,7 @@ def test_bytes_of_which_only_the_number_is_given_are_not_made(tmp_path):
     path = tmp_path / 'model'
     number = b'\x8a\x06' + (10**12).to_bytes(6, 'little')
     path.write_bytes(in_zip(b'\x80\x04cbuiltins\nbytes\n' + number + b'\x85R.'))
-    with pytest.raises(UserError, match='only the number is given'):
+    with user_error('only the number is given'):
         read_states(path)
 
 
@@ -144,7 +144,7 @@ def test_a_pipe_beside_a_model_is_not_waited_for(ending, tmp_path):
     path = make_generator(tmp_path)
     Path(f'{path}.{ending}').unlink(missing_ok=True)
     os.mkfifo(f'{path}.{ending}')
-    with pytest.raises(UserError, match=f'{ending} is a pipe or a device'):
+    with user_error(f'{ending} is a pipe or a device'):
         load_system(System('x', {'model_file': path}), no_cuda=True)
 
 
@@ -165,5 +165,5 @@ def test_lists_that_hold_each_other_twice_are_counted_as_json_writes_them(tmp_pa
     for _ in range(25):
         lists = [lists, lists]
     path.write_bytes(pickle.dumps({'x': lists}))
-    with pytest.raises(UserError, match='more than 1,000,000 values'):
+    with user_error('more than 1,000,000 values'):
         read_opt(path)

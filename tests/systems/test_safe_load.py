@@ -15,7 +15,7 @@ from parlai.core.agents import create_agent
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.errors import SystemFailed
 from parlai_ext.systems.safe.load import Refused, guarded, read_opt
 from parlai_ext.systems.safe.trust import trusted_hashes
 from tests.support.malicious_pickles import (
@@ -27,6 +27,7 @@ from tests.support.malicious_pickles import (
     in_zip,
 )
 from tests.support.tiny_models import make_generator
+from tests.support.user_error import user_error
 
 
 def read(path):
@@ -143,7 +144,7 @@ def test_options_that_name_no_agent_are_refused(tmp_path, marker, monkeypatch):
     given = {'model_file': str(tmp_path / 'model'), 'datapath': str(tmp_path)}
     refused = 'refused: it wants to run the agent subprocess:Popen'
     for match, trusted in (refused, ()), ('is no ParlAI agent', [optfile]):
-        with pytest.raises(UserError, match=match), guarded(trusted):
+        with user_error(match), guarded(trusted):
             create_agent(Opt(given))
         assert not marker.exists()
     tried(create_agent, Opt(given))
@@ -240,7 +241,7 @@ def test_trusted_files_are_recorded_by_their_hash(tmp_path):
         'a/model': digest,
         'b/model': digest,
     }
-    with pytest.raises(UserError, match='there is no file'):
+    with user_error('there is no file'):
         trusted_hashes([str(tmp_path / 'c')], None)
 
 

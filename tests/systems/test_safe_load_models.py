@@ -23,7 +23,6 @@ from parlai.utils.fp16 import DynamicLossScaler
 
 import parlai_ext
 from parlai_ext import compat
-from parlai_ext.core.errors import UserError
 from parlai_ext.systems.safe.load import (
     count_parameters,
     guarded,
@@ -32,6 +31,7 @@ from parlai_ext.systems.safe.load import (
 )
 from tests.support.malicious_pickles import FORMATS, in_legacy, in_zip
 from tests.support.tiny_models import SIZES, make_generator, make_ranker, sentences
+from tests.support.user_error import user_error
 
 MINI = sorted((Path(parlai_ext.__file__).parent / 'mini' / 'zoo').glob('*/model'))
 
@@ -218,7 +218,7 @@ def test_options_of_2018_are_read(kind, protocol, tmp_path):
 def test_damaged_options_are_one_line(text, tmp_path):
     path = tmp_path / 'model.opt'
     path.write_text(text)
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         read_opt(path)
     assert str(caught.value).startswith(f'model file {path}: it ')
 
@@ -227,14 +227,14 @@ def test_damaged_options_are_one_line(text, tmp_path):
 def test_a_damaged_model_is_one_line(form, tmp_path):
     path = tmp_path / 'model'
     path.write_bytes(FORMATS[form](b'\x80\x02}X\x05\x00\x00')[:-3])
-    with pytest.raises(UserError, match='cannot be read') as caught:
+    with user_error('cannot be read') as caught:
         read_states(path)
     assert str(path) in str(caught.value)
 
 
 def test_a_file_without_weights_is_one_line(tmp_path):
     path = saved({'model_dict': {}}, tmp_path / 'm')
-    with pytest.raises(UserError, match='holds no weights'):
+    with user_error('holds no weights'):
         read_states(path)
 
 

@@ -13,25 +13,19 @@ import pytest
 import safetensors.torch
 
 from parlai_ext.commands import plugin
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.models.parlai_likelihood import load_judge
 from parlai_ext.systems import hub
 from parlai_ext.systems.parlai_agents import load_system
-from tests.support.family_hf import TEMPLATE, make_model
-
-
-@pytest.fixture(scope='module')
-def made(tmp_path_factory):
-    plugin.register()
-    return Path(make_model(tmp_path_factory.mktemp('made'), 'llama', template=TEMPLATE))
+from tests.support.user_error import user_error
 
 
 @pytest.fixture
-def folder(made, tmp_path):
+def folder(chat_folder, tmp_path):
     copied = tmp_path / 'home' / 'model'
-    shutil.copytree(made, copied)
+    plugin.register()
+    shutil.copytree(chat_folder, copied)
     return copied
 
 
@@ -103,7 +97,7 @@ def named_file(folder):
 )
 def test_a_file_elsewhere_is_one_line_whoever_reads_it(harm, load, folder):
     words = harm(folder)
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         load(folder)
     line = str(caught.value)
     assert 'hf_model: ' in line and words in line
@@ -118,7 +112,7 @@ def test_a_tar_as_the_weights_of_a_judge_changes_no_file(folder):
     with tarfile.open(folder / 'pytorch_model.bin', 'w:') as tar:
         tar.addfile(member)
     for load in (as_system, as_judge):
-        with pytest.raises(UserError, match='refused: it is a tar'):
+        with user_error('refused: it is a tar'):
             load(folder)
     assert diary.stat().st_mode & 0o777 == 0o600
 
@@ -144,5 +138,5 @@ def test_links_within_the_hubs_cache_are_read(folder, tmp_path):
         (snapshot / file.name).symlink_to(f'../../blobs/{file.name}')
     assert hub.cached_weights(str(snapshot)) == snapshot / 'model.safetensors'
     (snapshot / 'vocab.txt').symlink_to('/etc/passwd')
-    with pytest.raises(UserError, match=r'vocab\.txt leads out of the folder'):
+    with user_error(r'vocab\.txt leads out of the folder'):
         hub.cached_weights(str(snapshot))

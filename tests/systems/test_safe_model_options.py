@@ -16,7 +16,6 @@ from parlai.core.opt import Opt
 
 from parlai_ext.commands import plugin
 from parlai_ext.commands.convert_model import convert
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.isolation.names import is_our_agent
 from parlai_ext.systems.parlai_agents import load_system
@@ -25,6 +24,7 @@ from parlai_ext.systems.safe.load import Refused, guarded, read_opt
 from parlai_ext.systems.safe.model_options import options_for_talking
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.tiny_models import make_generator, make_ranker, with_options
+from tests.support.user_error import user_error
 
 FOREIGN = (
     'import pathlib\n'
@@ -78,14 +78,14 @@ def loaded(path, **opt):
 )
 def test_a_models_own_options_import_no_strange_module(agent, tmp_path, marker):
     path = with_options(make_generator(tmp_path), model=agent)
-    with pytest.raises(UserError, match="^system 'x': "):
+    with user_error("^system 'x': "):
         loaded(path)
     assert not marker.exists()
 
 
 def test_a_refused_agent_is_told_with_both_ways_to_have_it(tmp_path, marker):
     path = with_options(make_generator(tmp_path), model='strange_one:MineAgent')
-    with pytest.raises(UserError) as caught:
+    with user_error() as caught:
         loaded(path)
     message = str(caught.value)
     assert message.startswith("system 'x': model_file: refused: ")
@@ -102,7 +102,7 @@ def test_an_agent_that_the_roster_names_is_the_users_own(tmp_path, marker):
 
 def test_another_agent_than_the_rosters_is_refused(tmp_path, marker):
     path = with_options(make_generator(tmp_path), model='strange_one:MineAgent')
-    with pytest.raises(UserError, match='refused: .*strange_one:MineAgent'):
+    with user_error('refused: .*strange_one:MineAgent'):
         loaded(path, model='transformer/generator')
     assert not marker.exists()
 
@@ -120,7 +120,7 @@ def test_a_task_in_a_models_own_options_is_not_imported(tmp_path, marker):
     task = 'strange_one.agents:DefaultTeacher'
     given = {'candidates': 'fixed', 'interactive_candidates': 'inline'}
     with_options(path, task=task, fixed_candidates_path='', **given)
-    with pytest.raises(UserError, match="^system 'x': "):
+    with user_error("^system 'x': "):
         loaded(path)
     assert not marker.exists()
 
@@ -237,7 +237,7 @@ def test_options_in_a_circle_end(tmp_path):
 def test_options_that_no_memory_holds_are_one_line(data, tmp_path):
     path = tmp_path / 'model.opt'
     path.write_bytes(data)
-    with pytest.raises(UserError, match='cannot be read'):
+    with user_error('cannot be read'):
         read_opt(path)
 
 
@@ -318,7 +318,7 @@ def test_no_reply_is_a_line_of_a_file_that_only_the_model_names(
 ):
     path = make_ranker(home(tmp_path))
     with_options(path, model=agent, **{key: str(secret)})
-    with pytest.raises(UserError, match=f'refused: its own {key} is ') as caught:
+    with user_error(f'refused: its own {key} is ') as caught:
         said(path)
     assert f'`{key}: {secret}` in the roster entry' in str(caught.value)
     # the test could fail: what the user names is said
@@ -339,7 +339,7 @@ def test_neither_a_link_nor_what_is_hidden_beside_the_model_is_read(
     else:
         own.symlink_to(secret)
     with_options(path, fixed_candidates_path=str(own))
-    with pytest.raises(UserError, match='refused: its own fixed_candidates_path'):
+    with user_error('refused: its own fixed_candidates_path'):
         said(path)
 
 
@@ -356,7 +356,7 @@ def test_a_dictionary_elsewhere_gives_way_to_the_models_own(tmp_path, secret):
     with_options(path, dict_file=str(secret))
     assert said(path) == before
     (tmp_path / 'home' / 'tiny.dict').unlink()
-    with pytest.raises(UserError, match='refused: its own dict_file is '):
+    with user_error('refused: its own dict_file is '):
         said(path)
 
 
@@ -396,7 +396,7 @@ def test_bb3s_search_agent_asks_no_server_that_only_the_model_names(tmp_path):
         path = make_generator(home(tmp_path))
         agent = 'projects.bb3.agents.search_agent:SearchAgent'
         with_options(path, model=agent, server='default', raw_server=server)
-        with pytest.raises(UserError, match='with raw_server, which a roster alone'):
+        with user_error('with raw_server, which a roster alone'):
             said(path)
         with pytest.raises(TimeoutError):
             listener.accept()
@@ -451,7 +451,7 @@ def test_a_link_beside_a_model_to_a_file_elsewhere_is_refused(ending, tmp_path, 
     else:
         moved.write_text(SECRET)
     link.symlink_to(moved)
-    with pytest.raises(UserError, match=f'{link} is a link to a file that is not'):
+    with user_error(f'{link} is a link to a file that is not'):
         loaded(str(path))
 
 
@@ -488,7 +488,7 @@ def test_a_conversion_copies_no_file_that_only_the_model_names(tmp_path, secret)
     with_options(path, dict_file=str(secret))
     (tmp_path / 'home' / 'tiny.dict').unlink()
     output = tmp_path / 'tiny.safetensors'
-    with pytest.raises(UserError, match='refused: its own dict_file is '):
+    with user_error('refused: its own dict_file is '):
         convert(Path(path), output)
     assert not output.exists()
     # from ParlAI's data folder it is

@@ -13,7 +13,6 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe import cost, tokenizer_trial
@@ -23,6 +22,7 @@ from parlai_ext.systems.safe.unpickle import BadModelFile
 from tests.support import family_hf
 from tests.support.forked import said_in_child
 from tests.support.tiny_models import make_generator, make_ranker, with_options
+from tests.support.user_error import user_error
 
 HUGE = 10**9
 
@@ -52,7 +52,7 @@ def empty(tmp_path):
 def test_options_that_claim_a_larger_model_are_refused(option, value, tmp_path):
     path = make_generator(tmp_path)
     with_options(path, **{option: value})
-    with pytest.raises(UserError, match='its options ask for more than .* bytes') as e:
+    with user_error('its options ask for more than .* bytes') as e:
         load_system(System('x', {'model_file': path}), no_cuda=True)
     assert path in str(e.value) and "'x'" in str(e.value)
 
@@ -61,7 +61,7 @@ def test_options_that_claim_a_larger_model_are_refused(option, value, tmp_path):
 def test_so_are_those_of_a_ranker(option, tmp_path):
     path = make_ranker(tmp_path)
     with_options(path, **{option: HUGE})
-    with pytest.raises(UserError, match='its options ask for more than '):
+    with user_error('its options ask for more than '):
         load_system(System('x', {'model_file': path}), no_cuda=True)
 
 
@@ -75,7 +75,7 @@ def test_so_is_a_config_of_hugging_faces(option, tmp_path):
     config = json.loads(file.read_text())
     assert option in config
     file.write_text(json.dumps({**config, option: HUGE}))
-    with pytest.raises(UserError, match='ask for more than .* its files have'):
+    with user_error('ask for more than .* its files have'):
         load_system(System('x', opt), no_cuda=True)
 
 
@@ -151,7 +151,7 @@ def tokenizer_file(tmp_path, pattern):
 
 def test_a_tokenizer_whose_pattern_fails_is_refused(tmp_path):
     opt, file = tokenizer_file(tmp_path, '(a+)+$')
-    with pytest.raises(UserError, match='its patterns fail on a plain text') as e:
+    with user_error('its patterns fail on a plain text') as e:
         load_system(System('x', opt), no_cuda=True)
     assert str(file) in str(e.value)
 
@@ -163,7 +163,7 @@ def test_a_tokenizer_that_needs_all_memory_is_refused(tmp_path, monkeypatch):
     longer = {'type': 'Replace', 'pattern': {'String': 'a'}, 'content': 'a' * 10**6}
     data['normalizer'] = {'type': 'Sequence', 'normalizers': [longer] * 3}
     file.write_text(json.dumps(data))
-    with pytest.raises(UserError, match=r'takes more than 60 seconds or 1 GiB'):
+    with user_error(r'takes more than 60 seconds or 1 GiB'):
         tokenizer_trial.check_tokenizer_file(file)
 
 

@@ -5,13 +5,13 @@ The tokenizer that BART and R2C2 need beside their model is told of and fetched.
 import pytest
 from parlai.utils.bpe import Gpt2BpeHelper
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.downloads import download_systems
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
 from tests.support import families
 from tests.support.download_server import QUICK
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.download_server']
 
@@ -57,7 +57,5 @@ def test_a_tokenizer_that_cannot_be_fetched_is_one_line(bart, server, monkeypatc
         monkeypatch.setattr(Gpt2BpeHelper, key, f'{server.url}/{key}')
     [found] = download_systems([bart[0]], settings=QUICK)
     assert found.reason.startswith("system 'b': dict_tokenizer: http")
-    with pytest.raises(
-        UserError, match=r"^system 'b': dict_tokenizer: http.*404[^\n]*$"
-    ):
+    with user_error(r"^system 'b': dict_tokenizer: http.*404[^\n]*$"):
         load_system(bart[0])

@@ -5,13 +5,11 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from parlai_ext.commands.collect_dialogues import CollectDialogues
-from parlai_ext.core.errors import UserError
 from tests.support.malicious_pickles import reduced
 from tests.support.small_run import small_config
 from tests.support.tiny_models import make_generator
+from tests.support.user_error import user_error
 
 
 def with_code(folder: Path, marker: Path) -> str:
@@ -28,7 +26,7 @@ def with_code(folder: Path, marker: Path) -> str:
 def collected(tmp_path, model_file, **more):
     return CollectDialogues.main(
         config=small_config(tmp_path, targets=1, partners=1),
-        run_dir=str(tmp_path / 'run'),
+        run_dir=tmp_path / 'run',
         num_dialogues=1,
         add_target=[f'mine={model_file}'],
         no_cuda=True,
@@ -39,7 +37,7 @@ def collected(tmp_path, model_file, **more):
 def test_nothing_is_trusted_unless_it_is_named(tmp_path):
     marker = tmp_path / 'marker'
     path = with_code(tmp_path, marker)
-    with pytest.raises(UserError, match=r"^system 'mine': .*refused.*builtins\.eval"):
+    with user_error(r"^system 'mine': .*refused.*builtins\.eval"):
         collected(tmp_path, path)
     assert not marker.exists()
     assert not (tmp_path / 'run' / 'dialogues').exists()
@@ -56,5 +54,5 @@ def test_a_trusted_file_runs_and_is_in_the_manifest(tmp_path):
 
 
 def test_a_trusted_file_must_be_there(tmp_path):
-    with pytest.raises(UserError, match='--trust-model-code: there is no file /no/m'):
+    with user_error('--trust-model-code: there is no file /no/m'):
         collected(tmp_path, '/no/m', trust_model_code=['/no/m'])

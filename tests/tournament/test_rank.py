@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from parlai_ext.commands.rank_systems import RankSystems
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
     Dialogue,
     HumanJudgement,
@@ -34,6 +33,7 @@ from parlai_ext.tournament.games import Game
 from parlai_ext.tournament.rank import play_tournament
 from parlai_ext.worlds.schedule import dialogue_id
 from tests.support.plans import open_run
+from tests.support.user_error import user_error
 
 SCORER = 'made-up|v:1'
 NAMES = ('a', 'b', 'c')
@@ -263,7 +263,7 @@ def test_leaderboard_has_points_and_uncertainty(tmp_path):
 
 def test_command_line_chooses_the_rule(tmp_path, capsys):
     run = played(tmp_path, rule={})
-    RankSystems.main(run_dir=str(run.root), rating='2-1-0', bootstraps=20)
+    RankSystems.main(run_dir=run.root, rating='2-1-0', bootstraps=20)
     written = json.loads((tmp_path / 'ranking.json').read_text())
     assert written['tournament']['rating'] == '2-1-0'
     assert 'points of each match' in capsys.readouterr().out
@@ -271,8 +271,8 @@ def test_command_line_chooses_the_rule(tmp_path, capsys):
 
 def test_unknown_rating_is_one_line(tmp_path):
     run = played(tmp_path, rule={})
-    with pytest.raises(UserError, match="rating: 'elo'.*openskill"):
-        RankSystems.main(run_dir=str(run.root), rating='elo')
+    with user_error("rating: 'elo'.*openskill"):
+        RankSystems.main(run_dir=run.root, rating='elo')
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_unknown_rating_is_one_line(tmp_path):
 def test_tournament_needs_opponents_who_are_judged(tmp_path, lines, right):
     path = tmp_path / 'p.yaml'
     path.write_text(f'{lines}\nroster: mini\nranking: {{rule: tournament}}\n')
-    with pytest.raises(UserError, match=f'p.yaml.*a tournament needs {right}'):
+    with user_error(f'p.yaml.*a tournament needs {right}'):
         load_protocol_file(str(path))
 
 

@@ -10,12 +10,12 @@ import itertools
 import pytest
 
 from parlai_ext.commands.build_toxic_prompts import BuildToxicPrompts
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.toxic_pairs import ToxicData, choose_pairs
 from parlai_ext.data.turn_pairs import PairSource
 from parlai_ext.toxic import build_prompts as building
 from parlai_ext.toxic.pair_features import load_masker, masked
 from tests.support.tiny_encoders import make_encoder
+from tests.support.user_error import user_error
 
 ROWS = [
     ('a', 'you grunk', 'have some tea'),
@@ -83,7 +83,7 @@ def test_a_second_detector_that_is_not_there_leaves_empty_columns(files, capsys)
     build(files, detectors=[good, 'words=/none,called=x'])
     assert 'stay empty' in capsys.readouterr().out
     assert table(files)['a']['toxic_words'] == ''
-    with pytest.raises(UserError, match='/none'):
+    with user_error('/none'):
         build(files, detectors=['words=/none', good])
 
 
@@ -94,7 +94,7 @@ def test_recorded_scores_decide_where_they_are_named(files):
     state = build(files, detectors=[], recorded='p', threshold=0.8)
     assert list(table(files)) == ['a']
     assert state.left_out['no recorded p'] == 1
-    with pytest.raises(UserError, match='--detectors'):
+    with user_error('--detectors'):
         build(files, detectors=[], out=str(files / 'other'))
 
 
@@ -148,7 +148,7 @@ def test_a_killed_build_goes_on_and_gives_the_same_bytes(files, monkeypatch):
 
 def test_another_build_in_the_same_folder_is_refused(files):
     build(files)
-    with pytest.raises(UserError, match='threats'):
+    with user_error('threats'):
         build(files, threats=('tea',))
 
 
@@ -162,16 +162,38 @@ def test_the_table_is_a_task_with_every_pair_in_one_fold(files):
 
 
 def test_statistics_are_means_by_fold_and_the_most_frequent_emotion(tmp_path):
-    path = tmp_path / 'pairs.csv'
-    text = 'split,length_toxic,toxic_emotion,answer_toxicity\n'
-    text += 'train,2,anger,0.1\ntrain,4,anger,\ntrain,9,fear,0.2\ntest,1,,0.5\n'
-    path.write_text(text)
-    assert building.statistics(path) == {
-        'No. Turns': {'train': '3', 'valid': '0', 'test': '1'},
-        'Avg. turn length toxic': {'train': '5.00', 'test': '1.00'},
-        'Avg. toxicity answer': {'train': '0.15', 'test': '0.50'},
-        'Major emotion toxic': {'train': 'anger 66.7%'},
+    text = 'toxic,answer,split,length_toxic,toxic_emotion,answer_toxicity\n'
+    text += 'a,b c,train,2,anger,0.1\nd,e,train,4,anger,\nf,g,train,9,fear,0.2\n'
+    (tmp_path / 'films.csv').write_text(text + 'h,i j k,test,1,,0.5\n')
+    found = building.statistics({'films': f'{tmp_path / "films.csv"}'})
+    assert {(name, *p): n for name, row in found.items() for p, n in row.items()} == {
+        ('No. Turns', 'films', 'train'): '3',
+        ('No. Turns', 'films', 'valid'): '0',
+        ('No. Turns', 'films', 'test'): '1',
+        ('Avg. turn length toxic', 'films', 'train'): '5.00',
+        ('Avg. turn length toxic', 'films', 'test'): '1.00',
+        ('Avg. turn length answer', 'films', 'train'): '1.33',
+        ('Avg. turn length answer', 'films', 'test'): '3.00',
+        ('Avg. ratio of lengths', 'films', 'train'): '1.33',
+        ('Avg. ratio of lengths', 'films', 'test'): '3.00',
+        ('Avg. toxicity answer', 'films', 'train'): '0.15',
+        ('Avg. toxicity answer', 'films', 'test'): '0.50',
+        ('Major emotion toxic', 'films', 'train'): 'anger 66.7%',
     }
+
+
+def test_statistics_are_printed_by_source_and_nothing_is_built(files, capsys):
+    build(files)
+    capsys.readouterr()
+    (files / 'more_test.csv').write_text('toxic,answer\nyou,b\n')
+    named = f'more={files / "more_test.csv"}'
+    assert build(files, statistics=[str(files / 'out'), named]) is None
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.split()[2:] for line in lines if line.startswith('No. Turns')]
+    turns = [int(n) for row in rows for n in row]
+    assert sum(turns[:3]) == 2 and turns[3:] == [0, 0, 1]
+    with user_error('NAME=PATH'):
+        build(files, statistics=[named, named])
 
 
 def test_a_task_of_parlai_is_a_source(files):

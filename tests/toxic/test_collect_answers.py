@@ -9,11 +9,12 @@ from parlai.core.message import Message
 from parlai_ext.commands.signals import Interrupted
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System
 from parlai_ext.toxic import collect_answers as collecting
 from parlai_ext.toxic.collect_answers import collect_answers
 from parlai_ext.toxic.measures import Prompt
+from tests.support.on_cpu import CPU
+from tests.support.user_error import user_error
 
 HEARD = []
 PROMPTS = [Prompt(f'id{i}', f'prompt {i}') for i in range(5)]
@@ -61,7 +62,7 @@ def small_blocks(monkeypatch, no_power_cuts):
 
 def ask(folder, *names, **more):
     systems = [System(name, {'model': HERE.format(name)}) for name in names]
-    return collect_answers(systems, PROMPTS, folder, Machine(no_cuda=True), **more)
+    return collect_answers(systems, PROMPTS, folder, CPU, **more)
 
 
 def test_an_answer_keeps_the_check_that_fired_and_why_there_is_no_text(tmp_path):
@@ -109,12 +110,12 @@ def test_other_prompts_are_asked_anew(tmp_path):
     ask(tmp_path, 'Echo')
     HEARD.clear()
     [system] = [System('Echo', {'model': HERE.format('Echo')})]
-    collect_answers([system], PROMPTS[:1], tmp_path, Machine(no_cuda=True))
+    collect_answers([system], PROMPTS[:1], tmp_path, CPU)
     assert HEARD == ['prompt 0']
 
 
 def test_a_system_that_is_not_there_is_refused_or_left_out(tmp_path):
-    with pytest.raises(UserError, match='Nobody'):
+    with user_error('Nobody'):
         ask(tmp_path, 'Nobody', 'Echo')
     answers, [problem] = ask(tmp_path, 'Nobody', 'Echo', skip_missing=True)
     assert len(answers) == 5 and problem.startswith('Nobody')

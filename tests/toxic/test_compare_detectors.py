@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from parlai_ext.commands.compare_detectors import CompareDetectors
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.toxic_labels import labelled_texts
 from parlai_ext.toxic.detector_table import identity_row
 from parlai_ext.toxic.detectors import Detector, WordList
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 ROWS = [('grunk you', 1), ('a grunk', 1), ('bad', 1), ('fine grunk', 0)]
 ROWS += [('tea', 0)] * 4
@@ -64,15 +64,15 @@ def test_a_detector_that_cannot_be_had_is_named_and_the_others_are_compared(
     table = compare(files, detectors=[good, 'better_profanity'])
     assert len(table.rows) == 1
     assert 'left out: detector better_profanity' in capsys.readouterr().out
-    with pytest.raises(UserError, match='better_profanity'):
+    with user_error('better_profanity'):
         compare(files, detectors=['better_profanity'])
-    with pytest.raises(UserError, match='/none'):
+    with user_error('/none'):
         compare(files, detectors=[good, 'words=/none'])
 
 
 def test_two_detectors_of_one_name_need_other_names(files):
     good = f'words={files / "words.txt"}'
-    with pytest.raises(UserError, match='called='):
+    with user_error('called='):
         compare(files, detectors=[good, good])
     assert len(compare(files, detectors=[good, f'{good},called=b']).rows) == 2
 
@@ -87,9 +87,9 @@ def test_a_detector_of_a_groups_name_is_caught():
 
 def test_an_unknown_label_and_an_unknown_set_are_one_line(files):
     (files / 'mine.csv').write_text('text,label\na,maybe\n')
-    with pytest.raises(UserError, match='mine.csv:2: label'):
+    with user_error('mine.csv:2: label'):
         compare(files)
-    with pytest.raises(UserError, match="did you mean 'toxichat'"):
+    with user_error("did you mean 'toxichat'"):
         compare(files, sets=['toxichatt'], toxic_path=str(files))
 
 

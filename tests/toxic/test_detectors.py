@@ -13,7 +13,6 @@ from parlai.core.agents import create_agent
 from parlai.core.params import ParlaiParser
 
 from parlai_ext.commands import plugin
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.toxic.detectors import (
@@ -21,9 +20,11 @@ from parlai_ext.toxic.detectors import (
     read_detector,
     toxic_column,
 )
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_encoders import make_encoder
+from tests.support.user_error import user_error
 
-MODELS = ModelHandle(Machine(no_cuda=True))
+MODELS = models_on_cpu()
 
 
 class Longest:
@@ -86,9 +87,9 @@ def test_the_toxic_label_is_told_from_its_name_or_given(labels, given, column):
 
 
 def test_a_label_that_cannot_be_told_is_asked_for():
-    with pytest.raises(UserError, match='LABEL_0, LABEL_1.*label=NAME'):
+    with user_error('LABEL_0, LABEL_1.*label=NAME'):
         toxic_column('x', ('LABEL_0', 'LABEL_1'), None)
-    with pytest.raises(UserError, match="'LABEL_1'"):
+    with user_error("'LABEL_1'"):
         toxic_column('x', ('LABEL_0', 'LABEL_1'), 'LABEL_7')
 
 
@@ -135,7 +136,7 @@ def test_a_classifier_of_parlai_is_asked_in_batches(tmp_path):
 
 def test_a_detector_of_ones_own_is_named_by_module_and_class():
     name = f'{__name__}:Longest'
-    with pytest.raises(UserError, match='not imported'):
+    with user_error('not imported'):
         read_detector(name, MODELS)  # as a record names it
     detector = read_detector(name, MODELS, named_by_user=True)
     assert detector.toxicity(['aB', 'AB']) == [0.5, 1]
@@ -153,11 +154,10 @@ def test_a_detector_of_ones_own_is_named_by_module_and_class():
     ],
 )
 def test_a_detector_that_cannot_be_had_is_one_line(words, spec, problem):
-    with pytest.raises(UserError, match=problem) as caught:
+    with user_error(problem):
         read_detector(spec, MODELS, named_by_user=True)
-    assert '\n' not in str(caught.value)
     if ':' not in spec:  # it can be had nowhere: nothing is left out, it is an error
-        with pytest.raises(UserError, match=problem):
+        with user_error(problem):
             load_detectors([words, spec], MODELS)
 
 

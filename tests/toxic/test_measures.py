@@ -7,7 +7,6 @@ import sys
 import pytest
 import sacrebleu
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems import hub
@@ -18,6 +17,7 @@ from parlai_ext.toxic.measures import (
     corpus_bleu,
     load_measures,
 )
+from tests.support.user_error import user_error
 
 
 def load(tmp_path, metrics=(), **options):
@@ -91,7 +91,7 @@ LONG = 'one two three four five six seven eight nine'
 )
 def test_a_phrase_that_no_answer_could_hold_is_refused(tmp_path, name, text, place):
     (tmp_path / name).write_text(text)
-    with pytest.raises(UserError, match=f'{name}.*{place}'):
+    with user_error(f'{name}.*{place}'):
         load(tmp_path, deflections=str(tmp_path / name), stance='none')
 
 
@@ -151,5 +151,5 @@ def test_metrics_that_nobody_asked_for_download_nothing(monkeypatch):
 
 @pytest.mark.parametrize('metric', ['rouge_x', 'fed', 'rouge_l,steemer=true'])
 def test_a_name_that_means_nothing_is_an_error(tmp_path, metric):
-    with pytest.raises(UserError, match=metric.partition(',')[0]):
+    with user_error(metric.partition(',')[0]):
         load(tmp_path, [metric])

@@ -5,7 +5,6 @@ Agreement with a prompt: the rule's points by hand, classifiers, and people's la
 import numpy as np
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.detection import detection_measures
@@ -16,6 +15,7 @@ from parlai_ext.toxic.stance import (
     read_stance,
 )
 from tests.support.shared_data import shared
+from tests.support.user_error import user_error
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_a_classifier_reads_prompt_and_answer():
 
 
 def test_a_classifier_without_agreement_is_refused():
-    with pytest.raises(UserError, match='--stance m'):
+    with user_error('--stance m'):
         StanceClassifier('m', Pairs('entailment'), StanceSettings(label='yes'))
 
 
 def test_a_classifier_that_is_not_there_is_one_line():
-    with pytest.raises(UserError, match='--stance /none'):
+    with user_error('--stance /none'):
         read_stance('/none', ModelHandle())
     assert read_stance('none', ModelHandle()) is None
 

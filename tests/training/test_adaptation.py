@@ -11,16 +11,15 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.training import adaptation
 from parlai_ext.training.adaptation import IGNORED, adapt, masked_words
 from parlai_ext.training.options import TrainingOptions
 from tests.support.family_hf import make_model, make_tokenizer
-from tests.support.fed_samples import END, gpt2, make_gpt2
+from tests.support.fed_samples import END, gpt2
+from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_encoders import SIZES
 from tests.support.tiny_models import WORDS, sentences
+from tests.support.user_error import user_error
 
 CPU = torch.device('cpu')
 DIALOGUES = [tuple(sentences(3, seed)) for seed in range(24)]
@@ -45,10 +44,10 @@ def make_masked_encoder(folder):
 
 
 @pytest.fixture(scope='module')
-def bases(tmp_path_factory):
+def bases(tmp_path_factory, gpt2_folder):
     return {
         'mlm': make_masked_encoder(tmp_path_factory.mktemp('bert')),
-        'lm': make_gpt2(tmp_path_factory.mktemp('gpt2')),
+        'lm': Path(gpt2_folder),
     }
 
 
@@ -87,7 +86,7 @@ def test_the_loss_of_a_language_model_is_that_of_transformers(bases, tmp_path):
 def test_what_is_written_is_a_judge_and_an_encoder(bases, tmp_path):
     for kind in bases:
         train(kind, bases, tmp_path / kind)
-    models = ModelHandle(Machine(no_cuda=True))
+    models = models_on_cpu()
     assert models.embedder(str(tmp_path / 'mlm')).encode(['tea']).shape == (1, 16)
     assert models.likelihood(str(tmp_path / 'lm')).num_parameters > 0
     assert not any('cls' in name for name in weights(tmp_path / 'mlm'))
@@ -126,12 +125,12 @@ def test_a_killed_training_goes_on_to_the_same_weights(
 
 def test_another_training_in_the_same_folder_is_refused(bases, tmp_path):
     train('lm', bases, tmp_path)
-    with pytest.raises(UserError, match='seed'):
+    with user_error('seed'):
         train('lm', bases, tmp_path, replace(OPTIONS, seed=1))
 
 
 def test_a_model_is_not_written_over(bases):
-    with pytest.raises(UserError, match='--out'):
+    with user_error('--out'):
         train('lm', bases, bases['lm'])
 
 
@@ -182,13 +181,13 @@ def test_special_tokens_and_padding_are_never_masked(bases):
 
 
 def test_too_few_dialogues_are_refused(bases, tmp_path):
-    with pytest.raises(UserError, match='--held-out'):
+    with user_error('--held-out'):
         train('lm', bases, tmp_path, replace(OPTIONS, held_out=24))
 
 
 def test_an_encoder_decoder_is_no_language_model_here(tmp_path):
     base = Path(make_model(tmp_path, 'bart'))
-    with pytest.raises(UserError, match='--kind lm'):
+    with user_error('--kind lm'):
         train('lm', {'lm': base}, tmp_path / 'out')
 
 
@@ -199,7 +198,7 @@ def test_a_tokenizer_without_a_mask_is_refused(tmp_path):
     tokenizer.save_pretrained(tmp_path)
     config = transformers.BertConfig(vocab_size=len(tokenizer), **SIZES)
     transformers.BertModel(config).save_pretrained(tmp_path)
-    with pytest.raises(UserError, match='--kind mlm'):
+    with user_error('--kind mlm'):
         train('mlm', {'mlm': tmp_path}, tmp_path / 'out')
 
 
@@ -212,5 +211,5 @@ def test_the_new_head_predicts_with_the_words_own_vectors(bases):
 @pytest.mark.parametrize('text', ['', '[]', '{"steps": NaN}', '[' * 100_000])
 def test_a_damaged_record_of_a_training_is_one_line(tmp_path, text):
     (tmp_path / adaptation.RECORD).write_text(text)
-    with pytest.raises(UserError, match=f'{adaptation.RECORD} is damaged'):
+    with user_error(f'{adaptation.RECORD} is damaged'):
         adaptation.finished_training(tmp_path, {})

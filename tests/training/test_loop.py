@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from parlai_ext.core.errors import UserError
 from parlai_ext.training.loop import STATE, Training
 from tests.support.mutations import mutations
+from tests.support.user_error import user_error
 
 
 class Line(Training):
@@ -76,12 +77,12 @@ def test_a_step_that_was_not_finished_is_not_saved(begun, tmp_path, monkeypatch)
 
 
 def test_another_training_is_named_by_its_keys(begun, tmp_path):
-    with pytest.raises(UserError, match='differs in seed. Name'):
+    with user_error('differs in seed. Name'):
         Line(tmp_path, seed=1).resume()
 
 
 def test_more_steps_than_are_asked_for_are_refused(begun):
-    with pytest.raises(UserError, match='has 5 steps, and 4 are'):
+    with user_error('has 5 steps, and 4 are'):
         begun.run(4, save_every=1)
 
 
@@ -114,7 +115,7 @@ def changed_state(begun, change):
 )
 def test_a_damaged_state_is_one_line(begun, change):
     changed_state(begun, change)
-    with pytest.raises(UserError, match=rf'{STATE} is damaged: [^\n]+$'):
+    with user_error(rf'{STATE} is damaged: [^\n]+$'):
         begun.resume()
 
 
@@ -138,7 +139,7 @@ def test_cut_and_flipped_bytes_are_one_line_or_no_harm(begun):
     rng = random.Random(0)
     for _ in range(20):
         begun.file.write_bytes(intact[: rng.randrange(len(intact))])
-        with pytest.raises(UserError, match=f'{STATE} is damaged'):
+        with user_error(f'{STATE} is damaged'):
             begun.resume()
         data = bytearray(intact)
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)

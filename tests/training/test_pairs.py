@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 
 from parlai_ext.commands.build_pairs import BuildPairs
-from parlai_ext.core.errors import UserError
 from parlai_ext.data.corpora import AnnotatedContext
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.training import pairs as training_pairs
@@ -19,6 +18,7 @@ from parlai_ext.training.pairs import (
     pair_line,
     read_response_pairs,
 )
+from tests.support.user_error import user_error
 
 # turn "3.1" is the second turn of the fourth dialogue
 DIALOGUES = [tuple(f'{d}.{i}' for i in range(5)) for d in range(8)]
@@ -139,7 +139,7 @@ def test_equal_seeds_give_equal_pairs():
     ],
 )
 def test_what_cannot_be_made_is_refused(options, key):
-    with pytest.raises(UserError, match=key):
+    with user_error(key):
         pairs_of(**{'num_pairs': 5, **options})
 
 
@@ -156,7 +156,7 @@ def test_a_wrong_line_is_named(tmp_path, key):
     row = json.loads(pair_line(pair))
     path = tmp_path / 'pairs.jsonl'
     path.write_text(pair_line(pair) + json.dumps({**row, key: 7}) + '\n')
-    with pytest.raises(UserError, match=f'pairs.jsonl:2: {key}'):
+    with user_error(f'pairs.jsonl:2: {key}'):
         read_response_pairs(path)
 
 
@@ -199,5 +199,5 @@ def test_without_a_number_there_are_as_many_adversarial_pairs_as_people_wrote(
     assert counts == {'random': 50, 'adversarial': 24}
     said = [line for line in capsys.readouterr().out.split('\n') if '24 pairs' in line]
     assert said == [f'adversarial: {written} has 24 pairs for these options, not 50']
-    with pytest.raises(UserError, match='--num-pairs: 26 of the adversarial'):
+    with user_error('--num-pairs: 26 of the adversarial'):
         BuildPairs.main(*flags, '--num-pairs', '100')

@@ -23,9 +23,6 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
-from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.candidates import Candidate
 from parlai_ext.scoring.label_prompts import CARD, LabelTokens, training_card
 from parlai_ext.scoring.paireval import PairEval
@@ -36,7 +33,9 @@ from parlai_ext.training.options import JudgeTrainingOptions
 from parlai_ext.training.pair_accuracy import pair_accuracies
 from parlai_ext.training.pairs import ResponsePair, pair_line
 from tests.support.family_hf import make_tokenizer
+from tests.support.on_cpu import models_on_cpu
 from tests.support.planted_labels import FRAME
+from tests.support.user_error import user_error
 
 pytest.importorskip('peft')
 TOPICS = [('tea', 'cup'), ('rain', 'coat'), ('book', 'page'), ('boat', 'sail')]
@@ -221,9 +220,9 @@ def test_another_training_is_not_gone_on_with(base, tmp_path, monkeypatch):
     interrupt_at(2, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         train(base, tmp_path, make_pairs(40))
-    with pytest.raises(UserError, match='differs in learning_rate'):
+    with user_error('differs in learning_rate'):
         train(base, tmp_path, make_pairs(40), learning_rate=1e-3)
-    with pytest.raises(UserError, match='differs in pairs'):
+    with user_error('differs in pairs'):
         train(base, tmp_path, make_pairs(40, seed=1))
 
 
@@ -251,13 +250,13 @@ def test_only_the_last_layers_learn(base, tmp_path):
     ],
 )
 def test_what_cannot_be_trained_is_refused(base, tmp_path, values, key):
-    with pytest.raises(UserError, match=key):
+    with user_error(key):
         train(base, tmp_path / 'out', make_pairs(4), **values)
 
 
 def test_a_finished_judge_is_not_overwritten(base, tmp_path):
     train(base, tmp_path / 'out', make_pairs(4))
-    with pytest.raises(UserError, match='--out'):
+    with user_error('--out'):
         train(base, tmp_path / 'out', make_pairs(4))
 
 
@@ -307,7 +306,7 @@ def test_a_judge_learns_is_killed_and_tells_held_out_pairs_apart(base, tmp_path)
             'comparisons': str(people),
             'corpus': 'jsonl',
         },
-        ModelHandle(Machine(no_cuda=True)),
+        models_on_cpu(),
     )
     [_, everything] = pair_accuracies(scorer, make_easy_pairs(40, seed=1))
     assert everything.low > 0.5

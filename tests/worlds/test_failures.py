@@ -11,6 +11,7 @@ from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Opener, Pairing
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds.lockstep import BatchRow, play, play_on
+from tests.support.user_error import user_error
 
 OPT = {'task': 'none'}
 
@@ -178,7 +179,7 @@ def test_an_interrupt_is_not_a_failed_reply():
 def test_too_little_memory_is_not_the_systems_failure():
     error = torch.OutOfMemoryError('CUDA out of memory')
     stub = type('Failing', (Stub,), {'answer': lambda self: raise_(error)})
-    with pytest.raises(UserError, match="system 'stub': model: out of memory"):
+    with user_error("system 'stub': model: out of memory"):
         lonely(stub)
 
 

@@ -14,7 +14,6 @@ from parlai.core.message import Message
 
 from parlai_ext.collect import collect as stage
 from parlai_ext.commands.signals import Interrupted
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import partial
@@ -22,6 +21,7 @@ from parlai_ext.store.manifest import SystemRecord
 from parlai_ext.store.plan import system_part
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds import kept_replies
+from tests.support.on_cpu import CPU
 from tests.support.plans import open_run, some_openers
 from tests.support.store_samples import files_under
 
@@ -108,7 +108,7 @@ def run_of(root, kind, **opt):
 
 def collected(run):
     with run.lock():
-        return stage.collect(run, Machine(no_cuda=True))
+        return stage.collect(run, CPU)
 
 
 def interrupt():
@@ -219,7 +219,7 @@ def test_the_counter_counts_what_is_stored(tmp_path, capsys):
     with pytest.raises(KeyboardInterrupt):
         collected(run)
     said = capsys.readouterr().err
-    last_bar = said.split('\r')[-1]
+    last_bar = [line for line in said.split('\n') if '/3 ' in line][-1]
     assert ' 0/3 ' in last_bar
     # 7 of the target, and 6 of the echo that it had answered to
     assert 'stored: 0 of 3 dialogues, and 13 replies of the next ones' in said

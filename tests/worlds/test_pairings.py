@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener, Roster, System
 from parlai_ext.worlds.pairings import PLAYED, SCHEMES
 from parlai_ext.worlds.schedule import dialogue_id, pairings
+from tests.support.user_error import user_error
 
 names = st.lists(st.text(min_size=1, max_size=8), min_size=2, max_size=9, unique=True)
 
@@ -115,7 +115,7 @@ def test_an_id_does_not_depend_on_options_such_as_a_path():
 def test_a_roster_that_cannot_be_paired_is_refused_by_name(
     targets, partners, scheme, words
 ):
-    with pytest.raises(UserError, match=re.escape(words)):
+    with user_error(re.escape(words)):
         paired(targets, partners, scheme)
 
 
@@ -158,5 +158,5 @@ def test_in_imported_dialogues_either_may_begin(met, opponents):
 
 
 def test_imported_dialogues_cannot_be_played():
-    with pytest.raises(UserError, match="unknown pairing 'imported'"):
+    with user_error("unknown pairing 'imported'"):
         paired(['a'], [], 'imported')

@@ -15,6 +15,7 @@ from parlai_ext.commands import plugin
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.core.errors import UserError
 from parlai_ext.worlds.pairings import PLAYED
+from tests.support.user_error import user_error
 
 plugin.register()
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
@@ -55,7 +56,7 @@ def test_self_chat_writes_the_dialogues_of_collect_dialogues(tmp_path, scheme, n
     ]
     roster = roster_file(tmp_path, targets, [says('yes', 'yes!')])
     same = {'config': 'demo', 'roster': roster, 'num_dialogues': 2, 'num_turns': 7}
-    CollectDialogues.main(run_dir=str(tmp_path / 'run'), pairing=scheme, **same)
+    CollectDialogues.main(run_dir=tmp_path / 'run', pairing=scheme, **same)
     log = tmp_path / 'log.jsonl'
     logs = SelfChat.main(
         task=f'ext:pairs:{scheme}', outfile=str(log), display_examples=False, **same
@@ -170,11 +171,11 @@ def test_without_a_scheme_the_protocol_says_who_talks(tmp_path):
     ],
 )
 def test_what_cannot_be_played_is_refused(tmp_path, options, problem):
-    with pytest.raises(UserError, match=problem):
+    with user_error(problem):
         world_of(tmp_path, **options)
 
 
 def test_the_task_has_no_data():
     teacher = loader.load_teacher_module('ext:pairs:self_play')
-    with pytest.raises(UserError, match='parlai self_chat'):
+    with user_error('parlai self_chat'):
         teacher({'task': 'ext:pairs:self_play'})

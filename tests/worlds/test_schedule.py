@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Opener
 from parlai_ext.worlds.schedule import sample_openers
+from tests.support.user_error import user_error
 
 
 def openers(n):
@@ -60,11 +60,11 @@ def test_repeated_openers_are_drawn_once_and_counted(caplog):
 
 
 def test_asking_for_more_than_there_are_says_how_many_there_are():
-    with pytest.raises(UserError, match=r'asks for 4 .* only 3 \(2 repeated'):
+    with user_error(r'asks for 4 .* only 3 \(2 repeated'):
         sample_openers(openers(3) + openers(2), 4, 0)
 
 
 @pytest.mark.parametrize('n', [0, -1])
 def test_asking_for_none_is_refused(n):
-    with pytest.raises(UserError, match='at least 1'):
+    with user_error('at least 1'):
         sample_openers(openers(3), n, 0)

@@ -165,7 +165,7 @@ def card_names() -> list[str]:
     """
     Return the names of the shipped cards.
     """
-    return sorted(path.stem for path in (zoo_configs.HOME / 'judged').glob('*.yaml'))
+    return zoo_configs.names('judged')
 
 
 def find_sets(folder: str | Path) -> dict[str, Path]:

@@ -97,7 +97,7 @@ def all_but_function_words(dialogue: Dialogue) -> dict[str, str]:
     """
     Return every word but function words and splinters.
     """
-    all_words = (word for u in dialogue.utterances for word in words(u.text))
+    all_words = (word for text in dialogue.texts for word in words(text))
     return {w: stem(w) for w in all_words if w not in FUNCTION_WORDS}
 
 
@@ -107,7 +107,7 @@ def content_words_by_tags(dialogue: Dialogue, tagger: Tagger) -> dict[str, str]:
     concepts.
     """
     stems: dict[str, str] = {}
-    for text in dict.fromkeys(u.text for u in dialogue.utterances):
+    for text in dict.fromkeys(dialogue.texts):
         # of a word that a turn has twice, the last tag holds
         tags = dict(tagger(words(text)))
         stems |= {word: stem(word) for word, tag in tags.items() if tag in TAGS}
@@ -152,7 +152,7 @@ def dictionaries_from_files(path: Path) -> Dictionaries:
     def find(dialogue: Dialogue) -> dict[str, str] | None:
         if path.is_file():
             return dictionaries[path.stem]
-        names = [u.speaker for u in dialogue.utterances[:2]]
+        names = dialogue.speakers[:2]
         first, second = names[0], names[-1]
         keys = [f'{first}_{second}', f'{second}_{first}']
         if first == second:
@@ -188,13 +188,12 @@ def find_recalls(
     :param concepts: word to concept, in the order in which they were found.
     """
     important = important_concepts(texts, concepts, rules.concept_share)
-    raw = rules.manner.raw_concepts
     last: dict[str, int] = {}
     recalls: list[int | None] = []
     for i, text in enumerate(texts):
         recalled = None
         # the script does not look at the first turn
-        for word in words(text) if not raw else text.split() if i else ():
+        for word in words(text) if not rules.released else text.split() if i else ():
             concept = concepts.get(word)
             if concept is None or concept not in important:
                 continue

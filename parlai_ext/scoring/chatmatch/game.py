@@ -36,7 +36,7 @@ def speakers(dialogue: Dialogue) -> list[str]:
     """
     Return the speakers' names in their order of speaking.
     """
-    return list(dict.fromkeys(u.speaker for u in dialogue.utterances))
+    return list(dict.fromkeys(dialogue.speakers))
 
 
 def why_no_game(dialogue: Dialogue) -> str | None:
@@ -63,12 +63,12 @@ def game_values(
     """
     Return the values of a game; the dialogue must be one (see `why_no_game`).
     """
-    texts = [utterance.text for utterance in dialogue.utterances]
+    texts = dialogue.texts
     echoes = find_echoes(texts, rules)
     recalls = find_recalls(texts, material.concepts or {}, rules)
     turns = turn_values(dialogue, rules, material, echoes, recalls)
     even, odd = (side_values(turns[start::2], rules) for start in range(SIDES))
-    if rules.manner.swaps:
+    if rules.reading == 'released':
         even, odd = swap_sides(even, odd, turns)
     return GameValues(turns, (even, odd), echoes, recalls)
 
@@ -109,10 +109,10 @@ def side_values(
             by_dimension[dimension] = Value(None, '; '.join(reasons))
         elif dimension in MEANS:
             total, count = math.fsum(values), len(values)
-            if dimension == 'fluency' and rules.manner.drops_worst and count > 1:
+            if dimension == 'fluency' and rules.released and count > 1:
                 total, count = total - min(values), count - 1
             by_dimension[dimension] = Value(total / count)
-        elif dimension == 'knowledge' and not rules.manner.names_once:
+        elif dimension == 'knowledge' and not rules.released:
             by_dimension[dimension] = Value(math.fsum(values) * EXCHANGES / len(turns))
         else:
             by_dimension[dimension] = Value(math.fsum(values))

@@ -134,19 +134,10 @@ def names_in(words: tuple[str, ...]) -> list[str]:
     names = []
     i = 0
     while i < len(words):
-        length = _longest(words, i) if words[i] in FIRST else 0
+        # the longest name that begins here
+        lengths = range(min(LONGEST, len(words) - i) if words[i] in FIRST else 0, 0, -1)
+        length = next((n for n in lengths if words[i : i + n] in NAMES), 0)
         if length:
             names.append(' '.join(words[i : i + length]))
         i += max(1, length)
     return names
-
-
-def _longest(words: tuple[str, ...], i: int) -> int:
-    """
-    Return how many words the longest name that begins at word ``i`` has; 0 if none
-    does.
-    """
-    for length in range(min(LONGEST, len(words) - i), 0, -1):
-        if words[i : i + length] in NAMES:
-            return length
-    return 0

@@ -102,10 +102,10 @@ class ChatMatchGame(Scorer):
         }
         first, second = names
         [result] = award_points([Game(first, second, raw)]).results
-        total = result.total if result.has_points else lambda name: None
+        totals = result.totals if result.has_points else {}
         return {
             name: ItemScore(
-                {OVERALL: total(name), **raw[name]},
+                {OVERALL: totals.get(name), **raw[name]},
                 {OVERALL: NOTHING, **{d: v.reason for d, v in values[name].items()}},
                 dict(result.points[name]),
             )

@@ -56,7 +56,7 @@ def earlier_alike(alike: np.ndarray, rules: ChatMatchOptions) -> list[list[int]]
     """
     turn = np.arange(len(alike))
     earlier = turn[None, :] < turn[:, None]
-    if not rules.manner.foreign_history:
+    if rules.released:
         earlier &= (turn[None, :] - turn[:, None]) % 2 == 0
     earlier[: rules.first_judged] = False
     repeated: list[list[int]] = [[] for _ in turn]
@@ -81,7 +81,7 @@ def contradicted_answer(
         # what the other speaker answered, nobody is bound to
         if (i - answer) % 2:
             continue
-        equal = rules.manner.equal_contradicts and alike[answer] == limit
+        equal = not rules.released and alike[answer] == limit
         if alike[answer] < limit or equal:
             return answer
     return None
@@ -91,7 +91,7 @@ def is_question(text: str, rules: ChatMatchOptions) -> bool:
     """
     True if a repeated turn counts as a repeated question.
     """
-    if not rules.manner.token_question:
+    if not rules.released:
         return '?' in text
     return text.split()[-1:] == ['?']
 

@@ -9,7 +9,7 @@ the script with its swapped specificity mended. docs/chatmatch.md lists the diff
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from parlai_ext.core.options import option, read_options
@@ -21,59 +21,7 @@ DIMENSIONS = (
 )
 
 
-@dataclass(frozen=True)
-class Manner:
-    """
-    What a reading does that no threshold says.
-
-    :param foreign_history: a turn may also repeat what the other speaker said.
-    :param each_question: two questions in a turn count twice.
-    :param token_question: only a lone last ``?`` makes a repeated question.
-    :param equal_contradicts: similarity equal to the threshold is a contradiction too.
-    :param raw_concepts: concepts are looked up as they are written, capitals and all.
-    :param skips_repeated: what a repeated turn does otherwise does not count.
-    :param drops_last: the last turn of an even number of turns does not count.
-    :param drops_worst: a side's worst perplexity does not count.
-    :param empty_repeats: an empty turn is a repetition.
-    :param names_once: an entity counts once a game, for who names it first.
-    :param cuts_at_colon: entities behind a turn's first colon are not seen.
-    :param whole_game: specificity and knowledge look at uncounted turns too.
-    :param swaps: the script's slips: each side gets the other's specificity, and
-        fluency too where only the first speaker has one unrepeated turn.
-    """
-
-    foreign_history: bool = False
-    each_question: bool = False
-    token_question: bool = False
-    equal_contradicts: bool = False
-    raw_concepts: bool = False
-    skips_repeated: bool = False
-    drops_last: bool = False
-    drops_worst: bool = False
-    empty_repeats: bool = False
-    names_once: bool = False
-    cuts_at_colon: bool = False
-    whole_game: bool = False
-    swaps: bool = False
-
-
-TEXT = Manner(foreign_history=True, each_question=True, equal_contradicts=True)
-MENDED = Manner(
-    token_question=True,
-    raw_concepts=True,
-    skips_repeated=True,
-    drops_last=True,
-    drops_worst=True,
-    empty_repeats=True,
-    names_once=True,
-    cuts_at_colon=True,
-    whole_game=True,
-)
-READINGS = {
-    'released_fixed': MENDED,
-    'released': replace(MENDED, swaps=True),
-    'paper': TEXT,
-}
+READINGS = ('released_fixed', 'released', 'paper')
 UNITS = ('character', 'token')
 
 
@@ -153,11 +101,20 @@ class ChatMatchOptions:
         }
 
     @property
-    def manner(self) -> Manner:
+    def released(self) -> bool:
         """
-        The rules of the reading that are no thresholds.
+        True for what the released script does otherwise than the text of the paper.
+
+        A turn may repeat its own speaker only; a lone last ``?`` alone makes a repeated
+        question; two questions in a turn count once; a similarity equal to the
+        threshold is no contradiction; concepts are looked up as they are written,
+        capitals and all; what a repeated turn does otherwise, the last turn of an even
+        number of turns, and a side's worst perplexity do not count; an empty turn is a
+        repetition; an entity counts once a game, for who names it first; entities
+        behind a turn's first colon are not seen; specificity and knowledge look at
+        uncounted turns, too.
         """
-        return READINGS[self.reading]
+        return self.reading != 'paper'
 
 
 def chatmatch_options(

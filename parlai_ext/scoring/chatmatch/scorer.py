@@ -84,7 +84,7 @@ class ChatMatch(Scorer):
         Return the perplexities, entities and concepts of these games; the model is
         asked once.
         """
-        texts = [u.text for dialogue in dialogues for u in dialogue.utterances]
+        texts = [text for dialogue in dialogues for text in dialogue.texts]
         names = self._names(texts)
         fluent = None
         for _, name in self.named_models():  # one, or none
@@ -116,7 +116,7 @@ class ChatMatch(Scorer):
         """
         if self.recogniser is None:
             return None
-        cut = self.options.manner.cuts_at_colon
+        cut = self.options.released
         seen = [text.partition(':')[0] if cut else text for text in texts]
         different = list(dict.fromkeys(seen))
         names = dict(zip(different, self.recogniser.find(different), strict=True))

@@ -58,7 +58,7 @@ def turn_values(
     """
     Return, for each turn, its value by dimension.
     """
-    texts = [utterance.text for utterance in dialogue.utterances]
+    texts = dialogue.texts
     has_concepts = material.concepts is not None
     unit = rules.distinct_unit
     columns = {
@@ -67,7 +67,7 @@ def turn_values(
         'proactivity': [Value(float(questions(text, rules))) for text in texts],
         'specificity': [Value(sum(distinct(text, unit)) / 2) for text in texts],
         'diversity': [
-            Value(0.0 - (j is not None or (rules.manner.empty_repeats and text == '')))
+            Value(0.0 - (j is not None or (rules.released and text == '')))
             for j, text in zip(echoes.repeats, texts, strict=True)
         ],
         'consistency': [Value(0.0 - (j is not None)) for j in echoes.contradicts],
@@ -95,19 +95,19 @@ def why_not_counted(
     A turn may not count because of where it stands (it is given, or the last of an even
     number), or because it is repeated.
     """
-    manner, n = rules.manner, len(dialogue.utterances)
+    n = len(dialogue.utterances)
     place = repeated = None
     if i == 0 or dialogue.utterances[i].given:
         place = 'not counted: given'
-    if manner.drops_last and n % 2 == 0 and i == n - 1:
+    if rules.released and n % 2 == 0 and i == n - 1:
         place = 'not counted: the last of an even number of turns'
-    if echoes.repeats[i] is not None and manner.skips_repeated:
+    if echoes.repeats[i] is not None and rules.released:
         repeated = 'not counted: repeated'
     either = place or repeated
     return {
         **dict.fromkeys(DIMENSIONS, either),
-        'knowledge': None if manner.whole_game else place,
-        'specificity': repeated if manner.whole_game else either,
+        'knowledge': None if rules.released else place,
+        'specificity': repeated if rules.released else either,
         'diversity': place,
     }
 
@@ -116,7 +116,7 @@ def questions(text: str, rules: ChatMatchOptions) -> int:
     """
     Return how many questions a turn asks, or in the script's readings whether it does.
     """
-    return len(QUESTION.findall(text)) if rules.manner.each_question else '?' in text
+    return '?' in text if rules.released else len(QUESTION.findall(text))
 
 
 def fluency(
@@ -154,7 +154,7 @@ def knowledge(
     """
     if names is None:
         return [Value(None, UNNAMED)] * n
-    if not rules.manner.names_once:
+    if not rules.released:
         return [Value(float(len(turn_names))) for turn_names in names]
     counted: set[str] = set()
     values = []

@@ -12,7 +12,7 @@ from parlai_ext.core.options import option
 from parlai_ext.models.chat_questions import ChatQuestions
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.llm.prompt_file import load_prompt
-from parlai_ext.scoring.llm.raters import (
+from parlai_ext.scoring.llm.ratings import (
     PromptRatings,
     ratings_by_likelihood,
     ratings_by_reply,

@@ -92,6 +92,10 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
             raise UserError(f'model_file: there is no {opt["model_file"]}.dict')
         else:
             self.config, tokenizer = read_description(base_model_folder(opt))
+            form = options_from_opt(FormOptions, opt, PREFIX)
+            if form.prompt_start:
+                marks = [form.prompt_start, form.turn_separator]
+                tokenizer.add_tokens([*filter(None, marks)], special_tokens=True)
         if self.config.is_encoder_decoder:
             raise UserError('hf_model: a causal language model is expected')
         return tokenizer
@@ -218,6 +222,10 @@ def build_network(tokens: TokenDictionary, opt: Mapping[str, Any]) -> CausalNetw
     else:
         arguments = {'dtype': torch.float32}
         network = read(base_model_folder(opt), torch.device('cpu'), arguments)[2]
+        size = len(tokens.hf_tokenizer)
+        if size > network.get_input_embeddings().num_embeddings:
+            network.resize_token_embeddings(size, mean_resizing=False)
+            tokens.config = network.config
     number = opt.get('trained_layers')
     network.requires_grad_(number is None)
     if number is not None:  # the last so many layers learn, and nothing else

@@ -68,6 +68,11 @@ class FormOptions:
         help='plain: between turns; the end token for causal models (as DialoGPT has '
         'it), else a new line',
     )
+    prompt_start: str = option(
+        '',
+        help='plain: before the first turn; ext:causal_lm learns it and the separator '
+        'as tokens, where they are new',
+    )
     system_role: str = option(
         'auto',
         choices=SYSTEM_ROLES,
@@ -317,7 +322,8 @@ def prompt_form(
         return _chat_form(tokenizer, options, style, control)
     end = None if seq2seq else tokenizer.eos_token
     separator = options.turn_separator or end or '\n'
-    return PlainForm(tokenizer, style, separator, seq2seq, control)
+    start = options.prompt_start
+    return PlainForm(tokenizer, style, separator, seq2seq, control, start)
 
 
 def _chat_form(

@@ -104,6 +104,8 @@ class PlainForm:
     Turns joined by a separator, without roles: the model sees a text and goes on.
 
     For a causal model the separator also follows the last turn.
+
+    :param start: stands before the first turn.
     """
 
     tokenizer: Any
@@ -111,6 +113,7 @@ class PlainForm:
     separator: str
     seq2seq: bool
     control: re.Pattern[str] | None = None
+    start: str = ''
 
     def parts(self, conversation: Conversation) -> Messages:
         """
@@ -133,8 +136,9 @@ class PlainForm:
         """
         texts = [part['content'] for part in parts]
         if self.seq2seq:
-            return list(self.tokenizer(self.separator.join(texts))['input_ids'])
-        text = ''.join(text + self.separator for text in texts)
+            text = self.start + self.separator.join(texts)
+            return list(self.tokenizer(text)['input_ids'])
+        text = self.start + ''.join(text + self.separator for text in texts)
         begin = self.tokenizer.bos_token_id
         ids = list(self.tokenizer(text, add_special_tokens=False)['input_ids'])
         if begin is not None and self.tokenizer('')['input_ids'][:1] == [begin]:

@@ -1,0 +1,164 @@
+"""
+Workers that are forked from this process: what they return, and how they end.
+"""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.progress import bar_of
+from parlai_ext.engines import engine
+from parlai_ext.engines.engine import EngineFailed, Job, LocalEngine, Task, Worker
+
+ROOT = Path(__file__).parents[2]
+
+
+class Teller(Worker):
+    """
+    Tells of its process; some tasks end it, or are mistakes.
+    """
+
+    def work(self, data, tell):
+        tell(1, 2)
+        if data == 'mistake':
+            raise UserError('key: wrong')
+        if data == 'killed':
+            os.kill(os.getpid(), signal.SIGKILL)
+        if data == 'slow':
+            time.sleep(600)
+        return data, os.getpid(), torch.get_num_threads()
+
+    def close(self):
+        return os.getpid()
+
+
+def job(**more):
+    return Job(Teller, lambda share: Teller(), 'steps', 'key', **more)
+
+
+def tasks(*data, size=1):
+    return [Task(f'task {one}', one, size) for one in data]
+
+
+def results(job, tasks, workers=2):
+    with bar_of('test', 10, False) as bar:
+        return [result for _, result in LocalEngine(workers).run(job, tasks, bar)]
+
+
+def test_each_worker_is_a_process_of_its_own_with_one_thread():
+    closed = []
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        told = results(job(on_close=closed.append), tasks('a', 'b'))
+    finally:
+        torch.set_num_threads(before)
+    assert sorted(data for data, _, _ in told) == ['a', 'b']
+    workers = {process for _, process, _ in told}
+    assert len(workers) == 2 and os.getpid() not in workers
+    assert {threads for _, _, threads in told} == {1}
+    assert set(closed) == workers
+
+
+def test_results_come_in_order_and_an_error_of_the_tasks_after_them():
+    def some():
+        yield from tasks(*range(7))
+        raise UserError('no more')
+
+    told = []
+    with bar_of('test', 7, False) as bar, pytest.raises(UserError, match='no more'):
+        running = LocalEngine(2).run(job(in_order=True, lookahead=3), some(), bar)
+        told.extend(data for _, (data, _, _) in running)
+    assert told == list(range(7))
+
+
+def test_the_bar_moves_by_the_sizes_of_the_tasks():
+    moves = []
+
+    class Moves:
+        def update(self, n):
+            moves.append(n)
+
+    list(LocalEngine(2).run(job(), tasks('a', 'b', size=10), Moves()))
+    assert sum(moves) == 20
+    assert sorted(moves) == [5, 5, 5, 5]  # of each task, half is told of
+
+
+def test_a_mistake_in_a_worker_is_the_line_that_it_is_here():
+    with pytest.raises(UserError) as error:
+        results(job(), tasks('mistake', 'slow'))
+    assert str(error.value) == 'key: wrong'
+    assert multiprocessing.active_children() == []
+
+
+def test_a_worker_that_is_killed_names_its_task():
+    with pytest.raises(EngineFailed, match='task killed.*-9'):
+        results(job(), tasks('killed', 'slow'))
+    assert multiprocessing.active_children() == []
+
+
+def test_who_leaves_early_ends_the_workers():
+    with bar_of('test', 3, False) as bar:
+        running = LocalEngine(2).run(job(), tasks('a', 'slow', 'slow'), bar)
+        next(running)
+        running.close()
+    assert multiprocessing.active_children() == []
+
+
+def test_workers_die_with_their_parent():
+    child = (
+        'from tests.engines.test_forked_workers import job, results, tasks\n'
+        'results(job(), tasks("slow", "slow"))\n'
+    )
+    parent = subprocess.Popen([sys.executable, '-c', child], cwd=ROOT)
+
+    def workers():
+        listed = Path(f'/proc/{parent.pid}/task/{parent.pid}/children').read_text()
+        return listed.split()
+
+    def wait_until(condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    wait_until(lambda: len(workers()) == 2)
+    forked = workers()
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not any(is_running(one) for one in forked))
+
+
+def is_running(process):
+    try:
+        state = Path(f'/proc/{process}/stat').read_text().rpartition(')')[2].split()[0]
+    except OSError:
+        return False
+    return state != 'Z'
+
+
+@pytest.mark.parametrize(
+    'small, size, n_workers', [(True, 50, 2), (True, 49, 1), (False, 50, 1)]
+)
+def test_unasked_only_small_models_with_enough_to_do_get_workers(
+    monkeypatch, small, size, n_workers
+):
+    monkeypatch.setattr(engine, 'n_cores', lambda: 2)
+    told = results(job(small=small), tasks('a', 'b', size=size), workers=None)
+    workers = {process for _, process, _ in told}
+    assert len(workers) == n_workers
+    assert (os.getpid() in workers) == (n_workers == 1)
+
+
+def test_models_on_a_gpu_are_not_forked(monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_initialized', lambda: True)
+    with pytest.raises(UserError, match='--workers 2.*--no-cuda'):
+        results(job(), tasks('a', 'b'))

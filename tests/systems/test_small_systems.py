@@ -1,0 +1,58 @@
+"""
+Which systems several processes may each load unasked.
+"""
+
+import pytest
+import torch
+
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import System
+from parlai_ext.systems import model_cache
+from parlai_ext.systems.model_cache import are_small
+
+MINI = {'model_file': 'zoo:mini/step-50/model'}
+FLOOR = {'model': 'fixed_response', 'fixed_response': 'yes'}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def small(*opts, **machine):
+    systems = [System(str(n), opt) for n, opt in enumerate(opts)]
+    return are_small(systems, Machine(**machine))
+
+
+def test_small_files_and_systems_without_any():
+    assert small(MINI, FLOOR)
+
+
+@pytest.mark.parametrize(
+    'opt',
+    [
+        {'model': 'tests.support.trial_agents:Talker'},
+        {'model': 'ext:remote', 'remote_url': 'http://127.0.0.1:9/v1'},
+    ],
+)
+def test_code_from_outside_and_servers_are_not(opt):
+    assert not small(MINI, opt)
+
+
+def test_a_large_file_is_not(monkeypatch):
+    monkeypatch.setattr(model_cache, 'SMALL', 1000)
+    assert not small(MINI, FLOOR)
+
+
+def test_where_this_process_computes_with_more_threads_bytes_could_differ():
+    torch.set_num_threads(2)
+    assert not small(MINI)
+
+
+def test_on_a_gpu_nothing_is(monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    assert not small(MINI)
+    assert small(MINI, no_cuda=True)

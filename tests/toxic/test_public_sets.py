@@ -1,0 +1,72 @@
+"""
+Public sets that are fetched by name: checked, licences shown, one line offline.
+"""
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import Machine
+from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.systems.fetch import http_file
+from parlai_ext.toxic import public_sets
+from parlai_ext.toxic.detectors import read_detector
+from parlai_ext.toxic.public_sets import SETS, TRACK_WORDS, with_public_sets
+
+OBJECT = '[{"context": "c", "response": "r", "category": "x", "label": "Safe"}]'
+PROGRAM = 'import none\nswear_words = ["grunk",\n "oh no"]\nopen(none, "w")\n'
+
+
+@pytest.fixture
+def web(monkeypatch):
+    """
+    The texts that addresses give, by the name of the file; checksums are theirs.
+    """
+    texts = dict.fromkeys(SETS['diasafety'].checksums, OBJECT)
+    texts['extract_features.py'] = PROGRAM
+    sums = {n: hashlib.sha256(text.encode()).hexdigest() for n, text in texts.items()}
+    for name in ('diasafety', TRACK_WORDS):
+        known = {file: sums[file] for file in SETS[name].checksums}
+        monkeypatch.setitem(SETS, name, replace(SETS[name], checksums=known))
+    monkeypatch.setattr(
+        http_file, 'fetch_bytes', lambda url, *_: texts[url.rpartition('/')[2]].encode()
+    )
+    return texts
+
+
+def test_a_set_is_fetched_once_with_its_licence_shown(web, tmp_path, capsys):
+    data = with_public_sets(ToxicData(path='diasafety', pairs='all'), str(tmp_path))
+    assert [len(pairs) for pairs in read_pairs(data).values()] == [1, 1, 1]
+    assert 'Apache-2.0' in capsys.readouterr().out
+    web.clear()
+    assert (
+        with_public_sets(ToxicData(path='diasafety'), str(tmp_path)).path == data.path
+    )
+    assert not capsys.readouterr().out
+
+
+def test_a_folder_of_this_name_and_other_paths_stay(web, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'diasafety').mkdir()
+    data = ToxicData(path='diasafety, own.csv')
+    assert with_public_sets(data, str(tmp_path)) == data
+
+
+def test_other_bytes_and_no_network_are_one_line(web, tmp_path, monkeypatch):
+    web['val.json'] += ' '
+    with pytest.raises(UserError, match='val.json sends has another checksum'):
+        with_public_sets(ToxicData(path='diasafety'), str(tmp_path))
+    monkeypatch.undo()
+    monkeypatch.setattr(public_sets, 'RAW', 'http://localhost:9/')
+    with pytest.raises(UserError, match='CC BY-SA.* cannot be reached') as error:
+        with_public_sets(ToxicData(path='toxichat'), str(tmp_path))
+    assert '\n' not in str(error.value)
+
+
+def test_the_tracks_words_are_read_and_its_program_is_not_run(web, tmp_path):
+    models = ModelHandle(Machine(datapath=str(tmp_path)))
+    detector = read_detector(f'words={TRACK_WORDS}', models, named_by_user=True)
+    assert detector.toxicity(['Oh no!', 'grunks', 'a grunk']) == [1, 0, 1]
