@@ -123,9 +123,8 @@ def disputed_item(points: SetPoints) -> tuple[int, Table]:
     ranks = stats.rankdata(-table, method='min', axis=1, nan_policy='omit')
     counts = np.isfinite(table).sum(axis=1)
     shares = ranks / np.maximum(counts, 1)[:, None]
-    place = int(
-        np.argmax([np.std([*one[np.isfinite(one)]] or [0]) for one in shares.T])
-    )
+    spreads = [np.std([*one[np.isfinite(one)]] or [0]) for one in shares.T]
+    place = int(np.argmax(spreads))
     rows = [
         (label, score, f'{rank:.0f} of {n}')
         for label, score, rank, n in zip(

@@ -174,7 +174,7 @@ def test_a_prompt_of_a_file_is_signed_and_must_have_both_responses(
     assert values(scorer, '2') == pytest.approx([(2 / 3 + 1 / 2 + 1 / 3) / 3])
     assert scorer.signature != scorer_of(judge, comparisons).signature
     path.write_text('{history_1} {response_1} {history_2}')
-    with pytest.raises(UserError, match=r'prompt: .*response_2'):
+    with user_error(r'prompt: .*response_2'):
         scorer_of(judge, comparisons, prompt=str(path))
 
 
@@ -195,7 +195,7 @@ def test_comparisons_of_a_judged_set_count_as_much_as_people_say(tmp_path):
     scorer = scorer_of(PlantedLabels(), str(tmp_path), **judged)
     expected = sum(score * 2 / (2 + float(text)) for text, score in JUDGED) / 3
     assert values(scorer, '2') == pytest.approx([expected])
-    with pytest.raises(UserError, match='weighted: .*judged_set'):
+    with user_error('weighted: .*judged_set'):
         scorer_of(PlantedLabels(), str(tmp_path), weighted=True)
 
 
