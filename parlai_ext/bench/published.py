@@ -221,7 +221,9 @@ def figure_table(bench: Bench) -> Table | None:
     rows: dict[str, list[tuple[str, ...]]] = {}
     for scorer in bench.scorers:
         ours = [bench.row(scorer.label, one.name, one.level) for one in sets]
-        values = [[row and row.value(name) for row in ours] for name in COEFFICIENTS]
+        values = [
+            [row.value(name) if row else None for row in ours] for name in COEFFICIENTS
+        ]
         rows.setdefault(scorer.label.split(',')[0], []).append(
             (scorer.label, *figure_cells(*values))
         )
