@@ -228,7 +228,9 @@ def figure_table(bench: Bench) -> Table | None:
             (scorer.label, *figure_cells(*values))
         )
     for figure in figures:
-        values = [[figure[c].get(one.name) for one in sets] for c in COEFFICIENTS]
+        values = [
+            [figure.get(c, {}).get(one.name) for one in sets] for c in COEFFICIENTS
+        ]
         rows.setdefault(figure['scorer'].split(',')[0], []).append(
             (f'published: {figure["scorer"]}', *figure_cells(*values))
         )

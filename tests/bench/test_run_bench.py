@@ -283,6 +283,7 @@ mean_ranks:
             'sets:\n  esl: {}\n',
             r"scorers\.a\.sets.*'esl'",
         ),
+        ('published: Park et al. 2024\n', '1: published: .*Table 1'),
         (MEMBERS.replace('MEMBER', 'newest'), r'5: mean_ranks.both\[1\]'),
         (MEMBERS.replace('MEMBER', 'long'), '5: mean_ranks.both'),
     ],
