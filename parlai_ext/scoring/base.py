@@ -109,6 +109,7 @@ class Scorer:
     :ivar signed: what the signature has besides the options, or in place of some, such
         as the hash of a file; `prepare` or `load_models` sets it.
     :cvar instead: what to name where the models of its options cannot be had.
+    :cvar unit: what a score counts, in words, for the page.
     :cvar version: raise it when the same options give other numbers.
     :cvar code: file and sha256 of a scorer from outside the package.
     """
@@ -124,6 +125,7 @@ class Scorer:
     whole_dialogues: ClassVar[bool] = False
     single_responses: bool = False
     instead: ClassVar[str] = ''
+    unit: ClassVar[str] = "points of the scorer's own"
     version: ClassVar[int | None] = None
     code: ClassVar[OutsideCode | None] = None
     dimensions: tuple[str, ...] = ()

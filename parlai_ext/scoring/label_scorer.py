@@ -36,6 +36,7 @@ class LabelScorer(JudgeScorer):
     """
 
     prompted = True
+    unit = 'a probability'
     dimensions: tuple[str, ...] = ('Overall',)
     options: LabelOptions
 
