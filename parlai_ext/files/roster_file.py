@@ -9,8 +9,6 @@ folder when it exists there, and else from the working directory. Of a retriever
 ``fixed_candidates_path: task:TASK`` asks for the replies of a ParlAI task.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

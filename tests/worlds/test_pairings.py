@@ -108,7 +108,7 @@ def test_an_id_does_not_depend_on_options_such_as_a_path():
         (['a'], [], 'bipartite', 'needs partners'),
         (['a', 'b', 'a'], ['p'], 'bipartite', "'a'"),
         (['a'], ['p', 'p'], 'bipartite', "'p'"),
-        (['a', 'b'], ['p', 'b'], 'bipartite', "both target and partner: 'b'"),
+        (['a', 'b'], ['p', 'b'], 'bipartite', "more than once: 'b'"),
         (['a'], [], 'all_play_all', 'at least 2'),
     ],
 )

@@ -3,8 +3,6 @@ The folder of models and data, where a model of the zoo lies in it, and locks on
 folders.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import os
