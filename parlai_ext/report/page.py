@@ -21,8 +21,8 @@ from parlai_ext.view.page import Section, render_page, template_text
 # the sections of a ranking in their order; each function returns one for a
 # `RankingView`, or `None` where it has nothing to show
 SECTIONS = (
-    'parlai_ext.judge_check.section:judge_section',
     'parlai_ext.report.leaderboard:leaderboard_section',
+    'parlai_ext.judge_check.section:judge_section',
     'parlai_ext.report.details:pairs_section',
     'parlai_ext.report.details:partners_section',
     'parlai_ext.report.details:spread_section',

@@ -101,10 +101,6 @@ def store(tmp_path):
     return small_run(tmp_path / 'run').scores('s')
 
 
-def test_scores_without_a_check_have_none(store):
-    assert read_check(store) is None
-
-
 def test_a_check_lies_beside_its_scores(store):
     write_check(store, CHECK)
     assert read_check(store) == CHECK
