@@ -170,13 +170,6 @@ def test_skills_need_only_a_chain_of_games(method):
     assert '1 pairs never met' in rating.notes
 
 
-@pytest.mark.parametrize('method', ALL)
-def test_one_system_is_undefined(method):
-    rating = rate(award_points([], systems=['A']), method)
-    assert rating.values == {'A': None}
-    assert rating.reason == '1 system; a tournament needs two or more'
-
-
 def test_an_unknown_rating_is_refused_with_the_known():
     with user_error('known: openskill, trueskill, bradley_terry'):
         rate(pecking_order(), 'elo')
