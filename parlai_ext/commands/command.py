@@ -27,11 +27,11 @@ from parlai_ext.commands.signals import (
     exit_code,
     signals_as_interrupt,
 )
+from parlai_ext.core.display import VisibleOutput
 from parlai_ext.core.errors import UserError, nearest, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import Flags, flag_values, read_options
 from parlai_ext.core.secrets import hide_printed, without_secrets
-from parlai_ext.core.visible_output import VisibleOutput
 
 if TYPE_CHECKING:
     from parlai_ext.store import RunFolder
@@ -311,7 +311,7 @@ class ModelCommand(Command):
         machine = self.machine
         if not machine.trust_model_code:
             return self.run()
-        from parlai_ext.systems.safe.trust import trust_files
+        from parlai_ext.systems.safe.load import trust_files
 
         with trust_files(machine.trust_model_code, machine.datapath):
             return self.run()

@@ -57,9 +57,11 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
                     taken := waiting.take(fork.loaded, None, None)
                 ):
                     fork.give(*taken)
-            busy = {fork.pipe: fork for fork in crew if fork.task is not None}
-            for pipe in wait(list(busy)):
-                busy[pipe].hear(waiting, bar)
+            busy = [fork for fork in crew if fork.task is not None]
+            told = wait([fork.pipe for fork in busy])
+            for fork in busy:
+                if fork.pipe in told:
+                    fork.hear(waiting, bar)
             yield from waiting.finished()
         for fork in crew:
             job.on_close(fork.end())
@@ -159,6 +161,8 @@ def _be_worker(pipe: Connection, job: Job, share: float, parent: int) -> None:
         begun = host.begin(job.key, job.elsewhere, share)
         while asked := pipe.recv():
             failed = isinstance(begun, Failure)
-            steps = job.steps, job.whole_tasks
-            pipe.send(begun if failed else host.work(*asked, *steps))
+            data, size = asked
+            pipe.send(
+                begun if failed else host.work(data, size, job.steps, job.whole_tasks)
+            )
         pipe.send(host.end())

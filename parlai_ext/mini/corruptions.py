@@ -13,8 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from parlai_ext.mini.smalltalk import TOPICS, GeneratedTurn, capitalized, pick
-from parlai_ext.mini.topics import DETAILS
+from parlai_ext.mini.smalltalk import DETAILS, TOPICS, GeneratedTurn, capitalized, pick
 
 Turns = Sequence[GeneratedTurn]
 Corruption = Callable[[random.Random, Turns, Turns], str]

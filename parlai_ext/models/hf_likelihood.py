@@ -14,9 +14,14 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.core.signature import signature_line
-from parlai_ext.models.likelihood import causal_checks, seq2seq
+from parlai_ext.models.likelihood import seq2seq
 from parlai_ext.models.likelihood.budget import TOKENS, Budget
-from parlai_ext.models.likelihood.causal import Causal, reserved_positions
+from parlai_ext.models.likelihood.causal import (
+    Causal,
+    check_causal,
+    max_positions,
+    reserved_positions,
+)
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import family_of
@@ -121,9 +126,7 @@ def _causal(
     :param truncate: where ParlAI's agent of its family cuts by default.
     """
     opt = system.opt
-    most = smallest_limit(
-        causal_checks.max_positions(network.config), tokenizer.model_max_length
-    )
+    most = smallest_limit(max_positions(network.config), tokenizer.model_max_length)
     if truncate is not None:
         asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
         limit: int | None = asked if asked > 0 else truncate
@@ -143,7 +146,7 @@ def _causal(
         'positions': most,
     }
     begin = tokenizer.bos_token_id
-    return causal_checks.check_causal(
+    return check_causal(
         Causal(
             network,
             TurnVectorizer(tokenizer, turns),
@@ -169,7 +172,7 @@ def _encoder_decoder(
     """
     Return an encoder-decoder as a judge, after a check of its numbers.
     """
-    positions = causal_checks.max_positions(network.config)
+    positions = max_positions(network.config)
     limit = smallest_limit(
         system.opt.get('hf_context_tokens'), positions, tokenizer.model_max_length
     )

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from parlai_ext.core.display import digits_for, number
-from parlai_ext.ranking.pairs import CellMean, Spread, SystemDifference
+from parlai_ext.ranking.pairs import CellMean, Spread
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.plot import Axis, axis_over
 from parlai_ext.report.view import RankingView
@@ -91,11 +91,7 @@ def draw_pairs(names: Sequence[str], details: DimensionDetails) -> dict[str, Any
     """
     Return the difference of each two systems, by their names.
     """
-    pairs: dict[tuple[str, str], SystemDifference] = {}
-    for one in details.pairs:
-        pairs[one.first, one.second] = one
-        pairs[one.second, one.first] = one.reversed
-    return {'pairs': pairs} if len(names) > 1 else {}
+    return {'pairs': details.by_names} if len(names) > 1 else {}
 
 
 def signed(value: float | None, digits: int = 2) -> str:

@@ -5,7 +5,7 @@ A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -336,7 +336,7 @@ def missing_scores_note(run: RunFolder, missing: MissingScores) -> str:
     )
 
 
-def _listed_notes(names: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _listed_notes(names: Mapping[str, Collection[str]]) -> Iterator[str]:
     """
     Yield a note for each list of names that is not empty.
     """

@@ -11,8 +11,8 @@ import sys
 import threading
 from collections.abc import Iterator
 
+from parlai_ext.core.display import VisibleOutput
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.visible_output import VisibleOutput
 from parlai_ext.isolation.connections import Limit, limited
 
 AGAIN = 1.0  # seconds until code that caught the exception of a deadline meets it again

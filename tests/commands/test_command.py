@@ -12,9 +12,9 @@ import pytest
 from parlai_ext import __main__
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.command import Command
+from parlai_ext.core.display import VisibleOutput
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.core.visible_output import VisibleOutput
 
 
 class Terminated(Command):

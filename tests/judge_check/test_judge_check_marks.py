@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parlai_ext.judge_check.biases import variance_share
 from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result
 from parlai_ext.judge_check.parrots import PARROTS
 from parlai_ext.judge_check.people import human_anchor
@@ -17,6 +16,7 @@ from parlai_ext.judge_check.record import (
     DimensionCheck,
     JudgeCheck,
 )
+from parlai_ext.judge_check.sample import variance_share
 from parlai_ext.judge_check.words import PARROT_WORDS
 from parlai_ext.ranking.agreement import known_spearman
 

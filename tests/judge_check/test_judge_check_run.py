@@ -9,7 +9,7 @@ from parlai_ext.judge_check.check_run import PARTS, check_run
 from parlai_ext.judge_check.marks import dimension_check
 from parlai_ext.judge_check.record import NAME, JudgeCheck, read_check, write_check
 from parlai_ext.scoring.score_run import score_run
-from parlai_ext.store import RunFolder
+from parlai_ext.store import RunFolder, partial
 from tests.support.planted_judges import SYSTEMS, Sense, planted_run
 from tests.support.scoring_samples import small_run
 from tests.support.store_samples import sample_run
@@ -54,7 +54,8 @@ def test_a_killed_check_goes_on_and_gives_the_same_bytes(tmp_path):
 def test_a_kill_just_after_the_check_leaves_nothing_behind(tmp_path, monkeypatch):
     run, scorer = scored_run(tmp_path / 'run')
     with monkeypatch.context() as killed:
-        killed.setattr(RunFolder, 'remove', lambda run, name: None)
+        killed.setattr(partial, 'SAVE_SECONDS', 0)
+        killed.setattr(partial.PartialWork, 'remove', lambda kept: None)
         check_run(run, scorer, progress=False)
     parts = check_file(run, scorer).parent / PARTS
     assert parts.exists()

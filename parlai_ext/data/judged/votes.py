@@ -43,7 +43,15 @@ def read_dstc7(file: DataFile) -> Iterator[JudgedItem]:
         cells[0]: cells[1:]
         for _, cells in _dstc7_rows(file, 'gold_responses', 'InstanceID')
     }
-    answers = _dstc7_answers(file)
+    answers: dict[tuple[str, str], dict[str, list[Annotation]]] = {}
+    for _, cells in file.tab_rows(('JudgeID', 'InstanceID', 'SystemID', *CRITERIA)):
+        values = [number(cell) for cell in cells[3:5]]
+        given = dict(zip(CRITERIA, values, strict=True))
+        known = [value for value in values if value is not None]
+        given[TOGETHER] = sum(known) / 2 if len(known) == 2 else None
+        of_response = answers.setdefault((cells[2], cells[1]), {})
+        for quality, value in given.items():
+            of_response.setdefault(quality, []).append(Annotation(cells[0], value))
     responses = _dstc7_rows(
         file, 'system_responses', 'SystemID', 'InstanceID', 'Response'
     )
@@ -70,24 +78,6 @@ def _dstc7_rows(
     """
     name = Path(file.path).name.replace(JUDGES, part)
     return file.neighbour(name).tab_rows(columns)
-
-
-def _dstc7_answers(
-    file: DataFile,
-) -> dict[tuple[str, str], dict[str, list[Annotation]]]:
-    """
-    Return the judges' answers by system and instance, and by quality.
-    """
-    answers: dict[tuple[str, str], dict[str, list[Annotation]]] = {}
-    for _, cells in file.tab_rows(('JudgeID', 'InstanceID', 'SystemID', *CRITERIA)):
-        values = [number(cell) for cell in cells[3:5]]
-        given = dict(zip(CRITERIA, values, strict=True))
-        known = [value for value in values if value is not None]
-        given[TOGETHER] = sum(known) / 2 if len(known) == 2 else None
-        of_response = answers.setdefault((cells[2], cells[1]), {})
-        for quality, value in given.items():
-            of_response.setdefault(quality, []).append(Annotation(cells[0], value))
-    return answers
 
 
 def read_dbdc3(file: DataFile) -> Iterator[JudgedItem]:
