@@ -9,7 +9,7 @@ from parlai_ext.judge_check.check_run import PARTS, check_run
 from parlai_ext.judge_check.marks import dimension_check
 from parlai_ext.judge_check.record import NAME, JudgeCheck, read_check, write_check
 from parlai_ext.scoring.score_run import score_run
-from parlai_ext.store import RunFolder, partial
+from parlai_ext.store import partial
 from tests.support.planted_judges import SYSTEMS, Sense, planted_run
 from tests.support.scoring_samples import small_run
 from tests.support.store_samples import sample_run
