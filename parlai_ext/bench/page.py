@@ -64,7 +64,7 @@ def render_bench_page(
     :param points: of the sets that are to be drawn.
     :param texts: by set, the utterances of each item of its points.
     """
-    by_set = {one.set_name: one for one in points}
+    by_set = {one.set_name: one for one in points if one.human}
     examples = {name: disputed_item(one) for name, one in by_set.items()}
     return render_page(
         'bench.html.j2',
@@ -81,7 +81,7 @@ def render_bench_page(
         ],
         scatters={name: scatters(one) for name, one in by_set.items()},
         examples={
-            name: ((texts or {}).get(name, {place: ()})[place], table)
+            name: (texts[name][place] if texts else (), table)
             for name, (place, table) in examples.items()
         },
     )
@@ -92,7 +92,8 @@ def people_scores(points: SetPoints) -> Sequence[float | None]:
     Return people's mean of each item for the quality of an item as a whole, or for the
     first one where a set has none.
     """
-    return points.human[points.overall or next(iter(points.human))]
+    known = points.overall in points.human
+    return points.human[str(points.overall) if known else next(iter(points.human))]
 
 
 def scatters(points: SetPoints) -> list[tuple[str, str]]:

@@ -232,6 +232,11 @@ def load_bench_file(name: str) -> BenchPlan:
         _variant(doc, label, section, set_names) for label, section in scorers.items()
     )
     known = [*(variant.label for variant in variants), *TRIVIAL]
+    published = str(data.get('published', ''))
+    figures = read_file(zoo_configs.path('published', 'figures')).data['figures']
+    sources = {figure['source'] for figure in figures}
+    if published and published not in sources:
+        raise doc.error(('published',), nearest(published, sources))
     return BenchPlan(
         variants,
         tuple(_set_choice(doc, name, raw, known) for name, raw in sets.items()),
@@ -239,7 +244,7 @@ def load_bench_file(name: str) -> BenchPlan:
         _count(doc, data, (), 'turns'),
         str(data.get('description', '')),
         _mean_ranks(doc, data.get('mean_ranks') or {}, known),
-        str(data.get('published', '')),
+        published,
     )
 
 

@@ -221,12 +221,16 @@ def figure_table(bench: Bench) -> Table | None:
     rows: dict[str, list[tuple[str, ...]]] = {}
     for scorer in bench.scorers:
         ours = [bench.row(scorer.label, one.name, one.level) for one in sets]
-        values = [[row and row.value(name) for row in ours] for name in COEFFICIENTS]
+        values = [
+            [row.value(name) if row else None for row in ours] for name in COEFFICIENTS
+        ]
         rows.setdefault(scorer.label.split(',')[0], []).append(
             (scorer.label, *figure_cells(*values))
         )
     for figure in figures:
-        values = [[figure[c].get(one.name) for one in sets] for c in COEFFICIENTS]
+        values = [
+            [figure.get(c, {}).get(one.name) for one in sets] for c in COEFFICIENTS
+        ]
         rows.setdefault(figure['scorer'].split(',')[0], []).append(
             (f'published: {figure["scorer"]}', *figure_cells(*values))
         )
@@ -244,9 +248,9 @@ def figure_cells(
     """
     Return the texts of two coefficients on some sets, and of their means.
     """
-    both = [(r, rho) for r, rho in zip(pearson, spearman, strict=True)]
+    both: list[tuple[float | None, ...]] = [*zip(pearson, spearman, strict=True)]
     known = [(r, rho) for r, rho in both if r is not None and rho is not None]
-    means = [fsum(values) / len(known) for values in zip(*known, strict=True)]
+    means = tuple(fsum(values) / len(known) for values in zip(*known, strict=True))
     partly = f' ({len(known)})' if 0 < len(known) < len(both) else ''
     *cells, mean = (
         ' / '.join(number(None if v is None else 100 * v, 1) for v in pair)

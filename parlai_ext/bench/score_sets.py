@@ -471,7 +471,7 @@ def _combined(
     values: list[dict[str, float | None]] = []
     reasons: Counter[str] = Counter()
     n_cut = 0
-    flips = []
+    flips: list[Sequence[int]] = []
     for group in parts:
         scores = [
             StoredScore({}, {lacking: f'the item has no {lacking}'})

@@ -163,6 +163,8 @@ def _be_worker(pipe: Connection, job: Job, share: float, parent: int) -> None:
         begun = host.begin(job.key, job.elsewhere, share)
         while asked := pipe.recv():
             failed = isinstance(begun, Failure)
-            steps = job.steps, job.whole_tasks
-            pipe.send(begun if failed else host.work(*asked, *steps))
+            data, size = asked
+            pipe.send(
+                begun if failed else host.work(data, size, job.steps, job.whole_tasks)
+            )
         pipe.send(host.end())

@@ -36,7 +36,6 @@ from parlai_ext.data.judged.cards import OWN_ENDINGS, own_card, read_card
 from parlai_ext.data.judged.qualities import mean
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.candidates import Candidate
-from parlai_ext.scoring.knowledge import has_knowledge, knowledge_text
 from parlai_ext.scoring.label_prompts import pair_prompt, pair_template
 from parlai_ext.scoring.label_scorer import LabelOptions, LabelScorer
 from parlai_ext.scoring.likelihood import NO_PROBABILITY, first_continuation_share
@@ -196,10 +195,8 @@ class PairEval(LabelScorer):
         """
         Return a response after its context, with its knowledge where that is shown.
         """
-        known = self.options.facts and has_knowledge(item)
-        return replace(
-            super().candidate(item), facts=knowledge_text(item) if known else ''
-        )
+        known = self.options.facts and item.has_knowledge
+        return replace(super().candidate(item), facts=item.knowledge if known else '')
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """

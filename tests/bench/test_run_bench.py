@@ -283,6 +283,7 @@ mean_ranks:
             'sets:\n  esl: {}\n',
             r"scorers\.a\.sets.*'esl'",
         ),
+        ('published: Park et al. 2024\n', '1: published: .*Table 1'),
         (MEMBERS.replace('MEMBER', 'newest'), r'5: mean_ranks.both\[1\]'),
         (MEMBERS.replace('MEMBER', 'long'), '5: mean_ranks.both'),
     ],
@@ -388,6 +389,8 @@ def test_a_scatter_has_a_dot_for_each_item_with_both_scores():
 
 def test_the_item_of_the_page_is_that_with_the_most_different_ranks():
     one = points(people=[1.0, 2.0, 3.0], same=[1, 2, 3], other=[9, 2, None])
+    # a set whose overall quality nobody judged: the first one stands for it
+    one = replace(one, overall='Other')
     place, table = disputed_item(one)
     assert place == 0
     # of three, three and two
