@@ -60,8 +60,7 @@ from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.judged_corpora import CORPORA
 from parlai_ext.scoring.learned import Learned, LearnedOptions
 from parlai_ext.store.atomic import write_file
-from parlai_ext.training.fit_judge import write_judge
-from parlai_ext.training.judge_inputs import InputCache
+from parlai_ext.training.fit_judge import InputCache, write_judge
 
 JUDGE, ENCODER = 'smollm2-135m-q4', 'mpnet'
 AS_READ = 'smollm2-135m-q4,hf_dtype=bfloat16'

@@ -2,8 +2,6 @@
 Fixes of agents of ParlAI 1.7.2 that crash or cannot be built.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from functools import partial

@@ -5,8 +5,6 @@ Names and bot utterances may hold terminal escapes, bidirectional overrides, zer
 characters or half a surrogate pair; each becomes a visible stand-in.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import unicodedata

@@ -36,7 +36,8 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
     """
     Do the tasks as `Engine.run` says, in so many processes at most.
 
-    :raises UserError: where this process uses a GPU, which its forks could not.
+    :raises UserError: where this process uses a GPU, which its forks could not, and
+        where workers would outlive it.
     :raises EngineFailed: when a worker was killed.
     """
     torch = sys.modules.get('torch')
@@ -45,6 +46,8 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
             f'--workers {n_workers}: models are on a GPU, which forked processes '
             'cannot share; --no-cuda, --workers 1 or --engine ray would do'
         )
+    if sys.platform != 'linux':
+        raise UserError('--workers above 1 needs Linux; --engine ray would do')
     waiting = JobTasks(job, tasks)
     crew: list[_Fork] = []
     try:
@@ -57,10 +60,9 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
                     taken := waiting.take(fork.loaded, None, None)
                 ):
                     fork.give(*taken)
-            busy = [fork for fork in crew if fork.task is not None]
-            told = wait([fork.pipe for fork in busy])
-            for fork in busy:
-                if fork.pipe in told:
+            ready = wait([fork.pipe for fork in crew if fork.task is not None])
+            for fork in crew:
+                if fork.pipe in ready:
                     fork.hear(waiting, bar)
             yield from waiting.finished()
         for fork in crew:

@@ -8,8 +8,6 @@ The judge learns from `TRAIN` kinds only. It never sees `HELD_OUT` kinds: the fl
 the demo and the check of the judge use them.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 

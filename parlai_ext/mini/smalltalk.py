@@ -12,8 +12,6 @@ where, how long, why). No sentence has to agree with ``{x}``, so any item fits a
 sentence.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -7,8 +7,6 @@ where word embeddings are narrower than the layers (BLEURT-20 and its distilled 
 of RemBERT; only the weights have other names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -30,9 +28,7 @@ from transformers import (
 )
 
 from parlai_ext.models import encoders
-from parlai_ext.models.masked_lm import MaskedLanguageModel
 from parlai_ext.models.word_bilstm import WordBiLSTM, is_word_bilstm
-from parlai_ext.models.word_classifier import WordClassifier
 
 
 @dataclass(frozen=True)
@@ -145,9 +141,9 @@ ENCODERS: Mapping[str, tuple[Any, Any]] = {
         encoders.SequenceClassifier,
         AutoModelForSequenceClassification,
     ),
-    'masked_lm': (MaskedLanguageModel, transformers.AutoModelForMaskedLM),
+    'masked_lm': (encoders.MaskedLanguageModel, transformers.AutoModelForMaskedLM),
     'token_classifier': (  # weights named as in the checkpoints of CTC
-        WordClassifier,
+        encoders.WordClassifier,
         Renamed(
             transformers.AutoModelForTokenClassification,
             {r'^_roberta\.': 'roberta.', r'^_classifier\.': 'classifier.'},

@@ -2,8 +2,6 @@
 A Hugging Face model as a `Likelihood`; it reads turns as its own agent does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +13,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.core.signature import signature_line
 from parlai_ext.models.likelihood import seq2seq
-from parlai_ext.models.likelihood.budget import TOKENS, Budget
+from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.causal import (
     Causal,
     check_causal,
@@ -24,8 +22,7 @@ from parlai_ext.models.likelihood.causal import (
 )
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.systems import hub
-from parlai_ext.systems.families import family_of
-from parlai_ext.systems.family_hugging_face import HubFamily
+from parlai_ext.systems.families import HubFamily, family_of
 from parlai_ext.systems.pretrained import (
     BOUNDLESS,
     PREFIX,
@@ -33,6 +30,7 @@ from parlai_ext.systems.pretrained import (
     chosen_device,
     loading_arguments,
     read,
+    surrounding_tokens,
 )
 
 FORMATS = ('auto', 'plain')
@@ -49,11 +47,11 @@ CHAT_OPTIONS = ('hf_system_role', 'hf_template_args', 'hf_date')
 def load_hf_judge(
     system: System,
     *,
-    datapath: str | None = None,
-    dtype: str | None = None,
-    no_cuda: bool = False,
-    fp16: bool | None = None,
-    tokens: int = TOKENS,
+    datapath: str | None,
+    dtype: str | None,
+    no_cuda: bool,
+    fp16: bool | None,
+    tokens: int,
 ) -> Causal | EncoderDecoder:
     """
     Return a Hugging Face model as a `Likelihood`. Code in its folder is never run.
@@ -182,7 +180,7 @@ def _encoder_decoder(
         'cut': 'left, whole turns',
         'text_truncate': limit,
     }
-    start = (decoder_start(network), *leading_tokens(tokenizer))
+    start = (decoder_start(network), *surrounding_tokens(tokenizer)[0])
     return EncoderDecoder(
         seq2seq.check_seq2seq(seq2seq.Seq2Seq(network, start)),
         JoinedTurns(tokenizer, separator, limit),
@@ -264,7 +262,7 @@ class TurnVectorizer:
             )
         self.tokenizer = tokenizer
         self.format = turns
-        self.lead = leading_tokens(tokenizer)
+        self.lead, _ = surrounding_tokens(tokenizer)
         self.continuation = lru_cache(KNOWN_TEXTS)(self._ids)
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
@@ -311,7 +309,7 @@ class JoinedTurns:
         self.tokenizer = tokenizer
         self.separator = separator
         self.limit = limit
-        self.lead = len(leading_tokens(tokenizer))
+        self.lead = len(surrounding_tokens(tokenizer)[0])
         self.continuation = lru_cache(KNOWN_TEXTS)(self._reply_ids)
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
@@ -341,14 +339,3 @@ class JoinedTurns:
         ids = self.tokenizer(text, split_special_tokens=True)['input_ids']
         end = self.tokenizer.eos_token_id
         return [*ids, *([] if end is None or ids[-1:] == [end] else [end])]
-
-
-def leading_tokens(tokenizer: Any) -> tuple[int, ...]:
-    """
-    Return the tokens that a tokenizer puts before every text.
-    """
-    ids = tokenizer('a')['input_ids']
-    plain = tokenizer('a', add_special_tokens=False)['input_ids']
-    starts = range(len(ids) - len(plain) + 1)
-    first = next((i for i in starts if ids[i : i + len(plain)] == plain), 0)
-    return tuple(ids[:first])

@@ -348,7 +348,6 @@ def json_bytes(data: Mapping[str, Any]) -> bytes:
     without secrets.
     """
     content = as_read(data)
-    content.pop('checksum', None)
     sealed = {**content, 'checksum': checksum(content)}
     return (dumps(sealed, indent=1) + '\n').encode()
 

@@ -57,7 +57,7 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
     for view in views:
         sections, dimensions = _sections(SECTIONS, view), view.ranking.dimensions
         remarks = {
-            name: [own[name] for one in sections if name in (own := one.remarks or {})]
+            name: [one.remarks[name] for one in sections if name in one.remarks]
             for name in dimensions
         }
         drawn.append(

@@ -25,11 +25,11 @@ from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import Likelihood, Question
 from parlai_ext.files.text_file import text_lines
 from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions
-from parlai_ext.models.hf_likelihood import leading_tokens
 from parlai_ext.scoring.candidates import Candidate
 from parlai_ext.scoring.likelihood import judge_tokenizer
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.chat.template import control_tokens, without_control_tokens
+from parlai_ext.systems.pretrained import surrounding_tokens
 
 CARD = 'judge_training.json'  # in the folder of a trained judge
 PLACE = re.compile(r'\{(history|response|knowledge)_([12])\}')
@@ -147,7 +147,7 @@ class LabelTokens:
     def __init__(self, tokenizer: Any, prompt_format: str = 'plain'):
         self.tokenizer = tokenizer
         self.format = prompt_format
-        self.lead = list(leading_tokens(tokenizer))
+        self.lead = list(surrounding_tokens(tokenizer)[0])
         self.control = control_tokens(tokenizer)
         self.chat: ChatQuestions | None = None
         if prompt_format == 'chat':

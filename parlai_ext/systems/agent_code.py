@@ -3,8 +3,6 @@ What an agent's own code may do to the program in which it runs: print, never re
 raise what would end the program.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sys
@@ -25,7 +23,7 @@ class Overdue(BaseException):
 
 
 @contextlib.contextmanager
-def agents_code(limit: Limit | None, seconds: float | None = None) -> Iterator[None]:
+def agents_code(limit: Limit | None, seconds: float | None) -> Iterator[None]:
     """
     Run code of an agent: it asks no strange server, prints to standard error only, and
     ends.

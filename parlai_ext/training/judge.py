@@ -6,8 +6,6 @@ LoRA (Hu et al. 2022) through `peft`; the defaults are those of PairEval (Park e
 prompt. The order of batches follows from the seed.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -3,8 +3,6 @@ How models are trained. Apart from the trainings, since a command's help must no
 for torch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from parlai_ext.core.options import option

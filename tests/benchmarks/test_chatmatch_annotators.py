@@ -20,7 +20,6 @@ from benchmarks.chatmatch.robustness import (
     taus_without_each,
 )
 from parlai_ext.ranking.agreement import Correlation
-from parlai_ext.tournament.games import Game, award_points
 from tests.support.chatmatch_samples import pecking_order
 
 RANKS = {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0}
@@ -111,18 +110,3 @@ def test_everything_at_once_on_a_pecking_order(method):
     found = tau_ranges(pecking_order(dims='x'), judges, method, draws=10)
     assert found.judges.value == found.games.low == found.seeds.low == 1
     assert found.without_range == (1, 1)
-
-
-@pytest.mark.parametrize('games', [[], None])
-def test_ties_everywhere_are_undefined_everywhere(games):
-    if games is None:
-        games = [
-            Game(a, b, {a: {'x': 1.0}, b: {'x': 1.0}})
-            for a, b in itertools.permutations('ABC', 2)
-        ]
-    found = tau_ranges(
-        award_points(games, systems='ABC'), {'1': RANKS, '2': RANKS}, draws=5
-    )
-    assert found.judges.value is None and found.judges.reason
-    assert found.without_range is None
-    assert found.games.low is None

@@ -140,29 +140,6 @@ def test_a_table_names_the_systems_without_a_human_rank(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'options, words',
-    [
-        ({'table': ['groups']}, '--data is needed'),
-        # refused before any game is read
-        (
-            {'data': 'nowhere', 'table': ['groups'], 'rating': 'elo'},
-            "unknown rating 'elo'; known: openskill",
-        ),
-        (
-            {'data': '.', 'table': ['baselines']},
-            'original: not found; --data is the folder',
-        ),
-        # the crowd has a folder of its own
-        ({'data': '.', 'table': ['judges', 'spot_the_bot']}, 'ask it alone'),
-    ],
-)
-def test_what_cannot_be_is_said_in_one_line(options, words, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with user_error(words):
-        ChatmatchTables.main(**options)
-
-
-@pytest.mark.parametrize(
     'rows, judgements',
     [
         (

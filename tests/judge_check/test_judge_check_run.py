@@ -9,10 +9,10 @@ from parlai_ext.judge_check.check_run import PARTS, check_run
 from parlai_ext.judge_check.marks import dimension_check
 from parlai_ext.judge_check.record import NAME, JudgeCheck, read_check, write_check
 from parlai_ext.scoring.score_run import score_run
-from parlai_ext.store import RunFolder, partial
+from parlai_ext.store import partial
 from tests.support.planted_judges import SYSTEMS, Sense, planted_run
 from tests.support.scoring_samples import small_run
-from tests.support.store_samples import sample_manifest
+from tests.support.store_samples import sample_run
 from tests.support.user_error import user_error
 
 
@@ -86,7 +86,7 @@ def test_no_sample_is_no_check_and_removes_an_old_one(tmp_path):
 
 
 def test_an_empty_run_has_no_check(tmp_path):
-    run = RunFolder.open(tmp_path / 'run', sample_manifest())
+    run = sample_run(tmp_path / 'run')
     assert check_run(run, Sense(), progress=False) is None
 
 

@@ -15,7 +15,7 @@ from parlai_ext.store.lines import decode, encode
 from tests.support.store_samples import (
     SIGNATURE,
     files_under,
-    sample_manifest,
+    sample_run,
     whole_run,
 )
 from tests.support.user_error import user_error
@@ -171,7 +171,7 @@ def test_a_record_of_a_scorer_of_another_kind_is_refused(root, key):
 
 
 def test_a_missing_shard_is_named(tmp_path):
-    run = RunFolder.open(tmp_path, sample_manifest())
+    run = sample_run(tmp_path)
     with user_error(r'00000\.jsonl is missing'):
         run.read_dialogues(run.pairings[0].id, 0)
 
@@ -192,7 +192,7 @@ def test_scores_of_changed_dialogues_are_refused(tmp_path):
 
 @pytest.mark.parametrize('change', [b'"seed": 1', b'"seed": [', b'"s\xffed": 0'])
 def test_a_damaged_manifest_is_named(tmp_path, change):
-    RunFolder.open(tmp_path, sample_manifest())
+    sample_run(tmp_path)
     path = tmp_path / 'manifest.json'
     path.write_bytes(path.read_bytes().replace(b'"seed": 0', change))
     with user_error(r'manifest\.json is damaged'):
@@ -200,7 +200,7 @@ def test_a_damaged_manifest_is_named(tmp_path, change):
 
 
 def test_every_changed_byte_of_a_file_of_the_run_is_found(tmp_path):
-    run = RunFolder.open(tmp_path, sample_manifest())
+    run = sample_run(tmp_path)
     run.write_json('some.json', {'basis': 'abc', 'n': 12, 'kinds': ['a', {'b': 0.25}]})
     path = tmp_path / 'some.json'
     intact = path.read_bytes()

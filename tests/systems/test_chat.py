@@ -15,7 +15,7 @@ from parlai_ext.systems.chat.messages import (
     reply_from,
     stop_strings,
 )
-from parlai_ext.systems.hf.decode import DecodingOptions
+from parlai_ext.systems.hf.generate import DecodingOptions
 from tests.support.user_error import user_error
 
 ME, YOU = True, False

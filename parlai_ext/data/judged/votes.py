@@ -127,30 +127,22 @@ def _voted_turns(
             texts.append(turn['SEG'])
             row = rows.get(turn['UID'])
             judged = turn['SID'] == judged_speaker and len(texts) > 1 and turn['SEG']
-            votes = _votes(row, worth) if row and judged else ()
-            if row and votes:
+            if not (row and judged):
+                continue
+            values: list[float] = []
+            for column, value in worth.items():
+                votes = number(cell := row.get(column) or '0')
+                if votes is None or votes < 0 or votes != int(votes):
+                    problem = f'{column}: {cell!r} is no number of votes'
+                    raise UserError(f'{row["where"]}: {problem}')
+                values += [value] * int(votes)
+            if values:  # nobody knows whose they are
+                given = tuple(Annotation(str(i), one) for i, one in enumerate(values))
                 yield JudgedItem(
                     turn['UID'],
                     tuple(texts[:-1]),
                     texts[-1],
                     row['dialogue_id'],
-                    {quality: votes},
+                    {quality: given},
                     dialogue=dialogue,
                 )
-
-
-def _votes(
-    row: Mapping[str, str], worth: Mapping[str, float]
-) -> tuple[Annotation, ...]:
-    """
-    Return the votes for a turn, one annotation each; nobody knows whose they are.
-
-    :raises UserError: for a cell that is no number of votes.
-    """
-    values: list[float] = []
-    for column, value in worth.items():
-        votes = number(cell := row.get(column) or '0')
-        if votes is None or votes < 0 or votes != int(votes):
-            raise UserError(f'{row["where"]}: {column}: {cell!r} is no number of votes')
-        values += [value] * int(votes)
-    return tuple(Annotation(str(i), value) for i, value in enumerate(values))

@@ -6,8 +6,6 @@ now and then `pickle.load` or `numpy.load`; and a model's `.opt` names the class
 built. Each is replaced, for the whole process, while any guard is active.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle
