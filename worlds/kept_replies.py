@@ -14,8 +14,6 @@ replies of the block are kept. Nor are they where looking takes more than a tent
 time, as with tiny models, whose blocks are played at once.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import random

@@ -6,8 +6,6 @@ the schedule and the tables of results read everything from there. Protocols nam
 schemes, so this module stands below all others and imports none of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product

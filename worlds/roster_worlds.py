@@ -6,8 +6,6 @@ the same `BlockPlayer`. A world plays a block as a whole and then shows its dial
 one after the other, one exchange for each parley.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

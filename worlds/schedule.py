@@ -5,8 +5,6 @@ All of it is pure: the plan depends on roster and protocol, never on what is alr
 done, so that an interrupted run and an uninterrupted one play the same blocks.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import re
@@ -107,15 +105,12 @@ def pairings(
     :raises UserError: when the scheme cannot pair the roster.
     """
     _check(roster, scheme)
+    targets, partners = (
+        [system.name for system in side] for side in (roster.targets, roster.partners)
+    )
     return [
         Pairing(_pairing_id(first, second, scheme, identities), first, second, scheme)
-        for first, second in PLAYED[scheme].pairs(*_names(roster))
-    ]
-
-
-def _names(roster: Roster) -> tuple[list[str], list[str]]:
-    return [system.name for system in roster.targets], [
-        system.name for system in roster.partners
+        for first, second in PLAYED[scheme].pairs(targets, partners)
     ]
 
 
@@ -134,20 +129,12 @@ def _check(roster: Roster, scheme: str) -> None:
         raise UserError(
             f'{scheme} pairing needs at least {wanted.fewest_targets} targets'
         )
-    targets, partners = map(Counter, _names(roster))
-    if repeated := [name for name in targets if targets[name] > 1]:
-        raise UserError(f'targets named more than once: {_listed(repeated)}')
-    if repeated := [name for name in partners if partners[name] > 1]:
-        raise UserError(f'partners named more than once: {_listed(repeated)}')
-    if both := [name for name in targets if name in partners]:
+    names = Counter(system.name for system in roster.targets + roster.partners)
+    if repeated := [repr(name) for name, number in names.items() if number > 1]:
         raise UserError(
-            f'both target and partner: {_listed(both)}; '
-            'give a system two names if it shall be both'
+            f'systems named more than once: {", ".join(repeated)}; '
+            'give a system two names if it shall be both target and partner'
         )
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ', '.join(repr(name) for name in names)
 
 
 def _pairing_id(

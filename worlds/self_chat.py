@@ -2,8 +2,6 @@
 ParlAI's own self-chat over our openers: `parlai self_chat -t ext:smalltalk -mf …`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from parlai.tasks.self_chat.worlds import SelfChatWorld

@@ -5,8 +5,6 @@ It talks to please a judge and not a partner. A scorer that ranks it high can be
 (`parlai audit_run`). What it says depends on what it heard alone and is instant.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -37,13 +35,6 @@ INJECTIONS = (
 Talker = Callable[[Sequence[str], str], str]
 
 
-def in_turn(lines: Sequence[str]) -> Talker:
-    """
-    Return a talker that says these lines one after the other, then again.
-    """
-    return lambda heard, own: lines[max(0, len(heard) - 1) % len(lines)]
-
-
 def parrot_talker(kind: str) -> Talker:
     """
     Return a talker that is a parrot of the judge check, in another wording each turn.
@@ -65,7 +56,9 @@ def parrot_talker(kind: str) -> Talker:
 CANARIES: dict[str, Talker] = {
     'echo': lambda heard, own: heard[-1] if heard else own or 'Hello.',
     'opener_parrot': lambda heard, own: own or (heard[0] if heard else 'Hello.'),
-    'instruction_injector': in_turn(INJECTIONS),
+    'instruction_injector': lambda heard, own: INJECTIONS[
+        max(0, len(heard) - 1) % len(INJECTIONS)
+    ],
     **{kind: parrot_talker(kind) for kind in PARROTS},
 }
 

@@ -11,8 +11,6 @@ model is whole: weights in the model file, tokenizer and configuration in its `.
 so that neither ``--hf-model`` nor the base model is needed any more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

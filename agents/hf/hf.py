@@ -3,8 +3,6 @@
 of Hugging Face's library as a dialogue system.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -20,8 +18,8 @@ from parlai_ext.systems.chat.conversation import (
     Degradation,
 )
 from parlai_ext.systems.chat.messages import ChatStyle
-from parlai_ext.systems.hf.decode import DecodingOptions
 from parlai_ext.systems.hf.generate import (
+    DecodingOptions,
     FormOptions,
     ReplyGenerator,
     load_model,
@@ -81,9 +79,9 @@ class HfAgent(DeclaresOptions, ConversationAgent):
         self.counts['cut_messages'] += cut
         return [ChatReply(reply.text) for reply in replies]
 
+    @property
     def usage(self) -> dict[str, float]:
         """
         Return how much was asked of the model so far, by all clones together.
         """
-        names = ('requests', 'prompt_tokens', 'completion_tokens')
-        return {**{name: self.counts[name] for name in names}, 'cost': 0.0}
+        return {**self.counts, 'cost': 0.0}

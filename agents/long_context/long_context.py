@@ -13,8 +13,6 @@ dialogue grows. `transformer/generator` would read such a model file without com
 and get long contexts wrong, so that it is refused (`systems/families.py`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

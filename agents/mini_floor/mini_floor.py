@@ -5,8 +5,6 @@ Its replies depend on the utterances it observed in this dialogue alone, so neit
 order nor the size of batches changes them.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from typing import Any

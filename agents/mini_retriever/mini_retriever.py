@@ -6,8 +6,6 @@ caches candidates by the base name of their file: a newer file would silently ge
 vectors of an older one. Here the file is found and nothing is cached.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from parlai.agents.transformer.polyencoder import PolyencoderAgent

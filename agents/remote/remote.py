@@ -10,8 +10,6 @@ the same reply, in whichever dialogue, batch or run it occurs; another `remote_s
 asks anew. With `remote_cache: none` nothing is repeatable but what is greedy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -11,8 +11,6 @@ A reply has the field ``safety``: which check fired, ``prompt`` or ``answer``, o
 ``none``; and metrics of the same (`parlai eval_model` shows their means).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

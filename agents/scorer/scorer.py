@@ -3,8 +3,6 @@ A scorer for ParlAI's own commands:
 `parlai eval_model -m ext:scorer --scorer fed -t ext:dialogues --run-dir RUN`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import fsum

@@ -7,9 +7,6 @@ The file holds one object an item, in the order of the judged set: a list, or on
 after another. It shows how well any metric agrees with people, and needs no model.
 """
 
-from __future__ import annotations
-
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +18,7 @@ from parlai.core.opt import Opt
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json_values
 from parlai_ext.core.options import DeclaresOptions, Flags, option
+from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files.text_file import read_utf8
 
 KEYS = ('scores', 'score')
@@ -103,12 +101,11 @@ def scores_of(raw: Any, where: str) -> Scores:
     """
     Return the scores of one object by dimension; `None` stands for no score.
     """
-    score_values = [raw[key] for key in KEYS if isinstance(raw, dict) and key in raw]
-    if not score_values or not isinstance(score_values[0], dict):
-        raise UserError(f'{where}: key scores: dimensions with numbers are expected')
-    for name, value in score_values[0].items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if value is not None and not (number and math.isfinite(value)):
-            raise UserError(f'{where}: key scores: {name}: a number is expected')
-    scores: Scores = score_values[0]
+    named = [raw[key] for key in KEYS if isinstance(raw, dict) and key in raw]
+    try:
+        scores: Scores = record_from_json(
+            dict[str, float | None], named[0] if named else None, 'key scores'
+        )
+    except WrongType as error:
+        raise UserError(f'{where}: {error}') from None
     return scores

@@ -43,7 +43,7 @@ from parlai_ext.systems.model_cache import (
     weights_name,
 )
 from parlai_ext.systems.players import Player
-from parlai_ext.systems.safe.trust import trust_files
+from parlai_ext.systems.safe.load import trust_files
 from parlai_ext.systems.spending import Spending, add_spendings
 from parlai_ext.worlds.block_player import BlockPlayer, load_on
 from parlai_ext.worlds.schedule import Block, ShardKey

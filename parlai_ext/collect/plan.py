@@ -277,7 +277,7 @@ def _trusted_files(machine: Machine, old: Manifest | None) -> dict[str, str]:
     before = dict(old.trusted) if old else {}
     if not machine.trust_model_code:
         return before
-    from parlai_ext.systems.safe.trust import trusted_hashes
+    from parlai_ext.systems.safe.load import trusted_hashes
 
     return {**before, **trusted_hashes(machine.trust_model_code, machine.datapath)}
 

@@ -63,7 +63,7 @@ class ConvertModel(Command):
         """
         Convert the model, print what was written, and return that.
         """
-        from parlai_ext.systems.safe.trust import trusted_hashes
+        from parlai_ext.systems.safe.load import trusted_hashes
 
         given, datapath = self.options(ConvertOptions), self.machine.datapath
         source = existing_model(given.model_file, datapath)

@@ -68,7 +68,6 @@ class FitJudge(Command):
         """
         from parlai_ext.scoring.learned import Learned, LearnedOptions, read_weights
         from parlai_ext.training import fit_judge
-        from parlai_ext.training.judge_inputs import InputCache
 
         given = self.options(FitOptions)
         judge = read_weights(given.weights)
@@ -80,7 +79,7 @@ class FitJudge(Command):
         options = LearnedOptions(weights=given.weights)
         out = Path(str(given.out))
         models = (options.judge_model_file, options.encoder)
-        cache = InputCache(out / 'inputs', *models, self.machine)
+        cache = fit_judge.InputCache(out / 'inputs', *models, self.machine)
         inputs = cache.inputs('read', [item for one in annotated for item in one.items])
         table = fit_judge.annotated_table(annotated, inputs, judge)
         report = fit_judge.fit_report(table)

@@ -15,7 +15,7 @@ from parlai_ext.core.options import option
 from parlai_ext.view.table import Column, Table, number_column
 
 if TYPE_CHECKING:
-    from parlai_ext.training.pair_accuracy import PairAccuracy
+    from parlai_ext.training.pairs import PairAccuracy
 
 
 COLUMNS = (
@@ -54,12 +54,11 @@ class JudgePairs(ModelCommand):
         """
         Print the table and return its rows.
         """
-        from parlai_ext.training.pairs import read_response_pairs
+        from parlai_ext.training.pairs import pair_accuracies, read_response_pairs
 
         given = self.options(PairsOptions)
         pairs = read_response_pairs(str(given.pairs))[: given.limit]
         from parlai_ext.scoring.score_run import choose_scorer
-        from parlai_ext.training.pair_accuracy import pair_accuracies
 
         scorer = choose_scorer({}, self.opt).build(self.machine)
         rows = pair_accuracies(scorer, pairs)

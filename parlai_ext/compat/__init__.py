@@ -5,8 +5,8 @@ Each fix is a function that is given the module that it changes. Its docstring s
 where ParlAI goes wrong and what the fix does.
 """
 
-from parlai_ext.compat import agents, batches, libraries, rag, worlds
+from parlai_ext.compat import agents, libraries, rag, worlds
 from parlai_ext.compat.after_import import apply
 from parlai_ext.compat.worlds import full_task_path
 
-__all__ = ['agents', 'apply', 'batches', 'full_task_path', 'libraries', 'rag', 'worlds']
+__all__ = ['agents', 'apply', 'full_task_path', 'libraries', 'rag', 'worlds']

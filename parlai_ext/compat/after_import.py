@@ -4,8 +4,6 @@ Runs a fix right after the module that it changes has been imported.
 Nothing is imported early, and a module that is never used is never touched.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence

@@ -2,8 +2,6 @@
 Fixes of ParlAI 1.7.2 for libraries that have changed since, and for progress bars.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial

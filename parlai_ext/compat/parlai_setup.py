@@ -4,8 +4,6 @@ Prepares ParlAI for our agents, tasks, models and fixes; once a process.
 The commands of `parlai` are added by `commands/plugin.py`, which starts with this.
 """
 
-from __future__ import annotations
-
 import os
 from functools import cache, wraps
 from typing import Any

@@ -4,11 +4,10 @@ Fixes of ParlAI 1.7.2's FiD and RAG agents, and where the files are that they re
 These agents answer with the help of passages that a dense index finds for the dialogue.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +153,7 @@ def _bert_from_folder(opt: Mapping[str, Any]) -> Iterator[None]:
         _bert_home.reset(token)
 
 
+@dataclass(frozen=True)
 class FromFolder:
     """
     Replaces a class of transformers where ParlAI loads ``bert-base-uncased`` with it.
@@ -162,9 +162,8 @@ class FromFolder:
     words of a query would be unknown, and ParlAI would never look into its data folder.
     """
 
-    def __init__(self, kind: Any, bare: bool = False):
-        self.kind = kind
-        self.bare = bare  # a model whose weights will be replaced in any case
+    kind: Any
+    bare: bool = False  # a model whose weights will be replaced in any case
 
     def from_pretrained(self, name: str, *args: Any, **kwargs: Any) -> Any:
         home = _bert_home.get()

@@ -2,8 +2,6 @@
 A fix of ParlAI 1.7.2, which does not find the worlds of our tasks.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from functools import wraps

@@ -2,8 +2,6 @@
 The mean scores of one speaker of a dialogue.
 """
 
-from __future__ import annotations
-
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue
 
 

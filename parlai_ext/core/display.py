@@ -5,12 +5,11 @@ Names and bot utterances may hold terminal escapes, bidirectional overrides, zer
 characters or half a surrogate pair; each becomes a visible stand-in.
 """
 
-from __future__ import annotations
-
+import io
 import math
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 # joiners that emoji and several scripts need, and the two harmless blanks
 KEPT = frozenset('\n\t\u200c\u200d')
@@ -281,3 +280,47 @@ def _stand_in(char: str) -> str:
     if code == 0x7F:
         return '␡'
     return f'⟨U+{code:04X}⟩'
+
+
+class VisibleOutput(io.TextIOBase):
+    """
+    Passes text on to a stream, hidden characters made visible. Closing it is in vain:
+    the stream is another's.
+
+    :param progress: let carriage returns pass, which a progress bar needs.
+    """
+
+    def __init__(self, stream: IO[str], progress: bool = False):
+        self.stream = stream
+        self.progress = progress
+
+    def write(self, text: str) -> int:
+        """
+        Write a text.
+        """
+        parts = text.split('\r') if self.progress else [text]
+        self.stream.write('\r'.join(visible(part, len(part)) for part in parts))
+        return len(text)
+
+    def flush(self) -> None:
+        """
+        Flush the stream.
+        """
+        self.stream.flush()
+
+    def close(self) -> None:
+        """
+        Do nothing.
+        """
+
+    def fileno(self) -> int:
+        """
+        Return the stream's file descriptor.
+        """
+        return self.stream.fileno()
+
+    def isatty(self) -> bool:
+        """
+        True if the stream is a terminal.
+        """
+        return self.stream.isatty()

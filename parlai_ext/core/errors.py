@@ -49,7 +49,10 @@ def printable(text: str) -> str:
     >>> printable('a' + chr(27) + '[2J')
     'a\\\\x1b[2J'
     """
-    return ''.join(c if c.isprintable() else _spelled(c) for c in text)
+    return ''.join(
+        c if c.isprintable() else c.encode('unicode_escape').decode('ascii')
+        for c in text.replace('\n', ' ')
+    )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -64,10 +67,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
         return f'did you mean {folded[close[0]]!r}?'
     more = f', … ({len(names)} in all)' if len(names) > MAX_SHOWN else ''
     return f'known: {", ".join(names[:MAX_SHOWN]) or "none"}{more}'
-
-
-def _spelled(char: str) -> str:
-    return ' ' if char == '\n' else char.encode('unicode_escape').decode('ascii')
 
 
 class SystemFailed(UserError):

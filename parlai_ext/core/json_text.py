@@ -12,8 +12,6 @@ refused by its reader; what a running system, an endpoint or a ParlAI task says 
 U+FFFD for each half, since nobody could mend it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -14,8 +14,6 @@ A class may have a class method ``presets(given)``, which returns other defaults
 follow from the values given (the presets of a variant).
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import dataclasses

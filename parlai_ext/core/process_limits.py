@@ -2,8 +2,6 @@
 Limits that a process sets itself.
 """
 
-from __future__ import annotations
-
 import resource
 
 

@@ -4,8 +4,6 @@ Protocols: one published method of evaluation, each of its keys declared once.
 From these declarations come the keys of a protocol file and what is allowed in them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -2,8 +2,6 @@
 How the systems of a scored run are ranked: the ``ranking:`` section of a protocol.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -7,8 +7,6 @@ these that may be absent has the default `None`; where it is `None`, it is left 
 the data. `keys` gives fields other names in the data.
 """
 
-from __future__ import annotations
-
 import json
 import typing
 from collections.abc import Mapping

@@ -9,8 +9,6 @@ inside a longer text, such as a path. A value of fewer than
 reasons: it is left alone, but for the parts of a remote system's address.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -6,8 +6,6 @@ third, how they are rated. Targets belong to none of them: runs with the same si
 compare.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

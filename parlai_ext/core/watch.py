@@ -2,9 +2,8 @@
 What a model tells of a long call while it works: what is finished, and its results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 
@@ -26,6 +25,7 @@ class Kept(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class Watch:
     """
     Told of each batch that a model finishes. It shows progress and keeps results, so
@@ -40,13 +40,8 @@ class Watch:
     :param kept: where results are kept; `None`: nowhere.
     """
 
-    def __init__(
-        self,
-        on_finished: Callable[[int, int], object] | None = None,
-        kept: Kept | None = None,
-    ):
-        self.on_finished = on_finished
-        self.kept = kept
+    on_finished: Callable[[int, int], object] | None = None
+    kept: Kept | None = None
 
     @property
     def keeps(self) -> bool:

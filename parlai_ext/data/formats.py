@@ -4,6 +4,7 @@ Finds the files of dialogues and tells their format.
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
@@ -14,6 +15,7 @@ from parlai_ext.data import chatmatch_logs as chatmatch
 from parlai_ext.data import dialogue_rows as rows
 from parlai_ext.data import dstc9, model_chat, parlai_conversations, spot_the_bot
 from parlai_ext.data.chat_messages import OPENAI, SHAREGPT
+from parlai_ext.data.corpora import END, Turns, archived_texts, marked_utterances
 from parlai_ext.data.source_file import Reader, SourceFile, brief, first_json_problem
 
 SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt')
@@ -140,3 +142,35 @@ def read_sources(
             )
         first = first or (name, source.file)
         yield name, source
+
+
+def read_dialogue_texts(given: Sequence[str]) -> list[Turns]:
+    """
+    Return the utterances of every dialogue in files, folders or patterns. Dialogues of
+    fewer than two utterances, and those that cannot be read, are left out.
+
+    :raises UserError: when a path names no file, or no dialogue is in one of them.
+    """
+    dialogues = []
+    for path in find_files(given):
+        texts = [texts for texts in _file_texts(path) if len(texts) > 1]
+        if not texts:
+            raise UserError(f'{path}: no dialogue of two utterances or more is in it')
+        dialogues += texts
+    return dialogues
+
+
+def _file_texts(path: Path) -> Iterator[Turns]:
+    if zipfile.is_zipfile(path):
+        texts = archived_texts(path, '*.txt')
+        lines = (line for text in texts for line in text.split('\n'))
+        # other files of DailyDialog's archives hold labels
+        yield from (marked_utterances(line) for line in lines if END in line)
+        return
+    source = SourceFile.from_path(path)
+    if any(END in line for line in source.lines[:5]):
+        yield from (marked_utterances(line) for line in source.lines if END in line)
+        return
+    for dialogue in FORMATS[detect_format(source)].read(source):
+        if not dialogue.problems:
+            yield tuple(t for turn in dialogue.turns if (t := turn.text.strip()))

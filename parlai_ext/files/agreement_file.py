@@ -5,8 +5,6 @@ The files are in ``zoo_configs/agreement/``; `benchmarks/validity` writes the sh
 one. A card of a judge shows the numbers of exactly its signature.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

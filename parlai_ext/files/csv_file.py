@@ -5,8 +5,6 @@ Only the line feed ends a line, so that U+2028 and the like stay part of a cell.
 has the number of its first line, since a quoted cell may hold line breaks.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -5,8 +5,6 @@ Columns `system`, `dimension` and `value`; optional `rater` and `dialogue_id`. O
 is one judgement; a file of system means has one row for each system and dimension.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 A user's file of JSON, or of JSON lines: its values, or one clear error.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

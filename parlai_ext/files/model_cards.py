@@ -5,8 +5,6 @@ The model catalogue: one card for each model that may be named by a short name.
 pins every byte: the files of a model by SHA-256, and the places that have them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, replace
@@ -23,6 +21,11 @@ KINDS = (
     *('masked_lm', 'token_classifier', 'regressor', 'pair_encoder'),
 )
 SHA256 = re.compile('[0-9a-f]{64}')
+TOGETHER = (
+    ('repository', 'revision'),
+    ('vectors', 'words'),
+    ('weights_h5', 'tokenizer_pickle', 'labels'),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,12 +188,9 @@ def read_model_card(doc: Document) -> ModelCard:
             raise doc.error(('kinds',), f'{kind!r}; {nearest(kind, KINDS)}')
     if not card.wheels and not card.repository:
         raise doc.error((), 'wheels or a repository is needed')
-    if bool(card.repository) != bool(card.revision):
-        raise doc.error((), 'a repository needs a revision, and a revision one')
-    if bool(card.vectors) != bool(card.words):
-        raise doc.error((), 'vectors need words, and words vectors')
-    if len({bool(card.weights_h5), bool(card.tokenizer_pickle), bool(card.labels)}) > 1:
-        raise doc.error((), 'weights_h5, tokenizer_pickle and labels go together')
+    for group in TOGETHER:
+        if len({bool(getattr(card, key)) for key in group}) > 1:
+            raise doc.error((), f'{", ".join(group)} go together')
     for key in ('gguf', 'vectors', 'words', 'weights_h5', 'tokenizer_pickle'):
         name = getattr(card, key)
         if name and name not in [file.name for file in card.files]:

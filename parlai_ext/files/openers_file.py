@@ -5,8 +5,6 @@ The columns `conv_id`, `utterance_idx` (from 1) and `utterance` are needed, more
 allowed; `_comma_` and `_pipe_` stand for `,` and `|`.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Sequence

@@ -3,8 +3,6 @@ The files that a path in a system's options stands for: which, their hashes, the
 misses.
 """
 
-from __future__ import annotations
-
 import difflib
 import glob
 import hashlib

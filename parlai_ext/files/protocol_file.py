@@ -19,8 +19,6 @@ The plain keys are declared in `core/protocol.py`, those of ``ranking:`` in
 `core/ranking_options.py`, those of ``scorer:`` by each scorer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -4,8 +4,6 @@ A user's text file, whole or line by line: UTF-8, or UTF-16 or UTF-32 where it s
 Only the line feed ends a line. Of a file that is read by lines one line is in memory.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 import stat

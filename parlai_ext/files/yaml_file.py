@@ -4,8 +4,6 @@ YAML read strictly: every mistake is one line that names the file, the line and 
 No duplicate keys, no tags, no merge keys; aliases are fine until they multiply.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Collection, Mapping

@@ -2,8 +2,6 @@
 A zip of others, whose members are counted before they are read.
 """
 
-from __future__ import annotations
-
 import os
 import zipfile
 from pathlib import Path

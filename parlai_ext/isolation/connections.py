@@ -8,8 +8,6 @@ inside of it, for the threads and tasks that this starts, and for its forks. It 
 see native code that makes connections itself, nor another program.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import ipaddress

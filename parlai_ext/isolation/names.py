@@ -2,8 +2,6 @@
 What a name or an address in an option leads to: our code or a stranger's, a server.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -5,8 +5,6 @@ It is imported only when the user names it: on the command line, or in a file th
 user passes. What a record says is never enough.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

@@ -8,8 +8,6 @@ named. A note is a small file, named by the hash of what it is about: two comman
 write the same name at once.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import tempfile

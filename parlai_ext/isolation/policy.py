@@ -10,8 +10,6 @@ The list is one of what is allowed: agents of ParlAI and ours, models as data, a
 values that can name neither code nor a server.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -8,13 +8,10 @@ The judge learns from `TRAIN` kinds only. It never sees `HELD_OUT` kinds: the fl
 the demo and the check of the judge use them.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 
-from parlai_ext.mini.smalltalk import TOPICS, GeneratedTurn, capitalized, pick
-from parlai_ext.mini.topics import DETAILS
+from parlai_ext.mini.smalltalk import DETAILS, TOPICS, GeneratedTurn, capitalized, pick
 
 Turns = Sequence[GeneratedTurn]
 Corruption = Callable[[random.Random, Turns, Turns], str]

@@ -6,8 +6,6 @@ A small grammar (`reactions.json`): ``[a|b]`` stands for either. The sentences m
 the shipped follow-ups mean and share words with them; none is one of the follow-ups.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Mapping
@@ -101,7 +99,7 @@ def corrupt_last_turn(
     rng: random.Random,
     turns: list[GeneratedTurn],
     other: tuple[GeneratedTurn, ...],
-    kinds: Mapping[str, Corruption] = TRAIN,
+    kinds: Mapping[str, Corruption],
 ) -> tuple[GeneratedTurn, str | None]:
     """
     Return the last of ``turns``, corrupted, and the kind of corruption; `None` instead

@@ -3,8 +3,6 @@ Chat models that a scorer asks: any ``ext:hf`` or ``ext:remote`` system, one pro
 time or many together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
 
@@ -67,7 +65,7 @@ class AgentChat:
         Return one reply to each prompt: a message, or the turns of a conversation, of
         which the last one is the user's.
         """
-        return self._kept_replies(prompts, '', self.agent.chat_replies)
+        return self._kept_replies(prompts, '', self.agent.replies)
 
     def rating_replies(
         self, prompts: Sequence[str | Sequence[str]], logprobs: bool

@@ -1,10 +1,8 @@
 """
 Hugging Face encoders that read texts in batches of similar length: sentence embeddings
-(token vectors averaged), sequence classifiers, regressors, and the features of a
-context and a response.
+(token vectors averaged), sequence classifiers, regressors, the features of a context
+and a response, masked language models, and labels of words.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.signature import signature_line
 from parlai_ext.core.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
-from parlai_ext.systems.pretrained import BOUNDLESS, read
+from parlai_ext.systems.pretrained import BOUNDLESS, read, surrounding_tokens
 
 TOKENS = 16_384  # in one forward pass, padding counted
 OFFSET = {'roberta', 'xlm-roberta', 'camembert'}  # positions begin after the padding
@@ -92,10 +90,12 @@ class TextModel:
             model's limit.
         """
 
-        def encode(text: Texts) -> Encoded:
-            return self.cut_ids(text, most_tokens)
-
-        return self.rows(_pairs(texts, seconds), encode, compute, most_tokens)
+        return self.rows(
+            _pairs(texts, seconds),
+            lambda text: self.cut_ids(text, most_tokens),
+            compute,
+            most_tokens,
+        )
 
     def rows(
         self,
@@ -132,6 +132,12 @@ class TextModel:
             rows |= dict(zip(batch, values, strict=True))
             self.watch.tell(len(batch), len(encoded))
         return [rows[one] for one in inputs]
+
+    def matrix(self, rows: Sequence[np.ndarray]) -> np.ndarray:
+        """
+        Return rows of hidden states as one float32 array, also where there are none.
+        """
+        return np.array(rows, np.float32).reshape(-1, self.model.config.hidden_size)
 
     def _batches(self, encoded: Mapping[Input, Encoded]) -> Iterator[list[Input]]:
         """
@@ -213,7 +219,7 @@ class MeanPooling(TextModel):
             return (states * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
 
         rows = self.text_rows(texts, None, pooled)
-        return np.array(rows, np.float32).reshape(-1, self.model.config.hidden_size)
+        return self.matrix(rows)
 
     @torch.inference_mode()
     def pooler_states(self, texts: Sequence[str]) -> np.ndarray:
@@ -232,10 +238,10 @@ class MeanPooling(TextModel):
             lambda inputs: self.model(**inputs).pooler_output,
             'pooler',
         )
-        return np.array(rows, np.float32).reshape(-1, self.model.config.hidden_size)
+        return self.matrix(rows)
 
     @torch.inference_mode()
-    def token_vectors(self, texts: Sequence[str], layer: int = 0) -> list[TokenVectors]:
+    def token_vectors(self, texts: Sequence[str], layer: int) -> list[TokenVectors]:
         """
         Return the hidden states of the tokens of each text.
 
@@ -382,7 +388,7 @@ class FirstTokenEncoder(TextModel):
             lambda inputs: self.model(**inputs).last_hidden_state[:, 0],
             [separator, most_tokens],
         )
-        return np.array(rows, np.float32).reshape(-1, self.model.config.hidden_size)
+        return self.matrix(rows)
 
     def cut_tokens(  # type: ignore[override]  # of contexts and responses
         self,
@@ -425,3 +431,238 @@ def _pairs(texts: Sequence[str], seconds: Sequence[str] | None) -> list[Texts]:
     if seconds is None:
         return [(text,) for text in texts]
     return list(zip(texts, seconds, strict=True))
+
+
+# --- masked language models: how likely is each token, when it alone is hidden? -------
+
+HEADS = ('lm_head', 'cls')  # the output layers of RoBERTa and BERT
+
+
+@dataclass(frozen=True)
+class MaskedLogprobs:
+    """
+    Natural-log probabilities of the tokens of a text, each hidden by itself.
+
+    :param before: of the tokens before the text, those that were read.
+    :param text: of the tokens of the text.
+    :param cut: how many tokens were not read.
+    """
+
+    before: tuple[float, ...]
+    text: tuple[float, ...]
+    cut: int
+
+
+class MaskedLanguageModel(TextModel):
+    """
+    Gives each token of a text its probability where that token is replaced by the mask
+    and all others are seen (Salazar et al. 2020 call their sum a pseudo-likelihood).
+
+    :raises UserError: when the tokenizer has no mask.
+    """
+
+    signed = {'masked': 'one token at a time', 'dtype': 'float32'}
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        if self.tokenizer.mask_token_id is None:
+            raise UserError('its tokenizer has no mask; it is no masked language model')
+
+    @torch.inference_mode()
+    def masked_logprobs(
+        self,
+        befores: Sequence[str],
+        texts: Sequence[str],
+        most_tokens: int | None = None,
+        with_before: bool = True,
+    ) -> list[MaskedLogprobs]:
+        """
+        Return the log-probabilities of each text, which stands after another one.
+
+        :param befores: what stands before each text; tokenized by itself.
+        :param most_tokens: only so many tokens at the end of text and end token are
+            read.
+        :param with_before: hide the tokens before the text, too.
+        """
+        pairs = list(zip(befores, texts, strict=True))
+        different = list(dict.fromkeys(pairs))
+        known = {}
+        for pair in different:
+            key = content_id(self.signature, pair, most_tokens, with_before)
+            stored = self.watch.get(key)
+            if stored is None:
+                stored = self._logprobs(*pair, most_tokens, with_before)
+                self.watch.put(key, stored)
+            before, text, cut = stored
+            known[pair] = MaskedLogprobs(tuple(before), tuple(text), cut)
+            self.watch.tell(1, len(different))
+        return [known[pair] for pair in pairs]
+
+    def _logprobs(
+        self, before: str, text: str, most_tokens: int | None, with_before: bool
+    ) -> tuple[list[float], list[float], int]:
+        """
+        Return the fields of a `MaskedLogprobs`.
+        """
+        first, second = self.text_ids(before), self.text_ids(text)
+        begin, end = surrounding_tokens(self.tokenizer)
+        whole = torch.tensor([*begin, *first, *second, *end])
+        # the token at the very beginning is never hidden, whichever it is
+        limits = [n for n in (self.limit, most_tokens) if n]
+        cut = max(0, len(whole) - min(limits, default=len(whole)))
+        whole = whole[cut:]
+        stop = len(whole) - len(end)
+        start_of_text = max(1, stop - len(second))
+        start = 1 if with_before else start_of_text
+        logprobs = self._hidden_one_by_one(whole, range(start, stop))
+        num_before = start_of_text - start
+        # the begin token among those that were cut is none of the texts' tokens
+        return (
+            logprobs[:num_before],
+            logprobs[num_before:],
+            max(0, cut - len(begin)),
+        )
+
+    def _hidden_one_by_one(self, ids: torch.Tensor, places: range) -> list[float]:
+        """
+        Return the log-probability of the token in each of these places.
+        """
+        logprobs: list[float] = []
+        rows = max(1, self.tokens // len(ids))
+        for at in range(0, len(places), rows):
+            some = torch.tensor(places[at : at + rows])
+            inputs = ids.repeat(len(some), 1)
+            inputs[range(len(some)), some] = self.tokenizer.mask_token_id
+            hidden = self._logits_at(inputs, some).float().log_softmax(-1).cpu()
+            logprobs += hidden[range(len(some)), ids[some]].tolist()
+        return logprobs
+
+    def _logits_at(self, inputs: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """
+        Return the logits of one place of each row; where the output layer is known,
+        the others do not go through it.
+        """
+        inputs = inputs.to(self.device)
+        rows, mask = range(len(inputs)), torch.ones_like(inputs)
+        names = [name for name in HEADS if hasattr(self.model, name)]
+        if not names:
+            return self.model(inputs, attention_mask=mask).logits[rows, places]
+        states = self.model.base_model(inputs, attention_mask=mask)[0]
+        return getattr(self.model, names[0])(states[rows, places])
+
+
+# --- token classifiers asked about words: which label has each word of a text? --------
+
+
+@dataclass(frozen=True)
+class WordLabels:
+    """
+    The words of a text, those that were read, and the probability of each label.
+
+    :param probabilities: ``[words, labels]``.
+    :param cut: how many tokens of text and context were not read.
+    """
+
+    words: tuple[str, ...]
+    probabilities: np.ndarray
+    cut: int
+
+
+class WordClassifier(TextModel):
+    """
+    Gives each word of a text, as blanks separate them, the probability of each label.
+
+    A word of several tokens has the sum of their last hidden states (fairseq's
+    alignment), to which the classifier's linear layer is applied. Since it is linear,
+    the logits of the tokens are added, its bias counted once.
+
+    :raises UserError: when the classifier is no linear layer.
+    """
+
+    signed = {'words': 'sum of token states', 'dtype': 'float32'}
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        head = getattr(self.model, 'classifier', None)
+        if not isinstance(head, torch.nn.Linear):
+            raise UserError('the labels of words need a classifier of one linear layer')
+        self.bias = head.bias.detach().float().cpu()
+
+    @torch.inference_mode()
+    def word_labels(
+        self, texts: Sequence[str], contexts: Sequence[str], most_tokens: int
+    ) -> list[WordLabels]:
+        """
+        Return the labels of the words of each text, which is read before its context.
+
+        :param most_tokens: texts are cut to so many tokens, their begin token counted,
+            and to half of the model's limit; the context has what is left.
+        """
+        if self.limit:
+            most_tokens = min(most_tokens, self.limit // 2)
+        cut_texts = {
+            text: self._cut(text, most_tokens) for text in dict.fromkeys(texts)
+        }
+        pairs = [
+            (cut_texts[text][0], context)
+            for text, context in zip(texts, contexts, strict=True)
+        ]
+        rows = self.rows(
+            pairs,
+            self._encoded_pair,
+            lambda inputs: self.model(**inputs).logits,
+            most_tokens,
+        )
+        labels = []
+        for text, pair, logits in zip(texts, pairs, rows, strict=True):
+            words, word_of_token = self._words(pair[0])
+            sums = self.bias.repeat(len(words), 1)
+            for token, word in word_of_token:
+                sums[word] += torch.from_numpy(logits[token]) - self.bias
+            whole = len(self.ids(pair)['input_ids'])
+            over = max(0, whole - self.limit) if self.limit else 0
+            cut = over + cut_texts[text][1]
+            labels.append(WordLabels(words, sums.softmax(-1).numpy(), cut))
+        return labels
+
+    def _cut(self, text: str, most_tokens: int) -> tuple[str, int]:
+        """
+        Return a text cut to a number of tokens, and how many it has lost.
+        """
+        ids = self.ids((text,))['input_ids']
+        if len(ids) <= most_tokens:
+            return text, 0
+        kept = self.tokenizer.decode(ids[:most_tokens], skip_special_tokens=True)
+        return ' '.join(kept.split()), len(ids) - most_tokens
+
+    def _encoded_pair(self, pair: tuple[str, str]) -> Encoded:
+        return self.ids(
+            pair,
+            truncation='only_second' if self.limit else False,
+            max_length=self.limit,
+        )
+
+    def _words(self, text: str) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
+        """
+        Return the words of a text, and for each of its tokens its place among those of
+        the model's input and the word that it belongs to.
+        """
+        words_until = [0]  # how many words have begun before or at each character
+        for before, character in zip(f' {text}', text, strict=False):
+            begins = before.isspace() and not character.isspace()
+            words_until.append(words_until[-1] + begins)
+        encoded = self.tokenizer(
+            text,
+            return_offsets_mapping=True,
+            return_special_tokens_mask=True,
+            split_special_tokens=True,
+            verbose=False,
+        )
+        places = []
+        for token, (start, stop) in enumerate(encoded['offset_mapping']):
+            # a token of the blank before a word alone covers no character
+            until = stop if stop > start else min(start + 1, len(text))
+            word = words_until[until] - 1
+            if word >= 0 and not encoded['special_tokens_mask'][token]:
+                places.append((token, word))
+        return tuple(text.split()), places

@@ -10,8 +10,6 @@ The models that scorers ask for by name, loaded on demand and kept for the proce
 Importing this module is cheap: torch is imported with the first model.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -62,8 +60,7 @@ class ModelHandle(Models):
         for any other.
         """
         from parlai_ext.models.judge_names import judge_system
-        from parlai_ext.systems.families import family_of
-        from parlai_ext.systems.family_hugging_face import HubFamily
+        from parlai_ext.systems.families import HubFamily, family_of
 
         opt = judge_system(name).opt
         family = family_of(opt)
@@ -175,7 +172,7 @@ def model_system(kind: str, name: str) -> System:
     return system
 
 
-def is_here(kind: str, name: str, datapath: str | None = None) -> bool:
+def is_here(kind: str, name: str, datapath: str | None) -> bool:
     """
     True if a model is on this machine, so that loading it asks no network.
 

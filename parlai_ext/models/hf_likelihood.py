@@ -2,8 +2,6 @@
 A Hugging Face model as a `Likelihood`; it reads turns as its own agent does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,13 +12,17 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.core.signature import signature_line
-from parlai_ext.models.likelihood import causal_checks, seq2seq
-from parlai_ext.models.likelihood.budget import TOKENS, Budget
-from parlai_ext.models.likelihood.causal import Causal, reserved_positions
+from parlai_ext.models.likelihood import seq2seq
+from parlai_ext.models.likelihood.budget import Budget
+from parlai_ext.models.likelihood.causal import (
+    Causal,
+    check_causal,
+    max_positions,
+    reserved_positions,
+)
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.systems import hub
-from parlai_ext.systems.families import family_of
-from parlai_ext.systems.family_hugging_face import HubFamily
+from parlai_ext.systems.families import HubFamily, family_of
 from parlai_ext.systems.pretrained import (
     BOUNDLESS,
     PREFIX,
@@ -28,6 +30,7 @@ from parlai_ext.systems.pretrained import (
     chosen_device,
     loading_arguments,
     read,
+    surrounding_tokens,
 )
 
 FORMATS = ('auto', 'plain')
@@ -44,11 +47,11 @@ CHAT_OPTIONS = ('hf_system_role', 'hf_template_args', 'hf_date')
 def load_hf_judge(
     system: System,
     *,
-    datapath: str | None = None,
-    dtype: str | None = None,
-    no_cuda: bool = False,
-    fp16: bool | None = None,
-    tokens: int = TOKENS,
+    datapath: str | None,
+    dtype: str | None,
+    no_cuda: bool,
+    fp16: bool | None,
+    tokens: int,
 ) -> Causal | EncoderDecoder:
     """
     Return a Hugging Face model as a `Likelihood`. Code in its folder is never run.
@@ -121,9 +124,7 @@ def _causal(
     :param truncate: where ParlAI's agent of its family cuts by default.
     """
     opt = system.opt
-    most = smallest_limit(
-        causal_checks.max_positions(network.config), tokenizer.model_max_length
-    )
+    most = smallest_limit(max_positions(network.config), tokenizer.model_max_length)
     if truncate is not None:
         asked = int(opt.get('text_truncate') or opt.get('truncate') or -1)
         limit: int | None = asked if asked > 0 else truncate
@@ -143,7 +144,7 @@ def _causal(
         'positions': most,
     }
     begin = tokenizer.bos_token_id
-    return causal_checks.check_causal(
+    return check_causal(
         Causal(
             network,
             TurnVectorizer(tokenizer, turns),
@@ -169,7 +170,7 @@ def _encoder_decoder(
     """
     Return an encoder-decoder as a judge, after a check of its numbers.
     """
-    positions = causal_checks.max_positions(network.config)
+    positions = max_positions(network.config)
     limit = smallest_limit(
         system.opt.get('hf_context_tokens'), positions, tokenizer.model_max_length
     )
@@ -179,7 +180,7 @@ def _encoder_decoder(
         'cut': 'left, whole turns',
         'text_truncate': limit,
     }
-    start = (decoder_start(network), *leading_tokens(tokenizer))
+    start = (decoder_start(network), *surrounding_tokens(tokenizer)[0])
     return EncoderDecoder(
         seq2seq.check_seq2seq(seq2seq.Seq2Seq(network, start)),
         JoinedTurns(tokenizer, separator, limit),
@@ -261,7 +262,7 @@ class TurnVectorizer:
             )
         self.tokenizer = tokenizer
         self.format = turns
-        self.lead = leading_tokens(tokenizer)
+        self.lead, _ = surrounding_tokens(tokenizer)
         self.continuation = lru_cache(KNOWN_TEXTS)(self._ids)
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
@@ -308,7 +309,7 @@ class JoinedTurns:
         self.tokenizer = tokenizer
         self.separator = separator
         self.limit = limit
-        self.lead = len(leading_tokens(tokenizer))
+        self.lead = len(surrounding_tokens(tokenizer)[0])
         self.continuation = lru_cache(KNOWN_TEXTS)(self._reply_ids)
 
     def context(self, utterances: tuple[str, ...]) -> tuple[list[int], int]:
@@ -338,14 +339,3 @@ class JoinedTurns:
         ids = self.tokenizer(text, split_special_tokens=True)['input_ids']
         end = self.tokenizer.eos_token_id
         return [*ids, *([] if end is None or ids[-1:] == [end] else [end])]
-
-
-def leading_tokens(tokenizer: Any) -> tuple[int, ...]:
-    """
-    Return the tokens that a tokenizer puts before every text.
-    """
-    ids = tokenizer('a')['input_ids']
-    plain = tokenizer('a', add_special_tokens=False)['input_ids']
-    starts = range(len(ids) - len(plain) + 1)
-    first = next((i for i in starts if ids[i : i + len(plain)] == plain), 0)
-    return tuple(ids[:first])

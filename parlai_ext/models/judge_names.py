@@ -9,8 +9,6 @@ Names of judges: wherever a judge's model file is expected, other models may be 
     FILE.yaml, FILE.json              `name` and `opt` of a system
 """
 
-from __future__ import annotations
-
 import os
 
 from parlai_ext.core.errors import UserError
@@ -18,8 +16,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.files.model_cards import is_model_name
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.systems import hub
-from parlai_ext.systems.families import family_of
-from parlai_ext.systems.family_hugging_face import HubFamily
+from parlai_ext.systems.families import HubFamily, family_of
 
 HF, AGENT = 'hf:', 'agent:'
 ENDPOINTS = ('http://', 'https://')

@@ -14,11 +14,11 @@ from parlai_ext.core.nouns import Likelihood
 if TYPE_CHECKING:
     from parlai_ext.models.chat import AgentChat as ChatModel
     from parlai_ext.models.encoders import FirstTokenEncoder as PairEncoder
+    from parlai_ext.models.encoders import MaskedLanguageModel as MaskedLM
     from parlai_ext.models.encoders import MeanPooling as Embedder
     from parlai_ext.models.encoders import SequenceClassifier as Classifier
     from parlai_ext.models.encoders import SequenceRegressor as Regressor
-    from parlai_ext.models.masked_lm import MaskedLanguageModel as MaskedLM
-    from parlai_ext.models.word_classifier import WordClassifier as TokenClassifier
+    from parlai_ext.models.encoders import WordClassifier as TokenClassifier
     from parlai_ext.models.word_vectors import WordVectorTable as WordVectors
 else:  # the classes load torch
     ChatModel = PairEncoder = Embedder = Classifier = Regressor = Any

@@ -2,8 +2,6 @@
 A ParlAI generator as a `Likelihood`: its own History, dictionary and truncation.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace

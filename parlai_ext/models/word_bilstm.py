@@ -5,8 +5,6 @@ It is the network of the package toxic-comment-classifier: embedding, LSTM both 
 the maximum over all places, one hidden layer (ReLU), a sigmoid for each label.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +20,7 @@ from parlai_ext.core.records import record_from_json
 from parlai_ext.core.signature import signature_line
 from parlai_ext.core.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
-from parlai_ext.systems.catalogue.keras_model import (
+from parlai_ext.systems.catalogue.conversions import (
     CONFIG,
     MODEL_TYPE,
     WEIGHTS,
@@ -92,7 +90,18 @@ class WordBiLSTM:
         rows = [np.zeros((0, len(self.labels)), np.float32)]
         for start in range(0, len(texts), BATCH):
             batch = [self.word_ids(text) for text in texts[start : start + BATCH]]
-            rows.append(self._rows(batch))
+            ids = torch.zeros((len(batch), self.length), dtype=torch.long)
+            for row, known in enumerate(batch):
+                last = list(known[-self.length :])
+                ids[row, self.length - len(last) :] = torch.tensor(
+                    last, dtype=torch.long
+                )
+            w = self.weights
+            states, _ = self.lstm(w['embedding'][ids.to(self.device)])
+            hidden = torch.relu(states.amax(1) @ w['hidden.kernel'] + w['hidden.bias'])
+            logits = hidden @ w['output.kernel'] + w['output.bias']
+            values: np.ndarray = logits.sigmoid().float().cpu().numpy()
+            rows.append(values)
             self.watch.tell(len(batch), len(texts))
         return np.concatenate(rows)
 
@@ -110,28 +119,12 @@ class WordBiLSTM:
         words = lowered.translate(self.blanks).split(' ')
         return [self.ids[word] for word in words if word in self.ids]
 
-    def _rows(self, batch: Sequence[Sequence[int]]) -> np.ndarray:
-        ids = torch.zeros((len(batch), self.length), dtype=torch.long)
-        for row, known in enumerate(batch):
-            last = list(known[-self.length :])
-            ids[row, self.length - len(last) :] = torch.tensor(last, dtype=torch.long)
-        w = self.weights
-        states, _ = self.lstm(w['embedding'][ids.to(self.device)])
-        hidden = torch.relu(states.amax(1) @ w['hidden.kernel'] + w['hidden.bias'])
-        logits = hidden @ w['output.kernel'] + w['output.bias']
-        values: np.ndarray = logits.sigmoid().float().cpu().numpy()
-        return values
-
 
 def is_word_bilstm(folder: Path) -> bool:
     """
     True if a folder holds such a network.
     """
-    try:
-        config = parse_json((folder / CONFIG).read_bytes(), any_number=True)
-    except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and config.get('model_type') == MODEL_TYPE
+    return hub.read_config(folder).get('model_type') == MODEL_TYPE
 
 
 def _lstm(weights: Mapping[str, torch.Tensor]) -> torch.nn.LSTM:

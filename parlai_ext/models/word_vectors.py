@@ -2,8 +2,6 @@
 Vectors of words, such as GloVe's: one for each word, whatever stands around it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ from safetensors.numpy import load_file
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.signature import signature_line
-from parlai_ext.systems.catalogue.vector_model import VECTORS, WEIGHTS, WORDS
+from parlai_ext.systems.catalogue.conversions import VECTORS, WEIGHTS, WORDS
 
 
 class WordVectorTable:

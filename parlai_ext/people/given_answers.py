@@ -282,7 +282,8 @@ def judgements_of(
     Return answers as ratings and comparisons. Each dialogue that could be flagged has a
     rating, too: 1 if it was and 0 if not.
     """
-    ratings, flagged, comparisons = [], [], []
+    ratings: list[HumanJudgement] = []
+    flagged, comparisons = [], []
     for answer in answers:
         key = keys[answer.rating_set]
         name, shown = answer.annotator, key.items[answer.item]

@@ -99,7 +99,7 @@ def beginning_speakers(
     """
     Return each dialogue of two systems once, as that of the one who begins.
     """
-    dialogues = {}
+    dialogues: dict[str, DialogueReference] = {}
     for one in references:
         opener, partner, began = one.conditions
         first = one if began else one.other_side

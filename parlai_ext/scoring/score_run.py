@@ -51,7 +51,7 @@ from parlai_ext.scoring.registry import (
     scorer_section,
 )
 from parlai_ext.store import RunFolder
-from parlai_ext.systems.safe.trust import trust_files
+from parlai_ext.systems.safe.load import trust_files
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.worlds.schedule import ShardKey
 
@@ -374,6 +374,7 @@ def scorer_record(
     return {
         'dimensions': list(scorer.dimensions),
         'evidence_labels': list(scorer.evidence_labels),
+        'unit': scorer.unit,
         **scorer.evidence_record(),
         'config': dict(config),
         'given': include_given,

@@ -3,8 +3,6 @@ Writes files that are complete or absent: temporary name, fsync, rename, fsync o
 folder.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -8,8 +8,6 @@ them; two that form a pair are, in JSON, the character that they encode, and are
 back as that character.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -6,8 +6,6 @@ A line of the file holds one batch with its checksum. Batches depend on the shar
 so that a shard that was scored in two goes gets the scores of one go, byte for byte.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

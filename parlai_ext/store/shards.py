@@ -2,8 +2,6 @@
 Dialogues and scores as records of a shard, and back.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from typing import Any

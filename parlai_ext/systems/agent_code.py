@@ -3,16 +3,14 @@ What an agent's own code may do to the program in which it runs: print, never re
 raise what would end the program.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 
+from parlai_ext.core.display import VisibleOutput
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.visible_output import VisibleOutput
 from parlai_ext.isolation.connections import Limit, limited
 
 AGAIN = 1.0  # seconds until code that caught the exception of a deadline meets it again
@@ -25,7 +23,7 @@ class Overdue(BaseException):
 
 
 @contextlib.contextmanager
-def agents_code(limit: Limit | None, seconds: float | None = None) -> Iterator[None]:
+def agents_code(limit: Limit | None, seconds: float | None) -> Iterator[None]:
     """
     Run code of an agent: it asks no strange server, prints to standard error only, and
     ends.

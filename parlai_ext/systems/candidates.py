@@ -12,8 +12,6 @@ those of the data and the code it came from: when one of them differs, or the fi
 not whole, it is made again. Where a task reads no file that we know of, it always is.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json

@@ -4,8 +4,6 @@ options name, the replies of a task, and GPT-2's tokenizer; and their download, 
 one system's failure stops no other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

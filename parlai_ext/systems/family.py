@@ -6,8 +6,6 @@ A family is declared once, as a subclass of `Family` with one entry in
 generator in a model file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path

@@ -5,8 +5,6 @@ of a file that a folder leads to would become words of the model's tokenizer, an
 replies.)
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable

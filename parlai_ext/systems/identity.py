@@ -4,8 +4,6 @@ A system's identity: one hash of its options and of the content of its files.
 Paths are no part of it, so that a model keeps its identity when it moves.
 """
 
-from __future__ import annotations
-
 import glob
 from contextlib import suppress
 from importlib.util import find_spec

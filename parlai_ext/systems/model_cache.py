@@ -2,8 +2,6 @@
 The cache of loaded systems: as many as memory allows, each loaded once while it fits.
 """
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

@@ -12,8 +12,7 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import hub
-from parlai_ext.systems.families import family_of
-from parlai_ext.systems.family_hugging_face import HubFamily
+from parlai_ext.systems.families import HubFamily, family_of
 
 # words before the name of a family that name its makers, not the family
 MAKERS = ('meta', 'google', 'microsoft', 'nvidia', 'the')

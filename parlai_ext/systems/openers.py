@@ -2,8 +2,6 @@
 Openers from any ParlAI task: the first act of each episode and its first label.
 """
 
-from __future__ import annotations
-
 import logging
 import pkgutil
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ one line why a model file does not fit the agent that is to read it: torch's own
 names every weight, in kilobytes that do not say what is wrong.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

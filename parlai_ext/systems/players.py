@@ -6,8 +6,6 @@ one dialogue, with a history of its own. What a participant observes follows Par
 self-chat world (tasks/self_chat/worlds.py:146), so that a dialogue is the same there.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -52,6 +50,7 @@ class Reply:
     act: Any = field(default=None, repr=False, compare=False)
 
 
+@dataclass(eq=False, repr=False)
 class Participant:
     """
     One system in one dialogue.
@@ -59,10 +58,9 @@ class Participant:
     :param running: what the agent's code runs in.
     """
 
-    def __init__(self, agent: Agent, running: Running = nullcontext):
-        self.agent = agent
-        self.running = running
-        self.observation: Any = None
+    agent: Agent
+    running: Running = nullcontext
+    observation: Any = None
 
     def hear(self, text: str, speaker: str) -> None:
         """
@@ -97,6 +95,7 @@ class Participant:
         self.observation = agents_own if torchlike else returned
 
 
+@dataclass(eq=False, repr=False)
 class Player:
     """
     A loaded system.
@@ -106,22 +105,16 @@ class Player:
     :ivar naming: says elsewhere, while the agent's code runs, that it does.
     """
 
-    def __init__(
-        self,
-        name: str,
-        agent: Agent,
-        family: Family = GENERATOR,
-        limit: Limit | None = None,
-        patience: float | None = None,
-    ):
-        self.name = name
-        self.limit = limit
-        self.patience = patience
-        self.naming: Running = nullcontext
-        self.agent = agent
-        self.family = family
-        self.batches = acts_in_batches(agent)
-        self.widest: int | None = None  # the batch that memory held, once it ran out
+    name: str
+    agent: Agent
+    family: Family = GENERATOR
+    limit: Limit | None = None
+    patience: float | None = None
+    naming: Running = nullcontext
+    widest: int | None = None  # the batch that memory held, once it ran out
+
+    def __post_init__(self) -> None:
+        self.batches = acts_in_batches(self.agent)
 
     @property
     def n_bytes(self) -> int:

@@ -4,8 +4,6 @@ Models of Hugging Face's library, read for systems and for judges alike.
 A model is data: no code that comes with it runs unless the user asks for that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -277,3 +275,14 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logging.set_verbosity(level)
+
+
+def surrounding_tokens(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """
+    Return the tokens that a tokenizer puts before every text, and those after it.
+    """
+    ids = tokenizer('a')['input_ids']
+    plain = tokenizer('a', add_special_tokens=False)['input_ids']
+    starts = range(len(ids) - len(plain) + 1)
+    first = next((i for i in starts if ids[i : i + len(plain)] == plain), 0)
+    return tuple(ids[:first]), tuple(ids[first + len(plain) :])

@@ -2,8 +2,6 @@
 Check whether a system's files are here, to be downloaded, or missing and why.
 """
 
-from __future__ import annotations
-
 import os
 import pkgutil
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ An agent that counts such things has `usage`, a method or a property, which give
 or a dataclass with the keys of `KEYS`. A cost of `None` means that no price is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
@@ -21,7 +19,6 @@ def spending_of(agent: Any) -> Spending | None:
     Return what an agent has used so far, `None` when it does not count.
     """
     usage = getattr(agent, 'usage', None)
-    usage = usage() if callable(usage) else usage
     if is_dataclass(usage) and not isinstance(usage, type):
         usage = asdict(usage)
     if not isinstance(usage, Mapping):

@@ -2,8 +2,6 @@
 The options of a system, as far as its roster and the files of this machine tell them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from parlai_ext.systems.fetch.data_folder import local_path
 from parlai_ext.systems.safe.load import BadModelFile, read_opt
 
 
-def model_path(system: System, datapath: str | None = None) -> Path | None:
+def model_path(system: System, datapath: str | None) -> Path | None:
     """
     Return where the system's model file is, or would be after a download.
     """
@@ -28,7 +26,7 @@ def roster_options(system: System) -> dict[str, Any]:
     return {key: value for key, value in system.opt.items() if value is not None}
 
 
-def own_options(system: System, datapath: str | None = None) -> dict[str, Any]:
+def own_options(system: System, datapath: str | None) -> dict[str, Any]:
     """
     Return what the `.opt` beside the system's model file says; empty without one.
 
@@ -46,7 +44,7 @@ def own_options(system: System, datapath: str | None = None) -> dict[str, Any]:
         raise UserError(error.as_option) from error
 
 
-def effective_options(system: System, datapath: str | None = None) -> dict[str, Any]:
+def effective_options(system: System, datapath: str | None) -> dict[str, Any]:
     """
     Return the model's own options with the roster's over them.
 

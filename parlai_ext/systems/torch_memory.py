@@ -2,8 +2,6 @@
 Recognises memory that has run out, and gives freed memory back to the system.
 """
 
-from __future__ import annotations
-
 import ctypes
 import sys
 

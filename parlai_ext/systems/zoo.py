@@ -5,8 +5,6 @@ The zoo's own modules say so. To foretell, they run with their downloads noted i
 of made; to download, with `checked_downloads`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import importlib
@@ -28,6 +26,7 @@ from parlai_ext.systems.fetch.archives import move_into
 from parlai_ext.systems.fetch.checked_downloads import (
     METHOD,
     checked_downloads,
+    refuse_unknown_way,
     replaced,
 )
 from parlai_ext.systems.fetch.data_folder import (
@@ -79,7 +78,7 @@ def _noted_urls(path: str, datapath: str) -> list[str]:
         raise UserError(f'the zoo has no {path}; {nearest_path(path)}') from None
     except ImportError:
         raise UserError(f'the zoo has no {path}; {nearest_path(path)}') from None
-    except (TypeError, AttributeError, RuntimeError) as e:
+    except (TypeError, AttributeError, RuntimeError, UserError) as e:
         raise UserError(f'{path} cannot be had from the zoo: {e}') from None
     except OSError as e:
         if not urls:  # else it looked for what it had not fetched
@@ -137,24 +136,19 @@ def _only_noting(urls: list[str]) -> Iterator[None]:
     note the URLs.
     """
 
-    def note(url: str, *args: Any, **kwargs: Any) -> None:
-        urls.append(url)
-
-    def note_resource(resource: Any, folder: str) -> None:
-        urls.append(resource.url)
-
-    def nothing(*args: Any, **kwargs: Any) -> None:
-        pass
-
-    def refuse(*args: Any, **kwargs: Any) -> None:
-        raise RuntimeError('it downloads in a way of its own')
-
     functions: dict[str, Callable[..., Any]] = {
-        **dict.fromkeys(('download', 'download_from_google_drive'), note),
-        METHOD: note_resource,
-        **dict.fromkeys(('get_http_session', 'download_multiprocess'), refuse),
-        **dict.fromkeys(('untar', 'ungzip', 'remove_dir', 'make_dir'), nothing),
-        'mark_done': nothing,
+        **dict.fromkeys(
+            ('download', 'download_from_google_drive'),
+            lambda url, *_, **__: urls.append(url),
+        ),
+        METHOD: lambda resource, folder: urls.append(resource.url),
+        **dict.fromkeys(
+            ('get_http_session', 'download_multiprocess'), refuse_unknown_way
+        ),
+        **dict.fromkeys(
+            ('untar', 'ungzip', 'remove_dir', 'make_dir', 'mark_done'),
+            lambda *_, **__: None,
+        ),
     }
     with replaced(functions), quiet_parlai(), printing_nothing():
         yield

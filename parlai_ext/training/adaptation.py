@@ -3,8 +3,6 @@ Continues the training of a small model on dialogues: masked words for an encode
 next word for a language model. Deep AM-FM adapts both of its models so.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random
@@ -22,6 +20,7 @@ from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.store.atomic import locked, make_folder, write_file
 from parlai_ext.systems import hub
+from parlai_ext.systems.hf.generate import padded_rows
 from parlai_ext.systems.pretrained import BOUNDLESS, quiet, read
 from parlai_ext.systems.safe.safetensors_file import disk_errors
 from parlai_ext.training.loop import Training, check_same, refuse_model
@@ -235,18 +234,16 @@ class Trainer(Training):
         """
         Return examples, padded, with labels: every token but padding, or masked ones.
         """
-        width = max(map(len, examples))
         pad = self.tokenizer.pad_token_id
         pad = self.tokenizer.eos_token_id if pad is None else pad
-        ids = torch.tensor([[*e, *[pad] * (width - len(e))] for e in examples])
-        is_token = torch.tensor([[i < len(e) for i in range(width)] for e in examples])
-        labels = torch.where(is_token, ids, IGNORED)
+        ids, mask = padded_rows(examples, pad, right=True)
+        labels = torch.where(mask.bool(), ids, IGNORED)
         if self.kind == 'mlm':
             seed = step_seed(self.options.seed, step)
             ids, labels = masked_words(
-                ids, is_token, self.tokenizer, self.options.masked, seed
+                ids, mask.bool(), self.tokenizer, self.options.masked, seed
             )
-        batch = {'input_ids': ids, 'attention_mask': is_token.long(), 'labels': labels}
+        batch = {'input_ids': ids, 'attention_mask': mask, 'labels': labels}
         return {key: value.to(self.device) for key, value in batch.items()}
 
     @torch.inference_mode()

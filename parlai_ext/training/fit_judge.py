@@ -7,23 +7,26 @@ where nothing helps, the judge stays as it was. What the annotations are worth i
 by an outer cross-validation, whose parts hold whole contexts or dialogues.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
 from scipy.stats import rankdata, spearmanr
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Dialogue, HumanJudgement
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import Dialogue, HumanJudgement, content_id
+from parlai_ext.core.progress import bar_of
 from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.detection import Measure
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import (
+    BLOCKS,
     CARD,
     MOST,
     WEIGHTS,
@@ -31,7 +34,7 @@ from parlai_ext.scoring.learned import (
     JudgeWeights,
     weight_bytes,
 )
-from parlai_ext.scoring.learned_inputs import NUMBERS
+from parlai_ext.scoring.learned_inputs import NUMBERS, input_blocks, read_responses
 from parlai_ext.store.atomic import write_file
 
 Inputs = Mapping[str, np.ndarray]  # by kind, [responses, inputs]
@@ -386,3 +389,58 @@ def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) 
     write_file(folder / WEIGHTS, data)
     text = yaml.safe_dump(card, sort_keys=False, width=80, allow_unicode=True)
     write_file(folder / CARD, text.encode())
+
+
+# --- inputs of many responses, read once and kept on disk -----------------------------
+
+KEPT = {'numbers': np.float32, 'states': np.float16, 'products': np.float16}
+BLOCK = 96  # responses that are read and kept together
+
+
+class InputCache:
+    """
+    Inputs by the responses and the models that they are of.
+    """
+
+    def __init__(
+        self, folder: Path, judge: str, encoder: str, machine: Machine | None = None
+    ):
+        self.folder = folder
+        self.names = judge, encoder
+        self.handle = ModelHandle(machine)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def inputs(
+        self, name: str, items: Sequence[ScoringItem]
+    ) -> Mapping[str, np.ndarray]:
+        """
+        Return the inputs of these responses; blocks that are not there are read.
+        """
+        parts = []
+        with bar_of(name, len(items)) as bar:
+            for first in range(0, len(items), BLOCK):
+                block = items[first : first + BLOCK]
+                parts.append(self._block(block))
+                bar.update(len(block))
+        return {key: np.concatenate([part[key] for part in parts]) for key in BLOCKS}
+
+    def _block(self, block: Sequence[ScoringItem]) -> dict[str, np.ndarray]:
+        told = [[list(item.context), item.response] for item in block]
+        file = self.folder / f'{content_id(*self.names, list(NUMBERS), told)}.npz'
+        if not file.exists():
+            judge, encoder = self.names
+            readings, _ = read_responses(
+                self.handle.likelihood(judge), self.handle.embedder(encoder), block
+            )
+            rows = [
+                input_blocks(item, reading)
+                for item, reading in zip(block, readings, strict=True)
+            ]
+            temporary = file.with_suffix('.tmp.npz')
+            inputs: dict[str, Any] = {
+                key: np.stack([r[key] for r in rows]).astype(KEPT[key]) for key in KEPT
+            }
+            np.savez(temporary, **inputs)
+            temporary.rename(file)
+        with np.load(file) as stored:
+            return {key: stored[key].astype(np.float32) for key in BLOCKS}

@@ -6,8 +6,6 @@ from the seed and the step alone, so that a training that was interrupted and go
 ends, on one machine, with the weights of one that was not.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -90,7 +88,15 @@ class Training:
         try:
             with bar:
                 while len(self.losses) < last_step:
-                    self._take_step()
+                    began = time.monotonic()
+                    loss = self.update(len(self.losses))
+                    # what is there in between is no state to go on from
+                    self.in_update = True
+                    self.optimizer.step()
+                    self.optimizer.zero_grad()
+                    self.seconds += time.monotonic() - began
+                    self.losses.append(loss)
+                    self.in_update = False
                     recent = self.losses[-RECENT:]
                     mean = math.fsum(recent) / len(recent)
                     bar.set_postfix_str(f'loss {mean:.3f}', refresh=False)
@@ -102,16 +108,6 @@ class Training:
                 self.save()
             raise
         self.save()
-
-    def _take_step(self) -> None:
-        began = time.monotonic()
-        loss = self.update(len(self.losses))
-        self.in_update = True  # what is there in between is no state to go on from
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        self.seconds += time.monotonic() - began
-        self.losses.append(loss)
-        self.in_update = False
 
     def save(self) -> None:
         """

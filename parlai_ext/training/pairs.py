@@ -18,8 +18,6 @@ order of words, and the context at all.
 Each response is a candidate in its own dialogue: PairEval compares conversations.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Sequence
@@ -31,6 +29,9 @@ from parlai_ext.core.options import option
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.data.corpora import AnnotatedContext, Turns
 from parlai_ext.files.json_file import json_lines
+from parlai_ext.judge_check.perturbations import same_text
+from parlai_ext.ranking.intervals import wilson_interval
+from parlai_ext.scoring.base import Scorer, ScoringItem
 from parlai_ext.scoring.candidates import Candidate
 
 KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled', 'swapped')
@@ -298,10 +299,6 @@ class PairMaker:
         return context[-self.options.context_turns :]
 
 
-def same_text(first: str, second: str) -> bool:
-    return first.casefold().split() == second.casefold().split()
-
-
 # --- files of pairs -------------------------------------------------------------------
 
 
@@ -330,3 +327,60 @@ def read_response_pairs(path: str | Path) -> list[ResponsePair]:
     if not pairs:
         raise UserError(f'{place}: no pairs in it')
     return pairs
+
+
+# --- how often does a scorer give the good response of a pair the higher score? -------
+
+ALL = 'all'
+
+
+@dataclass(frozen=True)
+class PairAccuracy:
+    """
+    The part of pairs in which the good response has the higher score, with its 95%
+    interval (Wilson); equal scores count one half.
+
+    :param num_unscored: pairs of which a response has no score; they are left out.
+    """
+
+    kind: str
+    num_pairs: int
+    accuracy: float
+    low: float
+    high: float
+    num_unscored: int
+
+
+def pair_accuracies(
+    scorer: Scorer, pairs: Sequence[ResponsePair]
+) -> list[PairAccuracy]:
+    """
+    Return the accuracy of a scorer on each kind of pairs, and on all of them.
+    """
+    items = [
+        ScoringItem(one.context, one.response)
+        for pair in pairs
+        for one in (pair.good, pair.bad)
+    ]
+    distinct = list(dict.fromkeys((item.context, item.response) for item in items))
+    scores = scorer.checked_scores([ScoringItem(*key) for key in distinct])
+    [dimension] = scorer.dimensions[:1]
+    values = {
+        key: score.values[dimension]
+        for key, score in zip(distinct, scores, strict=True)
+    }
+    wins: dict[str, list[float | None]] = {}
+    for pair in pairs:
+        good, bad = (values[one.context, one.response] for one in (pair.good, pair.bad))
+        win = None if good is None or bad is None else (good > bad) + (good == bad) / 2
+        for kind in (pair.kind, ALL):
+            wins.setdefault(kind, []).append(win)
+    kinds = sorted(set(wins) - {ALL})
+    return [_accuracy(kind, wins[kind]) for kind in (*kinds, ALL)]
+
+
+def _accuracy(kind: str, wins: Sequence[float | None]) -> PairAccuracy:
+    known = [win for win in wins if win is not None]
+    low, high = wilson_interval(sum(known), len(known))
+    mean = sum(known) / len(known) if known else float('nan')
+    return PairAccuracy(kind, len(known), mean, low, high, len(wins) - len(known))

@@ -20,7 +20,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.core.options import add_flags
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.systems.players import Player
-from parlai_ext.systems.safe.trust import trust_files
+from parlai_ext.systems.safe.load import trust_files
 from parlai_ext.worlds.block_player import BlockPlayer, load_on
 from parlai_ext.worlds.pairings import PLAYED
 

@@ -8,6 +8,7 @@ import torch
 
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system, samples
+from parlai_ext.systems.spending import spending_of
 from parlai_ext.worlds.lockstep import BatchRow, play
 from tests.support.family_hf import FAMILIES, OPT, TEMPLATE, make_model
 from tests.support.tiny_models import sentences
@@ -178,8 +179,9 @@ def test_usage_counts_all_clones(gpt2):
         participant.hear(text, 'other')
     player.respond(participants)
     # each turn's words and the end token after it
-    assert player.agent.usage() == {
+    assert spending_of(player.agent) == {
         'requests': 2,
+        'cached': 0,
         'prompt_tokens': 4 + 2,
         'completion_tokens': 16,
         'cost': 0.0,

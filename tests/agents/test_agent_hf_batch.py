@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from parlai_ext.core.nouns import System
-from parlai_ext.systems.hf.decode import Penalties, penalty_processors
-from parlai_ext.systems.hf.generate import padded_rows
+from parlai_ext.systems.hf.generate import Penalties, padded_rows, penalty_processors
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_model
 from tests.support.tiny_models import sentences

@@ -36,13 +36,13 @@ def test_stored_scores_need_no_model(batchsize):
     ('text', 'problem'),
     [
         ('{', 'not JSON'),
-        ('[{"scoers": {}}]', 'object 1: key scores: dimensions with numbers'),
+        ('[{"scoers": {}}]', 'object 1: key scores: a mapping expected'),
         (
             '{"score": {}} {"score": {"Wit": "x"}}',
-            'object 2: key scores: Wit: a number',
+            'object 2: key scores.Wit: a number',
         ),
         ('{"score": {"Wit": NaN}}', 'not JSON: NaN is no number of JSON'),
-        ('{"score": {"Wit": true}}', 'object 1: key scores: Wit: a number'),
+        ('{"score": {"Wit": true}}', 'object 1: key scores.Wit: a number'),
     ],
 )
 def test_stored_scores_of_another_shape_are_one_line(tmp_path, text, problem):

@@ -42,22 +42,20 @@ TALK = [('B', 'hi: there'), ('A', 'hello'), ('B', 'bye')]
 LOG = 'B: hi: there\nA: hello\nB: bye\n'
 
 
-def test_a_log_says_who_begins_whatever_its_name(tmp_path):
-    assert told(written(tmp_path, 'A_B.txt', LOG)) == [('B', 'A', TALK)]
-
-
 @pytest.mark.parametrize(
     'data',
     [
+        LOG.encode(),
         b'\xef\xbb\xbf' + LOG.encode(),
         LOG.replace('\n', '\r\n').encode(),
         LOG.rstrip('\n').encode(),
         b'\n' + LOG.replace('\n', '\n\n').encode(),
     ],
-    ids=['byte order mark', 'CRLF', 'no last line feed', 'empty lines'],
+    ids=['plain', 'byte order mark', 'CRLF', 'no last line feed', 'empty lines'],
 )
 def test_how_lines_end_is_no_part_of_a_log(tmp_path, data):
-    assert told(written(tmp_path, 'x.txt', data)) == [('B', 'A', TALK)]
+    # who begins is said by the lines, whatever the file is called
+    assert told(written(tmp_path, 'A_B.txt', data)) == [('B', 'A', TALK)]
 
 
 @pytest.mark.parametrize('separator', ['\u2028', '\u0085', '\x0b'])
@@ -203,10 +201,17 @@ def test_rows_as_json_lines(tmp_path):
     assert told(path) == [('B', 'A', TALK)]
 
 
-def test_whole_dialogues_as_json_lines(tmp_path):
+def turns_with(folder, **second):
+    """
+    Write a whole dialogue as JSON, its second turn with these keys, too.
+    """
     turns = [{'speaker': name, 'text': text} for name, text in TALK]
-    path = written(tmp_path, 'x.jsonl', json.dumps({'turns': turns}))
-    assert told(path) == [('B', 'A', TALK)]
+    turns[1] |= second
+    return written(folder, 'x.jsonl', json.dumps({'turns': turns}))
+
+
+def test_whole_dialogues_as_json_lines(tmp_path):
+    assert told(turns_with(tmp_path)) == [('B', 'A', TALK)]
 
 
 @pytest.mark.parametrize(
@@ -214,18 +219,13 @@ def test_whole_dialogues_as_json_lines(tmp_path):
     [(['yes', ' ', 'no'], ('yes', 'no')), ('yes\nno', ('yes', 'no')), (None, ())],
 )
 def test_references_are_lines_or_a_list(tmp_path, value, references):
-    turns = [{'speaker': name, 'text': text} for name, text in TALK]
-    turns[1]['reference'] = value
-    path = written(tmp_path, 'x.jsonl', json.dumps({'turns': turns}))
-    [one] = imported(path).dialogues
+    [one] = imported(turns_with(tmp_path, reference=value)).dialogues
     assert [turn.references for turn in one.turns] == [(), references, ()]
 
 
 @pytest.mark.parametrize('value', [7, ['yes', 7], {'a': 'yes'}, '\ud800'])
 def test_a_reference_that_is_no_text_is_refused(tmp_path, value):
-    turns = [{'speaker': name, 'text': text} for name, text in TALK]
-    turns[1]['reference'] = value
-    path = written(tmp_path, 'x.jsonl', json.dumps({'turns': turns}))
+    path = turns_with(tmp_path, reference=value)
     with user_error(r"turn 2: 'reference'"):
         imported(path)
 

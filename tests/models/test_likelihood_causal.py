@@ -290,7 +290,7 @@ def test_what_was_kept_of_a_call_is_not_computed_again(model):
     assert len(kept) > 1
     again.budget.tokens = 8
     again.watch = Watch(kept=kept)
-    again._compute = None  # nothing is left to compute
+    again.compute = None  # nothing is left to compute
     assert again.answer(questions, with_context=True) == answers
     other = Causal(model, None, 'b', tokens=8)  # another judge shares no answer
     other.watch = Watch(kept=kept)

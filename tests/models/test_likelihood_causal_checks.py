@@ -9,8 +9,8 @@ import torch
 from transformers import Phi3Config
 
 from parlai_ext.core.nouns import Question
-from parlai_ext.models.likelihood.causal import Causal
-from parlai_ext.models.likelihood.causal_checks import (
+from parlai_ext.models.likelihood.causal import (
+    Causal,
     check_causal,
     max_positions,
     plain_logprobs,

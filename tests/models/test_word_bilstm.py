@@ -13,14 +13,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from parlai_ext.systems.catalogue.fetch_model import is_fetched
-from parlai_ext.systems.catalogue.keras_model import (
+from parlai_ext.systems.catalogue.conversions import (
     ARRAYS,
     CONFIG,
     TOKENIZER,
     WEIGHTS,
     convert_keras,
 )
+from parlai_ext.systems.catalogue.fetch_model import is_fetched
 from parlai_ext.systems.safe import cost
 from tests.support.on_cpu import models_on_cpu
 from tests.support.user_error import user_error

@@ -10,13 +10,13 @@ import pytest
 
 from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rate_dialogues import RateDialogues
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.people.questionnaire import read_questionnaire
 from parlai_ext.people.spot_the_bot import survival, win_rates, wins
 from tests.support.report_example import example_run
 from tests.support.shared_data import shared
 from tests.support.simulated_annotators import answers_file, read_key
+from tests.support.user_error import user_error
 
 SHORT = (
     'kind: likert\nsegments: [1, 3]\nlabels: [Speaker 1, Both, Speaker 2]\nquestions:\n'
@@ -138,5 +138,5 @@ def test_the_shipped_studies_ask_what_the_papers_ask():
 def test_a_mistake_about_segments_is_named(tmp_path, text, place):
     path = tmp_path / 'mine.yaml'
     path.write_text(text)
-    with pytest.raises(UserError, match=place):
+    with user_error(place):
         read_questionnaire(str(path))

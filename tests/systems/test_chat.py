@@ -15,7 +15,7 @@ from parlai_ext.systems.chat.messages import (
     reply_from,
     stop_strings,
 )
-from parlai_ext.systems.hf.decode import DecodingOptions
+from parlai_ext.systems.hf.generate import DecodingOptions
 from tests.support.user_error import user_error
 
 ME, YOU = True, False
@@ -131,10 +131,6 @@ def test_stop_can_be_repeated_on_a_command_line():
 def test_options_become_a_style():
     opt = parsed(system_prompt='- Be brief.', first_turn='drop', first_turn_ask='Go!')
     assert ChatStyle.from_options(opt) == ChatStyle('- Be brief.', 'drop', 'Go!', ())
-
-
-def test_without_options_the_style_is_the_default():
-    assert ChatStyle.from_options(parsed()) == ChatStyle.from_options({}) == ChatStyle()
 
 
 @pytest.mark.parametrize(

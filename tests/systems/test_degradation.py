@@ -15,7 +15,7 @@ from parlai_ext.systems.chat.conversation import (
     unrelated_turns,
 )
 from parlai_ext.systems.chat.messages import ChatTurn
-from parlai_ext.systems.family_hugging_face import LOADING_OPTIONS
+from parlai_ext.systems.families import LOADING_OPTIONS
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import ModelCache, size_on_disk
 from parlai_ext.systems.parlai_agents import load_system

@@ -8,8 +8,12 @@ from email.utils import formatdate
 
 import pytest
 
-from parlai_ext.systems.remote.client import is_transient, seconds_to_wait
-from parlai_ext.systems.remote.endpoint import Pace, delay
+from parlai_ext.systems.remote.endpoint import (
+    Pace,
+    delay,
+    is_transient,
+    seconds_to_wait,
+)
 
 
 @pytest.mark.parametrize('attempt, longest', [(1, 1), (2, 2), (3, 4), (6, 32), (9, 60)])

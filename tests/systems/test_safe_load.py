@@ -16,8 +16,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from parlai_ext.core.errors import SystemFailed
-from parlai_ext.systems.safe.load import Refused, guarded, read_opt
-from parlai_ext.systems.safe.trust import trusted_hashes
+from parlai_ext.systems.safe.load import Refused, guarded, read_opt, trusted_hashes
 from tests.support.malicious_pickles import (
     EXTENSION,
     FORMATS,

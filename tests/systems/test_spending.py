@@ -34,6 +34,7 @@ class Meter:
         self.endpoint = endpoint or self
         self.cost = cost
 
+    @property
     def usage(self):
         return {'requests': 1, 'cost': self.endpoint.cost}
 

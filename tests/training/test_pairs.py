@@ -11,10 +11,10 @@ from parlai_ext.commands.build_pairs import BuildPairs
 from parlai_ext.data.corpora import AnnotatedContext
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.training import pairs as training_pairs
-from parlai_ext.training.pair_accuracy import pair_accuracies
 from parlai_ext.training.pairs import (
     PairOptions,
     build_pairs,
+    pair_accuracies,
     pair_line,
     read_response_pairs,
 )

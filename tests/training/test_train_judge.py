@@ -30,8 +30,7 @@ from parlai_ext.training import judge
 from parlai_ext.training.judge import epoch_batches, step_passes, train_judge
 from parlai_ext.training.loop import STATE
 from parlai_ext.training.options import JudgeTrainingOptions
-from parlai_ext.training.pair_accuracy import pair_accuracies
-from parlai_ext.training.pairs import ResponsePair, pair_line
+from parlai_ext.training.pairs import ResponsePair, pair_accuracies, pair_line
 from tests.support.family_hf import make_tokenizer
 from tests.support.on_cpu import models_on_cpu
 from tests.support.planted_labels import FRAME

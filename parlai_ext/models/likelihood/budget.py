@@ -2,8 +2,6 @@
 A limit on the tokens that go through a model at once, padding counted.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -7,8 +7,6 @@ decoder as one tree, and only nodes whose prediction is wanted go through
 the output layer. A model has to offer the protocol `TreeReader`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

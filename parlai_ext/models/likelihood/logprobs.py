@@ -5,8 +5,6 @@ Logits take more memory than anything else in a language model, so they are neve
 there at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch
@@ -25,7 +23,7 @@ def sliced_logprobs(
     at: torch.Tensor,
     ids: torch.Tensor,
     size: int,
-    pick: Pick | None = None,
+    pick: Pick,
 ) -> torch.Tensor:
     """
     Return the log-probability of ``ids[i]`` after row ``at[i]`` of ``hidden``.
@@ -38,7 +36,6 @@ def sliced_logprobs(
     at, order = at.sort(stable=True)
     starts = range(0, len(hidden), size)
     bounds = torch.searchsorted(at, torch.tensor([*starts, len(hidden)])).tolist()
-    pick = pick or pick_logprobs
     parts = [
         pick(
             layer(hidden[start : start + size]),

@@ -8,8 +8,6 @@ read in several passes, and very many continuations of a short context are cheap
 several trees, each with the context in it. `TreeCosts` decides.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

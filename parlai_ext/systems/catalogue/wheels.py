@@ -6,8 +6,6 @@ in a process of its own, with the wheel's checksum, without dependencies and wit
 source packages, so that no code of the package runs. Nothing is installed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -7,8 +7,6 @@ that nothing in this process could stop. The other process renders as transforme
 for all models of this one, and ends with it.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import json
@@ -76,10 +74,9 @@ class Renderer:
     The process that renders, begun when it is first asked, and again after it ended.
     """
 
-    def __init__(self) -> None:
-        self.process: subprocess.Popen[bytes] | None = None
-        self.owner = 0  # the process that began it: a fork must not share its pipes
-        self.lock = threading.Lock()
+    process: subprocess.Popen[bytes] | None = None
+    owner = 0  # the process that began it: a fork must not share its pipes
+    lock = threading.Lock()
 
     def answer(self, request: Mapping[str, Any]) -> tuple[str, str]:
         """

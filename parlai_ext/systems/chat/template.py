@@ -3,8 +3,6 @@ What has to be done to a chat template and to the texts that it is given: no dat
 today in it, no control tokens in them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import date

@@ -6,8 +6,6 @@ refused, as ParlAI's own unpacking refuses them. No file is written twice, and t
 number of members and the bytes that come out of an archive are limited.
 """
 
-from __future__ import annotations
-
 import bz2
 import errno
 import gzip

@@ -128,7 +128,7 @@ def checked_downloads(
 
 
 @contextmanager
-def ensure_checked_downloads(datapath: str | None = None) -> Iterator[None]:
+def ensure_checked_downloads(datapath: str | None) -> Iterator[None]:
     """
     Download by `checked_downloads` what a model or a task fetches while it is built.
 

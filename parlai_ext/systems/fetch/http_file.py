@@ -10,8 +10,6 @@ The lock file holds the checksum that each address gave at its first download, a
     {"files": {"http://…/BST3B.tgz": {"sha256": "…", "size": 5013279}}, "version": 1}
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
@@ -22,22 +20,22 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import httpx2
+from pydantic import StringConstraints
 
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.progress import byte_bar
+from parlai_ext.core.records import record_from_json
 from parlai_ext.store.atomic import make_folder, write_file
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.data_folder import exclusive
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
 
 LOCK_NAME = 'parlai_ext.lock.json'
-VERSION = 1
-SHA256 = re.compile('[0-9a-f]{64}')
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,14 @@ class Entry:
     Checksum and size of a downloaded file.
     """
 
-    sha256: str
+    sha256: Annotated[str, StringConstraints(pattern='^[0-9a-f]{64}$')]
     size: int
+
+
+@dataclass(frozen=True)
+class _Entries:
+    version: Literal[1]
+    files: Mapping[str, Entry]
 
 
 @dataclass(frozen=True)
@@ -65,13 +69,13 @@ class LockFile:
         :raises UserError: when the file is no lock file, or damaged.
         """
         try:
-            content = parse_json(self.path.read_bytes())
-            if content['version'] != VERSION:
-                raise ValueError(f'version {content["version"]!r}, not {VERSION}')
-            return {url: _entry(value) for url, value in content['files'].items()}
+            content: _Entries = record_from_json(
+                _Entries, parse_json(self.path.read_bytes())
+            )
+            return dict(content.files)
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+        except (OSError, ValueError) as e:
             raise UserError(
                 f'{self.path} is no lock file ({type(e).__name__}: {e}); restore it, '
                 'or remove it to trust the next downloads anew'
@@ -90,8 +94,7 @@ class LockFile:
             entries = self.entries()
             for url, entry in downloaded.items():
                 self.check(url, entry, entries.setdefault(url, entry))
-            files = {url: asdict(entry) for url, entry in entries.items()}
-            content = {'version': VERSION, 'files': files}
+            content = asdict(_Entries(1, entries))
             text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
             write_file(self.path, f'{text}\n'.encode())
 
@@ -108,13 +111,6 @@ class LockFile:
                 f'{recorded.sha256}, recorded at the first download; the file is not '
                 'trusted. If the change is known and right, remove that entry'
             )
-
-
-def _entry(value: Mapping[str, Any]) -> Entry:
-    entry = Entry(value['sha256'], value['size'])
-    if not SHA256.fullmatch(entry.sha256) or not isinstance(entry.size, int):
-        raise ValueError(f'sha256 {entry.sha256!r}, size {entry.size!r}')
-    return entry
 
 
 CONTENT_RANGE = re.compile(r'bytes (\d+)-\d+/(\d+)')

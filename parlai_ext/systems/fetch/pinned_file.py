@@ -5,8 +5,6 @@ A file is known by its checksum, so that it does not matter who gives it. A prog
 others is read for the literals that it assigns; nothing in it is run.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ A model with a chat template gets messages with roles; any other gets the turns,
 What does not fit is cut from the front, the system prompt never.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence

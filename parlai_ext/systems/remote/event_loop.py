@@ -2,8 +2,6 @@
 The event loop in which this process makes its HTTP requests.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import os

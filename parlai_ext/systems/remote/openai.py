@@ -2,8 +2,6 @@
 Chat completions, as OpenAI's endpoint and the many that speak like it want them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,20 +63,13 @@ def alternatives(logprobs: Any) -> list[list[list[Any]]] | None:
     for what has another form.
     """
     try:
-        places = [
+        return [
             [
-                place,
-                *(
-                    other
-                    for other in place.get('top_logprobs') or ()
-                    if other['token'] != place['token']
-                ),
+                [str(token['token']), float(token['logprob'])]
+                for token in (place, *(place.get('top_logprobs') or ()))
+                if token is place or token['token'] != place['token']
             ]
             for place in logprobs['content']
-        ]
-        return [
-            [[str(token['token']), float(token['logprob'])] for token in tokens]
-            for tokens in places
         ]
     except (KeyError, TypeError, ValueError, AttributeError):
         return None

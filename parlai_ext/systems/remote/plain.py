@@ -74,8 +74,6 @@ and its entry in any roster::
                           remote_url: 'http://127.0.0.1:8123/'}}
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -2,8 +2,6 @@
 The reply of an endpoint, whatever its format.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

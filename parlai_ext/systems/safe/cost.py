@@ -7,8 +7,6 @@ before it costs anything. What no hook sees is watched from a thread: the proces
 of the thread that loads, and the memory of this process.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import threading
@@ -187,16 +185,9 @@ def _watch(bound: _Bound, thread: int) -> None:
             os.write(2, f'error: {printable(line)}\n'.encode())
             os._exit(1)
         if not bound.finished.is_set():
-            _raise_in(thread, _TooCostly)
-
-
-def _raise_in(thread: int, kind: type[BaseException]) -> None:
-    """
-    Raise an exception in another thread, at its next step in Python.
-    """
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread), ctypes.py_object(kind)
-    )
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread), ctypes.py_object(_TooCostly)
+            )
 
 
 def _memory() -> int:

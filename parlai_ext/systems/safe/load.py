@@ -6,14 +6,12 @@ now and then `pickle.load` or `numpy.load`; and a model's `.opt` names the class
 built. Each is replaced, for the whole process, while any guard is active.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +26,9 @@ import parlai.utils.pickle
 import torch
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.files.option_files import sha256
 from parlai_ext.isolation.names import Options
+from parlai_ext.systems.fetch.data_folder import local_path
 from parlai_ext.systems.safe import read, safetensors_file
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.model_options import (
@@ -323,3 +323,40 @@ def count_parameters(path: str | Path, refusing: bool = False) -> int | None:
         return None
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     return sum({(t.data_ptr(), t.numel()): t.numel() for t in tensors}.values())
+
+
+def trust_files(
+    names: Sequence[str] | None, datapath: str | None
+) -> contextlib.AbstractContextManager[None]:
+    """
+    Let the files of ``--trust-model-code`` run code, and read all others as data.
+    Without such files nothing changes: systems are loaded as data anyway.
+    """
+    if not names:
+        return contextlib.nullcontext()
+    files = _existing_files(names, datapath)
+    return guarded([f'{file}{suffix}' for file in files for suffix in ('', '.opt')])
+
+
+def trusted_hashes(names: Sequence[str] | None, datapath: str | None) -> dict[str, str]:
+    """
+    Return the hash of each trusted file by its name; where names are the same, by as
+    much of the path as tells them apart.
+    """
+    paths = map(os.path.realpath, _existing_files(names or (), datapath))
+    files = [Path(path) for path in dict.fromkeys(paths)]
+    hashes: dict[str, str] = {}
+    for file in files:
+        n = 1
+        while any(o.parts[-n:] == file.parts[-n:] for o in files if o != file):
+            n += 1
+        hashes['/'.join(file.parts[-n:])] = sha256(file)
+    return hashes
+
+
+def _existing_files(names: Sequence[str], datapath: str | None) -> list[Path]:
+    files = [local_path(name, datapath) for name in names]
+    for file in files:
+        if not file.is_file():
+            raise UserError(f'--trust-model-code: there is no file {file}')
+    return files

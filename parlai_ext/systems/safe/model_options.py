@@ -7,8 +7,6 @@ the model and in ParlAI's data folder, whatever its key: the lines of a ranker's
 become its replies. All else is for the roster to say, or for a user who trusts it.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import re

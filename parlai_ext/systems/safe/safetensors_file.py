@@ -5,8 +5,6 @@ The file can be read by any program that reads safetensors. Tensors that share m
 are there once; their other names, and ParlAI's small entries, are in the metadata.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -67,7 +65,7 @@ def _size_of_header(first: bytes) -> int:
     return int(struct.unpack('<Q', first[:8])[0])
 
 
-def read_safetensors(f: Any, map_location: Any = None) -> dict[str, Any]:
+def read_safetensors(f: Any, map_location: Any) -> dict[str, Any]:
     """
     Return what ParlAI expects of a model file: ``{'model': weights, …}``.
     """

@@ -6,8 +6,6 @@ other process reads the file and splits a few monotonous texts, at which bad pat
 take the longest, with limits on time and memory.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

@@ -6,8 +6,6 @@ into an `AllowedCall`, which only the unpickler opens; objects whose attributes 
 set are in `FILLERS`.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import re

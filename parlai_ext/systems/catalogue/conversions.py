@@ -1,26 +1,177 @@
 """
-Conversion of a GGUF file into a folder that transformers reads: safetensors in float32,
-config and tokenizer.
+Conversion of models of the catalogue into folders: a network of Keras, word vectors,
+and GGUF files.
 
-The weights are dequantised by the package `gguf` of llama.cpp's authors. The rest is
-written here, from what the file says: the same file gives the same bytes on every
-machine, whatever the version of transformers. (Its own converter leaves out that this
-tokenizer reads numbers digit by digit, and needs accelerate.)
+The network of Keras is a text classifier that reads words with an LSTM in both
+directions; its folder has `model.safetensors`, `words.txt` and `config.json`. Its
+weights are HDF5, read by `h5py`. The tokenizer is a pickle; of what a pickle can do,
+only dictionaries, numbers and the tokenizer itself are allowed here, and of the
+tokenizer only its words and settings are taken.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Mapping
+import pickle
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.progress import bar_of
 from parlai_ext.systems.safe.safetensors_file import disk_errors
+from parlai_ext.systems.safe.unpickle import AllowedCall, SafeUnpickler
+
+MODEL_TYPE = 'word_bilstm'
+CONFIG, WEIGHTS, WORDS = 'config.json', 'model.safetensors', 'words.txt'
+TOKENIZER = ('keras.src.legacy.preprocessing.text', 'Tokenizer')
+LENGTH = 100  # words that the network reads; no file says it, its authors' code does
+# the array of each layer in the file -> its name here
+ARRAYS = {
+    'layers/embedding/vars/0': 'embedding',
+    'layers/dense/vars/0': 'hidden.kernel',
+    'layers/dense/vars/1': 'hidden.bias',
+    'layers/dense_1/vars/0': 'output.kernel',
+    'layers/dense_1/vars/1': 'output.bias',
+    **{
+        f'layers/bidirectional/{way}_layer/cell/vars/{i}': f'{way}.{part}'
+        for way in ('forward', 'backward')
+        for i, part in enumerate(('kernel', 'recurrent', 'bias'))
+    },
+}
+SETTINGS = ('filters', 'split', 'lower', 'num_words', 'word_index', 'oov_token')
+
+
+class KerasTokenizer:
+    """
+    What the pickle says of its tokenizer.
+    """
+
+    settings: Mapping[str, Any] = {}
+
+
+class TokenizerUnpickler(SafeUnpickler):
+    """
+    A safe unpickler that also knows Keras' tokenizer, as data.
+    """
+
+    dispatch = dict(SafeUnpickler.dispatch)
+
+    def find_class(self, module: str, name: str) -> Any:
+        """
+        Return what stands for a name in the pickle.
+        """
+        if (module, name) == TOKENIZER:
+            return AllowedCall(name, KerasTokenizer)
+        return super().find_class(module, name)
+
+    def load_build(self) -> None:
+        """
+        Take the settings of the tokenizer as they are; no method of it is called.
+        """
+        if type(self.stack[-2]) is not KerasTokenizer:
+            super().load_build()
+        elif isinstance(state := self.stack.pop(), dict):
+            self.stack[-1].settings = state
+
+    dispatch |= {pickle.BUILD[0]: load_build}
+
+
+def convert_keras(
+    weights: Path, tokenizer: Path, labels: Sequence[str], folder: Path
+) -> None:
+    """
+    Write the network to a folder: weights, its words in the order of their ids, config.
+
+    :raises UserError: for another network, a damaged file, and without `h5py`.
+    """
+    try:
+        import h5py
+    except ImportError:
+        raise UserError(
+            'the package h5py, which reads the weights, is not installed; '
+            "pip install 'parlai_ext[moderation]'"
+        ) from None
+    try:
+        with h5py.File(weights, 'r') as file:
+            arrays = {
+                name: np.ascontiguousarray(file[place], np.float32)
+                for place, name in ARRAYS.items()
+            }
+        with open(tokenizer, 'rb') as pickled:
+            settings = TokenizerUnpickler(pickled).load().settings
+        words = _words(settings, len(arrays['embedding']))
+        if arrays['output.bias'].shape != (len(labels),):
+            raise ValueError(f'{arrays["output.bias"].shape} outputs, {labels}')
+    except UserError:
+        raise
+    except Exception as error:  # h5py and pickle raise all kinds over a damaged file
+        raise UserError(
+            f'{weights.name} cannot be converted: {first_line(error)}'
+        ) from None
+    config = {
+        'model_type': MODEL_TYPE,
+        'labels': list(labels),
+        'length': LENGTH,
+        'filters': settings['filters'],
+        'lower': settings['lower'],
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    with disk_errors(folder / WEIGHTS):
+        save_file(arrays, folder / WEIGHTS)
+    (folder / WORDS).write_text('\n'.join(words) + '\n', 'utf-8', newline='\n')
+    (folder / CONFIG).write_text(f'{json.dumps(config, indent=1)}\n', 'utf-8')
+
+
+def _words(settings: Mapping[str, Any], n_rows: int) -> list[str]:
+    """
+    Return the words that have a row of the embedding, from id 1 on.
+    """
+    if settings['split'] != ' ' or settings['oov_token'] or not settings['num_words']:
+        raise ValueError('another kind of tokenizer')
+    most = min(n_rows, settings['num_words'])
+    by_id = {i: word for word, i in settings['word_index'].items() if i < most}
+    words = [by_id[i] for i in range(1, most)]
+    if any('\n' in word for word in words):
+        raise ValueError('a word with a line break')
+    return words
+
+
+# --- word vectors: the array, and one word a line -------------------------------------
+
+VECTORS = 'vectors'
+
+
+def convert_vectors(vectors: Path, words: Path, folder: Path) -> None:
+    """
+    Write word vectors to a folder: the array, and one word a line.
+
+    :raises UserError: for files of another shape, and without `pyarrow`.
+    """
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise UserError(
+            'the package pyarrow, which reads the words, is not installed; '
+            "pip install 'parlai_ext[metrics]'"
+        ) from None
+    try:
+        array = np.load(vectors, allow_pickle=False)
+        [column] = parquet.read_table(words).columns
+        texts = column.to_pylist()
+        if array.ndim != 2 or array.dtype != np.float32 or len(array) != len(texts):
+            raise ValueError(f'{array.shape} {array.dtype}, {len(texts)} words')
+        lines = '\n'.join(texts)
+    except (ValueError, TypeError, OSError, ArrowException) as error:
+        raise UserError(f'{vectors.name} cannot be converted: {error}') from None
+    folder.mkdir(parents=True, exist_ok=True)
+    with disk_errors(folder / WEIGHTS):
+        save_file({VECTORS: np.ascontiguousarray(array)}, folder / WEIGHTS)
+    (folder / WORDS).write_text(f'{lines}\n', 'utf-8', newline='\n')
+
+
+# --- a GGUF file: safetensors in float32, config and tokenizer ------------------------
 
 # the ends of tensor names in GGUF, and in transformers
 PARTS = {
@@ -46,7 +197,7 @@ TOKEN_IDS = ('bos_token_id', 'eos_token_id', 'pad_token_id')
 CONTROL = 3  # the type of a token that no text has
 
 
-def convert_gguf(file: Path, folder: Path, *, shown: bool = True) -> None:
+def convert_gguf(file: Path, folder: Path, *, shown: bool) -> None:
     """
     Write the model in a GGUF file to a folder: a Llama with the tokenizer of SmolLM.
 
