@@ -75,9 +75,10 @@ def _telegram(record: Record) -> Iterator[Record]:
     for message in record['messages']:
         parts = message.get('text')
         parts = parts if isinstance(parts, list) else [parts]
-        texts = [p.get('text') if isinstance(p, Mapping) else p for p in parts]
-        if message.get('type') == 'message' and any(texts):
-            messages.append({'role': message.get('from'), 'content': ''.join(texts)})
+        texts = (p.get('text') if isinstance(p, Mapping) else p for p in parts)
+        text = ''.join(str(one or '') for one in texts)
+        if message.get('type') == 'message' and text:
+            messages.append({'role': message.get('from'), 'content': text})
     yield {'messages': messages, 'id': record.get('id')}
 
 
