@@ -1,13 +1,14 @@
 """
-Measure LLM judges: agreement with people, the judge check, and the order of pairs.
+Measure LLM judges: agreement with people, and the order of pairs.
 
     python -m benchmarks.llm_judges --data ../shared/data --per-system 20 \\
-        [--judge smollm2-135m-q4] [--parts agreement check pairs] [--sets usr_topical]
+        [--judge smollm2-135m-q4] [--parts agreement pairs] [--sets usr_topical]
 
 Prints, for judged sets, Spearman with people of each form of judge (95 % interval over
 contexts), how often no rating could be read, and how likely the model was to answer
-with a label at all; the shares of the judge check; and for pairs of responses to one
-context, how often people agree with the choice and how often it changes with the order.
+with a label at all; and for pairs of responses to one context, how often people agree
+with the choice and how often it changes with the order. The judge check is printed by
+`eval_model`.
 Part of docs/llm_judge.md.
 """
 
@@ -29,9 +30,7 @@ from benchmarks.support.judged_turns import (
     sampled,
 )
 from benchmarks.support.measures import print_row, start
-from parlai_ext.judge_check.check_items import check_items
 from parlai_ext.judge_check.pair_check import order_swap
-from parlai_ext.judge_check.words import check_lines
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.agreement import correlate_items
 from parlai_ext.scoring.base import ItemScore
@@ -47,7 +46,7 @@ FORMS: Mapping[str, tuple[str, Mapping[str, Any], str]] = {
     'llm_judge, parsed': ('llm_judge', {'rating': 'parsed'}, SHORT),
     'llm_eval': ('llm_eval', {}, ''),
 }
-PARTS = ('agreement', 'check', 'pairs')
+PARTS = ('agreement', 'pairs')
 
 
 def main(opt: argparse.Namespace) -> None:
@@ -59,8 +58,6 @@ def main(opt: argparse.Namespace) -> None:
         if 'agreement' in opt.parts:
             for form in opt.forms:
                 print_agreement(name, form, opt.judge, turns)
-        if 'check' in opt.parts:
-            print_check(opt.judge, turns, opt.sample)
         if 'pairs' in opt.parts:
             print_pairs(name, opt.judge, turns)
 
@@ -117,23 +114,6 @@ def label_masses(score: ItemScore) -> Iterator[float]:
             yield sum(rating['probabilities'].values())
 
 
-def print_check(judge: str, turns: Sequence[JudgedTurn], sample: int) -> None:
-    """
-    Print the lines of the judge check of `llm_judge`, and the share of each kind.
-    """
-    scorer = scorer_of('llm_judge, expected', judge)
-    items = [turn.item for turn in turns]
-    scores = scorer.checked_scores(items)
-    check = check_items(scorer, items, scores, sample=sample, progress=False)
-    assert check is not None
-    print(*check_lines(check), sep='\n')
-    for kind in check.dimensions['Overall'].kinds:
-        share = '' if kind.share is None else f'{kind.share:.2f}'
-        ends = '' if kind.low is None else f'[{kind.low:.2f}, {kind.high:.2f}]'
-        print_row(kind.source, kind.kind, kind.n, f'{share} {ends}')
-    print(f'length: {check.dimensions["Overall"].biases}', flush=True)
-
-
 def print_pairs(name: str, judge: str, turns: Sequence[JudgedTurn]) -> None:
     """
     Print, for pairs of responses to one context that people tell apart, how often the
@@ -184,5 +164,4 @@ if __name__ == '__main__':
         parts=PARTS,
         sets=SETS,
         forms=[*FORMS],
-        sample=40,
     )

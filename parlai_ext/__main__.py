@@ -27,6 +27,7 @@ from parlai_ext.commands.command import (
     COMMANDS,
     REPLACED,
     fail,
+    find_command,
     print_anywhere,
     program,
     refuse_unknown,
@@ -51,6 +52,8 @@ def main(args: Sequence[str] | None = None) -> None:
     name = args[0] if args else '--help'
     if name in ('--help', '-h'):
         print(help_text())
+    elif name == '--completion':
+        print(completion_script())
     elif name == '--version':
         print(f'parlai_ext {__version__}')
     elif name in COMMANDS:
@@ -79,8 +82,35 @@ def help_text() -> str:
             *lines,
             *('', f'options of a command: {start} COMMAND --help'),
             f"ParlAI's own commands run, too: {start} help",
+            f'complete by the Tab key: eval "$({start} --completion)"',
         )
     )
+
+
+COMPLETION = """\
+_parlai_ext() {{
+  local words
+  case "${{COMP_WORDS[1]}}" in
+{cases}
+    *) words="{commands}" ;;
+  esac
+  [ "$COMP_CWORD" = 1 ] && words="{commands}"
+  COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+complete -o default -F _parlai_ext parlai-ext"""
+
+
+def completion_script() -> str:
+    """
+    Return a script of bash (with ``bashcompinit``, of zsh) that completes our commands
+    and their flags, and file names everywhere else.
+    """
+    flags = {name: find_command(name).parser() for name in COMMANDS}
+    cases = '\n'.join(
+        f'    {name}) words="{" ".join(sorted(parser._option_string_actions))}" ;;'
+        for name, parser in flags.items()
+    )
+    return COMPLETION.format(cases=cases, commands=' '.join(COMMANDS))
 
 
 def is_mistyped(name: str) -> bool:

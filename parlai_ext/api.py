@@ -45,7 +45,7 @@ Dialogues: TypeAlias = (
 )
 TURN_KEYS = ('speaker', 'text', 'given', 'reference')
 # options of the commands that are about what they print
-PRINTED = {'dry_run', 'pilot', 'plan'}
+PRINTED = {'dry_run', 'pilot', 'plan', 'json', 'quiet'}
 TABLES = ('ranking', 'scores', 'dialogues')
 # options of the machine that `score` and `check_judge` take
 MACHINE = ('batchsize', 'no_cuda', 'fp16', 'datapath')

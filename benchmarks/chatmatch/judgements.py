@@ -20,7 +20,6 @@ from parlai_ext.ranking.agreement import AnnotatorRanks
 
 OVERALL = 'overall'
 Judgements = dict[str, AnnotatorRanks]  # by dimension
-Block = dict[str, dict[str, float | None]]  # judge -> system -> value
 
 
 def read_judgements(path: str | Path) -> Judgements:
@@ -30,8 +29,13 @@ def read_judgements(path: str | Path) -> Judgements:
     :raises UserError: names the file and the row, or the package that is missing.
     """
     if Path(path).suffix.lower() == '.xlsx':
-        return judgements_from_rows(_spreadsheet_rows(path), str(path))
-    blocks: dict[str, Block] = {}
+        try:
+            book = import_module('openpyxl').load_workbook(path, data_only=True)
+            rows = book.worksheets[0].iter_rows(values_only=True)
+            return judgements_from_rows(rows)
+        except (ImportError, BadZipFile, LookupError, ValueError, OSError) as error:
+            raise UserError(f'{path}: no readable .xlsx spreadsheet: {error}') from None
+    blocks: dict[str, dict[str, dict[str, float | None]]] = {}
     for one in read_human_scores(path):
         if one.rater is None:
             raise UserError(f'{path}: a column `rater` is needed: who judged')
@@ -40,36 +44,28 @@ def read_judgements(path: str | Path) -> Judgements:
     return {**blocks}
 
 
-def judgements_from_rows(rows: Iterable[Sequence[Any]], path: str) -> Judgements:
+def judgements_from_rows(rows: Iterable[Sequence[Any]]) -> Judgements:
     """
-    Return the judgements in the rows of a spreadsheet; ``path`` is for messages.
+    Return the judgements in the rows of a spreadsheet.
+
+    :raises ValueError: for a cell that is no number.
+    :raises LookupError: for a judge before any dimension.
     """
-    blocks: dict[str, Block] = {}
-    systems: list[str | None] = []
-    block: Block | None = None
-    for number, row in enumerate(rows, 1):
-        head, *cells = row
-        where = f'{path}: row {number}'
-        if head is None:
-            continue
+    blocks: dict[str, dict[str, dict[str, float | None]]] = {}
+    dimension, systems = '', ()
+    for head, *cells in rows:
         if isinstance(head, str) and not _all_numbers(cells):
-            names = [None if one is None else str(one).strip() for one in cells]
-            if any(names):  # otherwise a title
-                systems = names
-                block = blocks[_dimension(head, systems, blocks, where)] = {}
-        elif block is None:
-            raise UserError(f'{where}: judge {head} before any dimension')
-        else:
-            if str(head) in block:
-                raise UserError(f'{where}: judge {head} is there already')
-            named = zip(systems, cells, strict=False)  # a column may have no name
-            block[str(head)] = {
-                name: _value(one, name, where) for name, one in named if name
+            if any(cells):  # otherwise a title
+                systems = [one and str(one).strip() for one in cells]
+                dimension = head.strip().casefold()
+                dimension = OVERALL if 'rank' in dimension else dimension
+                blocks[dimension] = {}
+        elif head is not None:
+            blocks[dimension][str(head)] = {
+                name: None if one is None else float(one)
+                for name, one in zip(systems, cells, strict=False)
+                if name  # a column may have no name
             }
-    if not blocks:
-        raise UserError(
-            f'{path}: no judgements; a block starts with a row: dimension, systems'
-        )
     return {**blocks}
 
 
@@ -79,45 +75,3 @@ def _all_numbers(cells: Sequence[Any]) -> bool:
     """
     filled = [one for one in cells if one is not None]
     return bool(filled) and all(isinstance(one, int | float) for one in filled)
-
-
-def _dimension(
-    head: str, systems: Sequence[str | None], blocks: dict[str, Block], where: str
-) -> str:
-    """
-    Return the dimension that a block's first row names.
-    """
-    names = [one for one in systems if one]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise UserError(f'{where}: {repeated[0]!r} is named twice')
-    name = head.strip().casefold()
-    name = OVERALL if 'rank' in name else name
-    if name in blocks:
-        raise UserError(f'{where}: {name!r} is there already')
-    return name
-
-
-def _value(value: Any, name: str, where: str) -> float | None:
-    if value is None or isinstance(value, str) and not value.strip():
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UserError(f'{where}: {name}: a number is expected, not {value!r}')
-    return float(value)
-
-
-def _spreadsheet_rows(path: str | Path) -> list[tuple[Any, ...]]:
-    try:
-        openpyxl: Any = import_module('openpyxl')
-    except ImportError:
-        raise UserError(
-            f'{path}: reading a spreadsheet needs openpyxl; pip install openpyxl, or '
-            'give a CSV with columns system,dimension,value,rater'
-        ) from None
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        rows = book.worksheets[0].iter_rows(values_only=True)
-        return [tuple(row) for row in rows if row]
-    except FileNotFoundError:
-        raise UserError(f'{path}: no such file') from None
-    except (BadZipFile, KeyError, ValueError, OSError):
-        raise UserError(f'{path}: not a readable .xlsx spreadsheet') from None

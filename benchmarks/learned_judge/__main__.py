@@ -8,8 +8,8 @@ cache). Every agreement is that of a judge learned without the set and without a
 shares a corpus or a study with it. --final also reads the sets that no choice saw,
 with a judge that was learned without any of them. --curve shows what annotations of
 one's own add (`parlai fit_judge`). --track stands beside the teams of DSTC10 and tests
-against trivial numbers. --write replaces
-parlai_ext/zoo_configs/learned/shipped, learned from all sets.
+against trivial numbers. --corpora prints how near the corpora are, and nothing else.
+--write replaces parlai_ext/zoo_configs/learned/shipped, learned from all sets.
 """
 
 from __future__ import annotations
@@ -48,10 +48,9 @@ from benchmarks.learned_judge.fit import (
 )
 from benchmarks.learned_judge.items import SETS, read_set
 from benchmarks.learned_judge.track import NUMBERS, paired_lines, track_lines
-from benchmarks.support.measures import benchmark_parser
+from benchmarks.support.measures import start
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_table import FITTED
-from parlai_ext.commands.command import one_line_errors
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
     agreement_text,
@@ -282,19 +281,10 @@ def _cell(value: float | str | None) -> str:
     return f'{value:>16}' if isinstance(value, str) else f'{value:>16.2f}'
 
 
-@one_line_errors()
-def main() -> None:
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--data', required=True, help='the folder of data sets')
-    parser.add_argument('--cache', required=True, help='where inputs are kept')
-    parser.add_argument('--judge', default=AS_READ, help='the language model')
-    parser.add_argument('--encoder', default=ENCODER, help='the sentence encoder')
-    parser.add_argument('--final', action='store_true', help='read the final sets, too')
-    parser.add_argument('--track', action='store_true', help='the tables of DSTC10')
-    parser.add_argument('--curve', action='store_true', help='learning curves')
-    parser.add_argument('--write', action='store_true', help='replace the shipped one')
-    parser.add_argument('--corpora', action='store_true', help='only the corpora')
-    opt = parser.parse_args()
+def main(opt: argparse.Namespace) -> None:
+    """
+    Print what was asked for.
+    """
     if opt.corpora:
         print_corpora(opt)
         return
@@ -319,4 +309,17 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    start(
+        main,
+        __doc__,
+        required=['data', 'cache'],
+        data=str,
+        cache=str,
+        judge=AS_READ,
+        encoder=ENCODER,
+        final=False,
+        track=False,
+        curve=False,
+        write=False,
+        corpora=False,
+    )

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.measures import benchmark_parser
+from benchmarks.support.measures import start
 from benchmarks.validity.document import (
     CHECK,
     COST,
@@ -57,7 +57,6 @@ from parlai_ext.bench.page import BENCH_PAGE, render_bench_page, write_page
 from parlai_ext.bench.plan import BenchPlan, Variant, bench_plan, parse_variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.bench.score_sets import ScorerResult, score_sets
-from parlai_ext.commands.command import one_line_errors
 from parlai_ext.commands.run_bench import read_judged_sets
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.judged.judged_set import JudgedSet
@@ -79,25 +78,10 @@ STORED = zoo_configs.HOME / 'agreement' / 'validity.yaml'
 COMMAND = 'python -m benchmarks.validity --data ../shared/data --out runs/validity'
 
 
-def main() -> None:
+def main(opt: argparse.Namespace) -> None:
     """
     Run the benchmark.
     """
-    parser = benchmark_parser(__doc__)
-    parser.add_argument('--data', default='../shared/data', help='folder of the sets')
-    parser.add_argument('--out', default='runs/validity', help='folder of the bench')
-    parser.add_argument('--config', default='validity', help='bench file')
-    parser.add_argument('--scorers', nargs='+', default=[], help='labels of it')
-    parser.add_argument('--sets', nargs='+', default=[])
-    parser.add_argument('--also', nargs='+', default=[], metavar='LABEL=SCORER')
-    parser.add_argument('--max-items', type=int, help='of each set')
-    parser.add_argument(
-        '--replies', type=int, default=20, help='spoilt, of each corpus'
-    )
-    parser.add_argument('--bootstraps', type=int, default=2000)
-    parser.add_argument('--score-only', action='store_true', help='write no table')
-    parser.add_argument('--write', action='store_true', help='replace the document')
-    opt = parser.parse_args()
     plan = bench_plan(opt.scorers, opt.sets, opt.config, opt.max_items)
     more = tuple(labelled_variant(text) for text in opt.also)
     plan = replace(plan, variants=(*plan.variants, *more))
@@ -397,5 +381,18 @@ def _stored_rows(bench: Bench, scorer: ScorerAbout) -> Iterator[MeasuredAgreemen
 
 
 if __name__ == '__main__':
-    with one_line_errors():
-        main()
+    start(
+        main,
+        __doc__,
+        data='../shared/data',
+        out='runs/validity',
+        config='validity',
+        scorers=[],
+        sets=[],
+        also=[],
+        max_items=int,
+        replies=20,
+        bootstraps=2000,
+        score_only=False,
+        write=False,
+    )

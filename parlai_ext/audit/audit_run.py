@@ -83,7 +83,11 @@ def audit_run(
             content=content,
             n_dialogues=n_dialogues,
             parlai_ext=package,
-            options={**option_values(options), 'clone': list(options.clone)},
+            options={
+                **option_values(options),
+                'clone': list(options.clone),
+                'similar': list(options.similar),
+            },
         ),
     )
     write_audit(run, audit, audited.folder)
@@ -110,7 +114,7 @@ def checks_of_tables(
     return [
         about,
         check_target_sets(audited, options.set_size),
-        check_unfair_sets(audited, families),
+        check_unfair_sets(audited, families, options),
         check_siblings(audited, families),
         check_partner_families(audited, families),
         check_opener_blocks(audited, options.opener_blocks),

@@ -12,6 +12,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.core.options import one_value, option
 
 PLAY = 'what is played anew'
+SIX = 'the sets of Table 6 (default: all that families allow)'
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,19 @@ class AuditOptions:
     )
     set_size: int = option(
         4, low=2, help='systems of a small target set (4, as in the paper)'
+    )
+    unfavored: str | None = option(
+        None, metavar='NAME', group=SIX, help='the system that is to be made worse'
+    )
+    similar: tuple[str, ...] = option(
+        (), nargs='+', metavar='NAME', group=SIX, help='systems that resemble it'
+    )
+    fair_set: str | None = option(
+        None,
+        path=True,
+        metavar='FILE',
+        group=SIX,
+        help='the systems of the fair set, one a line (default: all but the similar)',
     )
     opener_blocks: int = option(
         10, low=2, help='blocks of openers that are left out in turn (10)'

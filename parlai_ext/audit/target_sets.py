@@ -6,15 +6,20 @@ one system with two siblings of it, and what siblings do to each other's scores
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from pathlib import Path
 
 import numpy as np
 
 from parlai_ext import zoo_configs
 from parlai_ext.audit.audited import Audited, outcome_of_equality
-from parlai_ext.audit.record import HOLDS, NOT_SHOWN, PartResult, outcome_of
+from parlai_ext.audit.options import AuditOptions
+from parlai_ext.audit.record import HOLDS, NOT_SHOWN, Audit, PartResult, outcome_of
 from parlai_ext.core.display import interval, join_names, number, percent
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
+from parlai_ext.files.text_file import text_lines
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL
 from parlai_ext.ranking.newcomers import Difference, difference
@@ -26,18 +31,27 @@ from parlai_ext.ranking.target_sets import (
     SetMeans,
     Swing,
     Turn,
+    UnfairSets,
     all_sets,
     number_of_sets,
     overturned_pairs,
     set_means,
     sibling_effect,
     swings,
+    unfair_set,
     unfair_sets,
 )
 from parlai_ext.store import RunFolder
+from parlai_ext.view.table import Column, Table, number_column
 
 SETS = 'target sets'
 MOST_SETS = 200_000
+CELLS = (  # of Table 6, row by row
+    'favored wins fair and unfair',
+    'favored wins fair, loses unfair',
+    'favored loses fair, wins unfair',
+    'favored loses fair and unfair',
+)
 MOST_RANKED_SETS = 200  # sets that are ranked as a run is
 FEW_BOOTSTRAPS = 100
 ZOO = 'zoo:'
@@ -325,10 +339,15 @@ def _is_sure(audited: Audited, turn: Turn) -> bool:
     return (fair.low or 0) > 0 and (unfair.high or 0) < 0
 
 
-def check_unfair_sets(audited: Audited, families: Mapping[str, str]) -> PartResult:
+def check_unfair_sets(
+    audited: Audited, families: Mapping[str, str], options: AuditOptions
+) -> PartResult:
     """
     Return how favored systems do in sets with an unfavored one that has two siblings
-    among the targets, for every such system (Table 6 of the paper).
+    among the targets, for every such system or the one that is named (Table 6 of the
+    paper).
+
+    :raises UserError: for a named system that is not audited.
     """
     result, pairing = PartResult('table 6'), audited.plan.protocol.pairing
     if pairing != 'all_play_all':
@@ -337,8 +356,11 @@ def check_unfair_sets(audited: Audited, families: Mapping[str, str]) -> PartResu
             'Table 6 is left out: it is of runs in which every target talks with every '
             f'other one (--pairing all_play_all); this one is {kind}.'
         )
-    kin = siblings(families, audited.systems)
-    tables = list(unfair_sets(audited.values, audited.own_place, kin))
+    if options.unfavored:
+        tables = [_named_set(audited, options)]
+    else:
+        kin = siblings(families, audited.systems)
+        tables = list(unfair_sets(audited.values, audited.own_place, kin))
     if len(audited.systems) < 4 or not tables:
         return result.leave_out(
             'Table 6 is left out: it takes three targets of one family and another '
@@ -364,14 +386,61 @@ def check_unfair_sets(audited: Audited, families: Mapping[str, str]) -> PartResu
     result.report(f'{text} ({published("table_6")}).', outcome)
     for table in tables:
         case = 'with ' + ' + '.join(audited.names(table.siblings))
-        for quantity, count in (
-            ('favored wins fair and unfair', table.wins_wins),
-            ('favored wins fair, loses unfair', table.wins_loses),
-            ('favored loses fair, wins unfair', table.loses_wins),
-            ('favored loses fair and unfair', table.loses_loses),
-        ):
+        counts = (table.wins_wins, table.wins_loses, table.loses_wins)
+        for quantity, count in zip(CELLS, (*counts, table.loses_loses), strict=True):
             result.add(case, audited.systems[table.unfavored], quantity, count)
     return result
+
+
+def _named_set(audited: Audited, options: AuditOptions) -> UnfairSets:
+    """
+    Return Table 6 of the systems that the user names.
+    """
+    fair, lines = '--fair-set', []
+    if options.fair_set:
+        fair += f' {options.fair_set}'
+        lines = [line.strip() for _, line in text_lines(Path(options.fair_set))]
+
+    def places(option: str, names: Sequence[str]) -> list[int]:
+        for name in names:
+            if name not in audited.systems:
+                hint = nearest(name, audited.systems)
+                raise UserError(f'{option}: no audited system {name!r}; {hint}')
+        return sorted(audited.systems.index(name) for name in {*names})
+
+    similar = places('--similar', options.similar)
+    (unfavored,) = places('--unfavored', [options.unfavored or ''])
+    fair_set = places(fair, lines) or [
+        place for place in range(len(audited.systems)) if place not in similar
+    ]
+    if not similar or {*similar} & {unfavored, *fair_set} or len(fair_set) < 2:
+        raise UserError(
+            '--similar: systems are expected that are neither the unfavored one nor in '
+            'the fair set of two or more'
+        )
+    if unfavored not in fair_set:
+        raise UserError(f'{fair}: {options.unfavored!r} is not in it')
+    return unfair_set(
+        audited.values, audited.own_place, unfavored, tuple(similar), fair_set
+    )
+
+
+def table_six_lines(audit: Audit) -> Iterator[str]:
+    """
+    Yield the counts of Table 6 as the paper prints them, for one unfavored system.
+    """
+    rows = [row for row in audit.rows if row.quantity in CELLS]
+    counts = {row.quantity: row.value for row in rows}
+    cells = [f'{counts.get(cell, 0):g}' for cell in CELLS]
+    yield f'Table 6: {rows[0].system} {rows[0].case}'
+    yield from Table(
+        [
+            Column('fair', 'fair \\ unfair', itemgetter(0)),
+            number_column('wins', 'favored wins', itemgetter(1)),
+            number_column('loses', 'favored loses', itemgetter(2)),
+        ],
+        [('favored wins', *cells[:2]), ('favored loses', *cells[2:])],
+    ).lines('  ')
 
 
 def check_siblings(audited: Audited, families: Mapping[str, str]) -> PartResult:

@@ -116,6 +116,9 @@ class Bench:
     :param missing: why a set that was asked for is not there, by set.
     :param reasons: by scorer and set, how often which reason stands for a score that is
         missing.
+    :param published: the source of published figures that stand beside the table.
+    :param flips: by scorer and set, in how many pairs a choice changes with the order,
+        and of how many.
     """
 
     scorers: tuple[ScorerAbout, ...]
@@ -126,6 +129,8 @@ class Bench:
     description: str = ''
     missing: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    published: str = ''
+    flips: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
 
     def row(self, scorer: str, set_name: str, level: str) -> AgreementRow | None:
         """

@@ -130,6 +130,23 @@ def mean_over_qualities(
     return fsum(known) / len(known)
 
 
+def flip_lines(bench: Bench) -> Iterator[str]:
+    """
+    Yield how often a scorer's choice changes when the responses change places.
+    """
+    for scorer, by_set in bench.flips.items():
+        parts = [
+            f'{100 * k / n:.0f} % of {n} on {name}'
+            for name, (k, n) in by_set.items()
+            if n
+        ]
+        if parts:
+            yield from wrap_lines(
+                f'{scorer}: the choice changes when the two responses change places: '
+                f'{", ".join(parts)}'
+            )
+
+
 def _notes(bench: Bench) -> Iterator[str]:
     """
     Yield what is missing, and why.
@@ -157,6 +174,7 @@ def _notes(bench: Bench) -> Iterator[str]:
         }
         for reason, count in dropped.items():
             yield from wrap_lines(f'{scorer}: {count} items without a score: {reason}')
+    yield from flip_lines(bench)
     outliers = [f'{s.n_outliers} of {s.name}' for s in bench.sets if s.n_outliers]
     if outliers:
         yield from wrap_lines(

@@ -1,16 +1,20 @@
 """
 The pages of a bench: a matrix for each level, and the comparison of its scorers; and
-a picture of how the scorers correlate.
+a picture of how the scorers correlate. Of each set the former has the scores against
+people's and one item with its ranks, as Figure 3 and Table 8 of PairEval (Park et al.
+2024) do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
 from parlai_ext.bench.agreement_rows import agreement_rows_table
 from parlai_ext.bench.bench_files import Bench, SetPoints
@@ -25,11 +29,13 @@ from parlai_ext.bench.compare_table import (
     places_by_set,
     redundancy_table,
 )
+from parlai_ext.bench.published import figure_table
 from parlai_ext.core.display import number
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.store.atomic import write_file
 from parlai_ext.view.page import render_page
+from parlai_ext.view.table import Column, Table, number_column
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,12 +51,21 @@ def write_page(path: Path, page: str) -> Path:
     return path
 
 
-def render_bench_page(bench: Bench, closing: str = '') -> str:
+def render_bench_page(
+    bench: Bench,
+    closing: str = '',
+    points: Sequence[SetPoints] = (),
+    texts: Mapping[str, Sequence[Sequence[str]]] | None = None,
+) -> str:
     """
     Return the page of a bench as one HTML file.
 
     :param closing: the sentence that says which scorer agrees best with people.
+    :param points: of the sets that are to be drawn.
+    :param texts: by set, the utterances of each item of its points.
     """
+    by_set = {one.set_name: one for one in points if one.human}
+    examples = {name: disputed_item(one) for name, one in by_set.items()}
     return render_page(
         'bench.html.j2',
         bench=bench,
@@ -60,10 +75,70 @@ def render_bench_page(bench: Bench, closing: str = '') -> str:
             for level, title in LEVELS.items()
             if sets_of_level(bench, level)
         ],
+        figures=figure_table(bench),
         details=[
             (one, agreement_rows_table(bench.rows, one.name)) for one in bench.sets
         ],
+        scatters={name: scatters(one) for name, one in by_set.items()},
+        examples={
+            name: (texts[name][place] if texts else (), table)
+            for name, (place, table) in examples.items()
+        },
     )
+
+
+def people_scores(points: SetPoints) -> Sequence[float | None]:
+    """
+    Return people's mean of each item for the quality of an item as a whole, or for the
+    first one where a set has none.
+    """
+    known = points.overall in points.human
+    return points.human[str(points.overall) if known else next(iter(points.human))]
+
+
+def scatters(points: SetPoints) -> list[tuple[str, str]]:
+    """
+    Return for each scorer its label and the dots of its scores, to the right, and of
+    people's, upwards, as the path of a drawing of 100 by 100.
+    """
+    drawn = []
+    for label, scores in points.scores.items():
+        dots = np.array([scores, people_scores(points)], dtype=float).T
+        dots = dots[~np.isnan(dots).any(axis=1)]
+        if len(dots):
+            spans = np.ptp(dots, axis=0)
+            scaled = 100 * (dots - dots.min(axis=0)) / np.where(spans > 0, spans, 1)
+            places = sorted({(int(x), int(100 - y)) for x, y in scaled})
+            drawn.append((label, ''.join(f'M{x} {y}h0' for x, y in places)))
+    return drawn
+
+
+def disputed_item(points: SetPoints) -> tuple[int, Table]:
+    """
+    Return the place of the item whose ranks, by people and by the scorers, differ most
+    (the deviation of the ranks, each over the number of items that are ranked), and a
+    table of its scores and ranks; 1 is best, and equals share the best rank.
+    """
+    labels = ['people', *points.scores]
+    table = np.array([people_scores(points), *points.scores.values()], dtype=float)
+    ranks = stats.rankdata(-table, method='min', axis=1, nan_policy='omit')
+    counts = np.isfinite(table).sum(axis=1)
+    shares = ranks / np.maximum(counts, 1)[:, None]
+    spreads = [np.std([*one[np.isfinite(one)]] or [0]) for one in shares.T]
+    place = int(np.argmax(spreads))
+    rows = [
+        (label, score, f'{rank:.0f} of {n}')
+        for label, score, rank, n in zip(
+            labels, table[:, place], ranks[:, place], counts, strict=True
+        )
+        if np.isfinite(rank)
+    ]
+    columns = [
+        Column('judge', 'Judge', itemgetter(0)),
+        number_column('score', 'Score', itemgetter(1), digits=3),
+        Column('rank', 'Rank', itemgetter(2), is_number=True),
+    ]
+    return place, Table(columns, rows)
 
 
 def render_comparison_page(result: BenchComparison) -> str:

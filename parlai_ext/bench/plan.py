@@ -6,6 +6,7 @@ hold commas and colons, since a colon parts two options only where ``KEY=`` foll
 a file of ``zoo_configs/bench/``, or the user's own, each scorer has a label:
 
     description: what the table is for
+    published: Park et al. 2024, Table 1
     scorers:
       FED, complaints: {name: fed, judge_model_file: smollm2-135m-q4}
       length: {name: length}
@@ -16,6 +17,10 @@ a file of ``zoo_configs/bench/``, or the user's own, each scorer has a label:
       dstc9_interactive: {max_items: 440}
     max_items: 150
     turns: 1
+
+In an option, ``{judged_path}`` stands for the folder of the judged sets. ``published``
+is the source of figures in ``zoo_configs/published/figures.yaml``, which stand beside
+those of the scorers whose labels begin alike.
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ TRIVIAL = ('length', 'distinct', 'repetition', 'overlap')
 MEAN_RANK = 'mean_rank'  # what stands for the scorer's name in a mean of ranks
 OPTION_BEGINS = re.compile(r':(?=[A-Za-z_-]+=)')
 KEYS = (
-    *('description', 'scorers', 'mean_ranks', 'sets'),
+    *('description', 'published', 'scorers', 'mean_ranks', 'sets'),
     *('max_items', 'turns'),
 )
 SET_KEYS = ('max_items', 'turns', 'scorers')
@@ -97,6 +102,7 @@ class BenchPlan:
     The scorers and the sets of a bench. Without sets, all that are found are meant.
 
     :param mean_ranks: means of the ranks of several scorers, their labels by its own.
+    :param published: the source of published figures that stand beside the table.
     """
 
     variants: tuple[Variant, ...]
@@ -105,6 +111,7 @@ class BenchPlan:
     turns: int | None = None
     description: str = ''
     mean_ranks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    published: str = ''
 
     def choice(self, name: str) -> SetChoice:
         """
@@ -120,6 +127,24 @@ class BenchPlan:
             max_items=own.max_items or self.max_items,
             turns=own.turns or self.turns,
         )
+
+    def in_folder(self, judged_path: str) -> BenchPlan:
+        """
+        Return the plan with a folder in the place of ``{judged_path}`` in options.
+        """
+        variants = [
+            replace(
+                one,
+                section={
+                    key: value.replace('{judged_path}', judged_path)
+                    if isinstance(value, str)
+                    else value
+                    for key, value in one.section.items()
+                },
+            )
+            for one in self.variants
+        ]
+        return replace(self, variants=tuple(variants))
 
     def with_trivial_scorers(self) -> BenchPlan:
         """
@@ -207,6 +232,11 @@ def load_bench_file(name: str) -> BenchPlan:
         _variant(doc, label, section, set_names) for label, section in scorers.items()
     )
     known = [*(variant.label for variant in variants), *TRIVIAL]
+    published = str(data.get('published', ''))
+    figures = read_file(zoo_configs.path('published', 'figures')).data['figures']
+    sources = {figure['source'] for figure in figures}
+    if published and published not in sources:
+        raise doc.error(('published',), nearest(published, sources))
     return BenchPlan(
         variants,
         tuple(_set_choice(doc, name, raw, known) for name, raw in sets.items()),
@@ -214,6 +244,7 @@ def load_bench_file(name: str) -> BenchPlan:
         _count(doc, data, (), 'turns'),
         str(data.get('description', '')),
         _mean_ranks(doc, data.get('mean_ranks') or {}, known),
+        published,
     )
 
 

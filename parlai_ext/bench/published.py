@@ -1,6 +1,7 @@
 """
 Tables that were published, with a bench's scorers beside the teams: one data file each
-in ``zoo_configs/published/`` (those with ``columns``).
+in ``zoo_configs/published/`` (those with ``columns``); and figures of the paper that a
+bench file names (``figures.yaml``).
 
 A scorer's number for a set is the mean of its Spearman correlations with the set's
 qualities, times 100. In DSTC10 Track 5, subtask 1, the published average over the 14
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, compress
+from itertools import chain, combinations, compress
 from math import fsum
 from operator import itemgetter
 
@@ -30,6 +31,7 @@ from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
 from parlai_ext.view.table import Column, Table, number_column
 
+COEFFICIENTS = ('pearson', 'spearman')
 MEASURES = {
     'pairs': 'Spearman, pairs of annotators',
     'one_and_all': 'Spearman, one and the mean of all',
@@ -192,6 +194,80 @@ def phase_table(
         for k, head in enumerate(heads)
     ]
     return Table(columns, rows)
+
+
+# ------------------------------------------------------- figures of a bench's paper
+
+
+def figure_table(bench: Bench) -> Table | None:
+    """
+    Return Pearson / Spearman, times 100, of each scorer on each set, and below it those
+    of the bench's paper whose names begin alike up to a comma; `None` without any.
+
+    The last column has the means over the sets here; where some have no number, that of
+    the others, and how many they are.
+    """
+    figures = [
+        figure
+        for figure in read_file(zoo_configs.path('published', 'figures')).data[
+            'figures'
+        ]
+        if figure['source'] == bench.published
+    ]
+    known = {name for figure in figures for name in figure['spearman']}
+    sets = [one for one in bench.sets if one.name in known]
+    if not sets:
+        return None
+    rows: dict[str, list[tuple[str, ...]]] = {}
+    for scorer in bench.scorers:
+        ours = [bench.row(scorer.label, one.name, one.level) for one in sets]
+        values = [
+            [row.value(name) if row else None for row in ours] for name in COEFFICIENTS
+        ]
+        rows.setdefault(scorer.label.split(',')[0], []).append(
+            (scorer.label, *figure_cells(*values))
+        )
+    for figure in figures:
+        values = [
+            [figure.get(c, {}).get(one.name) for one in sets] for c in COEFFICIENTS
+        ]
+        rows.setdefault(figure['scorer'].split(',')[0], []).append(
+            (f'published: {figure["scorer"]}', *figure_cells(*values))
+        )
+    heads = ('', *(one.name for one in sets), 'mean')
+    columns = [
+        Column(head, head, itemgetter(k), is_number=k > 0)
+        for k, head in enumerate(heads)
+    ]
+    return Table(columns, list(chain(*rows.values())))
+
+
+def figure_cells(
+    pearson: Sequence[float | None], spearman: Sequence[float | None]
+) -> list[str]:
+    """
+    Return the texts of two coefficients on some sets, and of their means.
+    """
+    both: list[tuple[float | None, ...]] = [*zip(pearson, spearman, strict=True)]
+    known = [(r, rho) for r, rho in both if r is not None and rho is not None]
+    means = tuple(fsum(values) / len(known) for values in zip(*known, strict=True))
+    partly = f' ({len(known)})' if 0 < len(known) < len(both) else ''
+    *cells, mean = (
+        ' / '.join(number(None if v is None else 100 * v, 1) for v in pair)
+        for pair in (*both, means or (None, None))
+    )
+    return [*cells, mean + partly]
+
+
+def figure_lines(bench: Bench) -> Iterator[str]:
+    """
+    Yield the table of a bench's paper for a terminal, if it names one.
+    """
+    table = figure_table(bench)
+    if table is not None:
+        yield f'{bench.published}: 100 x Pearson / Spearman; numbers in brackets: sets'
+        yield from table.lines('  ')
+        yield ''
 
 
 # ------------------------------------------------------------ agreement of annotators

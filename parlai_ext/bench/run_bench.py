@@ -107,6 +107,15 @@ def run_bench(
             }
             for result in results
         },
+        plan.published,
+        {
+            result.variant.label: {
+                name: scores.flips
+                for name, scores in result.sets.items()
+                if isinstance(scores, SetScores) and scores.flips
+            }
+            for result in results
+        },
     )
     write_bench(folder, bench, [set_points(one, results) for one in drawn.values()])
     return bench, results

@@ -61,6 +61,8 @@ class SetScores:
     :param n_scored: scorings that were done now; the others were stored.
     :param n_cut: items of which no model saw the whole.
     :param n_left_out: items that this scorer was not to score; they have no score.
+    :param flips: in how many pairs a choice changes with the order, and of how many, of
+        a scorer that shows it.
     """
 
     values: Sequence[Mapping[str, float | None]]
@@ -68,6 +70,7 @@ class SetScores:
     n_scored: int = 0
     n_cut: int = 0
     n_left_out: int = 0
+    flips: tuple[int, ...] = ()
 
 
 @dataclass
@@ -365,7 +368,7 @@ class _ScorerWork:
 
         :param share: how many items of the bar one item is.
         """
-        derives = self.evidence_section is not None
+        derives = self.evidence_section is not None or source.shows_flips
         section = self.evidence_section or self.variant.section
         job = Job(
             here=lambda: ItemScorer(source, derives),
@@ -468,6 +471,7 @@ def _combined(
     values: list[dict[str, float | None]] = []
     reasons: Counter[str] = Counter()
     n_cut = 0
+    flips: list[Sequence[int]] = []
     for group in parts:
         scores = [
             StoredScore({}, {lacking: f'the item has no {lacking}'})
@@ -477,6 +481,11 @@ def _combined(
         ]
         values.append({name: _mean(scores, name) for name in dimensions})
         n_cut += any(score.cut for score in scores)
+        flips += [
+            score.evidence['flips']
+            for score in scores
+            if scorer.shows_flips and score.evidence
+        ]
         if any(value is None for value in values[-1].values()):
             told = [
                 reason
@@ -485,7 +494,13 @@ def _combined(
                 if name in dimensions or name not in scorer.dimensions
             ]
             reasons[str(told[0]) if told else NO_TURN] += 1
-    return SetScores(values, dict(reasons), n_scored, n_cut)
+    return SetScores(
+        values,
+        dict(reasons),
+        n_scored,
+        n_cut,
+        flips=tuple(map(sum, zip(*flips, strict=True))),
+    )
 
 
 def _mean(scores: Sequence[StoredScore], dimension: str) -> float | None:

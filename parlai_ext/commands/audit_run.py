@@ -35,6 +35,7 @@ class AuditRun(ModelCommand):
         from parlai_ext.audit.audit_run import audit_run
         from parlai_ext.audit.record import CSV, NAME
         from parlai_ext.audit.section import audit_doubt, terminal_text
+        from parlai_ext.audit.target_sets import CELLS, table_six_lines
         from parlai_ext.core.display import wrap_lines
         from parlai_ext.report.write import PAGE, write_report
         from parlai_ext.results.chosen_scores import choose_scores
@@ -51,6 +52,8 @@ class AuditRun(ModelCommand):
             if has_page:
                 write_report(run, read_ranking(run, folder), folder)
         print(terminal_text(audit))
+        if options.unfavored and any(row.quantity in CELLS for row in audit.rows):
+            print('\n' + '\n'.join(table_six_lines(audit)))
         if doubt := audit_doubt(audit):
             print('\n' + '\n'.join(wrap_lines(doubt.sentence)))
         print(f'{run.root / folder / NAME}, {CSV}: every number behind these findings')

@@ -250,6 +250,16 @@ class Command:
             from parlai_ext.commands.options import add_options
 
             add_options(parser, cls.declares)
+        group = parser.add_argument_group('what is printed')
+        group.add_argument(
+            '--json',
+            action='store_true',
+            help='the result as one JSON document on standard output, all else on '
+            'standard error',
+        )
+        group.add_argument(
+            '--quiet', action='store_true', help='errors only, and --json'
+        )
 
     @classmethod
     def parser(cls, name: str | None = None) -> argparse.ArgumentParser:
@@ -297,8 +307,34 @@ class Command:
         """
         Run for the command line: a user's mistake is one line and exit code 1.
         """
+        quiet, as_json = opt.get('quiet'), opt.get('json')
         with one_line_errors(opt.get('run_dir') or opt.get('out')):
-            return cls(opt).start()
+            with contextlib.ExitStack() as printed:
+                if quiet:
+                    from parlai_ext.core.progress import hide_bars
+
+                    hide_bars()
+                    silence = printed.enter_context(open(os.devnull, 'w'))
+                    printed.enter_context(contextlib.redirect_stdout(silence))
+                elif as_json:
+                    printed.enter_context(contextlib.redirect_stdout(sys.stderr))
+                result = cls(opt).start()
+            if as_json:
+                print(json_document(result))
+            return result
+
+
+def json_document(result: object) -> str:
+    """
+    Return the result of a command as JSON: records are objects with their fields;
+    numbers that are not finite are null.
+    """
+    from pydantic_core import to_json
+
+    def plain(value: Any) -> Any:
+        return value.tolist() if hasattr(value, 'tolist') else str(value)
+
+    return to_json(result, indent=2, fallback=plain, inf_nan_mode='null').decode()
 
 
 class ModelCommand(Command):

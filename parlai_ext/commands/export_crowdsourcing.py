@@ -62,6 +62,9 @@ class ExportOptions:
     systems: tuple[str, ...] = option(
         (), metavar='NAME,…', help='only these targets (default: all)'
     )
+    chat_turns: int = option(
+        6, low=1, help='model_chat: turns of a person, at least (Sato et al. 2022: 6)'
+    )
     seed: int = option(0, help='draws the dialogues')
 
 
@@ -116,7 +119,7 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
     if given.format == CHAT:
         names = given.systems or tuple(run.manifest.targets)
         opts = {name: run.manifest.systems[name] for name in names}
-        return crowd_files.model_chat_files(opts, asked)
+        return crowd_files.model_chat_files(opts, asked, given.chat_turns)
     dialogues, _ = judged_dialogues(run, given.systems)
 
     whole = [

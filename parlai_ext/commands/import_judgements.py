@@ -49,8 +49,8 @@ class ImportOptions:
         PAGE,
         choices=(PAGE, *FORMATS),
         help='page: files that rating pages saved; acute_eval: *.full.csv; model_chat '
-        'and turn_annotations: JSON files; csv: system,dimension,value,rater,'
-        'dialogue_id',
+        'and turn_annotations: JSON files; spot_the_bot: annotated-*.jsonl; '
+        'csv: system,dimension,value,rater,dialogue_id',
     )
     questionnaire: str | None = option(
         None,
@@ -116,6 +116,7 @@ class ImportJudgements(Command):
         from parlai_ext.people.people_table import people_lines
         from parlai_ext.people.ranking import rank_by_people
         from parlai_ext.people.run_dialogues import judged_dialogues
+        from parlai_ext.people.spot_the_bot import spot_the_bot_tables
         from parlai_ext.store import RunFolder
 
         given = self.options(ImportOptions)
@@ -140,6 +141,8 @@ class ImportJudgements(Command):
         planted = planted_order(run) if run else None
         for ranking in rankings:
             print('\n'.join(people_lines(ranking, planted)))
+        for _, title, table in spot_the_bot_tables(judgements.ratings):
+            print(f'{title}\n' + '\n'.join(table.lines('  ')))
         for note in judgements.notes:
             print(f'note: {note}')
         print(f'judgements: {out / JUDGEMENTS} (--human-scores of rank_systems)')
@@ -208,6 +211,7 @@ def write_judgements(
         judgements_csv,
     )
     from parlai_ext.people.run_dialogues import read_turns
+    from parlai_ext.people.spot_the_bot import spot_the_bot_tables
     from parlai_ext.store.atomic import make_folder, write_text
     from parlai_ext.store.lines import dumps
 
@@ -216,6 +220,8 @@ def write_judgements(
         JUDGEMENTS: judgements_csv(rows),
         RANKINGS: dumps(record_to_json(list(rankings)), indent=1) + '\n',
     }
+    for name, _, table in spot_the_bot_tables(judgements.ratings):
+        texts[f'{name}.csv'] = table.csv()
     if judgements.comparisons:
         texts[COMPARISONS] = comparisons_csv(judgements.comparisons)
     if run is not None:

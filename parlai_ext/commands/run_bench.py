@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,12 +104,12 @@ class RunBench(ModelCommand):
         :raises UserError: also at the end, when a scorer broke down; the rest is
             written by then.
         """
-        from parlai_ext.bench.plan import bench_plan
+        from parlai_ext.bench.plan import bench_plan, drawn_set
 
         given, machine = self.options(RunBenchOptions), self.machine
         plan = bench_plan(
             given.scorers, given.sets, given.config, given.max_items, given.turns
-        )
+        ).in_folder(str(given.judged_path))
         from parlai_ext.bench.run_bench import run_bench
 
         names = [choice.name for choice in plan.sets]
@@ -127,7 +127,15 @@ class RunBench(ModelCommand):
                 machine=machine,
                 engine=engine,
             )
-        show_bench(bench, out)
+        drawn = {
+            name: drawn_set(one, plan.choice(name).max_items, given.seed)
+            for name, one in sets.items()
+        }
+        show_bench(
+            bench,
+            out,
+            {name: [i.utterances for i in one.items] for name, one in drawn.items()},
+        )
         broken = [one.variant.label for one in results if one.broke]
         if broken:
             raise UserError(
@@ -137,28 +145,38 @@ class RunBench(ModelCommand):
         return bench
 
 
-def show_bench(bench: Bench, folder: Path) -> None:
+def show_bench(
+    bench: Bench, folder: Path, texts: Mapping[str, Sequence[Sequence[str]]]
+) -> None:
     """
     Write the page of a bench into its folder, print its tables and, at the end, which
     scorer agrees best with people.
+
+    :param texts: by set, the utterances of each item that was drawn.
     """
     from parlai_ext.bench.bench_files import read_points
     from parlai_ext.bench.bench_table import bench_lines
     from parlai_ext.bench.compare import compare_bench
     from parlai_ext.bench.compare_table import best_sentence
     from parlai_ext.bench.page import BENCH_PAGE, render_bench_page, write_page
-    from parlai_ext.bench.published import agreement_lines, published_lines
+    from parlai_ext.bench.published import (
+        agreement_lines,
+        figure_lines,
+        published_lines,
+    )
     from parlai_ext.core.display import wrap_lines
 
     try:
         closing = best_sentence(compare_bench(folder, progress=True).best)
     except UserError as error:
         closing = f'For these data no scorer can be named: {error}'
-    page = write_page(folder / BENCH_PAGE, render_bench_page(bench, closing))
     points = [read_points(folder, one.name) for one in bench.sets]
+    page = write_page(
+        folder / BENCH_PAGE, render_bench_page(bench, closing, points, texts)
+    )
     filtered = any(one.n_outliers for one in bench.sets)
     print(
-        *(*bench_lines(bench), '', *published_lines(bench)),
+        *(*bench_lines(bench), '', *published_lines(bench), *figure_lines(bench)),
         *agreement_lines(points, filtered),
         sep='\n',
     )

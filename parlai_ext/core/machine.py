@@ -28,7 +28,8 @@ class Machine:
         None,
         path=True,
         metavar='FOLDER',
-        help="ParlAI's data folder (default: ParlAI's own choice)",
+        help='the folder of models and data (default: PARLAI_DATAPATH, the data folder '
+        'of a checkout of ParlAI, or ~/.cache/parlai_ext)',
     )
     no_cuda: bool = option(False, help='use the CPU even where there is a GPU')
     fp16: bool | None = option(

@@ -24,14 +24,17 @@ SHOWN_SECONDS = 30.0  # a bar is written anew at least so often
 class LogLines:
     """
     A file for a bar that is no terminal: each state is a line, without codes that move
-    a cursor.
+    a cursor; none at all once `hide_bars` was called.
     """
+
+    hidden = False
 
     def write(self, text: str) -> None:
         """
         Write a state, if there is one in the text.
         """
-        if state := text.replace('\x1b[A', '').strip():
+        state = text.replace('\x1b[A', '').strip()
+        if state and not self.hidden:
             print(state, file=sys.stderr, flush=True)
 
     def flush(self) -> None:
@@ -40,11 +43,18 @@ class LogLines:
         """
 
 
+def hide_bars() -> None:
+    """
+    Show no bars from now on.
+    """
+    LogLines.hidden = True
+
+
 def _shown() -> dict[str, Any]:
     """
     Return how often tqdm shows a bar, and where.
     """
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and not LogLines.hidden:
         return {'mininterval': 0.5}
     return {'mininterval': SHOWN_SECONDS, 'file': LogLines()}
 

@@ -277,13 +277,28 @@ def pairs_of_place(place: Path, data: ToxicData) -> Iterator[tuple[str, ToxicPai
     """
     Yield all pairs of a file or folder, one after the other, each after its fold.
 
-    :raises UserError: names the file, and the line or object that is wrong.
+    :raises UserError: when no file of the format is there; or names the file, and the
+        line or object that is wrong.
     """
-    form, files = pair_files(place, data.format)
-    for path in files:
-        fold = fold_of_file(path)
-        for pair in READERS[form][1](path, data):
-            yield pair.fold or fold or fold_of_prompt(pair.prompt), pair
+    forms = READERS if data.format == 'auto' else {data.format: READERS[data.format]}
+    for name, (ending, read) in forms.items():
+        files = [place] if place.suffix == ending else []
+        if place.is_dir():
+            files = sorted(p for p in place.glob(f'*{ending}') if p.is_file())
+            if len(files) > 1 or name != 'csv':
+                files = [path for path in files if fold_of_file(path)]
+        for path in files:
+            fold = fold_of_file(path)
+            for pair in read(path, data):
+                yield pair.fold or fold or fold_of_prompt(pair.prompt), pair
+        if files:
+            return
+    endings = ' or '.join(f'*{ending}' for ending, _ in forms.values())
+    raise UserError(
+        f'{place}: no {endings} whose name has train, valid (val, dev) or test'
+        if place.is_dir()
+        else f'{place}: a file {endings} is expected'
+    )
 
 
 def places_of(path: str) -> list[Path]:
@@ -301,30 +316,6 @@ def places_of(path: str) -> list[Path]:
         if not place.exists():
             raise UserError(f'--toxic-data: there is no file or folder {place}')
     return places
-
-
-def pair_files(place: Path, form: str) -> tuple[str, list[Path]]:
-    """
-    Return the format of a file or of the files in a folder, and these files.
-
-    :raises UserError: when no file of the format is there.
-    """
-    forms = READERS if form == 'auto' else {form: READERS[form]}
-    for name, (ending, _) in forms.items():
-        if place.is_file():
-            files = [place] if place.suffix == ending else []
-        else:
-            files = sorted(p for p in place.glob(f'*{ending}') if p.is_file())
-            if len(files) > 1 or name != 'csv':
-                files = [path for path in files if fold_of_file(path)]
-        if files:
-            return name, files
-    endings = ' or '.join(f'*{ending}' for ending, _ in forms.values())
-    raise UserError(
-        f'{place}: no {endings} whose name has train, valid (val, dev) or test'
-        if place.is_dir()
-        else f'{place}: a file {endings} is expected'
-    )
 
 
 def fold_of_file(path: Path) -> str | None:

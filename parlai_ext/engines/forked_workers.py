@@ -36,7 +36,8 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
     """
     Do the tasks as `Engine.run` says, in so many processes at most.
 
-    :raises UserError: where this process uses a GPU, which its forks could not.
+    :raises UserError: where this process uses a GPU, which its forks could not, and
+        where workers would outlive it.
     :raises EngineFailed: when a worker was killed.
     """
     torch = sys.modules.get('torch')
@@ -45,6 +46,8 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
             f'--workers {n_workers}: models are on a GPU, which forked processes '
             'cannot share; --no-cuda, --workers 1 or --engine ray would do'
         )
+    if sys.platform != 'linux':
+        raise UserError('--workers above 1 needs Linux; --engine ray would do')
     waiting = JobTasks(job, tasks)
     crew: list[_Fork] = []
     try:
@@ -57,9 +60,10 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
                     taken := waiting.take(fork.loaded, None, None)
                 ):
                     fork.give(*taken)
-            busy = {fork.pipe: fork for fork in crew if fork.task is not None}
-            for pipe in wait(list(busy)):
-                busy[pipe].hear(waiting, bar)
+            ready = wait([fork.pipe for fork in crew if fork.task is not None])
+            for fork in crew:
+                if fork.pipe in ready:
+                    fork.hear(waiting, bar)
             yield from waiting.finished()
         for fork in crew:
             job.on_close(fork.end())
@@ -159,6 +163,8 @@ def _be_worker(pipe: Connection, job: Job, share: float, parent: int) -> None:
         begun = host.begin(job.key, job.elsewhere, share)
         while asked := pipe.recv():
             failed = isinstance(begun, Failure)
-            steps = job.steps, job.whole_tasks
-            pipe.send(begun if failed else host.work(*asked, *steps))
+            data, size = asked
+            pipe.send(
+                begun if failed else host.work(data, size, job.steps, job.whole_tasks)
+            )
         pipe.send(host.end())

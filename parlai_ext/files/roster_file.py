@@ -12,7 +12,7 @@ folder when it exists there, and else from the working directory. Of a retriever
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -145,8 +145,8 @@ def read_system(
     doc: Document, entry: Any, where: tuple[Key, ...]
 ) -> tuple[System, SystemInfo]:
     """
-    Return the system of one entry: a mapping, the name of a shipped system, or a file
-    with such a mapping.
+    Return the system of one entry: a mapping, the name of a shipped system (or a
+    mapping of ``name`` and ``family``), or a file with a mapping.
     """
     if isinstance(entry, str) and entry.endswith(SYSTEM_FILES):
         path = resolve_path(doc, entry)
@@ -159,6 +159,12 @@ def read_system(
             hint = nearest(entry, shipped_systems())
             raise doc.error(where, f'no shipped system {entry!r}; {hint}')
         return shipped
+    if isinstance(entry, dict) and set(entry) == {'name', 'family'}:
+        name, family = (
+            doc.typed(entry[key], (*where, key), str) for key in ('name', 'family')
+        )
+        system, info = read_system(doc, name, where)
+        return system, replace(info, family=family)
     for key in ('model', 'model_file'):
         if isinstance(entry, dict) and key in entry:
             raise doc.error((*where, key), f'belongs under opt: (opt: {{{key}: …}})')
@@ -167,8 +173,8 @@ def read_system(
     here = (*where, 'opt')
     if not options.opt.get('model_file') and not options.opt.get('model'):
         raise doc.error(here, "needs 'model_file' or 'model' (an agent)")
-    info = {key: getattr(options, key) for key in options_of(SystemInfo)}
-    return System(name, _model_options(doc, options.opt, here)), SystemInfo(**info)
+    about = {key: getattr(options, key) for key in options_of(SystemInfo)}
+    return System(name, _model_options(doc, options.opt, here)), SystemInfo(**about)
 
 
 def read_system_file(path: str) -> tuple[System, SystemInfo]:
@@ -266,7 +272,7 @@ def _shipped(home: Path) -> tuple[tuple[System, SystemInfo], ...]:
         doc = read_file(path)
         for side in ('targets', 'partners'):
             for i, entry in enumerate((doc.data or {}).get(side) or []):
-                if isinstance(entry, dict):
+                if isinstance(entry, dict) and 'opt' in entry:
                     systems.append(read_system(doc, entry, (side, i)))
     return tuple(systems)
 

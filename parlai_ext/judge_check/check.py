@@ -17,8 +17,7 @@ from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, content_id
 from parlai_ext.core.progress import PartProgress, bar_of
 from parlai_ext.core.watch import Kept, Watch
-from parlai_ext.judge_check.biases import biases
-from parlai_ext.judge_check.marks import dimension_check, kind_result
+from parlai_ext.judge_check.marks import SAME, dimension_check, kind_result, repeats
 from parlai_ext.judge_check.options import SAMPLE
 from parlai_ext.judge_check.parrots import PARROTS
 from parlai_ext.judge_check.people import human_anchor, people_parts
@@ -34,11 +33,11 @@ from parlai_ext.judge_check.record import (
     JudgeCheck,
     PromptProbes,
 )
-from parlai_ext.judge_check.repeats import SAME, repeats
 from parlai_ext.judge_check.sample import (
     JudgedDialogues,
     JudgedPart,
     Values,
+    biases,
     judged_parts,
 )
 from parlai_ext.scoring.base import Scorer

@@ -23,9 +23,10 @@ from parlai_ext.models.handle import model_system
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import score_signature
 from parlai_ext.store import RunFolder, ScoreStore
+from parlai_ext.store.partial import PartialWork
 from parlai_ext.systems.model_origin import model_origin
 
-PARTS = 'judge_check_parts.json'
+PARTS = 'judge_check.partial'
 ASKED = ('likelihood', 'chat')  # the kinds of models that are prompted
 
 
@@ -48,22 +49,23 @@ def check_run(
     """
     store = run.scores(score_signature(scorer, include_given))
     basis = basis_of(run, store, sample)
+    kept = PartialWork(store.root / PARTS, basis)
     if check_basis(store) == basis:
-        run.remove(parts_name(store))  # a kill may have come between the check and this
+        kept.remove()  # a kill may have come between the check and this
         return read_check(store)
     if sample == 0:
-        run.remove(parts_name(store))
+        kept.remove()
         remove_check(store)
         return None
     ranked = {name: run.manifest.systems[name] for name in run.manifest.targets}
     families = own_family(scorer, ranked) if is_prompted(scorer) else {}
-    kept = KeptInRun(store)
-    check = make_check(run, scorer, store, sample, families, kept, progress)
+    with kept.saved_at_exit():
+        check = make_check(run, scorer, store, sample, families, kept, progress)
     if check is None:
         remove_check(store)
         return None
     write_check(store, check, basis)
-    run.remove(parts_name(store))
+    kept.remove()
     return check
 
 
@@ -105,38 +107,6 @@ def basis_of(run: RunFolder, store: ScoreStore, sample: int) -> str:
     shards = [[*key, run.dialogues_checksum(*key)] for key in keys if store.has(*key)]
     replies = [opener.reply for opener in run.openers]
     return content_id('judge check', VERSION, sample, [replies, *shards])
-
-
-def parts_name(store: ScoreStore) -> str:
-    """
-    Return the name, in the run, of the file that keeps the scores of finished blocks.
-    """
-    return f'scores/{store.root.name}/{PARTS}'
-
-
-class KeptInRun:
-    """
-    The scores of finished blocks, in a file beside the scores until the check is done.
-    """
-
-    def __init__(self, store: ScoreStore):
-        self.run = store.run
-        self.name = parts_name(store)
-        is_there = (store.root / PARTS).exists()
-        self.blocks: dict[str, Any] = self.run.read_json(self.name) if is_there else {}
-
-    def get(self, key: str) -> list[dict[str, float]] | None:
-        """
-        Return the scores of a block, if it was scored before.
-        """
-        return self.blocks.get(key)
-
-    def put(self, key: str, values: list[dict[str, float]]) -> None:
-        """
-        Keep the scores of a block.
-        """
-        self.blocks[key] = values
-        self.run.write_json(self.name, self.blocks)
 
 
 def own_family(

@@ -6,7 +6,9 @@ The pass marks: which perturbed copies a judge must score below their originals.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, pstdev
 
 from parlai_ext.core.display import number
 from parlai_ext.judge_check.record import (
@@ -19,7 +21,9 @@ from parlai_ext.judge_check.record import (
     DimensionCheck,
     HumanAnchor,
     KindResult,
+    PromptProbes,
 )
+from parlai_ext.judge_check.sample import Values
 from parlai_ext.judge_check.words import (
     ALL_PARROTS,
     AUTHORS,
@@ -31,6 +35,7 @@ from parlai_ext.judge_check.words import (
 from parlai_ext.ranking.intervals import wilson_interval
 
 PEOPLE = 'people'
+SAME = 1e-6  # relative difference below which two scores are one: noise of float32
 MIN_PAIRS = 10  # fewer pairs of a kind say nothing
 MAX_BIAS = 0.7  # |Spearman| of score and length or overlap: from here a judge is weak
 
@@ -193,3 +198,33 @@ def _parrots_together(kinds: Sequence[KindResult]) -> Iterator[KindResult]:
                 sum(getattr(k, n) for k in own) for n in ('n', 'n_higher', 'n_ties')
             ]
             yield kind_result_of_counts(ALL_PARROTS, source, *counts)
+
+
+def repeats(
+    pairs: Sequence[tuple[Values, Values]], scores: Sequence[Values]
+) -> PromptProbes:
+    """
+    Return how the first and second scores of responses differ. The second ones are
+    asked for anew, also where the replies of an endpoint are kept.
+
+    :param pairs: the scores of each response by dimension, first and second.
+    :param scores: of all responses, which say how large a difference is.
+    """
+    same = sum(  # but for rounding
+        first.keys() == second.keys()
+        and all(math.isclose(v, second[d], rel_tol=SAME) for d, v in first.items())
+        for first, second in pairs
+    )
+    changes = []
+    for name in {name for first, _ in pairs for name in first}:
+        own = [values[name] for values in scores if name in values]
+        spread = pstdev(own) if len(own) > 1 else 0.0
+        if spread > 0:
+            changes += [
+                abs(first[name] - second[name]) / spread
+                for first, second in pairs
+                if name in first and name in second
+            ]
+    return PromptProbes(
+        len(pairs), len(pairs) - same, mean_change=fmean(changes) if changes else None
+    )

@@ -24,6 +24,7 @@ from parlai_ext.judge_check.check import (
     perturbations_for,
     score_blocks,
 )
+from parlai_ext.judge_check.marks import SAME, repeats
 from parlai_ext.judge_check.options import SAMPLE
 from parlai_ext.judge_check.perturbations import (
     Perturbation,
@@ -31,7 +32,6 @@ from parlai_ext.judge_check.perturbations import (
     same_text,
 )
 from parlai_ext.judge_check.record import JudgeCheck, OrderSwap
-from parlai_ext.judge_check.repeats import SAME, repeats
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.base import OTHER, Scorer, ScoringItem, swapped_item
 

@@ -60,13 +60,6 @@ class ParrotKind:
         sorts[ALL] = self.train + self.held_out
         return sorts[which]
 
-    @property
-    def needs_turn(self) -> bool:
-        """
-        True if there is no such text without a turn of the partner.
-        """
-        return any('{' in template for template in self.wordings())
-
 
 PARROTS: Mapping[str, ParrotKind] = {
     kind: ParrotKind(
@@ -92,7 +85,7 @@ def parrot_text(
     parrot = PARROTS[kind]
     turn = heard[-2:-1] if parrot.earlier else heard[-1:]
     quoted = quote(turn[0]) if turn else ''
-    if parrot.needs_turn and not quoted:
+    if not quoted and any('{' in template for template in parrot.wordings()):
         return None
     templates = parrot.wordings(wordings)
     template = templates[number % len(templates)]

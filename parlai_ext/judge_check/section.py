@@ -27,6 +27,7 @@ from parlai_ext.judge_check.words import (
     AUTHORS,
     KIND_WORDS,
     PARROT_WORDS,
+    VERBS,
 )
 from parlai_ext.report.view import Doubt, RankingView
 from parlai_ext.results.judge_card import CardModel, JudgeCard
@@ -288,16 +289,29 @@ def judge_section(view: RankingView) -> Section:
             *([('Audit', doubt.sentence)] if doubt else []),
             ('Judge', judge_text(card) if card else NOT_RECORDED),
             *(('Reads', reads_text(model)) for model in models if model.reads),
-            *((title.capitalize(), s) for title, s in _shares(check).items()),
             ('Agreement with people', agreement_with_people(ranking)),
             ('Speed', view.speed or NOT_RECORDED),
         ],
+        'bars': _bars(check),
         'check': ranking.judge_check,
+        'words': KIND_WORDS,
         'checks': [
             (one, Table(KIND_COLUMNS, one.kinds)) for one in checks if one is not None
         ],
     }
     return Section('judge', 'Judge', data)
+
+
+def _bars(check: DimensionCheck | None) -> dict[str, list[KindResult]]:
+    """
+    Return what was tried on the originals of each author, parrots together.
+    """
+    bars: dict[str, list[KindResult]] = {}
+    for kind in check.kinds if check else ():
+        if kind.outcome != UNTESTED and kind.kind not in PARROT_WORDS:
+            author = f'{AUTHORS[kind.source]} {VERBS[kind.source]}'
+            bars.setdefault(author, []).append(kind)
+    return bars
 
 
 def _share_cell(kind: KindResult) -> Cell:

@@ -16,7 +16,6 @@ from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import Pack, PackIndex, read_index, read_run, unpacked
 from parlai_ext.packs.regenerate import Again, Checker, Regeneration
 from parlai_ext.packs.verify import (
-    SELF_REPORTED,
     WRONG,
     PackFinding,
     content_findings,
@@ -95,5 +94,5 @@ def check_pack(
                 findings += Regeneration(pack, options, checker, draw, again).findings()
             else:
                 text = 'nothing, since what is there is wrong'
-                findings.append(PackFinding('made again', SELF_REPORTED, text))
+                findings.append(PackFinding('made again', text))
     return Verification(file, pack_id, index, tuple(findings), again, draw)

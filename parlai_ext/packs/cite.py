@@ -64,37 +64,38 @@ def cite_pack(pack: Pack, options: CiteOptions) -> list[Citation]:
 
     :raises UserError: for a system or a dimension that it does not have.
     """
-    return [_cite(pack, signature, options) for signature in pack.index.scores.values()]
-
-
-def _cite(pack: Pack, signature: str, options: CiteOptions) -> Citation:
-    ranking = rank_by_own_rule(pack.run, signature)
-    dimension = options.dimension or ranking.dimensions[0]
-    if dimension not in ranking.standings:
-        hint = nearest(dimension, ranking.dimensions)
-        raise UserError(f'--dimension {dimension!r}: no scores; {hint}')
-    rows = best_first(ranking.standings[dimension])
-    if options.system is not None:
-        names = [row.system for row in rows]
-        if options.system not in names:
-            hint = nearest(options.system, names)
-            raise UserError(
-                f'--system {options.system!r}: no target of the pack; {hint}'
+    citations = []
+    for signature in pack.index.scores.values():
+        ranking = rank_by_own_rule(pack.run, signature)
+        dimension = options.dimension or ranking.dimensions[0]
+        if dimension not in ranking.standings:
+            hint = nearest(dimension, ranking.dimensions)
+            raise UserError(f'--dimension {dimension!r}: no scores; {hint}')
+        rows = best_first(ranking.standings[dimension])
+        if options.system is not None:
+            names = [row.system for row in rows]
+            if options.system not in names:
+                hint = nearest(options.system, names)
+                raise UserError(
+                    f'--system {options.system!r}: no target of the pack; {hint}'
+                )
+            rows = [row for row in rows if row.system == options.system]
+        # unlike all other numbers of a citation, the counts of a judge check cannot be
+        # made again from the scores
+        outcome = outcome_on(ranking, dimension)
+        if outcome != UNCHECKED:
+            outcome += ' (self-reported)'
+        citations.append(
+            Citation(
+                (
+                    *_facts(pack, ranking.signature, f'{outcome} on {dimension}'),
+                    *(_fact(row) for row in rows),
+                ),
+                tuple(_latex(dimension, rows)),
+                tuple(_bibtex(pack, outcome, options)),
             )
-        rows = [row for row in rows if row.system == options.system]
-    # unlike all other numbers of a citation, the counts of a judge check cannot be made
-    # again from the scores
-    outcome = outcome_on(ranking, dimension)
-    if outcome != UNCHECKED:
-        outcome += ' (self-reported)'
-    return Citation(
-        (
-            *_facts(pack, ranking.signature, f'{outcome} on {dimension}'),
-            *(_fact(row) for row in rows),
-        ),
-        tuple(_latex(dimension, rows)),
-        tuple(_bibtex(pack, outcome, options)),
-    )
+        )
+    return citations
 
 
 def _facts(pack: Pack, signature: str, outcome: str) -> list[str]:

@@ -69,12 +69,20 @@ def pack_differences(first: Pack, other: Pack) -> list[str]:
     """
     lines = list(_setting_differences(first.run.manifest, other.run.manifest))
     if not lines:
-        signatures = first.index.signature, other.index.signature
-        lines += signature_differences(*signatures)
+        lines += signature_differences(first.index.signature, other.index.signature)
     if not common_signatures([first, other]):
         ours, theirs = (next(iter(p.index.scores.values())) for p in (first, other))
         lines += [f'scorer: {line}' for line in signature_differences(ours, theirs)]
-    return lines or list(_pair_differences(first, other))
+    if lines:
+        return lines
+    # targets of one run may have to talk with each other
+    pairs, partners = first.run.manifest.scheme.pairs, list(first.index.partners)
+    both = list(dict.fromkeys((*first.index.targets, *other.index.targets)))
+    played = [{*pairs(list(one.index.targets), partners)} for one in (first, other)]
+    if apart := {*pairs(both, partners)} - played[0] - played[1]:
+        one, two = sorted(apart)[0]
+        return [f'pairing: {one!r} and {two!r} never talked with each other']
+    return []
 
 
 def _setting_differences(first: Manifest, other: Manifest) -> Iterator[str]:
@@ -86,27 +94,11 @@ def _setting_differences(first: Manifest, other: Manifest) -> Iterator[str]:
             yield 'imported: the partners and openers of imported dialogues are unknown'
             return
     yield from leaf_differences('collect', first.collect, other.collect)
-    judged = first.score.get('score'), other.score.get('score')
-    yield from leaf_differences('score', *judged)
+    yield from leaf_differences(
+        'score', first.score.get('score'), other.score.get('score')
+    )
     rules = (vars(ranking_options(one.protocol.ranking)) for one in (first, other))
     yield from leaf_differences('ranking', *rules)
-
-
-def _pair_differences(first: Pack, other: Pack) -> Iterator[str]:
-    """
-    Yield why the targets of two packs cannot be in one run: they would have to talk
-    with each other.
-    """
-    scheme = first.run.manifest.scheme
-    partners = list(first.index.partners)
-    both = list(dict.fromkeys((*first.index.targets, *other.index.targets)))
-    played = [
-        {*scheme.pairs(list(targets), partners)}
-        for targets in (first.index.targets, other.index.targets)
-    ]
-    if apart := {*scheme.pairs(both, partners)} - played[0] - played[1]:
-        one, two = sorted(apart)[0]
-        yield f'pairing: {one!r} and {two!r} never talked with each other'
 
 
 def common_signatures(packs: Sequence[Pack]) -> list[str]:
@@ -127,7 +119,26 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
     """
     names, notes = _names(packs)
     signatures = common_signatures(packs)
-    run = RunFolder.open(root, _joined_manifest(packs, names))
+    manifest = packs[0].run.manifest
+    targets: dict[str, Any] = {}
+    systems: dict[str, Any] = dict(manifest.systems)
+    pairings: dict[str, Pairing] = {}
+    for pack, mine in zip(packs, names, strict=True):
+        theirs = pack.run.manifest
+        for target, name in mine.items():
+            targets.setdefault(name, theirs.targets[target])
+            systems.setdefault(name, theirs.systems[target])
+        for one in theirs.pairings:
+            first, second = (mine.get(n, n) for n in (one.first, one.second))
+            pairings.setdefault(one.id, replace(one, first=first, second=second))
+    joined = manifest.changed(
+        asked={},
+        stop=None,
+        targets=targets,
+        systems=systems,
+        pairings=list(pairings.values()),
+    )
+    run = RunFolder.open(root, joined)
     notes += [
         f'{pack.name} was played until its own order was settled: intervals assume '
         'that the number of openers was fixed beforehand'
@@ -176,33 +187,6 @@ def _names(packs: Sequence[Pack]) -> tuple[list[dict[str, str]], list[str]]:
         if len(same) > 1:
             notes.append(f'one system under several names: {", ".join(same)}')
     return names, notes
-
-
-def _joined_manifest(
-    packs: Sequence[Pack], names: Sequence[Mapping[str, str]]
-) -> Manifest:
-    """
-    Return the first pack's manifest with the targets of all.
-    """
-    manifest = packs[0].run.manifest
-    targets: dict[str, Any] = {}
-    systems: dict[str, Any] = dict(manifest.systems)
-    pairings: dict[str, Pairing] = {}
-    for pack, mine in zip(packs, names, strict=True):
-        theirs = pack.run.manifest
-        for target, name in mine.items():
-            targets.setdefault(name, theirs.targets[target])
-            systems.setdefault(name, theirs.systems[target])
-        for one in theirs.pairings:
-            first, second = (mine.get(n, n) for n in (one.first, one.second))
-            pairings.setdefault(one.id, replace(one, first=first, second=second))
-    return manifest.changed(
-        asked={},
-        stop=None,
-        targets=targets,
-        systems=systems,
-        pairings=list(pairings.values()),
-    )
 
 
 def _join_dialogues(

@@ -287,7 +287,21 @@ def read_run(folder: Path, path: Path) -> RunFolder:
     """
     with readable(path, folder):
         manifest = manifests.load(folder)
-        _refuse_too_much_work(path, manifest)
+        _refuse_rule(
+            f'{path}: manifest.json: protocol.ranking', manifest.protocol.ranking
+        )
+        n_targets, about = len(manifest.targets), manifest.imported
+        n_openers = about.dialogues_a_pair if about else len(manifest.openers)
+        cells = n_targets * len(manifest.everybody) * n_openers
+        for name, n, most in (
+            ('openers, or dialogues of a pair', n_openers, MOST_OPENERS),
+            ('targets × systems × openers', cells, MOST_CELLS),
+        ):
+            if n > most:
+                place = f'{path}: manifest.json'
+                raise UserError(
+                    f'{place}: {n:,} {name}; in a pack there may be {most:,}'
+                )
         run = RunFolder(folder, manifest)
         for file in sorted(folder.glob(f'scores/*/{SCORER_FILE}')):
             place = file.relative_to(folder).as_posix()
@@ -296,25 +310,6 @@ def read_run(folder: Path, path: Path) -> RunFolder:
                 rule = run.read_json(place).get('ranking')
             _refuse_rule(f'{path}: {place}: ranking', rule)
         return run
-
-
-def _refuse_too_much_work(path: Path, manifest: Manifest) -> None:
-    """
-    Refuse a stranger's manifest that asks for more than a run may, before anything of
-    that size is made.
-    """
-    _refuse_rule(f'{path}: manifest.json: protocol.ranking', manifest.protocol.ranking)
-    n_targets, about = len(manifest.targets), manifest.imported
-    n_openers = about.dialogues_a_pair if about else len(manifest.openers)
-    cells = n_targets * len(manifest.everybody) * n_openers
-    for name, n, most in (
-        ('openers, or dialogues of a pair', n_openers, MOST_OPENERS),
-        ('targets × systems × openers', cells, MOST_CELLS),
-    ):
-        if n > most:
-            raise UserError(
-                f'{path}: manifest.json: {n:,} {name}; in a pack there may be {most:,}'
-            )
 
 
 def _refuse_rule(place: str, rule: Mapping[str, Any] | None) -> None:
@@ -353,7 +348,6 @@ def json_bytes(data: Mapping[str, Any]) -> bytes:
     without secrets.
     """
     content = as_read(data)
-    content.pop('checksum', None)
     sealed = {**content, 'checksum': checksum(content)}
     return (dumps(sealed, indent=1) + '\n').encode()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,8 +77,22 @@ def publish_run(
     """
     name_secrets(run.manifest)
     complete, left_out = _complete_scores(run, scores)
-    manifest = _manifest_of_scores(run, complete, withhold_text)
-    members = _run_members(run, manifest, withhold_text)
+    manifest = public_manifest(run.manifest, withhold_text)
+    section = run.manifest.protocol.scorer
+    configs = [run.scores(one).about().get('config') or section for one in complete]
+    if section not in configs:  # its scores are not in the pack
+        score = {k: v for k, v in manifest.score.items() if not k.startswith('scorer.')}
+        protocol = manifest.protocol.model_copy(update={'scorer': {}})
+        manifest = manifest.model_copy(update={'score': score, 'protocol': protocol})
+    members = {MANIFEST: json_bytes(manifest.to_json())}
+    if problems := not_run.read_problems(run):
+        shown = {'schema': not_run.SCHEMA, 'problems': without_paths(problems)}
+        members[not_run.NAME] = json_bytes(shown)
+    if (run.root / stopping.NAME).exists():
+        members[stopping.NAME] = json_bytes(run.read_json(stopping.NAME))
+    for shard in run.dialogue_shards():
+        data = dialogue_bytes(run, shard, withhold_text)
+        members[shard_name('dialogues', shard)] = data
     for signature in complete:
         members |= _score_members(run, signature, withhold_text)
     index = make_index(
@@ -128,43 +142,6 @@ def _complete_scores(
             '`parlai score_dialogues` writes what is missing'
         )
     return complete, tuple(left_out)
-
-
-def _manifest_of_scores(
-    run: RunFolder, signatures: Sequence[str], withhold_text: bool
-) -> Manifest:
-    """
-    Return the manifest of a pack with these scores: it names the protocol's scorer only
-    if that made some of them, so that a checker can compare the two.
-    """
-    manifest = public_manifest(run.manifest, withhold_text)
-    section = run.manifest.protocol.scorer
-    configs = [run.scores(one).about().get('config') or section for one in signatures]
-    if section in configs:
-        return manifest
-    score = {k: v for k, v in manifest.score.items() if not k.startswith('scorer.')}
-    protocol = manifest.protocol.model_copy(update={'scorer': {}})
-    return manifest.model_copy(update={'score': score, 'protocol': protocol})
-
-
-def _run_members(
-    run: RunFolder, manifest: Manifest, withhold_text: bool
-) -> dict[str, bytes]:
-    """
-    Return the manifest, the dialogues and what did not run, as files of a pack.
-
-    :param manifest: as it is published.
-    """
-    members = {MANIFEST: json_bytes(manifest.to_json())}
-    if problems := not_run.read_problems(run):
-        shown = {'schema': not_run.SCHEMA, 'problems': without_paths(problems)}
-        members[not_run.NAME] = json_bytes(shown)
-    if (run.root / stopping.NAME).exists():
-        members[stopping.NAME] = json_bytes(run.read_json(stopping.NAME))
-    for shard in run.dialogue_shards():
-        data = dialogue_bytes(run, shard, withhold_text)
-        members[shard_name('dialogues', shard)] = data
-    return members
 
 
 def shard_name(folder: str, shard: ShardKey) -> str:
@@ -224,7 +201,12 @@ def _score_members(
     folder = f'scores/{store.root.name}'
     members = {f'{folder}/signature.txt': (signature + '\n').encode()}
     if about := store.about():
-        members[f'{folder}/{SCORER_FILE}'] = json_bytes(public_scorer(about))
+        public = dict(as_read(about))
+        if isinstance(public.get('config'), dict):
+            public['config'] = {k: file_name(v) for k, v in public['config'].items()}
+        models = public.get('models') or []
+        public['models'] = [{**m, 'name': file_name(m.get('name'))} for m in models]
+        members[f'{folder}/{SCORER_FILE}'] = json_bytes(public)
     if (check := judge_check.read_check(store)) is not None:
         members[judge_check.check_path(store)] = json_bytes(
             {'basis': judge_check.check_basis(store), **judge_check.to_json(check)}
@@ -294,18 +276,6 @@ def public_manifest(manifest: Manifest, withhold_text: bool = False) -> Manifest
             replace(opener, utterances=(), reply=None) for opener in manifest.openers
         )
     return manifest.model_copy(update=changes)
-
-
-def public_scorer(about: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the record of a scorer as it is published.
-    """
-    public = dict(as_read(about))
-    if isinstance(public.get('config'), dict):
-        public['config'] = {k: file_name(v) for k, v in public['config'].items()}
-    models = public.get('models') or []
-    public['models'] = [{**m, 'name': file_name(m.get('name'))} for m in models]
-    return public
 
 
 def file_name(value: Any) -> Any:

@@ -9,17 +9,17 @@ that the pack says.
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from functools import cached_property
+from itertools import count, islice
 from typing import TypeVar
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import (
     Dialogue,
-    Opener,
     Pairing,
     Roster,
     ScoredDialogue,
@@ -40,7 +40,6 @@ from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import Pack
 from parlai_ext.packs.publish import dialogue_digest, shard_name
 from parlai_ext.packs.verify import (
-    SELF_REPORTED,
     PackFinding,
     all_checks,
     finding_of,
@@ -167,12 +166,8 @@ def spread(items: Sequence[Item], key: Callable[[Item], str]) -> list[Item]:
     >>> spread(['a1', 'a2', 'a3', 'b1'], lambda item: item[0])
     ['a1', 'b1', 'a2', 'a3']
     """
-    counts: Counter[str] = Counter()
-    turns = []
-    for place, item in enumerate(items):
-        turns.append((counts[key(item)], place))
-        counts[key(item)] += 1
-    return [items[place] for _, place in sorted(turns)]
+    turns: defaultdict[str, count[int]] = defaultdict(count)
+    return sorted(items, key=lambda item: next(turns[key(item)]))
 
 
 @dataclass(frozen=True)
@@ -198,15 +193,9 @@ class Regeneration:
         if options.any and checker.protocol is None and not checker.systems:
             name = self.pack.index.protocol
             why = f'there is no protocol {name!r} here; name one: --config'
-            yield from (
-                PackFinding(about, SELF_REPORTED, why)
-                for about in (PLAYED, SCORED, CHECKED)
-            )
+            yield from (PackFinding(about, why) for about in (PLAYED, SCORED, CHECKED))
             return
         yield self.play()
-        scorer, why = None, ''
-        if options.sample or options.judge_check:
-            scorer, why = self.scorer_at_hand()
         for about, make, missing in (
             (SCORED, self.score, not options.sample and 'no utterance (--sample N)'),
             (
@@ -216,10 +205,15 @@ class Regeneration:
                 and 'no judge (--judge-check): their counts are the publisher’s word',
             ),
         ):
-            if missing or scorer is None:
-                yield PackFinding(about, SELF_REPORTED, missing or why)
+            if missing:
+                yield PackFinding(about, missing)
+                continue
+            try:
+                scorer, signature = self.scorer_at_hand
+            except UserError as error:
+                yield PackFinding(about, str(error))
             else:
-                yield make(scorer)
+                yield make(scorer, signature)
 
     def play(self) -> PackFinding:
         """
@@ -228,13 +222,13 @@ class Regeneration:
         """
         options, again = self.options, self.again
         if not options.regenerate:
-            return PackFinding(PLAYED, SELF_REPORTED, 'no dialogue (--regenerate M)')
+            return PackFinding(PLAYED, 'no dialogue (--regenerate M)')
         here, missing = systems_at_hand(self.pack, self.checker)
         replay = Replay(self.pack, self.player(here))
         playable = list(replay.playable())
         drawn = spread_over_targets(playable, self.draw)[: options.regenerate]
         if not drawn:
-            return PackFinding(PLAYED, SELF_REPORTED, f'none: {_why(missing)}')
+            return PackFinding(PLAYED, f'none: {_why(missing)}')
         of_shard: dict[ShardKey, list[DialoguePlace]] = {}
         for place in drawn:
             of_shard.setdefault(place.shard, []).append(place)
@@ -249,7 +243,7 @@ class Regeneration:
         replay.player.cache.clear()
         if not again.played:
             why = '; '.join(failures.values())
-            return PackFinding(PLAYED, SELF_REPORTED, f'none: {why}')
+            return PackFinding(PLAYED, f'none: {why}')
         targets = [name for name in self.pack.index.targets if again.played[name]]
         looked_at = self.targets_text(again.played, playable, '--regenerate')
         counts = ', '.join(f'{name} {again.same([name])}' for name in targets)
@@ -278,8 +272,14 @@ class Regeneration:
             for side in (plan.roster.targets, plan.roster.partners)
         )
         protocol = replace(plan.protocol, roster=Roster(*sides))
-        own = self.own_openers()
-        openers = tuple(own.get(one.id, one) for one in plan.openers)
+        openers, own = plan.openers, self.checker.protocol
+        if own is not None and self.pack.index.withheld_text:  # texts and all
+            datapath = self.checker.machine.datapath
+            mine = load_openers(
+                own.openers, self.checker.openers_file, datapath=datapath
+            )
+            by_id = {opener.id: opener for opener in mine}
+            openers = tuple(by_id.get(one.id, one) for one in openers)
         machine = replace(
             self.checker.machine,
             batchsize=manifest.batchsize,
@@ -290,19 +290,6 @@ class Regeneration:
         )
         sampled = {n for n, one in manifest.targets.items() if one.shard_size}
         return replace(player, sampling=player.sampling | sampled)
-
-    def own_openers(self) -> dict[str, Opener]:
-        """
-        Return the texts of the checker's own openers by id, for a pack that withholds
-        them.
-        """
-        checker, protocol = self.checker, self.checker.protocol
-        if protocol is None or not self.pack.index.withheld_text:
-            return {}
-        openers = load_openers(
-            protocol.openers, checker.openers_file, datapath=checker.machine.datapath
-        )
-        return {opener.id: opener for opener in openers}
 
     def targets_text(
         self, looked_at: Collection[str], places: Iterable[DialoguePlace], flag: str
@@ -317,27 +304,32 @@ class Regeneration:
             text += f' ({len(at_hand)} are at hand: a larger {flag} takes more)'
         return text
 
-    def scorer_at_hand(self) -> tuple[Scorer | None, str]:
+    @cached_property
+    def scorer_at_hand(self) -> tuple[Scorer, str]:
         """
-        Return the checker's own scorer if it makes scores of the pack; else why not.
+        The checker's own scorer, and the signature of its scores in the pack.
+
+        :raises UserError: where there is none, or it makes no scores of the pack.
         """
         if self.checker.protocol is None:
-            return None, 'there is no protocol here that names a scorer (--config)'
+            raise UserError('there is no protocol here that names a scorer (--config)')
         section = self.checker.protocol.scorer
-        try:
-            scorer = build_scorer(section, self.checker.machine, named_by_user=True)
-            signature_at_hand(self.pack, scorer)
-        except UserError as error:
-            return None, str(error)
-        return scorer, ''
+        scorer = build_scorer(section, self.checker.machine, named_by_user=True)
+        signatures = list(self.pack.index.scores.values())
+        for signature in signatures:
+            if signature.removesuffix(GIVEN_JUDGED) == scorer.signature:
+                return scorer, signature
+        differing = signature_differences(next(iter(signatures), ''), scorer.signature)
+        raise UserError(
+            f'none: your scorer makes other scores ({", ".join(differing)})'
+        )
 
-    def score(self, scorer: Scorer) -> PackFinding:
+    def score(self, scorer: Scorer, signature: str) -> PackFinding:
         """
         Score utterances again and compare the scores with those of the pack. Texts that
         it withholds are those of the dialogues that were the same when played again.
         """
         pack, options, again = self.pack, self.options, self.again
-        signature = signature_at_hand(pack, scorer)
         given_judged = signature != scorer.signature
         first_only = pack.run.manifest.first_only
         places = dialogue_places(pack, pack.run.dialogue_shards())
@@ -363,7 +355,7 @@ class Regeneration:
             again.scored[place.pairing.first] += n_utterances
         if not again.scored:
             text = 'none: the texts are withheld, and no dialogue was the same again'
-            return PackFinding(SCORED, SELF_REPORTED, text)
+            return PackFinding(SCORED, text)
         text = (
             f'{again.n_scored} utterances have the same scores, within '
             f'{options.tolerance:g}, of '
@@ -371,27 +363,24 @@ class Regeneration:
         )
         return finding_of(SCORED, text, problems)
 
-    def check_judge(self, scorer: Scorer) -> PackFinding:
+    def check_judge(self, scorer: Scorer, signature: str) -> PackFinding:
         """
         Make the check of a judge again and compare its counts with those of the pack.
         """
         pack = self.pack
         if pack.index.withheld_text:
-            return PackFinding(CHECKED, SELF_REPORTED, 'none: the texts are withheld')
-        signature = signature_at_hand(pack, scorer)
+            return PackFinding(CHECKED, 'none: the texts are withheld')
         store = pack.run.scores(signature)
         says, basis = read_check(store), check_basis(store)
         if says is None:
             why = 'none: the pack has no check to compare'
-            return PackFinding(CHECKED, SELF_REPORTED, why)
+            return PackFinding(CHECKED, why)
         # the size that was asked for is not recorded; a smaller one is what was drawn
         default = basis == basis_of(pack.run, store, SAMPLE)
         sample = SAMPLE if default else says.n_responses
         gives = make_check(pack.run, scorer, store, sample, families={})
         if gives is None:
-            return PackFinding(
-                CHECKED, SELF_REPORTED, 'none: there is nothing to check'
-            )
+            return PackFinding(CHECKED, 'none: there is nothing to check')
         problems = list(check_differences(says, gives, self.options))
         others = [
             scorer_name(other)
@@ -544,11 +533,15 @@ def systems_at_hand(
             continue
         hashes[system.name] = identity(system, datapath)
         by_hash[hashes[system.name]] = system
-    wanted = {**pack.index.targets, **pack.index.partners}
+    wanted, manifest = {**pack.index.targets, **pack.index.partners}, pack.run.manifest
     for name, digest in wanted.items():
         if digest in by_hash:
             system = System(name, by_hash[digest].opt)
-            if candidates_hash(system, datapath) == _candidates(pack, name):
+            # that of the replies that a retriever of the pack chooses among
+            candidates = manifest.collect.get(f'partners.{name}.candidates')
+            if name in manifest.targets:
+                candidates = candidates or manifest.targets[name].candidates
+            if candidates_hash(system, datapath) == candidates:
                 here[name] = system
             else:
                 reasons[name] = 'yours chooses among other replies'
@@ -557,31 +550,6 @@ def systems_at_hand(
         else:
             reasons.setdefault(name, 'your protocol does not have it')
     return here, {n: why for n, why in reasons.items() if n in wanted and n not in here}
-
-
-def _candidates(pack: Pack, name: str) -> str | None:
-    """
-    Return the hash of the replies that a retriever of the pack chooses among.
-    """
-    manifest = pack.run.manifest
-    value = manifest.collect.get(f'partners.{name}.candidates')
-    if name in manifest.targets:
-        value = value or manifest.targets[name].candidates
-    return None if value is None else str(value)
-
-
-def signature_at_hand(pack: Pack, scorer: Scorer) -> str:
-    """
-    Return the signature of the pack's scores that this scorer makes.
-
-    :raises UserError: when it makes none of them; names what differs.
-    """
-    for signature in pack.index.scores.values():
-        if signature.removesuffix(GIVEN_JUDGED) == scorer.signature:
-            return signature
-    theirs = next(iter(pack.index.scores.values()), '')
-    differing = ', '.join(signature_differences(theirs, scorer.signature))
-    raise UserError(f'none: your scorer makes other scores ({differing})')
 
 
 def _by_place(scored: ScoredDialogue) -> dict[str, float | None]:
@@ -617,7 +585,11 @@ def check_differences(
         )
         for kind in dict.fromkeys((*counts, *again)):
             one, other = counts.get(kind), again.get(kind)
-            if not _are_near(one, other, options.max_different):
+            is_near = one == other
+            if one is not None and other is not None and one[0] == other[0]:
+                furthest = max(abs(one[i] - other[i]) for i in (1, 2))
+                is_near = furthest <= options.max_different * one[0]
+            if not is_near:
                 yield (
                     f'{name}, {" of ".join(kind)}: the pack says {_counted(one)}, made '
                     f'again it is {_counted(other)}'
@@ -628,12 +600,6 @@ def check_differences(
         )
         for where, x, y in json_differences(before, after, name, options.tolerance):
             yield f'{where}: the pack says {x}, made again it is {y}'
-
-
-def _are_near(one: Counts | None, other: Counts | None, max_different: float) -> bool:
-    if one is None or other is None or one[0] != other[0]:
-        return one == other
-    return max(abs(one[i] - other[i]) for i in (1, 2)) <= max_different * one[0]
 
 
 def _counted(counts: Counts | None) -> str:

@@ -59,10 +59,19 @@ def build_site(folder: Path, out: Path, check: Check) -> Site:
     paths = sorted(folder.glob('*.zip'))
     if not paths:
         raise UserError(f'{folder}: there is no pack (a file whose name ends in .zip)')
-    checks, left_out = _check_all(paths, check)
+    checks, left_out = {}, {}
     by_protocol: dict[str, list[Path]] = {}
-    for path, checked in checks.items():
-        by_protocol.setdefault(checked.index.protocol, []).append(path)
+    for path in paths:
+        try:
+            checked = check(path)
+        except UserError as error:
+            left_out[path.name] = str(error)
+            continue
+        if checked.is_right:
+            checks[path] = checked
+            by_protocol.setdefault(checked.index.protocol, []).append(path)
+        else:
+            left_out[path.name] = checked.problems[0]
     make_folder(out / PACKS)
     rows, pages = [], {}
     for protocol, members in sorted(by_protocol.items()):
@@ -82,26 +91,6 @@ def build_site(folder: Path, out: Path, check: Check) -> Site:
     text = render_page(LIST_PAGE, rows=rows, left_out=left_out)
     write_text(out / INDEX_PAGE, text)
     return Site(out / INDEX_PAGE, pages, left_out)
-
-
-def _check_all(
-    paths: Sequence[Path], check: Check
-) -> tuple[dict[Path, Verification], dict[str, str]]:
-    """
-    Return the checks of the packs that are right, and why others are left out.
-    """
-    checks, left_out = {}, {}
-    for path in paths:
-        try:
-            checked = check(path)
-        except UserError as error:
-            left_out[path.name] = str(error)
-            continue
-        if checked.is_right:
-            checks[path] = checked
-        else:
-            left_out[path.name] = checked.problems[0]
-    return checks, left_out
 
 
 def comparable_groups(

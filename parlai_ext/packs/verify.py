@@ -42,7 +42,7 @@ from parlai_ext.packs.publish import ranking_data
 from parlai_ext.results import ranking as rankings
 from parlai_ext.scoring.base import NO_MODEL, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outside
-from parlai_ext.store import RunFolder, ScoreStore
+from parlai_ext.store import RunFolder
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import decode_shard
 from parlai_ext.worlds.pairings import SCHEMES
@@ -69,8 +69,8 @@ class PackFinding:
     """
 
     about: str
-    state: str
     text: str
+    state: str = SELF_REPORTED
     problems: tuple[str, ...] = ()
 
 
@@ -81,7 +81,7 @@ def finding_of(about: str, proven: str, problems: Sequence[str]) -> PackFinding:
     state = WRONG if problems else PROVEN
     s = 's' if len(problems) != 1 else ''
     text = f'{len(problems)} problem{s}' if problems else proven
-    return PackFinding(about, state, text, tuple(problems))
+    return PackFinding(about, text, state, tuple(problems))
 
 
 def file_finding(folder: Path, index: PackIndex) -> PackFinding:
@@ -158,9 +158,7 @@ def _judge_finding(
     about, name, outcomes = 'judge check', scorer_name(signature), list[str]()
     checked = finding(about, '', judge_problems(run, signature, outcomes))
     if not outcomes and not checked.problems:
-        return PackFinding(
-            about, SELF_REPORTED, f'{name}: none; this judge is unchecked'
-        )
+        return PackFinding(about, f'{name}: none; this judge is unchecked')
     text = f'{name}: {"".join(outcomes)}; follows from its counts'
     return finding_of(about, text, [f'{name}: {line}' for line in checked.problems])
 
@@ -169,14 +167,42 @@ def judge_problems(
     run: RunFolder, signature: str, outcomes: list[str]
 ) -> Iterator[str]:
     """
-    Yield what is wrong with the check of a judge, if there is one.
+    Yield where the check of a judge is not that of these scores, or its outcomes do not
+    follow from its counts.
 
-    :param outcomes: gets its outcomes in words.
+    :param outcomes: takes the outcomes, ``fail on A; pass on B, C``, if there is a
+        check.
     """
     store = run.scores(signature)
-    if (record := read_check(store)) is not None:
-        outcomes.append(outcomes_text(record))
-        yield from check_problems(record, store)
+    check = read_check(store)
+    if check is None:
+        return
+    by_outcome: dict[str, list[str]] = {}
+    for name, own in check.dimensions.items():
+        by_outcome.setdefault(own.outcome, []).append(name)
+    outcomes.append('; '.join(f'{o} on {", ".join(n)}' for o, n in by_outcome.items()))
+    if check.signature != store.signature:
+        yield (
+            f'it is the check of other scores: {check.signature:.80}, not '
+            f'{store.signature:.80}'
+        )
+    if shards := store.run.dialogue_shards():
+        scored = store.read(shards[0].pairing_id, shards[0].index)
+        of_scores = {score.dimension for one in scored for score in one.scores}
+        if {*check.dimensions} != of_scores:
+            yield (
+                f'it is about {", ".join(sorted(check.dimensions))}, the scores about '
+                f'{", ".join(sorted(of_scores))}'
+            )
+    for name, own in all_checks(check).items():
+        kinds = [
+            kind_result_of_counts(k.kind, k.source, k.n, k.n_higher, k.n_ties)
+            for k in own.kinds
+        ]
+        derived = dimension_check(own.dimension, kinds, own.human_anchor, own.biases)
+        gives = record_to_json(derived)
+        for where, a, b in json_differences(record_to_json(own), gives, name):
+            yield f'{where}: the pack says {a}, its counts give {b}'
 
 
 @contextmanager
@@ -529,53 +555,12 @@ def ranking_problems(run: RunFolder, signature: str, index: PackIndex) -> Iterat
 # ------------------------------------------------------------------ checks of judges
 
 
-def check_problems(check: JudgeCheck, store: ScoreStore) -> Iterator[str]:
-    """
-    Yield where a check is not that of these scores, or its outcomes do not follow from
-    its counts.
-    """
-    if check.signature != store.signature:
-        yield (
-            f'it is the check of other scores: {check.signature:.80}, not '
-            f'{store.signature:.80}'
-        )
-    if shards := store.run.dialogue_shards():
-        scored = store.read(shards[0].pairing_id, shards[0].index)
-        of_scores = {score.dimension for one in scored for score in one.scores}
-        if {*check.dimensions} != of_scores:
-            yield (
-                f'it is about {", ".join(sorted(check.dimensions))}, the scores about '
-                f'{", ".join(sorted(of_scores))}'
-            )
-    for name, own in all_checks(check).items():
-        kinds = [
-            kind_result_of_counts(k.kind, k.source, k.n, k.n_higher, k.n_ties)
-            for k in own.kinds
-        ]
-        derived = dimension_check(own.dimension, kinds, own.human_anchor, own.biases)
-        gives = record_to_json(derived)
-        for where, a, b in json_differences(record_to_json(own), gives, name):
-            yield f'{where}: the pack says {a}, its counts give {b}'
-
-
 def all_checks(check: JudgeCheck) -> dict[str, DimensionCheck]:
     """
     Return the checks of dimensions by their names, and that of a tournament.
     """
     games = {} if check.tournament is None else {'tournament': check.tournament}
     return {**check.dimensions, **games}
-
-
-def outcomes_text(check: JudgeCheck) -> str:
-    """
-    Return the outcomes of a check: ``fail on A; pass on B, C``.
-    """
-    by_outcome: dict[str, list[str]] = {}
-    for name, own in check.dimensions.items():
-        by_outcome.setdefault(own.outcome, []).append(name)
-    return '; '.join(
-        f'{outcome} on {", ".join(names)}' for outcome, names in by_outcome.items()
-    )
 
 
 # ----------------------------------------------------------------------- differences

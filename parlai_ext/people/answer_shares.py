@@ -24,7 +24,7 @@ from parlai_ext.people.ranking import number_names, sparse_tables
 from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.ranking.annotator_agreement import (
     Alpha,
-    Kappa,
+    AnnotatorAgreement,
     fleiss_kappa,
     krippendorff_alpha,
 )
@@ -113,7 +113,7 @@ class AnnotationResults:
     annotators: tuple[AnnotatorControls, ...]
     shares: tuple[Share, ...]
     items: tuple[ItemAgreement, ...]
-    kappa: Kappa
+    kappa: AnnotatorAgreement
     alpha: Alpha
     head_to_head: Mapping[tuple[str, str], Mapping[str, int]]
     notes: tuple[str, ...]

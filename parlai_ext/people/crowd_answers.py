@@ -4,6 +4,7 @@ What crowdsourcing tasks record, read as judgements; one reader for each format.
 ``acute_eval``: the ``*.full.csv`` of ParlAI's ACUTE-Eval analysis.
 ``model_chat``: the JSON files of ParlAI's model_chat, ratings such as ``4|5|3|4``.
 ``turn_annotations``: ``agent_data.json`` of ParlAI's turn_annotations_static.
+``spot_the_bot``: Spot The Bot's ``annotated-….jsonl`` beside its dialogues.
 ``csv``: plain CSV: system, dimension, value, rater, dialogue_id.
 
 Quality control is taken as it was recorded: annotators who failed ACUTE's onboarding,
@@ -23,6 +24,8 @@ from typing import Any
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.core.progress import counted
+from parlai_ext.data.judged.data_file import DataFile
+from parlai_ext.data.judged.interactive import FEATURES, read_spot_the_bot
 from parlai_ext.data.model_chat import Chat
 from parlai_ext.data.source_file import BadRecord
 from parlai_ext.files.csv_file import read_csv
@@ -38,6 +41,7 @@ from parlai_ext.people.questionnaire import (
     read_questionnaire,
 )
 from parlai_ext.people.rating_set import RatingKey
+from parlai_ext.people.spot_the_bot import HUMAN
 
 ACUTE_COLUMNS = ('worker', 'question', 'winner', 'loser', 'is_onboarding')
 SEPARATOR = '|'
@@ -330,11 +334,37 @@ def _turns(turns: Any, where: str) -> list[Mapping[str, Any]]:
     return turns
 
 
+def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements:
+    """
+    Return what Spot The Bot's annotators said of both sides of each segment.
+    """
+    return Judgements(
+        tuple(
+            HumanJudgement(
+                item.system,
+                quality,
+                one.value,
+                one.annotator,
+                item.dialogue,
+                len(item.context) - 1,
+            )
+            for path in paths
+            for item in read_spot_the_bot(DataFile(str(path), str(path), '', {}))
+            for quality in (HUMAN, *FEATURES.values())
+            for one in item.annotations.get(quality, ())
+            if one.value is not None
+        )
+    )
+
+
 FORMATS: Mapping[str, CrowdFormat] = {
     'acute_eval': CrowdFormat(read_acute, '*.full.csv', 'acute'),
     'model_chat': CrowdFormat(read_model_chat, '*.json', 'likert_2022', True),
     'turn_annotations': CrowdFormat(
         read_turn_annotations, 'agent_data.json', 'likert_2022', True
+    ),
+    'spot_the_bot': CrowdFormat(
+        read_spotted_segments, 'annotated-*.jsonl', 'spot_the_bot'
     ),
     'csv': CrowdFormat(read_plain_csv, '*.csv', 'likert_2022'),
 }

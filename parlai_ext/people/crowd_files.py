@@ -27,7 +27,7 @@ from parlai_ext.ranking.standings import Standing
 OTHER = 'other_speaker'
 GOOD, BAD = 'good', 'bad'
 # Sato et al. (2022), section 5.2 and its footnote 2
-TURNS_OF_A_CHAT, CHATS_OF_A_SYSTEM = 6, 50
+CHATS_OF_A_SYSTEM = 50
 
 Files = dict[str, str]  # name -> text
 
@@ -226,11 +226,11 @@ def label_files(key: Questionnaire) -> Files:
 
 
 def model_chat_files(
-    opts: Mapping[str, Mapping[str, Any]], asked: Questionnaire
+    opts: Mapping[str, Mapping[str, Any]], asked: Questionnaire, num_turns: int
 ) -> Files:
     """
     Return the bots and the settings of a model_chat task in which people talk with
-    them: "Hi!", six turns, 50 dialogues a system, one rating for each question.
+    them: "Hi!", some turns, 50 dialogues a system, one rating for each question.
 
     :param opts: the ParlAI options of each system.
     :raises UserError: for an option that a line of flags cannot hold.
@@ -247,7 +247,7 @@ def model_chat_files(
     settings = {
         'model_opt_path': 'model_opts.yaml',
         'conversation_start_mode': 'hi',
-        'num_turns': TURNS_OF_A_CHAT,
+        'num_turns': num_turns,
         'conversations_needed_string': ','.join(
             f'{name}:{CHATS_OF_A_SYSTEM}' for name in sorted(opts)
         ),

@@ -26,11 +26,21 @@ class RatingItem:
     What annotators see at once: one dialogue, or two.
 
     :param id: says nothing about the systems.
-    :param dialogues: of a pair, which one is first is drawn, too.
+    :param dialogues: of a pair, which one is first is drawn, too. Of a segment, the one
+        dialogue of either speaker.
+    :param exchanges: how many of a dialogue are shown; `None` for all.
     """
 
     id: str
     dialogues: tuple[DialogueReference, ...]
+    exchanges: int | None = None
+
+    @property
+    def num_turns(self) -> int | None:
+        """
+        How many turns are shown; `None` for all.
+        """
+        return None if self.exchanges is None else 2 * self.exchanges
 
     @property
     def matched(self) -> bool:
@@ -98,6 +108,29 @@ def _pairs(
     pairs = matches or list(zip(one, other, strict=False))
     for pair in sorted(pairs, key=lambda pair: _draw(seed, *pair)):
         yield tuple(sorted(pair, key=lambda d: _draw(seed, 'side', d, pair)))
+
+
+def segment_pages(
+    items: Sequence[RatingItem], segments: Sequence[int], num_pages: int
+) -> tuple[tuple[RatingItem, ...], ...]:
+    """
+    Return pages with a segment of each dialogue, both of whose speakers are judged.
+    Lengths take turns within a page, and a dialogue has another one on the next page,
+    so that nobody reads it twice.
+    """
+
+    def segment(item: RatingItem, exchanges: int) -> RatingItem:
+        (first,) = item.dialogues
+        name = content_id('segment', item.id, exchanges)
+        return RatingItem(name, (first, first.other_side), exchanges)
+
+    return tuple(
+        tuple(
+            segment(item, segments[(place + page) % len(segments)])
+            for place, item in enumerate(items)
+        )
+        for page in range(num_pages)
+    )
 
 
 def _draw(*parts: object) -> str:

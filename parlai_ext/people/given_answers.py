@@ -19,7 +19,15 @@ from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.json_file import json_lines, read_json
 from parlai_ext.people.judgements import TIE, Comparison, Judgements
-from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
+from parlai_ext.people.questionnaire import (
+    BETTER,
+    PAIR,
+    SIDES,
+    SPEAKERS,
+    TIED,
+    UNRELATED,
+    Wording,
+)
 from parlai_ext.people.rating_set import KeyDialogue, RatingKey
 from parlai_ext.people.sheets import ANSWER_COLUMN, LETTERS
 
@@ -274,7 +282,8 @@ def judgements_of(
     Return answers as ratings and comparisons. Each dialogue that could be flagged has a
     rating, too: 1 if it was and 0 if not.
     """
-    ratings, flagged, comparisons = [], [], []
+    ratings: list[HumanJudgement] = []
+    flagged, comparisons = [], []
     for answer in answers:
         key = keys[answer.rating_set]
         name, shown = answer.annotator, key.items[answer.item]
@@ -282,11 +291,7 @@ def judgements_of(
         if key.kind == PAIR:
             comparisons.append(_comparison(answer, *shown))
         else:
-            value = question.value(answer.answer)
-            ratings += [
-                HumanJudgement(d.system, answer.dimension, value, name, d.dialogue_id)
-                for d in shown
-            ]
+            ratings += _ratings(answer, question, shown)
         if key.flag and question == key.questions[0]:
             for side, d in zip(SIDES, shown, strict=False):
                 value = float(side in (answer.flags or ()))
@@ -305,6 +310,28 @@ def judgements_of(
         lower_is_better=frozenset({FLAGGED}),
         notes=(*notes, *side_notes(answers)),
     )
+
+
+def _ratings(
+    answer: GivenAnswer, question: Wording, shown: Sequence[KeyDialogue]
+) -> Iterator[HumanJudgement]:
+    """
+    Yield what an answer says of the dialogue; of a segment, of each speaker who was
+    judged, as of its last turn.
+    """
+    dimension, value = question.dimension, question.value(answer.answer)
+    values: Sequence[float | None] = [value]
+    if question.speaker is not None:
+        dimension = dimension.removesuffix(f' ({SPEAKERS[question.speaker]})')
+        values = (value, None) if question.speaker == 0 else (None, value)
+    elif len(shown) > 1:
+        values = BETTER[int(answer.answer) - 1]
+    for d, one in zip(shown, values, strict=True):
+        if one is not None:
+            turn = None if d.exchanges is None else 2 * d.exchanges - 1
+            yield HumanJudgement(
+                d.system, dimension, one, answer.annotator, d.dialogue_id, turn
+            )
 
 
 def _comparison(

@@ -67,7 +67,7 @@ def people_lines(
             words = (
                 f'Spearman {number(halves.value)} on average over divisions, 95 % of '
                 f'them within {number(halves.low)} to {number(halves.high)}, '
-                f'{halves.num_points} points'
+                f'{halves.num_units} points'
             )
         yield from wrap_lines(f'random halves of the annotators, {what}: {words}', '  ')
     if planted:

@@ -19,12 +19,22 @@ Questionnaires: what annotators are asked about a dialogue, or about two side by
         labels: [No, Yes]
         values: [0, 1]
 
+    segments: [2, 3, 5]             # likert only: the first exchanges of a dialogue,
+                                    # whose speakers are both judged
+    questions:
+      Human:                        # asked about each speaker
+        text: Is <Speaker> a bot?
+        labels: [No, Yes]
+      Fluent:                       # the better one: three labels, both in the middle
+        text: Which speaker is more fluent?
+        labels: [Speaker 1, Both equally, Speaker 2]
+
 ``zoo_configs/questionnaires/`` has the shipped ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,6 +48,10 @@ PAIR, LIKERT = KINDS = ('pair', 'likert')
 # the answers about a pair: a side, or one of these
 SIDES = ('a', 'b')
 TIED, UNRELATED = 'tie', 'unrelated'
+# a question with this in its text is asked about both speakers of a segment
+SPEAKER = '<Speaker>'
+SPEAKERS = ('Speaker 1', 'Speaker 2')
+BETTER = ((1.0, 0.0), (1.0, 1.0), (0.0, 1.0))  # speakers, of each label
 FEWEST_LABELS, MOST_LABELS = 2, 9  # each is a key of the keyboard
 
 
@@ -58,6 +72,9 @@ class QuestionnaireKeys:
     unrelated: str | None = option(None, help='the words of one more answer: neither')
     flag: str | None = option(None, help='what a dialogue may be flagged as')
     offensive: bool = option(False, help='texts are shown after a click')
+    segments: tuple[int, ...] | None = option(
+        None, help='numbers of exchanges of which both speakers are judged'
+    )
 
 
 @dataclass(frozen=True)
@@ -80,12 +97,14 @@ class Wording:
 
     :param answers: of a pair the first and the second speaker; else one a label.
     :param values: what each label is worth; `None`: 1, 2, …
+    :param speaker: of a segment the one who is judged, 0 or 1; `None` for both.
     """
 
     dimension: str
     text: str
     answers: tuple[str, ...]
     values: tuple[float, ...] | None = None
+    speaker: int | None = None
 
     def value(self, answer: str) -> float:
         """
@@ -108,6 +127,8 @@ class Questionnaire:
     :param tie, unrelated, flag: words of answers; `None` where they are not offered, or
         where the usual words of a tie are meant.
     :param offensive: true if texts are shown after a click; `None` as false.
+    :param segments: how many exchanges of a dialogue are shown, whose speakers are both
+        judged; `None` for whole dialogues.
     """
 
     name: str
@@ -118,6 +139,7 @@ class Questionnaire:
     unrelated: str | None = None
     flag: str | None = None
     offensive: bool | None = None
+    segments: tuple[int, ...] | None = None
 
     def only(self, dimensions: Sequence[str]) -> Questionnaire:
         """
@@ -174,7 +196,9 @@ def read_questionnaire(name: str) -> Questionnaire:
     keys = doc.options(QuestionnaireKeys, doc.data, ())
     _check_kind(doc, keys)
     questions = tuple(
-        _wording(doc, keys, dimension, raw) for dimension, raw in keys.questions.items()
+        wording
+        for dimension, raw in keys.questions.items()
+        for wording in _of_speakers(doc, keys, _wording(doc, keys, dimension, raw))
     )
     if not questions:
         raise doc.error(('questions',), 'one question or more is expected')
@@ -187,6 +211,7 @@ def read_questionnaire(name: str) -> Questionnaire:
         keys.unrelated,
         keys.flag,
         keys.offensive or None,
+        keys.segments,
     )
 
 
@@ -197,6 +222,11 @@ def _check_kind(doc: Document, keys: QuestionnaireKeys) -> None:
     for key in ('ties', 'tie', 'unrelated'):
         if keys.kind == LIKERT and getattr(keys, key):
             raise doc.error((key,), 'of a pair questionnaire only')
+    if keys.kind == PAIR and keys.segments:
+        raise doc.error(('segments',), 'of a likert questionnaire only')
+    for place, exchanges in enumerate(keys.segments or ()):
+        if exchanges < 1:
+            raise doc.error(('segments', place), '1 exchange or more is expected')
     if keys.tie and not keys.ties:
         raise doc.error(('tie',), 'ties: true is needed')
     _check_labels(doc, keys, keys.kind, ())
@@ -255,3 +285,24 @@ def _wording(
     if question.first is None or question.second is None:
         raise doc.error(where, 'keys first and second are needed: the two answers')
     return Wording(dimension, question.text, (question.first, question.second))
+
+
+def _of_speakers(
+    doc: Document, keys: QuestionnaireKeys, asked: Wording
+) -> Iterator[Wording]:
+    """
+    Yield the question once, or about each speaker of a segment.
+    """
+    if not keys.segments or SPEAKER not in asked.text:
+        if keys.segments and len(asked.answers) != len(BETTER):
+            where = ('questions', asked.dimension)
+            raise doc.error(where, f'{len(BETTER)} labels, or {SPEAKER}, are expected')
+        yield asked
+        return
+    for speaker, name in enumerate(SPEAKERS):
+        yield replace(
+            asked,
+            dimension=f'{asked.dimension} ({name})',
+            text=asked.text.replace(SPEAKER, name),
+            speaker=speaker,
+        )

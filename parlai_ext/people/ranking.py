@@ -26,7 +26,7 @@ from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.ranking.agreement import SYSTEM_MEANS, Correlation, correlate
 from parlai_ext.ranking.annotator_agreement import (
     Alpha,
-    HalfAgreement,
+    AnnotatorAgreement,
     agreement_of_halves,
     krippendorff_alpha,
 )
@@ -61,8 +61,8 @@ class PeopleRanking:
     num_items: int
     standings: tuple[Standing, ...]
     alpha: Alpha
-    halves_systems: HalfAgreement
-    halves_dialogues: HalfAgreement
+    halves_systems: AnnotatorAgreement
+    halves_dialogues: AnnotatorAgreement
     higher_is_better: bool = True
 
     def values(self) -> dict[str, float | None]:

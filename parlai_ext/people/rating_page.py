@@ -43,6 +43,7 @@ def render_rating_page(
         unrelated=key.unrelated,
         flag=key.flag,
         offensive=key.offensive,
+        segments=key.segments,
     )
 
 
@@ -62,13 +63,14 @@ def _page_data(
         'unrelated': key.unrelated,
         'flag': key.flag,
         'offensive': bool(key.offensive),
+        'segments': bool(key.segments),
         'questions': record_to_json(key.questions),
         'items': [
             {
                 'id': item.id,
                 'dialogues': [
-                    [asdict(turn) for turn in turns[dialogue]]
-                    for dialogue in item.dialogues
+                    [asdict(turn) for turn in turns[dialogue][: item.num_turns]]
+                    for dialogue in item.dialogues[: 1 if key.segments else None]
                 ],
             }
             for item in items

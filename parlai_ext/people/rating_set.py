@@ -18,11 +18,12 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.files.json_file import read_json
-from parlai_ext.people.draw_items import RatingItem, draw_items
+from parlai_ext.people.draw_items import RatingItem, draw_items, segment_pages
 from parlai_ext.people.questionnaire import Questionnaire, read_questionnaire
 from parlai_ext.people.run_dialogues import (
     DialogueReference,
     ShownTurn,
+    beginning_speakers,
     judged_dialogues,
     read_turns,
 )
@@ -48,7 +49,8 @@ class RatingOptions:
         path=True,
         metavar='NAME|FILE',
         help='what is asked: acute or overall_pair (two dialogues side by side), '
-        'likert_2022 (one at a time), or a file',
+        'likert_2022 or chatmatch_2022 (one at a time), spot_the_bot (beginnings), or '
+        'a file',
     )
     ask: tuple[str, ...] = option(
         (),
@@ -72,12 +74,14 @@ class RatingOptions:
 @dataclass(frozen=True)
 class KeyDialogue:
     """
-    A dialogue behind an item: whose it is, and over which opener.
+    A dialogue behind an item: whose it is, over which opener, and how many exchanges of
+    it are shown (`None`: all).
     """
 
     dialogue_id: str
     system: str
     opener_id: str
+    exchanges: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +138,8 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
     shared = options.num_items if options.num_pages == 1 else options.shared_items
     shared = min(shared, options.num_items)
     wanted = shared + (options.num_items - shared) * options.num_pages
+    if asked.segments:
+        dialogues, wanted = beginning_speakers(dialogues), options.num_items
     items = draw_items(dialogues, asked.kind, wanted, options.seed)
     pages = tuple(
         (*items[:shared], *items[shared:][page :: options.num_pages])
@@ -151,6 +157,13 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
             'openers or partners'
         )
     turns = read_turns(run, {d for item in items for d in item.dialogues})
+    if asked.segments:
+        longest = 2 * max(asked.segments)
+        long = [i for i in items if len(turns[i.dialogues[0]]) >= longest]
+        if len(long) < len(items):
+            notes.append(f'{len(items) - len(long)} dialogues are shorter: left out')
+        pages = segment_pages(long, asked.segments, options.num_pages)
+        items = [item for page in pages for item in page]
     return RatingSet(rating_key(asked, items), pages, turns, tuple(notes))
 
 
@@ -175,7 +188,8 @@ def rating_key(
     """
     by_item = {
         item.id: tuple(
-            KeyDialogue(d.dialogue_id, d.system, d.opener_id) for d in item.dialogues
+            KeyDialogue(d.dialogue_id, d.system, d.opener_id, item.exchanges)
+            for d in item.dialogues
         )
         for item in items
     }

@@ -6,8 +6,8 @@ A run is read twice, so that only the dialogues that are shown lie in memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.pairings import SCHEMES
@@ -34,6 +34,15 @@ class DialogueReference:
         The opener of the dialogue.
         """
         return self.conditions[0]
+
+    @property
+    def other_side(self) -> DialogueReference:
+        """
+        The same dialogue as that of the partner.
+        """
+        opener, partner, began = self.conditions
+        conditions = (opener, self.system, not began)
+        return replace(self, system=partner, conditions=conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,21 @@ def judged_dialogues(
                     DialogueReference(dialogue.id, name, conditions, *place)
                 )
     return references, num_broken
+
+
+def beginning_speakers(
+    references: Iterable[DialogueReference],
+) -> list[DialogueReference]:
+    """
+    Return each dialogue of two systems once, as that of the one who begins.
+    """
+    dialogues: dict[str, DialogueReference] = {}
+    for one in references:
+        opener, partner, began = one.conditions
+        first = one if began else one.other_side
+        if partner:
+            dialogues.setdefault(first.dialogue_id, first)
+    return list(dialogues.values())
 
 
 def read_turns(

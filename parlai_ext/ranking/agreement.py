@@ -168,11 +168,18 @@ def correlate(
     result = {}
     for name in coefficients:
         value = json_number(float(COEFFICIENTS[name](left[None], right[None])[0]))
-        result[name] = Correlation(value, len(left))
-        if bootstraps:
-            drawn = np.concatenate(draws[name])
-            interval = _interval(drawn, bootstraps, name in OF_ORDER, points)
-            result[name] = replace(result[name], **interval)
+        reason = low = high = None
+        drawn = np.concatenate(draws[name])
+        drawn = drawn[~np.isnan(drawn)]
+        if bootstraps and (2 * len(drawn) < bootstraps or not len(drawn)):
+            what = f'most resamples hold too few different {points.unit}'
+            reason = f'no interval: {what}'
+        elif bootstraps and np.ptp(drawn) < 1e-12:
+            what = 'order' if name in OF_ORDER else 'correlation'
+            reason = f'no interval: no resample changes the {what}'
+        elif bootstraps:
+            low, high = (json_number(float(end)) for end in np.quantile(drawn, ENDS))
+        result[name] = Correlation(value, len(left), reason, low, high)
     return result
 
 
@@ -197,23 +204,6 @@ def undefined_reason(left: Floats, right: Floats, points: Points) -> str | None:
         if np.ptp(side) == 0:
             return f'all {points.unit} have the same {side_name}'
     return None
-
-
-def _interval(
-    draws: Floats, bootstraps: int, is_of_order: bool, points: Points
-) -> dict[str, Any]:
-    """
-    Return the ends of the interval of these draws, or the reason why there is none.
-    """
-    draws = draws[~np.isnan(draws)]
-    if 2 * len(draws) < bootstraps or not len(draws):
-        what = f'most resamples hold too few different {points.unit}'
-        return {'reason': f'no interval: {what}'}
-    if np.ptp(draws) < 1e-12:
-        what = 'order' if is_of_order else 'correlation'
-        return {'reason': f'no interval: no resample changes the {what}'}
-    low, high = (json_number(float(end)) for end in np.quantile(draws, ENDS))
-    return {'low': low, 'high': high}
 
 
 def agreement_data(

@@ -54,35 +54,15 @@ class Alpha:
 
 
 @dataclass(frozen=True)
-class Kappa:
+class AnnotatorAgreement:
     """
-    Fleiss' kappa, or `None` with a reason.
-
-    :param low, high: a 95 % interval for these annotators over units like these.
-    :param num_units: units with two or more annotations; the others say nothing.
+    How well annotators agree, with its 95 % interval, or the reason why that is not
+    known: Fleiss' kappa over units, or the mean correlation of halves over points,
+    which are its units.
     """
 
     value: float | None
     num_units: int
-    num_annotators: int
-    low: float | None = None
-    high: float | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
-class HalfAgreement:
-    """
-    Spearman's coefficient between two random halves of the annotators.
-
-    :param value: the mean over the divisions; `None` with a reason.
-    :param low, high: between them are 95 % of the divisions. They are no confidence
-        interval: all divisions are of the same annotators.
-    :param num_points: the points that are correlated, such as systems.
-    """
-
-    value: float | None
-    num_points: int
     num_annotators: int
     low: float | None = None
     high: float | None = None
@@ -108,7 +88,7 @@ def fleiss_kappa(
     groups: Points | None = None,
     bootstraps: int = DIVISIONS,
     seed: int = 0,
-) -> Kappa:
+) -> AnnotatorAgreement:
     """
     Return Fleiss' kappa of annotations: unit -> annotator -> value.
 
@@ -117,7 +97,7 @@ def fleiss_kappa(
     """
     shared, annotators, reason = _shared(annotations)
     if reason:
-        return Kappa(None, len(shared), len(annotators), reason=reason)
+        return AnnotatorAgreement(None, len(shared), len(annotators), reason=reason)
     values = sorted({value for given in shared.values() for value in given.values()})
     counts = np.array(
         [[list(given.values()).count(v) for v in values] for given in shared.values()]
@@ -134,7 +114,7 @@ def fleiss_kappa(
     resampled = Draws(value, deviations, deviations, *sizes)
     (interval,) = intervals_for(resampled, 'fixed')
     low, high = (None if np.isnan(end) else end for end in interval)
-    return Kappa(float(value[0]), len(shared), len(annotators), low, high)
+    return AnnotatorAgreement(float(value[0]), len(shared), len(annotators), low, high)
 
 
 def _shared(annotations: Annotations) -> tuple[Annotations, set[str], str | None]:
@@ -190,7 +170,7 @@ def agreement_of_halves(
     points: Points,
     divisions: int = DIVISIONS,
     seed: int = 0,
-) -> HalfAgreement:
+) -> AnnotatorAgreement:
     """
     Return how well random halves of the annotators agree on the means of points.
 
@@ -204,7 +184,7 @@ def agreement_of_halves(
     names = sorted({points[unit] for unit in annotations}, key=str)
     if len(annotators) < 2:
         reason = f'{len(annotators)} annotator; halves need two or more'
-        return HalfAgreement(None, len(names), len(annotators), reason=reason)
+        return AnnotatorAgreement(None, len(names), len(annotators), reason=reason)
     row, column = ({name: i for i, name in enumerate(n)} for n in (names, annotators))
     sizes = [len(given) for given in annotations.values()]
     places = (
@@ -222,10 +202,12 @@ def agreement_of_halves(
     correlations = _half_correlations(sums, counts, in_first)
     if not len(correlations):
         reason = f'no division leaves {FEWEST_POINTS} points that differ in both halves'
-        return HalfAgreement(None, len(names), len(annotators), reason=reason)
+        return AnnotatorAgreement(None, len(names), len(annotators), reason=reason)
     low, high = np.quantile(correlations, [0.025, 0.975])
     mean = float(np.mean(correlations))
-    return HalfAgreement(mean, len(names), len(annotators), float(low), float(high))
+    return AnnotatorAgreement(
+        mean, len(names), len(annotators), float(low), float(high)
+    )
 
 
 def _half_correlations(

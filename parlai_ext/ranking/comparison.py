@@ -124,13 +124,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     Return p-values adjusted for being made together (Holm 1979), in the same order.
     """
-    order = sorted(range(len(p_values)), key=lambda k: p_values[k])
-    adjusted = [0.0] * len(p_values)
-    largest = 0.0
-    for place, k in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[k]))
-        adjusted[k] = largest
-    return adjusted
+    values = np.asarray(p_values, np.float64)
+    order = np.argsort(values, kind='stable')
+    steps = np.arange(len(values), 0, -1) * values[order]
+    adjusted = np.empty(len(values))
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return [float(p) for p in adjusted]
 
 
 def clusters(values: Sequence[float], p_values: npt.ArrayLike) -> list[int]:

@@ -232,32 +232,20 @@ def draw_means(
         openers = np.tile(openers, games_per_opener)
         for t in range(num_systems):
             cells = np.where(scored[t], values[t] - means[t], 0.0)
-            fixed[rows, t], sampled[rows, t] = _weighted_means(
-                cells, scored[t], openers, partners
-            )
+            sums = openers @ cells.T
+            counts = np.broadcast_to(openers.sum(axis=1)[:, None], sums.shape)
+            if not scored[t].all():
+                counts = openers @ scored[t].T.astype(np.float64)
+            with np.errstate(invalid='ignore'):
+                fixed[rows, t] = sums.sum(axis=1) / counts.sum(axis=1)
+                of_partners = (counts * partners).sum(axis=1)
+                sampled[rows, t] = (sums * partners).sum(axis=1) / of_partners
     by_game = scored.any(axis=1).reshape(num_systems, games_per_opener, num_openers)
     openers_seen = by_game.any(axis=1).sum(axis=1)
     partners_seen = scored.any(axis=2).sum(axis=1)
     single = partners_seen < FEWEST_PARTNERS
     sampled[:, single] = fixed[:, single]
     return Draws(means, fixed, sampled, openers_seen, partners_seen)
-
-
-def _weighted_means(
-    cells: Floats, scored: NDArray[np.bool_], openers: Floats, partners: Floats
-) -> tuple[Floats, Floats]:
-    """
-    Return, for each draw, the mean with partners fixed and with partners sampled.
-    """
-    sums = openers @ cells.T
-    if scored.all():
-        counts = np.broadcast_to(openers.sum(axis=1)[:, None], sums.shape)
-    else:
-        counts = openers @ scored.T.astype(np.float64)
-    with np.errstate(invalid='ignore'):
-        fixed = sums.sum(axis=1) / counts.sum(axis=1)
-        sampled = (sums * partners).sum(axis=1) / (counts * partners).sum(axis=1)
-    return fixed, sampled
 
 
 def degrees_of_freedom(

@@ -126,23 +126,7 @@ def pair_claims(draws: Draws, partners: str = 'sampled') -> PairClaims:
     confidence.
     """
     deviations = draws.sampled if partners == 'sampled' else draws.fixed
-    errors, freedom = _pair_errors(draws, partners)
-    tiny = ROUNDING * float(np.abs(draws.means).max(initial=0.0))
-    varies = errors > tiny
-    bounds = student_bound(_largest_quantile(deviations, errors, varies), freedom)
-    seen = draws.has_interval[:, None] & draws.has_interval[None, :]
-    reach = np.where(varies, bounds * errors, tiny)
-    return PairClaims(
-        draws.means[:, None] - draws.means[None, :],
-        np.where(seen & (freedom > 0), reach, np.inf),
-    )
-
-
-def _pair_errors(draws: Draws, partners: str) -> tuple[Floats, Floats]:
-    """
-    Return ``[i, j]`` standard errors and degrees of freedom of the differences of
-    means.
-    """
+    # standard errors of the differences, and their degrees of freedom
     size = len(draws.means)
     errors, freedom = np.zeros((size, size)), np.zeros((size, size))
     for i in range(size):
@@ -158,20 +142,20 @@ def _pair_errors(draws: Draws, partners: str) -> tuple[Floats, Floats]:
         freedom[i] = degrees_of_freedom(
             fixed_variance, variance, num_openers, num_partners
         )
-    return errors, freedom
-
-
-def _largest_quantile(
-    deviations: Floats, errors: Floats, varies: NDArray[np.bool_]
-) -> float:
-    """
-    Return the 95 % quantile of the largest absolute t of all pairs.
-    """
-    largest = np.zeros(len(deviations))
+    tiny = ROUNDING * float(np.abs(draws.means).max(initial=0.0))
+    varies = errors > tiny
+    largest = np.zeros(len(deviations))  # of each draw, over all pairs
     for i in range(len(errors)):
         rivals = np.flatnonzero(varies[i])
         if len(rivals):
             t = np.abs(deviations[:, [i]] - deviations[:, rivals]) / errors[i, rivals]
             # NaN: a draw without a dialogue of one of the two says nothing about them
             largest = np.fmax(largest, np.fmax.reduce(t, axis=1))
-    return float(np.quantile(largest, LEVEL)) if len(largest) else np.inf
+    quantile = float(np.quantile(largest, LEVEL)) if len(largest) else np.inf
+    bounds = student_bound(quantile, freedom)
+    seen = draws.has_interval[:, None] & draws.has_interval[None, :]
+    reach = np.where(varies, bounds * errors, tiny)
+    return PairClaims(
+        draws.means[:, None] - draws.means[None, :],
+        np.where(seen & (freedom > 0), reach, np.inf),
+    )

@@ -65,9 +65,26 @@ def rate(
     rated = tuple(name for name in results.systems if name in played)
     with_games = replace(results, systems=rated) if rated else results
     if method in FOOTBALL:
-        rating = _football(with_games, FOOTBALL[method])
+        signature = f'rating:{method}|match:points of all its games'
+        sums = dict.fromkeys(with_games.systems, 0.0)
+        for match in with_games.matches:
+            for name in match.systems:
+                won = match.winner == name
+                sums[name] += 1 if match.winner is None else FOOTBALL[method] * won
+        if reason := with_games.incomplete():
+            rating = Rating(signature=signature, reason=reason)
+        else:
+            notes = tuple(with_games.notes())
+            rating = Rating(values=sums, signature=signature, notes=notes)
     elif method == BRADLEY_TERRY:
-        rating = _bradley_terry(with_games, prior)
+        signature = f'rating:bradley_terry|prior:{prior:g}'
+        wins = win_matrix(with_games.systems, _pairwise(with_games))
+        strengths = bradley_terry_strengths(wins, with_games.systems, prior)
+        if isinstance(strengths, str):
+            rating = Rating(signature=signature, reason=strengths)
+        else:
+            notes = _rating_notes(with_games)
+            rating = Rating(values=strengths, signature=signature, notes=notes)
     else:
         rating = _shuffled(with_games, method, seed, shuffles)
     # without the digits that the order of additions leaves, equal ones stay equal
@@ -122,35 +139,6 @@ def rank_values(values: Mapping[str, float | None]) -> dict[str, float | None]:
     numbers = round_off_noise(np.array([*values.values()], np.float64))
     ranks = stats.rankdata(-numbers, nan_policy='omit').tolist()
     return dict(zip(values, map(json_number, ranks), strict=True))
-
-
-def _football(results: Tournament, win: int) -> Rating:
-    """
-    Rate by football points: ``win`` for a won match, 1 for a tied one.
-    """
-    signature = f'rating:{win}-1-0|match:points of all its games'
-    if reason := results.incomplete():
-        return Rating(signature=signature, reason=reason)
-    sums = dict.fromkeys(results.systems, 0.0)
-    for match in results.matches:
-        if match.winner is None:
-            for name in match.systems:
-                sums[name] += 1
-        else:
-            sums[match.winner] += win
-    return Rating(values=sums, signature=signature, notes=tuple(results.notes()))
-
-
-def _bradley_terry(results: Tournament, prior: float) -> Rating:
-    """
-    Rate by Bradley-Terry strengths.
-    """
-    signature = f'rating:bradley_terry|prior:{prior:g}'
-    wins = win_matrix(results.systems, _pairwise(results))
-    strengths = bradley_terry_strengths(wins, results.systems, prior)
-    if isinstance(strengths, str):
-        return Rating(signature=signature, reason=strengths)
-    return Rating(values=strengths, signature=signature, notes=_rating_notes(results))
 
 
 def _shuffled(results: Tournament, package: str, seed: int, shuffles: int) -> Rating:

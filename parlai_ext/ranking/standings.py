@@ -237,9 +237,7 @@ class ScoreBounds:
     What the unscored dialogues of a system could do to its mean.
 
     `worst` and `best` are its mean had all of them got the worst or the best score of
-    any dialogue of any system. `unscored_share` is `None` for a system without
-    dialogues; `worst` and `best` are `None` too when the
-    dimension has no score at all.
+    any dialogue of any system; `None` when the dimension has no score at all.
     """
 
     unscored_share: float | None
@@ -251,7 +249,7 @@ def unscored_bounds(
     values: Floats, systems: Sequence[str], n_unscored: Sequence[int]
 ) -> dict[str, ScoreBounds]:
     """
-    Return the bounds of every system; larger scores are better.
+    Return the bounds of every system with unscored dialogues; larger scores are better.
 
     :param values: as for `standings`.
     """
@@ -259,14 +257,11 @@ def unscored_bounds(
     ends = [scored.min(), scored.max()] if len(scored) else [np.nan, np.nan]
     bounds = {}
     for name, row, missing in zip(systems, values, n_unscored, strict=True):
-        n_dialogues = int((~np.isnan(row)).sum()) + missing
-        if not n_dialogues:
-            bounds[name] = ScoreBounds(None, None, None)
-            continue
-        total = float(np.nansum(row))
-        worst, best = (
-            json_number((total + (missing * end if missing else 0.0)) / n_dialogues)
-            for end in ends
-        )
-        bounds[name] = ScoreBounds(json_number(missing / n_dialogues), worst, best)
+        if missing:
+            n_dialogues = int((~np.isnan(row)).sum()) + missing
+            total = float(np.nansum(row))
+            worst, best = (
+                json_number((total + missing * end) / n_dialogues) for end in ends
+            )
+            bounds[name] = ScoreBounds(json_number(missing / n_dialogues), worst, best)
     return bounds

@@ -247,7 +247,6 @@ def unfair_sets(
     :param own_place: for each opponent the system that it is, or `NO_SYSTEM`.
     :param families: of each system; `None` has no siblings.
     """
-    pairs = _pair_sums(values, own_place)
     for unfavored, family in enumerate(families):
         kin = [
             k
@@ -257,15 +256,21 @@ def unfair_sets(
         for siblings in combinations(kin, 2):
             fair_set = [k for k in range(len(values)) if k not in siblings]
             if len(fair_set) > 1:
-                yield _unfair_sets(pairs, unfavored, siblings, fair_set)
+                yield unfair_set(values, own_place, unfavored, siblings, fair_set)
 
 
-def _unfair_sets(
-    pairs: PairSums, unfavored: int, siblings: tuple[int, ...], fair_set: list[int]
+def unfair_set(
+    values: Floats,
+    own_place: Sequence[int],
+    unfavored: int,
+    siblings: tuple[int, ...],
+    fair_set: Sequence[int],
 ) -> UnfairSets:
     """
-    Return Table 6 for one unfavored system and two siblings of it.
+    Return Table 6 for one unfavored system and its siblings: each other system of the
+    fair set is favored once.
     """
+    pairs = _pair_sums(values, own_place)
     fair = _mean_by_system(pairs, fair_set)
     counts = {(one, other): 0 for one in (0, 1) for other in (0, 1)}
     turns = []

@@ -23,7 +23,7 @@ component.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 
@@ -56,12 +56,16 @@ def variance_shares(values: Floats) -> VarianceShares | None:
     too few scores).
     """
     scored = ~np.isnan(values)
-    axes = [k for k in range(values.ndim) if scored.any(axis=_others(k)).sum() > 1]
+    axes = [
+        k
+        for k in range(values.ndim)
+        if scored.any(axis=_others([k], scored.ndim)).sum() > 1
+    ]
     if not axes:
         return None
     dropped = tuple(k for k in range(values.ndim) if k not in axes)
     for axis in sorted(dropped, reverse=True):
-        level = int(scored.any(axis=_others(axis, values.ndim)).argmax())
+        level = int(scored.any(axis=_others([axis], values.ndim)).argmax())
         values = np.asarray(values.take(level, axis))
     components = _components(values, [FACTORS[k] for k in axes])
     if components is None:
@@ -74,8 +78,8 @@ def variance_shares(values: Floats) -> VarianceShares | None:
     return VarianceShares(components, shares, int((~np.isnan(values)).sum()))
 
 
-def _others(axis: int, ndim: int = 3) -> tuple[int, ...]:
-    return tuple(k for k in range(ndim) if k != axis)
+def _others(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
+    return tuple(k for k in range(ndim) if k not in axes)
 
 
 def _components(values: Floats, names: list[str]) -> dict[str, float] | None:
@@ -118,7 +122,7 @@ def _sum_of_squares(cells: Floats, counts: Floats, effect: tuple[int, ...]) -> f
     """
     Return the sum over the cells of these factors of ``n * mean²``.
     """
-    away = tuple(k for k in range(cells.ndim) if k not in effect)
+    away = _others(effect, cells.ndim)
     sums, numbers = cells.sum(axis=away), counts.sum(axis=away)
     return float(np.sum(sums**2 / np.where(numbers > 0, numbers, 1)))
 
@@ -130,11 +134,9 @@ def _coefficient(
     Return how often the variance of ``effect`` is in the expected sum of squares of the
     cells of ``rows``.
     """
-    axes = range(counts.ndim)
-    away = tuple(k for k in axes if k not in rows and k not in effect)
+    away = _others((*rows, *effect), counts.ndim)
     joint = counts.sum(axis=away, keepdims=True)
     levels = tuple(k for k in effect if k not in rows)
     squares = (joint**2).sum(axis=levels, keepdims=True)
-    others = tuple(k for k in axes if k not in rows)
-    numbers = counts.sum(axis=others, keepdims=True)
+    numbers = counts.sum(axis=_others(rows, counts.ndim), keepdims=True)
     return float(np.sum(squares / np.where(numbers > 0, numbers, 1)))

@@ -47,14 +47,6 @@ class PageScorer:
     dimensions: Sequence[str]
     games: bool = False
 
-    @classmethod
-    def of_ranking(cls, ranking: Ranking) -> PageScorer:
-        """
-        Return the scorer of a ranking.
-        """
-        is_tournament = ranking.tournament is not None
-        return cls(ranking.scorer_signature, ranking.scored_dimensions, is_tournament)
-
 
 @dataclass(frozen=True)
 class PageDialogues:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from parlai_ext.core.display import digits_for, number
-from parlai_ext.ranking.pairs import CellMean, Spread, SystemDifference
+from parlai_ext.ranking.pairs import CellMean
 from parlai_ext.ranking.standings import Standing, best_first
-from parlai_ext.report.plot import Axis, axis_over
+from parlai_ext.report.plot import axis_over
 from parlai_ext.report.view import RankingView
 from parlai_ext.results.details import DimensionDetails
 from parlai_ext.view.page import Section
@@ -91,11 +93,7 @@ def draw_pairs(names: Sequence[str], details: DimensionDetails) -> dict[str, Any
     """
     Return the difference of each two systems, by their names.
     """
-    pairs: dict[tuple[str, str], SystemDifference] = {}
-    for one in details.pairs:
-        pairs[one.first, one.second] = one
-        pairs[one.second, one.first] = one.reversed
-    return {'pairs': pairs} if len(names) > 1 else {}
+    return {'pairs': details.by_names} if len(names) > 1 else {}
 
 
 def signed(value: float | None, digits: int = 2) -> str:
@@ -165,36 +163,26 @@ def spread_section(view: RankingView) -> Section | None:
 
 def draw_spreads(names: Sequence[str], details: DimensionDetails) -> dict[str, Any]:
     """
-    Return the spread of each system's scores and its histogram, on one axis.
+    Return the spread of each system's scores and its histogram, on one axis, whose
+    outline is an SVG path in a field of 1000 x 100.
     """
     spreads = details.spreads
     if not spreads:
         return {}
     any_spread = next(iter(spreads.values()))
-    axis = axis_over((any_spread.lowest, any_spread.highest))
+    low, high = any_spread.lowest, any_spread.highest
+    axis = axis_over((low, high))
     tallest = max(max(s.counts) / s.n for s in spreads.values())
-    return {
-        'axis': axis,
-        'rows': [
-            (name, spreads[name], _bars_path(spreads[name], axis, tallest))
-            for name in names
-            if name in spreads
-        ],
-    }
-
-
-def _bars_path(spread: Spread, axis: Axis, tallest: float) -> str:
-    """
-    Return the outline of a histogram as an SVG path in a field of 1000 x 100.
-    """
-    width = (spread.highest - spread.lowest) / len(spread.counts)
-    parts = []
-    for k, count in enumerate(spread.counts):
-        if count:
-            left, right = (
-                1000 * (spread.lowest + i * width - axis.low) / (axis.high - axis.low)
-                for i in (k, k + 1)
-            )
-            top = 100 - 100 * count / spread.n / tallest
-            parts.append(f'M{left:.0f} 100V{top:.0f}H{right:.0f}V100Z')
-    return ''.join(parts)
+    bins = np.linspace(low, high, len(any_spread.counts) + 1)
+    places = 1000 * (bins - axis.low) / (axis.high - axis.low)
+    rows = []
+    for name in filter(spreads.__contains__, names):
+        spread = spreads[name]
+        tops = 100 - 100 * np.array(spread.counts) / spread.n / tallest
+        path = ''.join(
+            f'M{left:.0f} 100V{top:.0f}H{right:.0f}V100Z'
+            for left, right, top in zip(places, places[1:], tops, strict=False)
+            if top < 100
+        )
+        rows.append((name, spread, path))
+    return {'axis': axis, 'rows': rows}

@@ -27,9 +27,8 @@ from parlai_ext.report.view import RankingView
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.tournament.section import rating_text
 
-# what kind of news an answer is, with the sign and the words that stand beside it
+# what kind of news an answer is
 GOOD, OPEN, BAD, PLAIN = 'good', 'open', 'bad', ''
-SIGNS = {GOOD: '✓ holds', OPEN: '? open', BAD: '✗ fails', PLAIN: ''}
 BELIEVE = {
     PASS: ('The judge passed its check', GOOD),
     WEAK: ('With doubt: the judge is weak', OPEN),
@@ -51,13 +50,6 @@ class Answer:
     text: str
     more: str = ''
     news: str = PLAIN
-
-    @property
-    def sign(self) -> str:
-        """
-        A sign and words for the kind of news.
-        """
-        return SIGNS[self.news]
 
 
 def answers(
@@ -129,7 +121,7 @@ def _lead(
     if ranking.tournament is not None and dimension == ranking.rated_dimension:
         own, other = (rating_text(ranking.tournament, n) for n in (first, second))
         return f'Rating {own}', f'{second}: {other}', PLAIN
-    pair = details.pair(first, second) if details else None
+    pair = details.by_names.get((first, second)) if details else None
     if pair is None:
         return 'Not known', 'No dialogues to compare.', OPEN
     digits = digits_for([one.score for one in ranking.standings[dimension]])

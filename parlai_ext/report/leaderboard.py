@@ -102,6 +102,6 @@ def failures_section(view: RankingView) -> Section:
         for dimension in view.ranking.dimensions
         if (own := view.ranking.bounds.get(dimension))
         for standing in view.ranking.standings[dimension]
-        if standing.system in own and own[standing.system].unscored_share
+        if standing.system in own
     ]
     return Section('failures', 'Failures', bounds)

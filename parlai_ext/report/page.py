@@ -4,7 +4,7 @@ The page of a run: a view of each of its rankings, made of sections, and its dia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -21,8 +21,8 @@ from parlai_ext.view.page import Section, render_page, template_text
 # the sections of a ranking in their order; each function returns one for a
 # `RankingView`, or `None` where it has nothing to show
 SECTIONS = (
-    'parlai_ext.judge_check.section:judge_section',
     'parlai_ext.report.leaderboard:leaderboard_section',
+    'parlai_ext.judge_check.section:judge_section',
     'parlai_ext.report.details:pairs_section',
     'parlai_ext.report.details:partners_section',
     'parlai_ext.report.details:spread_section',
@@ -53,6 +53,23 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
     main = views[0].ranking
     labels = shown.labels or ((),) * len(views)
     pairs = zip(views, labels, strict=True)
+    drawn = []
+    for view in views:
+        sections, dimensions = _sections(SECTIONS, view), view.ranking.dimensions
+        remarks = {
+            name: [one.remarks[name] for one in sections if name in one.remarks]
+            for name in dimensions
+        }
+        drawn.append(
+            {
+                'view': view,
+                'answers': [glance.answers(view, n, remarks[n]) for n in dimensions],
+                'sentences': summary.sentences(view.ranking, view.doubts),
+                'warnings': summary.warnings(view.ranking),
+                'sections': sections,
+                'below': _sections(BELOW, view),
+            }
+        )
     return render_page(
         'report.html.j2',
         script=page_script(),
@@ -61,7 +78,7 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
             'dialogues': shown.dialogues,
         },
         protocol=main.protocol,
-        views=[_drawn(view) for view in views],
+        views=drawn,
         dialogues=dialogues_section(main, shown),
         coefficient=summary.coefficient_text,
         agreement=summary.agreement_text,
@@ -86,25 +103,6 @@ def _sections(names: Sequence[str], view: RankingView) -> list[Section]:
         if section := make(view):
             sections.append(section)
     return sections
-
-
-def _drawn(view: RankingView) -> dict[str, Any]:
-    """
-    Return what the template draws of one ranking.
-    """
-    ranking, sections = view.ranking, _sections(SECTIONS, view)
-    remarks: list[Mapping[str, str]] = [one.remarks or {} for one in sections]
-    return {
-        'view': view,
-        'answers': [
-            glance.answers(view, name, [own[name] for own in remarks if name in own])
-            for name in ranking.dimensions
-        ],
-        'sentences': summary.sentences(ranking, view.doubts),
-        'warnings': summary.warnings(ranking),
-        'sections': sections,
-        'below': _sections(BELOW, view),
-    }
 
 
 def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:

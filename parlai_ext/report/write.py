@@ -51,8 +51,19 @@ def render_run(run: RunFolder, known: Mapping[str, Ranking]) -> str:
     from parlai_ext.report.page import render_rankings
     from parlai_ext.results.details import read_details
 
-    rankings = all_rankings(run, known)
-    scorers = [PageScorer.of_ranking(one) for one in rankings.values()]
+    paths = run.root.glob(f'rankings/*/{RANKING}')
+    folders = [f'rankings/{path.parent.name}/' for path in paths]
+    folders += [''] if (run.root / RANKING).is_file() else []
+    rankings = {
+        name: known.get(name) or read_ranking(run, name)
+        for name in sorted({*known, *folders})
+    }
+    scorers = [
+        PageScorer(
+            one.scorer_signature, one.scored_dimensions, one.tournament is not None
+        )
+        for one in rankings.values()
+    ]
     candidates = CandidateList(scorers[0], run.manifest)
     seconds = seconds_per_scored_dialogue(run)
     speed = None if seconds is None else f'{duration(seconds)} for each dialogue'
@@ -77,20 +88,3 @@ def render_run(run: RunFolder, known: Mapping[str, Ranking]) -> str:
         )
     shown = read_page_dialogues(run, scorers, candidates.candidates)
     return render_rankings(views, shown)
-
-
-def all_rankings(run: RunFolder, known: Mapping[str, Ranking]) -> dict[str, Ranking]:
-    """
-    Return every ranking of a run by its folder, that of the protocol's scorer first.
-
-    :param known: rankings by folder, which need not be read.
-    :raises UserError: for a ranking that is damaged.
-    """
-    folders = [
-        f'rankings/{p.parent.name}/' for p in run.root.glob(f'rankings/*/{RANKING}')
-    ]
-    folders += [''] if (run.root / RANKING).is_file() else []
-    return {
-        name: known.get(name) or read_ranking(run, name)
-        for name in sorted({*known, *folders})
-    }

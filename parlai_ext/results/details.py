@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from parlai_ext.core.ranking_options import ranking_options
 from parlai_ext.ranking.pairs import (
@@ -35,16 +36,13 @@ class DimensionDetails:
     spreads: Mapping[str, Spread]
     pairs: tuple[SystemDifference, ...]
 
-    def pair(self, first: str, second: str) -> SystemDifference | None:
+    @cached_property
+    def by_names(self) -> dict[tuple[str, str], SystemDifference]:
         """
-        Return how ``first`` does against ``second``; `None` without common dialogues.
+        How each system does against each other one, where they have common dialogues.
         """
-        for one in self.pairs:
-            if (one.first, one.second) == (first, second):
-                return one
-            if (one.second, one.first) == (first, second):
-                return one.reversed
-        return None
+        pairs = {(one.first, one.second): one for one in self.pairs}
+        return pairs | {(b, a): one.reversed for (a, b), one in pairs.items()}
 
 
 def read_details(

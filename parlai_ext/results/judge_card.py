@@ -89,12 +89,14 @@ class JudgeCard:
     The scorer, its settings as they stand in the signature, and its models.
 
     :param nearness: `None` where it is not known.
+    :param unit: what a score counts, in words; '': not recorded.
     """
 
     scorer: str
     settings: Mapping[str, str]
     models: tuple[CardModel, ...]
     nearness: Nearness | None = None
+    unit: str = ''
 
 
 def judge_card(
@@ -127,6 +129,7 @@ def judge_card(
             for (kind, text), known in zip(signed, recorded, strict=True)
         ),
         nearness,
+        str(about.get('unit', '')),
     )
 
 

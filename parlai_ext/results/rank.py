@@ -5,7 +5,7 @@ A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -305,8 +305,15 @@ def ranking_notes(
     if len(scores.tables.opponents) == 1:
         yield 'one partner only: intervals cannot speak for other partners'
     yield from _listed_notes({'floors, no part of the claim': floors})
-    if scores.missing:
-        yield missing_scores_note(scores.run, scores.missing)
+    if missing := scores.missing:
+        n_files = len(missing.files)
+        more = f' and {n_files - LISTED} more' if n_files > LISTED else ''
+        counts = ', '.join(f'{name} {n}' for name, n in missing.n_dialogues.items())
+        yield (
+            f'{n_files} files of scores are missing (dialogues without scores: '
+            f'{counts}): {", ".join(missing.files[:LISTED])}{more}; `parlai '
+            f'score_dialogues --run-dir {scores.run.root}` writes them'
+        )
     if stopping:
         yield (
             f'looked at {len(stopping.looks)} times, the last time after '
@@ -322,21 +329,7 @@ def ranking_notes(
     yield from _listed_notes({'contexts too long for the judge, cut': cut})
 
 
-def missing_scores_note(run: RunFolder, missing: MissingScores) -> str:
-    """
-    Return a note that names the files of scores that are missing, and their targets.
-    """
-    n_files = len(missing.files)
-    more = f' and {n_files - LISTED} more' if n_files > LISTED else ''
-    counts = ', '.join(f'{name} {n}' for name, n in missing.n_dialogues.items())
-    return (
-        f'{n_files} files of scores are missing (dialogues without scores: {counts}): '
-        f'{", ".join(missing.files[:LISTED])}{more}; `parlai score_dialogues --run-dir '
-        f'{run.root}` writes them'
-    )
-
-
-def _listed_notes(names: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _listed_notes(names: Mapping[str, Collection[str]]) -> Iterator[str]:
     """
     Yield a note for each list of names that is not empty.
     """
@@ -420,10 +413,8 @@ def score_bounds(tables: ScoreTables) -> dict[str, dict[str, ScoreBounds]]:
     Return, by dimension and system, between which means the unscored dialogues leave
     its score.
     """
-    bounds = {}
-    for dimension, values in tables.scores.items():
-        n_unscored = tables.unscored(values)
-        if any(n_unscored):
-            every = unscored_bounds(values, tables.systems, n_unscored)
-            bounds[dimension] = {n: b for n, b in every.items() if b.unscored_share}
-    return bounds
+    bounds = {
+        dimension: unscored_bounds(values, tables.systems, tables.unscored(values))
+        for dimension, values in tables.scores.items()
+    }
+    return {dimension: own for dimension, own in bounds.items() if own}

@@ -315,13 +315,13 @@ def read_ranking(
     """
     again = f'parlai rank_systems --run-dir {run.root}'
     again += f' --scores {scores}' if scores else ''
-    if not (run.root / f'{folder}{NAME}').exists():
+    path = run.root / f'{folder}{NAME}'
+    if not path.exists():
         raise UserError(f'{run.root} has no {folder}{NAME}: rank it first: {again}')
     data = run.read_json(f'{folder}{NAME}', f'rank the run again: {again}')
     try:
         return from_json(data)
     except WrongType as error:
-        path = run.root / f'{folder}{NAME}'
         raise UserError(
             f'{path} is damaged: {error}; rank the run again: {again}'
         ) from None

@@ -57,25 +57,18 @@ class AmFmReferences(JudgeScorer):
         encoder = self.models.embedder(self.options.encoder)
         encode = am_encode(encoder, self.options.am_state)
         cosines = best_cosines(encode, items, [item.references for item in items])
-        ratios = loss_ratios(Strings(self.judge), items)
+        strings = Strings(self.judge)
+        texts = [text for i in items for text in (i.response or '', *i.references)]
+        ids = [strings.ids(text, end=True) for text in texts]
+        ids = [one[strings.num_over_limit(one) :] for one in ids]
+        losses = dict(zip(texts, map(mean_loss, strings.logprobs(ids)), strict=True))
         scores = []
-        for item, am, fm in zip(items, cosines, ratios, strict=True):
+        for item, am in zip(items, cosines, strict=True):
+            fm = largest_ratio(item, losses)
             overall = None if am is None or fm is None else (am + fm) / 2
             values = {'Overall': overall, 'AM': am, 'FM': fm}
             scores.append(am_fm_score(item.references, values, (ZERO, NO_REFERENCE)))
         return scores
-
-
-def loss_ratios(strings: Strings, items: Sequence[ScoringItem]) -> list[float | None]:
-    """
-    Return the largest ratio of the losses of each response and one of its references.
-    """
-    texts = [text for item in items for text in (item.response or '', *item.references)]
-    ids = [strings.ids(text, end=True) for text in texts]
-    ids = [one[strings.num_over_limit(one) :] for one in ids]
-    losses = map(mean_loss, strings.logprobs(ids))
-    known = dict(zip(texts, losses, strict=True))
-    return [largest_ratio(item, known) for item in items]
 
 
 def largest_ratio(

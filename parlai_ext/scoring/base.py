@@ -98,6 +98,8 @@ class Scorer:
         evidence, and these values (FED without its complaints).
     :cvar compares_items: an item's score depends on the items that are scored with it;
         a bench then scores all items of a set in one call.
+    :cvar shows_flips: its evidence has, as ``flips``, in how many of how many pairs its
+        choice changes when the responses change places; a bench prints it.
     :cvar even: the score of a pair at which neither response is better.
     :cvar prompted: the scorer asks a model in words, whom a response may address. A
         scorer with a chat model need not say so.
@@ -107,6 +109,7 @@ class Scorer:
     :ivar signed: what the signature has besides the options, or in place of some, such
         as the hash of a file; `prepare` or `load_models` sets it.
     :cvar instead: what to name where the models of its options cannot be had.
+    :cvar unit: what a score counts, in words, for the page.
     :cvar version: raise it when the same options give other numbers.
     :cvar code: file and sha256 of a scorer from outside the package.
     """
@@ -117,10 +120,12 @@ class Scorer:
     options_class: ClassVar[Any] = NoOptions
     evidence_options: ClassVar[Mapping[str, Any]] = {}
     even: ClassVar[float] = 0.5
+    shows_flips: ClassVar[bool] = False
     prompted: ClassVar[bool] = False
     whole_dialogues: ClassVar[bool] = False
     single_responses: bool = False
     instead: ClassVar[str] = ''
+    unit: ClassVar[str] = "points of the scorer's own"
     version: ClassVar[int | None] = None
     code: ClassVar[OutsideCode | None] = None
     dimensions: tuple[str, ...] = ()

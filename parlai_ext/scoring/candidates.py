@@ -14,7 +14,10 @@ CONTEXT_TURNS = 4  # utterances before a response that are read
 class Candidate:
     """
     A response after its context.
+
+    :param facts: the knowledge that the response should use, where a judge is shown it.
     """
 
     context: tuple[str, ...]
     response: str
+    facts: str = ''

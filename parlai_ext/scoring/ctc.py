@@ -24,11 +24,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.english import LEFT_OUT
-from parlai_ext.scoring.knowledge import (
-    NO_KNOWLEDGE,
-    has_knowledge,
-    knowledge_text,
-)
+from parlai_ext.scoring.items import NO_KNOWLEDGE
 from parlai_ext.scoring.model_options import FROM, model_option
 
 ENGAGING, KNOWLEDGE = 'Engaging', 'Uses Knowledge'  # as USR's annotators call them
@@ -91,7 +87,7 @@ class Ctc(Scorer):
         """
         Return the scores of each response.
         """
-        knowledge = [clean_text(knowledge_text(item)) for item in items]
+        knowledge = [clean_text(item.knowledge) for item in items]
         both = [
             f'{text}\n\n\n{clean_text(chr(10).join(item.context))}'
             for text, item in zip(knowledge, items, strict=True)
@@ -100,7 +96,7 @@ class Ctc(Scorer):
         grounded = self._aligned(self.options.knowledge_model, items, knowledge)
         scores = []
         for item, one, other in zip(items, engaging, grounded, strict=True):
-            known = other if has_knowledge(item) else _Aligned(None, NO_KNOWLEDGE)
+            known = other if item.has_knowledge else _Aligned(None, NO_KNOWLEDGE)
             aligned = {ENGAGING: one, KNOWLEDGE: known}
             scores.append(
                 ItemScore(

@@ -109,8 +109,19 @@ class Density(Scorer):
         super().load_models()
         file = Path(str(self.options.statistics))
         if not file.exists():
-            features = self._human_features(str(self.options.human_dialogues))
-            write_statistics(file, features)
+            people = str(self.options.human_dialogues)
+            pairs = human_pairs(people)
+            if len(pairs) < 2:
+                raise UserError(
+                    f'scorer density: human_dialogues: {people}: too few turns'
+                )
+            rows = []
+            with bar_of('people', len(pairs), True) as bar:
+                for start in range(0, len(pairs), AT_ONCE):
+                    some = pairs[start : start + AT_ONCE]
+                    rows.append(self._features(some))
+                    bar.update(len(some))
+            write_statistics(file, np.concatenate(rows))
         self.mean, self.precision = read_statistics(file)
         numbers = content_id(self.mean.tolist(), self.precision.tolist())
         self.signed = {'statistics': numbers}
@@ -151,21 +162,6 @@ class Density(Scorer):
         except UserError as error:
             name = self.options.encoder
             raise UserError(f'scorer density: encoder {name}: {error}') from None
-
-    def _human_features(self, file: str) -> np.ndarray:
-        """
-        Return a row for each utterance of people after the first of its dialogue.
-        """
-        pairs = human_pairs(file)
-        if len(pairs) < 2:
-            raise UserError(f'scorer density: human_dialogues: {file}: too few turns')
-        rows = []
-        with bar_of('people', len(pairs), True) as bar:
-            for start in range(0, len(pairs), AT_ONCE):
-                some = pairs[start : start + AT_ONCE]
-                rows.append(self._features(some))
-                bar.update(len(some))
-        return np.concatenate(rows)
 
 
 def human_pairs(file: str) -> list[Pair]:

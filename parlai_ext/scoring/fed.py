@@ -149,6 +149,7 @@ class Fed(JudgeScorer):
     """
 
     name = 'fed'
+    unit = 'log-probabilities (nats) of the follow-ups, added up'
     options_class = FedOptions
     evidence_options: ClassVar[Mapping[str, Any]] = {'polarity': 'both'}
     instead = (

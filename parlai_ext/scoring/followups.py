@@ -30,6 +30,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.files.yaml_file import Document, Key
 from parlai_ext.scoring.shipped_file import read_shipped_file
+from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.fetch.pinned_file import PinnedFile, assigned_literals
 
 SIDES = ('positive', 'negative')
@@ -217,7 +218,7 @@ def fetch_fed_2020(datapath: str | None = None) -> Document:
     :param datapath: the cache is ``followups/`` in it.
     :raises UserError: when they cannot be had, with what to do instead.
     """
-    home = Path(datapath) if datapath else Path.home() / '.cache' / 'parlai_ext'
+    home = Path(data_folder(datapath))
     authors = PinnedFile(URL, SHA256, f'follow-ups {FED_2020!r}', '--followups FILE')
     program = authors.fetch(home / 'followups' / 'fed_2020.txt').decode('utf-8')
     lists = assigned_literals(program)

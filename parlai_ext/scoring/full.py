@@ -101,22 +101,22 @@ class Full(JudgeScorer):
         scores = []
         for answer in answers:
             means = [followup_score(row, 'mean') for row in answer.continuations]
-            losses = [None if mean is None else -mean for mean in means]
-            scores.append(self._score(losses, answer.num_truncated))
+            losses = [None if one is None else -one for one in means]
+            terms = losses
+            if self.options.reduction == 'perplexity':
+                terms = [
+                    math.exp(one)
+                    if one is not None and one < LARGEST_EXPONENT
+                    else None
+                    for one in losses
+                ]
+            known = dict(zip(self.evidence_labels, terms, strict=True))
+            values: dict[str, float | None] = {}
+            reasons: dict[str, str | None] = {}
+            for name, texts in self.asked.items():
+                values[name] = mean([known[text] for text in texts])
+                missing = next((text for text in texts if known[text] is None), None)
+                reasons[name] = f'the judge gives {missing!r} no finite probability'
+            cut = answer.num_truncated
+            scores.append(ItemScore(values, reasons, tuple(losses), cut))
         return scores
-
-    def _score(self, losses: Sequence[float | None], cut: int) -> ItemScore:
-        terms = losses
-        if self.options.reduction == 'perplexity':
-            terms = [
-                math.exp(loss) if loss is not None and loss < LARGEST_EXPONENT else None
-                for loss in losses
-            ]
-        known = dict(zip(self.evidence_labels, terms, strict=True))
-        values: dict[str, float | None] = {}
-        reasons: dict[str, str | None] = {}
-        for name, texts in self.asked.items():
-            values[name] = mean([known[text] for text in texts])
-            missing = next((text for text in texts if known[text] is None), None)
-            reasons[name] = f'the judge gives {missing!r} no finite probability'
-        return ItemScore(values, reasons, tuple(losses), cut)

@@ -10,6 +10,7 @@ from typing import Any
 
 from parlai_ext.core.nouns import Dialogue
 
+NO_KNOWLEDGE = 'the item has neither facts nor a persona'
 OTHER = 'other'  # the key in an item's extras: the response that it is compared with
 
 
@@ -37,6 +38,23 @@ class ScoringItem:
     facts: str | None = None
     persona: tuple[str, ...] = ()
     extras: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_knowledge(self) -> bool:
+        """
+        True if the item has facts or a persona.
+        """
+        return bool(self.facts or self.persona)
+
+    @property
+    def knowledge(self) -> str:
+        """
+        The facts, else the persona with a sentence a line as PersonaChat writes it,
+        else the word that stands for no fact in Topical-Chat: for metrics trained on
+        it.
+        """
+        lines = (f'your persona: {line}' for line in self.persona)
+        return self.facts or '\n'.join(lines) or '_nofact'
 
     @property
     def utterances(self) -> tuple[str, ...]:

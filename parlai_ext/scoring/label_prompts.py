@@ -4,7 +4,8 @@ better (A or B), or whether a response is good (Yes or No).
 
 The label is a single token, and its probability is read, nothing is generated. Scorers
 and the training of judges share these prompts, so that a judge is asked what it learnt.
-The wording is ours, but for the question of DirectEval, which Park et al. (2024) print.
+The wording is ours, but for the question of DirectEval, which Park et al. (2024) print;
+a file may hold another prompt for pairs (`pair_template`).
 
 What is asked stands first and the end is short, so that prompts which begin with one
 conversation share most of their tokens.
@@ -12,6 +13,7 @@ conversation share most of their tokens.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import Likelihood, Question
+from parlai_ext.files.text_file import text_lines
 from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions
 from parlai_ext.scoring.candidates import Candidate
 from parlai_ext.scoring.likelihood import judge_tokenizer
@@ -29,6 +32,8 @@ from parlai_ext.systems.chat.template import control_tokens, without_control_tok
 from parlai_ext.systems.pretrained import surrounding_tokens
 
 CARD = 'judge_training.json'  # in the folder of a trained judge
+PLACE = re.compile(r'\{(history|response|knowledge)_([12])\}')
+NEEDED = ('{history_1}', '{response_1}', '{history_2}', '{response_2}')
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,34 @@ class LabelPrompt:
     labels: tuple[str, str]
 
 
-def pair_prompt(first: Candidate, second: Candidate) -> LabelPrompt:
+def pair_template(path: str | None) -> str:
+    """
+    Return the prompt for pairs in a file, '' where none is named: text that a label, A
+    or B, goes on with.
+
+    In it ``{history_1}``, ``{response_1}``, ``{history_2}`` and ``{response_2}`` stand
+    for the two conversations, an utterance a line. A paragraph with no other place
+    than ``{knowledge_1}`` or ``{knowledge_2}`` is left out where there are no facts.
+
+    :raises UserError: when the file cannot be read, or one of the four is not in it.
+    """
+    if path is None:
+        return ''
+    text = '\n'.join(line for _, line in text_lines(path, empty=True)).rstrip()
+    for place in NEEDED:
+        if place not in text:
+            raise UserError(f'prompt: {path}: {place} is not in it')
+    return text
+
+
+def pair_prompt(first: Candidate, second: Candidate, template: str = '') -> LabelPrompt:
     """
     Return the question which of two responses is better; the labels are A and B.
+
+    :param template: of `pair_template`; '': our own wording.
     """
+    if template:
+        return LabelPrompt(_filled(template, first, second), '', ('A', 'B'))
     parts = [
         'Which response fits its dialogue better?',
         *_conversation(first, ' A'),
@@ -66,6 +95,27 @@ def direct_prompt(candidate: Candidate) -> LabelPrompt:
     return LabelPrompt('\n'.join(parts), 'Answer:', ('Yes', 'No'))
 
 
+def _filled(template: str, first: Candidate, second: Candidate) -> str:
+    """
+    Return a template with two conversations in it.
+    """
+    texts = {
+        (kind, number): text
+        for number, one in (('1', first), ('2', second))
+        for kind, text in (
+            ('history', '\n'.join(map(single_spaced, one.context))),
+            ('response', single_spaced(one.response)),
+            ('knowledge', one.facts.strip()),
+        )
+    }
+    paragraphs = []
+    for paragraph in template.split('\n\n'):
+        places = PLACE.findall(paragraph)
+        if not places or any(at[0] != 'knowledge' or texts[at] for at in places):
+            paragraphs.append(paragraph)
+    return PLACE.sub(lambda at: texts[at[1], at[2]], '\n\n'.join(paragraphs))
+
+
 def _conversation(candidate: Candidate, name: str) -> list[str]:
     """
     Return the lines of a conversation. The one who responds is Q, the other is P.
@@ -75,8 +125,10 @@ def _conversation(candidate: Candidate, name: str) -> list[str]:
         f'{"PQ"[(last - place) % 2]}: {single_spaced(text)}'
         for place, text in enumerate(candidate.context)
     ]
+    facts = [f'Facts{name}', candidate.facts.strip()] if candidate.facts else []
     return [
         '',
+        *facts,
         f'Dialogue{name}',
         *turns,
         f'Response{name}',
@@ -112,7 +164,7 @@ class LabelTokens:
         [clean] = without_control_tokens(
             [ChatTurn(False, prompt.question)], self.control
         )
-        text = f'{clean.text}\n\n{prompt.answer}'
+        text = '\n\n'.join(filter(None, (clean.text, prompt.answer)))
         return (*self.lead, *self._encode(text))
 
     def label_ids(self, labels: Sequence[str]) -> tuple[int, ...]:

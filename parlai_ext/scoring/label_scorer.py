@@ -27,7 +27,7 @@ class LabelOptions:
         help='plain: text that the label completes; chat: a message in the judge’s '
         'chat template. A trained judge is asked as it was trained',
     )
-    context_turns: int = context_turns_option(CONTEXT_TURNS, low=1)
+    context_turns: int = context_turns_option(CONTEXT_TURNS)
 
 
 class LabelScorer(JudgeScorer):
@@ -36,6 +36,7 @@ class LabelScorer(JudgeScorer):
     """
 
     prompted = True
+    unit = 'a probability'
     dimensions: tuple[str, ...] = ('Overall',)
     options: LabelOptions
 

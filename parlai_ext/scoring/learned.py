@@ -128,6 +128,9 @@ class Learned(JudgeScorer):
     """
 
     name = 'learned'
+    unit = (
+        'standard deviations over the judged sets that it learned from, whose mean is 0'
+    )
     dimensions = ('Overall',)
     evidence_labels: tuple[str, ...] = BLOCKS
     instead = 'or another scorer: --scorer fed --judge-model-file zoo:mini/judge/model'

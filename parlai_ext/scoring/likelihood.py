@@ -132,6 +132,7 @@ class Likelihood(AnswerScorer):
     """
 
     name = 'likelihood'
+    unit = 'log-probability (nats) of a token'
     dimensions = ('Likelihood',)
     options_class = LikelihoodOptions
     options: LikelihoodOptions

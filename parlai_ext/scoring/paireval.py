@@ -5,29 +5,38 @@ A judge reads two conversations, the judged one and a comparison, and says which
 response is better. The score is the mean probability of the judged one over a few
 comparisons (3) and both orders, since judges prefer one place. Source: Park et al.
 (2024), "PairEval: Open-domain Dialogue Evaluation with Pairwise Comparison", section 3;
-the wording of the prompt is ours. ``parlai train_judge`` makes such a judge.
+the wording of the prompt is ours, unless a file has another. ``parlai train_judge``
+makes such a judge.
 
 The comparisons are drawn from a file of dialogues (DailyDialog's validation split in
-the paper), which the option ``comparisons`` names, or, with ``exhaustive``, are the
-other judged items themselves.
+the paper), which the option ``comparisons`` names, or from the items of a judged set
+(``judged_set``), or, with ``exhaustive``, are the other judged items themselves.
+
+``probability: vocabulary``, ``weighted``, ``context_turns: 0`` and ``facts`` are what
+the authors' program does (https://github.com/ddehun/PairEval): the probability of the
+label itself, times the score of the comparison, the whole history and the knowledge.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
+from random import Random
+from typing import TypeVar
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, content_id
 from parlai_ext.core.options import option
 from parlai_ext.data.corpora import CORPORA, Turns, read_corpus
+from parlai_ext.data.judged.cards import OWN_ENDINGS, own_card, read_card
 from parlai_ext.data.judged.qualities import mean
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.candidates import Candidate
-from parlai_ext.scoring.label_prompts import pair_prompt
+from parlai_ext.scoring.label_prompts import pair_prompt, pair_template
 from parlai_ext.scoring.label_scorer import LabelOptions, LabelScorer
 from parlai_ext.scoring.likelihood import NO_PROBABILITY, first_continuation_share
 
@@ -36,6 +45,7 @@ NEEDED = (
     'the official validation.zip of DailyDialog'
 )
 Pair = tuple[Candidate, Candidate]
+T = TypeVar('T')
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,13 @@ class PairEvalOptions(LabelOptions):
         'or the validation.zip of DailyDialog, or JSON lines {"dialogue": […]}. The '
         'signature holds those that are drawn',
     )
+    judged_set: str | None = option(
+        None,
+        signed=False,
+        metavar='NAME',
+        help='draw the comparisons from the items of this judged set, whose file is in '
+        'comparisons, or is it',
+    )
     corpus: str = option(
         'dailydialog', choices=CORPORA, signed=False, help='the format of comparisons'
     )
@@ -69,17 +86,45 @@ class PairEvalOptions(LabelOptions):
         help='compare each response with all others that are scored with it, instead; '
         'scores then depend on which those are',
     )
+    prompt: str | None = option(
+        None,
+        path=True,
+        metavar='FILE',
+        signed=False,
+        help='a file with the prompt, {history_1}, {response_1}, {history_2} and '
+        '{response_2} in it, that A or B goes on with; the signature holds its text',
+    )
+    probability: str = option(
+        'labels',
+        choices=('labels', 'vocabulary'),
+        signed='if changed',
+        help='of a label among the two, or, as in the authors’ program, among all '
+        'tokens',
+    )
+    weighted: bool = option(
+        False,
+        signed='if changed',
+        help='count a comparison as much as people’s overall score of it, as the '
+        'authors’ program does; needs judged_set',
+    )
+    facts: bool = option(
+        False,
+        signed='if changed',
+        help='show the judge the facts, or the persona, that a response should use',
+    )
 
 
 class PairEval(LabelScorer):
     """
     The mean probability that a response is better than a comparison.
 
-    One score a response, from 0 to 1; higher is better, and 0.5 is as good as people's.
-    The evidence holds the mean of each run.
+    One score a response, from 0 to 1 unless it is weighted; higher is better, and 0.5
+    is as good as people's. The evidence holds the mean of each run, and in how many of
+    the pairs the choice changes when the two responses change places.
     """
 
     name = 'paireval'
+    shows_flips = True
     options_class = PairEvalOptions
     options: PairEvalOptions
 
@@ -89,21 +134,69 @@ class PairEval(LabelScorer):
 
         :raises UserError: when no file is named, or it has too few dialogues.
         """
+        options = self.options
         self.runs: list[list[Candidate]] = []
-        self.compares_items = self.options.exhaustive
-        if self.compares_items:
-            self.signed = {'comparisons': content_id([])}
-            return
-        if self.options.comparisons is None:
-            raise UserError(f'scorer {self.name}: {NEEDED}')
-        path = Path(self.options.comparisons)
+        self.weights: dict[Candidate, float] = {}
+        self.compares_items = options.exhaustive
         try:
-            dialogues = read_corpus(self.options.corpus, path, 'validation')
+            self.template = pair_template(options.prompt)
+        except UserError as error:
+            raise UserError(f'scorer {self.name}: {error}') from None
+        if options.weighted and (options.exhaustive or not options.judged_set):
+            raise UserError(
+                f'scorer {self.name}: weighted: people’s scores of the comparisons are '
+                'needed; judged_set: NAME would do'
+            )
+        if not self.compares_items:
+            self._draw()
+        texts = [
+            [[*one.context, one.response, *filter(None, [one.facts])] for one in run]
+            for run in self.runs
+        ]
+        self.signed = {'comparisons': content_id(texts, *self.weights.values())}
+        if self.template:
+            self.signed |= {'prompt': content_id(self.template)}
+
+    def _draw(self) -> None:
+        """
+        Draw the comparisons of each run.
+        """
+        options = self.options
+        if options.comparisons is None:
+            raise UserError(f'scorer {self.name}: {NEEDED}')
+        path = Path(options.comparisons)
+        try:
+            if options.judged_set is None:
+                dialogues = read_corpus(options.corpus, path, 'validation')
+                usable = [turns for turns in dialogues if len(turns) >= 2]
+                draw = partial(next_turn, options.context_turns)
+                self.runs = drawn_comparisons(usable, draw, options)
+                return
+            named = options.judged_set
+            is_own = named.endswith(OWN_ENDINGS)
+            card = own_card(path / named) if is_own else read_card(named)
+            judged = card.read(path)
         except UserError as error:
             raise UserError(f'scorer {self.name}: comparisons: {error}') from None
-        self.runs = drawn_comparisons(dialogues, self.options)
-        texts = [[[*one.context, one.response] for one in run] for run in self.runs]
-        self.signed = {'comparisons': content_id(texts)}
+        scores = {
+            self.candidate(
+                ScoringItem(
+                    one.context, one.response, facts=one.facts, persona=one.persona
+                )
+            ): score
+            for one in judged.items
+            if one.response and (score := one.human(judged.overall or '')) is not None
+        }
+        self.runs = drawn_comparisons(list(scores), lambda _, one: one, options)
+        if options.weighted:
+            self.weights = {one: scores[one] for run in self.runs for one in run}
+
+    def candidate(self, item: ScoringItem) -> Candidate:
+        """
+        Return a response after its context, with its knowledge where that is shown.
+        """
+        known = self.options.facts and item.has_knowledge
+        return replace(super().candidate(item), facts=item.knowledge if known else '')
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
@@ -115,7 +208,7 @@ class PairEval(LabelScorer):
             different = list(dict.fromkeys(candidates))
             sets = [[[one for one in different if one != own]] for own in candidates]
         asked = {
-            pair: self.tokens.question(pair_prompt(*pair))
+            pair: self.tokens.question(pair_prompt(*pair, self.template))
             for candidate, runs in zip(candidates, sets, strict=True)
             for comparison in dict.fromkeys(chain(*runs))
             for pair in ((candidate, comparison), (comparison, candidate))
@@ -125,53 +218,81 @@ class PairEval(LabelScorer):
         given = self.judge.answer([asked[pair] for pair in order])
         answers = dict(zip(order, given, strict=True))
         return [
-            candidate_score(candidate, runs, answers)
+            self._score(candidate, runs, answers)
             for candidate, runs in zip(candidates, sets, strict=True)
         ]
 
+    def _score(
+        self,
+        candidate: Candidate,
+        runs: Sequence[Sequence[Candidate]],
+        answers: Mapping[Pair, Answer],
+    ) -> ItemScore:
+        """
+        Return the score of a candidate against its runs of comparisons.
+
+        :param answers: of the judge about each pair, in both orders.
+        """
+        means, cut = [], 0
+        flips: dict[Candidate, bool] = {}
+        for run in runs:
+            values: list[float | None] = []
+            for one in run:
+                first, second = answers[candidate, one], answers[one, candidate]
+                cut += first.num_truncated
+                shares = [label_share(first, 0), label_share(second, 1)]
+                # a choice and a tie differ, too
+                choices = {(p > 0.5) - (p < 0.5) for p in shares if p is not None}
+                if None not in shares:
+                    flips[one] = len(choices) > 1
+                if self.options.probability == 'vocabulary':
+                    logprobs = first.continuations[0], second.continuations[1]
+                    shares = [math.exp(math.fsum(label)) for label in logprobs]
+                weight = self.weights.get(one, 1)
+                values += [None if p is None else p * weight for p in shares]
+            means.append(mean(values))
+        evidence = {'runs': means, 'flips': [sum(flips.values()), len(flips)]}
+        return ItemScore(
+            {'Overall': mean(means)}, {'Overall': NO_PROBABILITY}, evidence, cut
+        )
+
+
+def next_turn(context_turns: int, rng: Random, turns: Turns) -> Candidate:
+    """
+    Return a turn of a dialogue, drawn from those after the first, after its context.
+
+    :param context_turns: how many turns before it are its context; 0: all.
+    """
+    place = rng.randrange(1, len(turns))
+    return Candidate(turns[:place][-context_turns:], turns[place])
+
 
 def drawn_comparisons(
-    dialogues: Sequence[Turns], options: PairEvalOptions
+    usable: Sequence[T],
+    draw: Callable[[Random, T], Candidate],
+    options: PairEvalOptions,
 ) -> list[list[Candidate]]:
     """
-    Return the comparisons of each run: next turns of different dialogues.
+    Return the comparisons of each run, of different dialogues or judged items.
 
-    :raises UserError: when there are too few dialogues.
+    :raises UserError: when there are too few.
     """
-    usable = [turns for turns in dialogues if len(turns) >= 2]
     if len(usable) < options.num_comparisons:
         raise UserError(
-            f'scorer paireval: comparisons: {len(usable)} dialogues; num_comparisons: '
-            f'{options.num_comparisons} needs as many'
+            f'scorer paireval: comparisons: {len(usable)} can be drawn from; '
+            f'num_comparisons: {options.num_comparisons} needs as many'
         )
     runs = []
     for run in range(options.runs):
-        rng = random.Random(f'{options.seed} {run}')
-        comparisons = []
-        for turns in rng.sample(usable, options.num_comparisons):
-            place = rng.randrange(1, len(turns))
-            context = turns[max(0, place - options.context_turns) : place]
-            comparisons.append(Candidate(context, turns[place]))
-        runs.append(comparisons)
+        rng = Random(f'{options.seed} {run}')
+        drawn = rng.sample(usable, options.num_comparisons)
+        runs.append([draw(rng, one) for one in drawn])
     return runs
 
 
-def candidate_score(
-    candidate: Candidate,
-    runs: Sequence[Sequence[Candidate]],
-    answers: Mapping[Pair, Answer],
-) -> ItemScore:
+def label_share(answer: Answer, place: int) -> float | None:
     """
-    Return the score of a candidate against its runs of comparisons.
-
-    :param answers: of the judge about each pair, in both orders.
+    Return the probability of a label, the first or the second, among the two.
     """
-    means = []
-    for run in runs:
-        first = [first_continuation_share(answers[candidate, one]) for one in run]
-        second = [first_continuation_share(answers[one, candidate]) for one in run]
-        means.append(mean([*first, *(None if p is None else 1 - p for p in second)]))
-    cut = sum(answers[candidate, one].num_truncated for one in chain(*runs))
-    return ItemScore(
-        {'Overall': mean(means)}, {'Overall': NO_PROBABILITY}, {'runs': means}, cut
-    )
+    first = first_continuation_share(answer)
+    return 1 - first if first is not None and place else first

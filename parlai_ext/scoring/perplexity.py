@@ -11,7 +11,6 @@ from parlai_ext.core.nouns import Answer
 from parlai_ext.scoring.likelihood import (
     LARGEST_EXPONENT,
     AnswerScorer,
-    Likelihood,
     ResponseOptions,
     mean_logprob,
 )
@@ -53,7 +52,6 @@ class TokenAccuracy(AnswerScorer):
     options_class = ResponseOptions
     no_value = 'the response has no token'
     asked = {'greedy': True}
-    evidence = Likelihood.evidence
 
     def value(self, answer: Answer) -> float | None:
         """
@@ -61,3 +59,9 @@ class TokenAccuracy(AnswerScorer):
         """
         hits = answer.continuations[0]
         return math.fsum(hits) / len(hits) if hits else None
+
+    def evidence(self, answer: Answer) -> dict[str, int]:
+        """
+        Return how many tokens the response has.
+        """
+        return {'tokens': len(answer.continuations[0])}

@@ -60,24 +60,23 @@ class ReferenceScorer(Scorer):
         """
         pairs = dict.fromkeys(pair for item in items for pair in response_pairs(item))
         scores = dict(zip(pairs, self.pair_scores(list(pairs)), strict=True))
-        return [self._best_score(item, scores) for item in items]
-
-    def _best_score(
-        self, item: ScoringItem, scores: dict[Pair, float | None]
-    ) -> ItemScore:
-        """
-        Return the best score of an item, and the place of the reference that gave it.
-        """
-        pairs = response_pairs(item)
-        known = {p: score for p in pairs if (score := scores[p]) is not None}
-        if known:
-            best = max(known, key=lambda pair: known[pair])
-            evidence = {'reference': item.references.index(best[1])}
-            return ItemScore({OVERALL: known[best]}, evidence=evidence)
-        reason = self.no_score if pairs else NO_REFERENCE
-        if not (item.response or '').strip():
-            reason = EMPTY
-        return ItemScore({OVERALL: None}, {OVERALL: reason})
+        best_scores = []
+        for item in items:
+            of_item = response_pairs(item)
+            reason = self.no_score if of_item else NO_REFERENCE
+            if not (item.response or '').strip():
+                reason = EMPTY
+            known = {p: score for p in of_item if (score := scores[p]) is not None}
+            best = max(known, key=lambda pair: known[pair], default=None)
+            best_scores.append(
+                ItemScore({OVERALL: None}, {OVERALL: reason})
+                if best is None
+                else ItemScore(
+                    {OVERALL: known[best]},
+                    evidence={'reference': item.references.index(best[1])},
+                )
+            )
+        return best_scores
 
 
 def response_pairs(item: ScoringItem) -> list[Pair]:

@@ -53,6 +53,7 @@ class Relevance(Scorer):
     """
 
     name = 'relevance'
+    unit = 'a cosine, at most 1'
     dimensions = ('Relevance',)
     options_class = RelevanceOptions
     options: RelevanceOptions

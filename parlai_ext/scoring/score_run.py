@@ -374,6 +374,7 @@ def scorer_record(
     return {
         'dimensions': list(scorer.dimensions),
         'evidence_labels': list(scorer.evidence_labels),
+        'unit': scorer.unit,
         **scorer.evidence_record(),
         'config': dict(config),
         'given': include_given,

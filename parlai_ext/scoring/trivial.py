@@ -70,6 +70,7 @@ class Length(Trivial):
     """
 
     name = 'length'
+    unit = 'words'
 
     def item_score(self, item: ScoringItem) -> float | None:
         """

@@ -23,11 +23,7 @@ from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
 from parlai_ext.models.section_questions import SectionQuestions
 from parlai_ext.scoring.base import ItemScore, ScoringItem
-from parlai_ext.scoring.knowledge import (
-    NO_KNOWLEDGE,
-    has_knowledge,
-    knowledge_text,
-)
+from parlai_ext.scoring.items import NO_KNOWLEDGE
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,
@@ -136,11 +132,11 @@ class UniEval(JudgeScorer):
         """
         texts = {
             'dialogue history': '\n'.join(item.context[-self.options.context_turns :]),
-            'fact': knowledge_text(item),
+            'fact': item.knowledge,
         }
         asked = []
         for dimension, (question, read) in QUESTIONS.items():
-            if dimension == KNOWLEDGE and not has_knowledge(item):
+            if dimension == KNOWLEDGE and not item.has_knowledge:
                 continue
             response = item.response or ''
             parts = sentences(response) if dimension == ENGAGING else [response]
@@ -170,7 +166,7 @@ def _item_score(
     for dimension, share, _ in answers:
         shares[dimension].append(share)
     reasons = dict.fromkeys((*QUESTIONS, OVERALL), NO_PROBABILITY)
-    if not has_knowledge(item):
+    if not item.has_knowledge:
         del shares[KNOWLEDGE]
         reasons[KNOWLEDGE] = NO_KNOWLEDGE
     values: dict[str, float | None] = {}

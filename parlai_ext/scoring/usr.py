@@ -23,11 +23,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.knowledge import (
-    NO_KNOWLEDGE,
-    has_knowledge,
-    knowledge_text,
-)
+from parlai_ext.scoring.items import NO_KNOWLEDGE
 from parlai_ext.scoring.model_options import FROM, model_option
 
 MASKED, DR_C, DR_X = 'MLM', 'DR-c', 'DR-x'
@@ -118,7 +114,14 @@ class Usr(Scorer):
         Return the scores of each response.
         """
         texts = [self._texts(item) for item in items]
-        logprobs, cut = self._masked(texts)
+        answers = self.models.masked_lm(self.options.masked_lm).masked_logprobs(
+            [f'{text.turn} _eos' if text.turn else '' for text in texts],
+            [f' _go {text.response} _eos' for text in texts],
+            MASKED_TOKENS,
+            self.options.hidden == 'all',
+        )
+        logprobs = [mean([*answer.before, *answer.text]) for answer in answers]
+        cut = [answer.cut for answer in answers]
         context = self._follows(
             self.options.context_classifier,
             [f'{text.turn} _eos {text.knowledge} _eos' for text in texts],
@@ -136,7 +139,7 @@ class Usr(Scorer):
             values = {name: terms[term] for name, (term, _) in QUALITIES.items()}
             values[OVERALL] = None if None in numbers else overall(terms)
             reasons = dict.fromkeys(values, NO_TOKEN)
-            if not has_knowledge(item):
+            if not item.has_knowledge:
                 values[KNOWLEDGE], reasons[KNOWLEDGE] = None, NO_KNOWLEDGE
             scores.append(ItemScore(values, reasons, numbers, n_cut))
         return scores
@@ -144,23 +147,8 @@ class Usr(Scorer):
     def _texts(self, item: ScoringItem) -> _Texts:
         read = split_words if self.options.words == 'split' else single_spaced
         last = item.context[-1] if item.context else ''
-        parts = (last, knowledge_text(item), item.response or '')
+        parts = (last, item.knowledge, item.response or '')
         return _Texts(*(read(part.lower()) for part in parts))
-
-    def _masked(self, texts: Sequence[_Texts]) -> tuple[list[float | None], list[int]]:
-        """
-        Return the mean log-probability of the hidden tokens of each response, and the
-        number of tokens that were not read.
-        """
-        model = self.models.masked_lm(self.options.masked_lm)
-        answers = model.masked_logprobs(
-            [f'{text.turn} _eos' if text.turn else '' for text in texts],
-            [f' _go {text.response} _eos' for text in texts],
-            MASKED_TOKENS,
-            self.options.hidden == 'all',
-        )
-        means = [mean([*answer.before, *answer.text]) for answer in answers]
-        return means, [answer.cut for answer in answers]
 
     def _follows(
         self, name: str, contexts: Sequence[str], texts: Sequence[_Texts]

@@ -91,7 +91,9 @@ def plan_pairs(
     """
     all_pairs = list(combinations(range(len(systems)), 2))
     together = n_pairs or len(all_pairs)
-    fewest = fewest_to_settle(scores)
+    last = scores.shape[1]
+    skewness = pair_intervals(scores, [last], ERROR).skewness if last else [0.0]
+    fewest = FEWEST_TO_SETTLE if skewness[0] <= MOST_SKEWNESS else ENOUGH_IF_SKEWED
     plans = []
     for i, j in all_pairs:
         differences = scores[i] - scores[j]
@@ -116,15 +118,6 @@ def plan_pairs(
             )
         )
     return tuple(sorted(plans, key=lambda plan: plan.observed))
-
-
-def fewest_to_settle(scores: Floats) -> int:
-    """
-    Return before how many openers a run with scores like these settles nothing.
-    """
-    last = scores.shape[1]
-    skewness = pair_intervals(scores, [last], ERROR).skewness if last else [0.0]
-    return FEWEST_TO_SETTLE if skewness[0] <= MOST_SKEWNESS else ENOUGH_IF_SKEWED
 
 
 def openers_of_fixed_run(difference: float, spread: float, n_pairs: int) -> int | None:

@@ -301,10 +301,27 @@ def settle_pairs(
         )
         for n, column, skewness in zip(looks, codes.T, intervals.skewness, strict=True)
     )
-    outcomes = tuple(
-        _outcome(intervals, codes[k], k, systems, looks) for k in range(here)
-    )
-    return by_look, outcomes
+    outcomes = []
+    for k, (i, j) in enumerate(intervals.pairs):
+        code = int(codes[k, -1])
+        mean, low, high = (
+            float(a[k, -1]) for a in (intervals.means, intervals.lows, intervals.highs)
+        )
+        if code == -1 or (code != 1 and mean < 0):
+            i, j, mean, low, high = j, i, -mean, -high, -low
+        outcomes.append(
+            PairOutcome(
+                first=systems[i],
+                second=systems[j],
+                outcome={0: None, 2: TIE}.get(code, ORDER),
+                settled_at=int(looks[int((codes[k] != 0).argmax())]) if code else None,
+                n_openers=int(intervals.counts[k, -1]),
+                difference=json_number(mean),
+                low=json_number(low) if math.isfinite(low) else None,
+                high=json_number(high) if math.isfinite(high) else None,
+            )
+        )
+    return by_look, tuple(outcomes)
 
 
 def settled_ranks(
@@ -335,34 +352,3 @@ def outcome_codes(intervals: Intervals, margin: float) -> NDArray[np.int64]:
     for before, now in pairwise(codes.T):  # views of two looks
         now[before != 0] = before[before != 0]
     return codes
-
-
-def _outcome(
-    intervals: Intervals,
-    codes: NDArray[np.int64],
-    k: int,
-    systems: Sequence[str],
-    looks: Sequence[int],
-) -> PairOutcome:
-    """
-    Return pair ``k`` as it stands at the last look.
-
-    :param codes: of this pair, one for each look.
-    """
-    i, j = intervals.pairs[k]
-    code = int(codes[-1])
-    mean, low, high = (
-        float(a[k, -1]) for a in (intervals.means, intervals.lows, intervals.highs)
-    )
-    if code == -1 or (code != 1 and mean < 0):
-        i, j, mean, low, high = j, i, -mean, -high, -low
-    return PairOutcome(
-        first=systems[i],
-        second=systems[j],
-        outcome={0: None, 2: TIE}.get(code, ORDER),
-        settled_at=int(looks[int((codes != 0).argmax())]) if code else None,
-        n_openers=int(intervals.counts[k, -1]),
-        difference=json_number(mean),
-        low=json_number(low) if math.isfinite(low) else None,
-        high=json_number(high) if math.isfinite(high) else None,
-    )

@@ -246,27 +246,17 @@ def award_points(
         raise UserError(
             f'no game has the dimension {unknown[0]!r}; known: {", ".join(known)}'
         )
-    results = [
-        GameResult(game, _game_points(game, chosen))
-        for game in games
-        if game.first in wanted and game.second in wanted
-    ]
+    results = []
+    for game in games:
+        if game.first in wanted and game.second in wanted:
+            first: dict[str, int | None] = dict.fromkeys(chosen)
+            second: dict[str, int | None] = dict.fromkeys(chosen)
+            for dimension in chosen:
+                a, b = (_raw(game, one, dimension) for one in (game.first, game.second))
+                if a is not None and b is not None:
+                    first[dimension], second[dimension] = int(a > b), int(b > a)
+            results.append(GameResult(game, {game.first: first, game.second: second}))
     return Tournament(tuple(wanted), tuple(chosen), tuple(results))
-
-
-def _game_points(
-    game: Game, dimensions: Sequence[str]
-) -> dict[str, dict[str, int | None]]:
-    """
-    Return each side's points on each dimension.
-    """
-    first: dict[str, int | None] = dict.fromkeys(dimensions)
-    second: dict[str, int | None] = dict.fromkeys(dimensions)
-    for dimension in dimensions:
-        a, b = (_raw(game, side, dimension) for side in (game.first, game.second))
-        if a is not None and b is not None:
-            first[dimension], second[dimension] = int(a > b), int(b > a)
-    return {game.first: first, game.second: second}
 
 
 def mean_raw(games: Sequence[Game]) -> dict[str, dict[str, float | None]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from parlai_ext.ranking.ratings import (
     sum_of_ranks,
 )
 from parlai_ext.ranking.standings import Rating, Standing
-from parlai_ext.ranking.table import json_number
+from parlai_ext.ranking.table import json_number, system_means
 from parlai_ext.results.ranking import (
     Agreement,
     TournamentResult,
@@ -217,8 +216,5 @@ def baseline_means(tables: ScoreTables, baseline: str) -> dict[str, float | None
     better.
     """
     sign = 1 if HIGHER_IS_BETTER[baseline] else -1
-    means: dict[str, float | None] = {}
-    for system, values in zip(tables.systems, tables.baselines[baseline], strict=True):
-        defined: np.ndarray[Any, Any] = values[np.isfinite(values)]
-        means[system] = sign * float(defined.mean()) if defined.size else None
-    return means
+    means = sign * system_means(tables.baselines[baseline])
+    return dict(zip(tables.systems, map(json_number, means.tolist()), strict=True))

@@ -32,6 +32,7 @@ from parlai_ext.scoring.label_prompts import (
     LabelTokens,
     direct_prompt,
     pair_prompt,
+    pair_template,
 )
 from parlai_ext.store.atomic import locked, make_folder, write_file
 from parlai_ext.systems import hub
@@ -133,13 +134,14 @@ def make_groups(
     Return the examples of pairs, those of one good response together, and how many were
     left out since they are too long.
     """
+    template = pair_template(options.prompt)
     groups: list[list[LabelExample]] = []
     left_out, before = 0, None
     for place, pair in enumerate(pairs):
         if before is None or pair.good.response != before:
             groups.append([])
         before = pair.good.response
-        for prompt, right in label_prompts(pair, place, options):
+        for prompt, right in label_prompts(pair, place, options, template):
             ids = tokens.prompt_ids(prompt)
             if len(ids) < options.max_tokens:
                 label = tokens.label_ids(prompt.labels)[right]
@@ -152,13 +154,18 @@ def make_groups(
 
 
 def label_prompts(
-    pair: ResponsePair, place: int, options: JudgeTrainingOptions
+    pair: ResponsePair,
+    place: int,
+    options: JudgeTrainingOptions,
+    template: str = '',
 ) -> list[tuple[LabelPrompt, int]]:
     """
     Return the prompts of a pair, each with the place of the right label.
 
     A comparison is asked once, in an order that the seed and the pair's place draw. Of
     a pair, DirectEval gets two prompts, one for each response.
+
+    :param template: of `pair_template`, for comparisons.
     """
     good, bad = (
         type(one)(one.context[-options.context_turns :], one.response)
@@ -167,8 +174,8 @@ def label_prompts(
     if options.method == 'directeval':
         return [(direct_prompt(good), 0), (direct_prompt(bad), 1)]
     if random.Random(f'{options.seed} {place}').random() < 0.5:
-        return [(pair_prompt(good, bad), 0)]
-    return [(pair_prompt(bad, good), 1)]
+        return [(pair_prompt(good, bad, template), 0)]
+    return [(pair_prompt(bad, good, template), 1)]
 
 
 def with_adapters(network: Any, options: JudgeTrainingOptions) -> Any:

@@ -27,6 +27,13 @@ class JudgeTrainingOptions:
     judge_format: str = option(
         'plain', choices=FORMATS, help='how the judge is asked, here and as a scorer'
     )
+    prompt: str | None = option(
+        None,
+        path=True,
+        metavar='FILE',
+        signed='if changed',
+        help='paireval: a file with the prompt, as for the scorer',
+    )
     epochs: int = option(1, low=1, help='how often each pair is used')
     learning_rate: float = option(1e-4, above=0, help='of AdamW at the first step')
     schedule: str = option(
@@ -48,7 +55,7 @@ class JudgeTrainingOptions:
         0, low=0, help='only the last so many layers learn, which is faster; 0: all'
     )
     context_turns: int = option(
-        CONTEXT_TURNS, low=1, help='utterances before a response that are read'
+        CONTEXT_TURNS, low=0, help='utterances before a response that are read; 0: all'
     )
     max_tokens: int = option(
         512, low=16, help='longer prompts are left out, and counted'

@@ -13,7 +13,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -50,7 +50,7 @@ class Section:
     id: str
     title: str
     data: Any
-    remarks: Mapping[str, str] | None = None
+    remarks: Mapping[str, str] = field(default_factory=dict)
 
 
 def content_policy(style: str, script: str) -> str:

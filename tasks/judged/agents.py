@@ -26,7 +26,6 @@ from parlai_ext.data.judged.cards import (
     find_sets,
     read_card,
 )
-from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import quality_pairs
 from parlai_ext.scoring.judged_items import ALL, AUTO, WHOLE
 from parlai_ext.tasks.items_teacher import ItemsTeacher
@@ -34,6 +33,7 @@ from parlai_ext.tasks.judged.fetch import fetch_judged_set
 from parlai_ext.tasks.judged.metrics import Point, metrics, without_undefined
 
 FEWEST_SYSTEMS = 3
+TURNS = (AUTO, WHOLE, ALL)
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,18 @@ class JudgedTeacher(ItemsTeacher):
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None):
         super().__init__(opt, shared)
         self.id = f'ext:judged:{self.set_name}'
-        self.levels = compared_levels(self.judged_set)
-        self.judged_turns = checked_turns(opt.get('judged_turns'))
+        self.levels = ['item']
+        of_dialogues = any(item.dialogue for item in self.judged_set.items)
+        if self.judged_set.level == 'turn' and of_dialogues:
+            self.levels.append('dialogue')
+        if self.judged_set.counts()['systems'] >= FEWEST_SYSTEMS:
+            self.levels.append('system')
+        self.judged_turns: str | int = str(opt.get('judged_turns') or AUTO)
+        if self.judged_turns.isdecimal() and int(self.judged_turns) > 0:
+            self.judged_turns = int(self.judged_turns)
+        elif self.judged_turns not in TURNS:
+            known = f'{", ".join(TURNS)} or a number'
+            raise UserError(f'--judged-turns {self.judged_turns}: {known}')
 
     def read(self, opt: Opt) -> None:
         """
@@ -184,31 +194,6 @@ def judged_file(card: JudgedCard, opt: Mapping[str, Any]) -> str | Path | None:
     if card.wheel and (not path or card.name not in find_sets(path)):
         return fetch_judged_set(card, opt.get('datapath'))
     return path and str(path)
-
-
-def checked_turns(text: object) -> str | int:
-    """
-    Return ``--judged-turns`` as a word or a number.
-    """
-    word = str(text or AUTO)
-    if word.isdecimal() and int(word) > 0:
-        return int(word)
-    if word not in (turns := (AUTO, WHOLE, ALL)):
-        raise UserError(f'--judged-turns {word}: {", ".join(turns)} or a number')
-    return word
-
-
-def compared_levels(judged_set: JudgedSet) -> tuple[str, ...]:
-    """
-    Return what is compared besides items: dialogues, where a set says of which one a
-    turn is, and systems, where there are enough.
-    """
-    levels = ['item']
-    if judged_set.level == 'turn' and any(item.dialogue for item in judged_set.items):
-        levels.append('dialogue')
-    if judged_set.counts()['systems'] >= FEWEST_SYSTEMS:
-        levels.append('system')
-    return tuple(levels)
 
 
 def __getattr__(name: str) -> Any:

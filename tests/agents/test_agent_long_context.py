@@ -91,11 +91,6 @@ def test_the_last_tokens_have_the_pretrained_positions(length, expected):
     assert recent_first(row, n_pretrained=3, size=8).tolist() == [expected]
 
 
-def test_every_position_of_a_full_context_is_another():
-    row = torch.arange(SIZE)[None]
-    assert len(set(recent_first(row, 128, SIZE)[0].tolist())) == SIZE
-
-
 def test_the_weights_have_the_names_and_sizes_of_the_plain_generator(long, plain):
     # the original's class adds no weights either: projects/msc/agents/long_tga.py
     theirs = {name: w.shape for name, w in plain.model.state_dict().items()}

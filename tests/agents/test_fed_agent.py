@@ -144,17 +144,11 @@ def test_act_has_scores_and_reasons():
     assert act['reason'] == 'Joy: no negative follow-ups'
 
 
-def test_a_batch_is_one_question_to_the_judge():
-    calls = []
-
-    class Counting(KnownJudge):
-        def answer(self, questions, with_context=False):
-            calls.append([question.context for question in questions])
-            return super().answer(questions)
-
-    agent = fed_agent(Counting(lambda *_: (-1.0,)))
-    agent.batch_act([message('a'), message('c', ['a', 'b'])])
-    assert calls == [[('a',), ('a', 'b', 'c')]]
+def test_each_context_of_a_batch_is_asked_once():
+    judge = KnownJudge(lambda *_: (-1.0,))
+    fed_agent(judge).batch_act([message('a'), message('c', ['a', 'b'])])
+    contexts = [question.context for question in judge.questions]
+    assert contexts == [('a',), ('a', 'b', 'c')]
 
 
 def test_padding_gets_no_scores():

@@ -4,6 +4,7 @@ The checks that play nothing, on runs with planted scores.
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -153,6 +154,41 @@ def test_table_six_of_targets_of_one_family_is_no_error(planted):
     (finding,) = audit(run).part('table 6')
     # five unfavored ones, six pairs of siblings each, two favored ones left
     assert 'of 60 sets' in finding.sentence
+
+
+# u is worth 5 with all but its siblings and x; every f is worth the same with all
+FAVORED = {f'f{k}': (6.0 if k < 6 else 4.0 if k < 8 else 1.0) for k in range(10)}
+
+
+def against_siblings(first, second, n):
+    return FAVORED.get(first, {'s': 2.0, 't': 2.0, 'x': 60.0}.get(second, 5.0))
+
+
+def test_table_six_of_named_systems_and_a_fair_set(planted, tmp_path, capsys):
+    systems = ('u', 's', 't', 'x', *FAVORED)
+    run = planted(against_siblings, systems, (), pairing='all_play_all')
+    fair = tmp_path / 'fair.txt'
+    fair.write_text('\n'.join(['u', *FAVORED]))
+    audit(run, unfavored='u', similar=['s', 't'], fair_set=str(fair))
+    # fair: u 5; unfair, {f, u, s, t}: u (5 + 2 + 2) / 3 = 3. So 6 wins both times, 4
+    # wins in the unfair set alone, 1 never does
+    shown = capsys.readouterr().out
+    assert re.search(r'favored wins +6 +0\n +favored loses +2 +2\n', shown)
+
+
+@pytest.mark.parametrize(
+    'options, words',
+    [
+        ({'unfavored': 'z', 'similar': ['b', 'c']}, '--unfavored: no audited system'),
+        ({'unfavored': 'a', 'similar': ['b', 'z']}, '--similar: no audited system'),
+        ({'unfavored': 'a', 'similar': ['a', 'b']}, '--similar: systems are expected'),
+        ({'unfavored': 'a'}, '--similar: systems are expected'),
+    ],
+)
+def test_sets_that_table_six_cannot_be_made_of_are_refused(planted, options, words):
+    run = planted(plain, partners=(), pairing='all_play_all')
+    with user_error(words):
+        audit(run, **options)
 
 
 def declare_families(run, families):

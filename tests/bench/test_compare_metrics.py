@@ -99,14 +99,6 @@ def test_a_difference_is_that_of_two_spearman_correlations(tmp_path):
     assert (row.n, row.n_groups) == (120, 60)
 
 
-def test_p_values_are_adjusted_over_sets(tmp_path):
-    points = [set_points(name, seed=k) for k, name in enumerate(('one', 'two', 'six'))]
-    result = compare_bench(written(tmp_path, *points))
-    rows = [difference(result, 'good', 'twin', one.set_name) for one in points]
-    smallest = min(rows, key=lambda row: row.p)
-    assert smallest.p_holm == pytest.approx(min(1.0, 3 * smallest.p))
-
-
 def test_williams_test_is_for_independent_items_only(tmp_path):
     points = set_points('alike'), set_points('single', unit='item')
     result = compare_bench(written(tmp_path, *points))

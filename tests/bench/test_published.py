@@ -11,8 +11,10 @@ from parlai_ext import zoo_configs
 from parlai_ext.bench.agreement_rows import AgreementRow
 from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout, SetPoints
 from parlai_ext.bench.published import (
+    COEFFICIENTS,
     agreement_here,
     agreement_lines,
+    figure_table,
     published_lines,
     published_tables,
     scorer_lines,
@@ -126,3 +128,52 @@ def test_part_of_the_sets_is_not_called_all():
     [own] = [line for line in lines if 'mine' in line]
     assert own.split() == ['mine', '10.00']
     assert '1 sets here' in lines[1]
+
+
+def test_a_bench_s_paper_stands_below_the_scorers_of_its_kind():
+    made = bench({'fed_turn': {'Overall': 0.5}, 'usr_topical': {'Overall': -0.25}})
+    [scorer] = made.scorers
+    rows = [
+        replace(
+            row,
+            scorer='FED, small',
+            is_overall=True,
+            correlations={**row.correlations, 'pearson': Correlation(0.1, 10)},
+        )
+        for row in made.rows
+    ]
+    table = figure_table(
+        replace(
+            made,
+            scorers=(replace(scorer, label='FED, small'),),
+            rows=tuple(rows),
+            published='Park et al. 2024, Table 1',
+        )
+    )
+    # Table 1 of the paper, and means by pencil
+    assert table.rows[:2] == [
+        ('FED, small', '10.0 / 50.0', '10.0 / −25.0', '10.0 / 12.5'),
+        ('published: FED, DialoGPT-large', '11.9 / 9.4', '−7.1 / −6.9', '2.4 / 1.2'),
+    ]
+    bleu = next(row for row in table.rows if row[0] == 'published: BLEU-2')
+    assert bleu[1:] == ('– / –', '45.9 / 46.2', '45.9 / 46.2 (1)')
+    assert len(table.rows) == 13
+    assert figure_table(made) is None
+
+
+def test_the_figures_of_table_1_of_paireval_give_its_averages():
+    figures = read_file(zoo_configs.path('published', 'figures')).data['figures']
+    printed = {
+        'PairEval': (58.5, 63.1),
+        'DirectEval': (49.8, 61.8),
+        'FED': (-1.6, -1.9),
+        'USR': (38.2, 34.6),
+        'CTC': (14.4, 14.0),
+        'FULL': (11.3, 12.0),
+        'DEnsity': (38.8, 40.7),
+    }
+    for figure in figures:
+        averages = printed.get(figure['scorer'].split(',')[0])
+        if averages and figure['source'] == 'Park et al. 2024, Table 1':
+            means = [100 * np.mean(list(figure[k].values())) for k in COEFFICIENTS]
+            assert means == pytest.approx(averages, abs=0.1)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from parlai_ext.bench.bench_files import read_bench, read_points
+from parlai_ext.bench.bench_files import SetPoints, read_bench, read_points
 from parlai_ext.bench.bench_table import bench_lines
-from parlai_ext.bench.page import render_bench_page
+from parlai_ext.bench.page import disputed_item, render_bench_page, scatters
 from parlai_ext.bench.plan import (
     TRIVIAL,
     BenchPlan,
@@ -283,6 +283,7 @@ mean_ranks:
             'sets:\n  esl: {}\n',
             r"scorers\.a\.sets.*'esl'",
         ),
+        ('published: Park et al. 2024\n', '1: published: .*Table 1'),
         (MEMBERS.replace('MEMBER', 'newest'), r'5: mean_ranks.both\[1\]'),
         (MEMBERS.replace('MEMBER', 'long'), '5: mean_ranks.both'),
     ],
@@ -355,6 +356,56 @@ def test_a_number_of_turns_is_for_scorers_that_need_turns(tmp_path):
     for item, score in zip(items, scores['Counted'], strict=True):
         lengths = [len(text.split()) for text in item.utterances]
         assert score in lengths[1::2]
+
+
+def test_how_often_a_choice_changes_with_the_order_is_kept_and_printed(tmp_path):
+    for _ in range(2):  # the second time from what is stored
+        bench = bench_of(tmp_path, variant('Flipping'), variant())
+        assert bench.flips['Flipping'] == {'small': (100, 400)}
+    assert read_bench(tmp_path) == bench
+    assert '25 % of 400 on small' in ' '.join(' '.join(bench_lines(bench)).split())
+
+
+def test_the_folder_of_the_judged_sets_may_stand_in_options():
+    plan = bench_plan([], [], 'paireval_2024').in_folder('sets')
+    assert plan.variants[0].section['comparisons'] == 'sets/dailydialog'
+
+
+def points(**scores):
+    n = len(scores['people'])
+    return SetPoints(
+        *('small', 'turn', 'item', 'Overall', range(n), ['a'] * n),
+        human={'Overall': scores.pop('people')},
+        annotators={},
+        scores=scores,
+    )
+
+
+def test_a_scatter_has_a_dot_for_each_item_with_both_scores():
+    drawn = scatters(points(people=[1.0, 3.0, 2.0, None], good=[10, 20, None, 5]))
+    # upwards is less y: the best of people's at the top
+    assert drawn == [('good', 'M0 100h0M100 0h0')]
+
+
+def test_the_item_of_the_page_is_that_with_the_most_different_ranks():
+    one = points(people=[1.0, 2.0, 3.0], same=[1, 2, 3], other=[9, 2, None])
+    # a set whose overall quality nobody judged: the first one stands for it
+    one = replace(one, overall='Other')
+    place, table = disputed_item(one)
+    assert place == 0
+    # of three, three and two
+    assert [(label, rank) for label, _, rank in table.rows] == [
+        ('people', '3 of 3'),
+        ('same', '3 of 3'),
+        ('other', '1 of 2'),
+    ]
+
+
+def test_the_page_has_dots_and_texts_of_items(tmp_path):
+    bench = bench_of(tmp_path)
+    texts = {'small': [['<b>hello</b>']] * 100}
+    page = render_bench_page(bench, '', [read_points(tmp_path, 'small')], texts)
+    assert '&lt;b&gt;hello&lt;/b&gt;' in page and page.count('<path d="M') == 5
 
 
 def test_the_page_escapes_and_needs_no_network(tmp_path):

@@ -16,12 +16,10 @@ from benchmarks.chatmatch.annotators import (
     with_range,
 )
 from benchmarks.chatmatch.robustness import (
-    range_over_games,
     tau_ranges,
     taus_without_each,
 )
 from parlai_ext.ranking.agreement import Correlation
-from parlai_ext.tournament.games import Game, award_points
 from tests.support.chatmatch_samples import pecking_order
 
 RANKS = {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0}
@@ -106,37 +104,9 @@ def test_leaving_out_the_misplaced_system_repairs_tau():
     assert found['A'].value == pytest.approx(-1 / 3)
 
 
-def test_games_are_drawn_alike_every_time():
-    games = [
-        Game(a, b, {a: {'x': 1.0}, b: {'x': 0.0}}, a + b)
-        for a, b in itertools.permutations('ABCD', 2)
-    ]
-    one, two = (
-        range_over_games(award_points(games), RANKS, 'openskill', draws=40)
-        for _ in range(2)
-    )
-    assert one == two
-    assert one.low < one.high
-
-
 @pytest.mark.parametrize('method', ['openskill', '3-1-0', 'bradley_terry'])
 def test_everything_at_once_on_a_pecking_order(method):
     judges = {'1': RANKS, '2': RANKS}
     found = tau_ranges(pecking_order(dims='x'), judges, method, draws=10)
     assert found.judges.value == found.games.low == found.seeds.low == 1
     assert found.without_range == (1, 1)
-
-
-@pytest.mark.parametrize('games', [[], None])
-def test_ties_everywhere_are_undefined_everywhere(games):
-    if games is None:
-        games = [
-            Game(a, b, {a: {'x': 1.0}, b: {'x': 1.0}})
-            for a, b in itertools.permutations('ABC', 2)
-        ]
-    found = tau_ranges(
-        award_points(games, systems='ABC'), {'1': RANKS, '2': RANKS}, draws=5
-    )
-    assert found.judges.value is None and found.judges.reason
-    assert found.without_range is None
-    assert found.games.low is None

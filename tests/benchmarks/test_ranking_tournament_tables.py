@@ -12,7 +12,6 @@ from benchmarks.chatmatch.spot_the_bot import Vote, crowd_tau, win_rates
 from benchmarks.chatmatch.tables import (
     ablation_table,
     baselines,
-    baselines_table,
     first_exchanges,
     groups_table,
     judges_table,
@@ -92,11 +91,6 @@ def test_table_6_has_every_group():
     assert table.rows[0][2] == 1
 
 
-def test_table_6_of_more_systems_than_there_are_is_refused():
-    with user_error('groups of 9: there are 4 systems; 2 to 4'):
-        groups_table(pecking_order(), JUDGES, size=9, method='3-1-0')
-
-
 def test_table_6_of_a_group_with_one_human_rank_is_undefined():
     judges = {'1': {'C': 1.0, 'D': 1.0}}
     table = groups_table(pecking_order(dims='x'), judges, size=2, method='3-1-0')
@@ -121,11 +115,6 @@ def test_table_7_ranks_self_chats_by_sums_of_ranks():
     assert rows['bot-bot'][2] == 1
     assert rows['self-chat'][2] == -1
     assert rows['bot-bot'][4:] == (2.0, 12.6, 'undefined: no count')
-
-
-def test_table_7_without_self_chats_says_so():
-    table = setups_table(pecking_order(), None, {}, JUDGES, method='2-1-0')
-    assert table.rows[1][2] == 'undefined: no self-chats were given'
 
 
 def test_table_8_leaves_each_out_and_keeps_each_alone():
@@ -157,12 +146,6 @@ def test_baselines_are_those_on_paper():
     assert found['mean words a turn'] == {'A': pytest.approx(7 / 3), 'B': 1}
     # two of A's three turns differ (case and spaces do not count), two of B's three
     assert found['share of unrepeated turns'] == pytest.approx({'A': 2 / 3, 'B': 2 / 3})
-
-
-def test_a_baseline_that_ties_all_is_undefined():
-    games = [dialogue('A', 'B', 'x', 'y', 'z', 'w')]
-    table = baselines_table(games, {'1': {'A': 1.0, 'B': 2.0}})
-    assert table.rows[1][1] == 'undefined: all systems have the same rating'
 
 
 def test_a_table_that_cannot_be_made_has_a_reason():

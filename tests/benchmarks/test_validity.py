@@ -17,11 +17,10 @@ from benchmarks.validity.__main__ import (
 from benchmarks.validity.document import (
     check_table,
     cpu_seconds,
-    document,
     published_table,
     read_check_table,
 )
-from benchmarks.validity.figures import LEARNED, means_figure
+from benchmarks.validity.figures import LEARNED
 from benchmarks.validity.sets import (
     SPOILT,
     chatmatch_games,
@@ -259,23 +258,6 @@ def test_published_figures_are_in_a_table():
     assert '"PairEval, Llama-2-7b-chat",turn,fed_turn,0.52' in text
     assert '"FED, DialoGPT-large",turn,fed_turn,0.095,DialEvalMetrics' in text
     assert 'DSTC12' in text and ',0.168,' in text
-
-
-def test_the_page_has_three_figures_and_a_line_for_each_scorer():
-    some = [facts(GOOD, ORDER), replace(facts(), measured=measured('other'))]
-    text = document(some, ['c'], 'About.', 'command', has_cost=True)
-    assert text.count('.png)') == 3
-    assert text.count('\n* **mine**') == text.count('\n* **other**') == 1
-    assert document(some, ['c'], 'About.', 'command', False).count('.png)') == 2
-
-
-def test_a_figure_has_the_highest_on_top_and_marks_trivial_scorers():
-    low = replace(facts(((0.1, 0.0), (0.2, 0.1))), measured=measured('low'))
-    trivial = measured('length', is_trivial=True)
-    high = replace(facts(GOOD), measured=trivial)
-    [axes] = means_figure([low, high], 'turn').axes
-    labels = [one.get_text() for one in axes.get_yticklabels()]
-    assert labels == ['length (trivial, 2)', 'low (2)']
 
 
 @pytest.mark.parametrize(('more', 'max_items'), [('', None), (':max_items=20', 20)])

@@ -2,19 +2,24 @@
 How a command ends when something from outside ends it.
 """
 
+import json
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from parlai_ext import __main__
+from parlai_ext.__main__ import completion_script
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.command import Command
 from parlai_ext.core.display import VisibleOutput
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
+from parlai_ext.core.progress import LogLines, bar_of
 
 
 class Terminated(Command):
@@ -87,6 +92,38 @@ def test_nothing_that_a_command_prints_acts_on_a_terminal(capsys):
     assert captured.out == 'system ␛]0;owned␇⟨U+202E⟩⟨U+009B⟩2J␍\tand\n\n'
     assert '\\x1b]0;owned\\x07\\u202e' in captured.err
     assert not set(OWNED) - set(']0;owned2J') & set(captured.err)
+
+
+class Counts(Command):
+    """
+    Has a result, and prints a line and a bar.
+    """
+
+    def run(self):
+        print('two names')
+        with bar_of('count', 2) as bar:
+            bar.update(2)
+        return {'options': NameOptions('tea'), 'mean': float('nan'), 'n': np.int64(2)}
+
+
+@pytest.mark.parametrize('quiet', [False, True])
+def test_json_is_one_document_and_all_else_is_elsewhere(quiet, capsys, monkeypatch):
+    monkeypatch.setattr(LogLines, 'hidden', False)
+    Counts.execute({'json': True, 'quiet': quiet})
+    captured = capsys.readouterr()
+    expected = {'options': {'name': 'tea'}, 'mean': None, 'n': 2}
+    assert json.loads(captured.out) == expected
+    assert ('two names' in captured.err, '2/2' in captured.err) == (not quiet,) * 2
+
+
+def test_the_tab_key_completes_commands_and_flags():
+    line = (
+        'COMP_WORDS=(parlai-ext {}); COMP_CWORD={}; _parlai_ext; echo ${{COMPREPLY[@]}}'
+    )
+    tries = [('eval', 1), ('rank_systems --run', 2), ('rank_systems --js', 2)]
+    script = '\n'.join([completion_script(), *(line.format(*one) for one in tries)])
+    done = subprocess.run(['bash', '-c', script], capture_output=True, text=True)
+    assert done.stdout.split() == ['evaluate_systems', '--run-dir', '--json']
 
 
 def test_a_long_text_is_printed_whole(capsys):

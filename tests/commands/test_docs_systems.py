@@ -173,10 +173,6 @@ def test_the_bot_says_what_its_server_says(run):
     assert said == f'You said: {heard}'
 
 
-def test_every_block_is_a_file_with_a_name_of_its_own():
-    assert PAGE.count('\n```') == 2 * len(BLOCKS) == 2 * len(BLOCK.findall(PAGE))
-
-
 @pytest.mark.parametrize('name', SEATS)
 def test_options_of_the_page_are_those_of_the_agent(name, monkeypatch):
     monkeypatch.setenv('OPENAI_API_KEY', 'none')

@@ -17,6 +17,7 @@ from parlai_ext.stopping import run as blocks
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 from tests.collect.test_preflight import protocol
+from tests.support.published_runs import files_in
 from tests.support.small_run import files_of
 from tests.support.user_error import user_error
 
@@ -163,6 +164,7 @@ def test_a_published_pack_of_a_stopped_run_is_right(copied, capsys):
     PublishRun.main(run_dir=copied / 'run', out=str(pack))
     VerifyRun.main(str(pack))
     assert 'wrong' not in capsys.readouterr().out
+    assert 'stopping.json' in files_in(pack)
 
 
 @pytest.mark.parametrize('value', ['x', '0', '-1', 'nan', 'inf'])

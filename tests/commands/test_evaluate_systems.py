@@ -2,7 +2,6 @@
 The main job as a user runs it: one command, again, extended, refused.
 """
 
-import filecmp
 import json
 import subprocess
 import sys
@@ -134,14 +133,6 @@ def test_dry_run_refuses_more_dialogues_than_there_are_openers(num):
     # ext:smalltalk has 1,000, of which 3 repeat others
     with user_error('num[-_]dialogues'):
         EvaluateSystems.main(config='demo', num_dialogues=num, dry_run=True)
-
-
-def test_two_runs_of_one_seed_are_equal(finished, tmp_path):
-    home, config, _ = finished
-    EvaluateSystems.main(config=config, run_dir=tmp_path / 'again', **SMALL)
-    one = home / 'run' / 'dialogues'
-    for path in Path(tmp_path / 'again' / 'dialogues').rglob('*.jsonl'):
-        assert filecmp.cmp(path, one / path.relative_to(tmp_path / 'again/dialogues'))
 
 
 def test_a_run_that_is_not_there_does_not_go_on(tmp_path):

@@ -14,11 +14,6 @@ def test_run_that_is_not_ranked_is_told_what_to_do_first(tmp_path):
         ReportRun.main('--run-dir', str(tmp_path / 'r'))
 
 
-def test_run_folder_must_be_named():
-    with user_error('--run-dir is needed'):
-        ReportRun.main()
-
-
 @pytest.mark.parametrize('text', ['[]', '{"schema": 1}', '{"dimensions": {'])
 def test_damaged_ranking_is_one_clear_line(tmp_path, text):
     example_run(tmp_path / 'r').write_text('ranking.json', text)

@@ -119,9 +119,10 @@ def test_the_first_object_among_words():
     assert first_object('{"a":' * 1000) is None
 
 
-def test_readers_of_files_refuse_half_a_character(tmp_path):
+@pytest.mark.parametrize('text', [HALF, '[' * 100_000], ids=['half', 'deep'])
+def test_readers_of_files_refuse_half_a_character_and_deep_nesting(tmp_path, text):
     path = tmp_path / 'x.json'
-    path.write_text(HALF)
+    path.write_text(text)
     reads = [
         lambda: read_json(path, dict),
         lambda: DataFile(str(path), 'the official', 'turn', {}).read_json(dict),
@@ -129,18 +130,6 @@ def test_readers_of_files_refuse_half_a_character(tmp_path):
         lambda: list(reddit(PairSource('reddit', path))),
     ]
     for read in reads:
-        with user_error(r'x\.json'):
-            read()
-
-
-def test_readers_of_files_refuse_deep_nesting(tmp_path):
-    path = tmp_path / 'x.json'
-    path.write_text('[' * 100_000)
-    for read in (
-        lambda: read_json(path, list),
-        lambda: list(json_lines(path)),
-        lambda: list(reddit(PairSource('reddit', path))),
-    ):
         with user_error(r'x\.json'):
             read()
 

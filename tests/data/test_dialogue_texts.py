@@ -5,7 +5,7 @@ The utterances of dialogues to train on.
 import json
 import zipfile
 
-from parlai_ext.data.dialogue_texts import read_dialogue_texts
+from parlai_ext.data.formats import read_dialogue_texts
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 

@@ -42,22 +42,20 @@ TALK = [('B', 'hi: there'), ('A', 'hello'), ('B', 'bye')]
 LOG = 'B: hi: there\nA: hello\nB: bye\n'
 
 
-def test_a_log_says_who_begins_whatever_its_name(tmp_path):
-    assert told(written(tmp_path, 'A_B.txt', LOG)) == [('B', 'A', TALK)]
-
-
 @pytest.mark.parametrize(
     'data',
     [
+        LOG.encode(),
         b'\xef\xbb\xbf' + LOG.encode(),
         LOG.replace('\n', '\r\n').encode(),
         LOG.rstrip('\n').encode(),
         b'\n' + LOG.replace('\n', '\n\n').encode(),
     ],
-    ids=['byte order mark', 'CRLF', 'no last line feed', 'empty lines'],
+    ids=['plain', 'byte order mark', 'CRLF', 'no last line feed', 'empty lines'],
 )
 def test_how_lines_end_is_no_part_of_a_log(tmp_path, data):
-    assert told(written(tmp_path, 'x.txt', data)) == [('B', 'A', TALK)]
+    # who begins is said by the lines, whatever the file is called
+    assert told(written(tmp_path, 'A_B.txt', data)) == [('B', 'A', TALK)]
 
 
 @pytest.mark.parametrize('separator', ['\u2028', '\u0085', '\x0b'])
@@ -203,10 +201,17 @@ def test_rows_as_json_lines(tmp_path):
     assert told(path) == [('B', 'A', TALK)]
 
 
-def test_whole_dialogues_as_json_lines(tmp_path):
+def turns_with(folder, **second):
+    """
+    Write a whole dialogue as JSON, its second turn with these keys, too.
+    """
     turns = [{'speaker': name, 'text': text} for name, text in TALK]
-    path = written(tmp_path, 'x.jsonl', json.dumps({'turns': turns}))
-    assert told(path) == [('B', 'A', TALK)]
+    turns[1] |= second
+    return written(folder, 'x.jsonl', json.dumps({'turns': turns}))
+
+
+def test_whole_dialogues_as_json_lines(tmp_path):
+    assert told(turns_with(tmp_path)) == [('B', 'A', TALK)]
 
 
 @pytest.mark.parametrize(
@@ -214,18 +219,13 @@ def test_whole_dialogues_as_json_lines(tmp_path):
     [(['yes', ' ', 'no'], ('yes', 'no')), ('yes\nno', ('yes', 'no')), (None, ())],
 )
 def test_references_are_lines_or_a_list(tmp_path, value, references):
-    turns = [{'speaker': name, 'text': text} for name, text in TALK]
-    turns[1]['reference'] = value
-    path = written(tmp_path, 'x.jsonl', json.dumps({'turns': turns}))
-    [one] = imported(path).dialogues
+    [one] = imported(turns_with(tmp_path, reference=value)).dialogues
     assert [turn.references for turn in one.turns] == [(), references, ()]
 
 
 @pytest.mark.parametrize('value', [7, ['yes', 7], {'a': 'yes'}, '\ud800'])
 def test_a_reference_that_is_no_text_is_refused(tmp_path, value):
-    turns = [{'speaker': name, 'text': text} for name, text in TALK]
-    turns[1]['reference'] = value
-    path = written(tmp_path, 'x.jsonl', json.dumps({'turns': turns}))
+    path = turns_with(tmp_path, reference=value)
     with user_error(r"turn 2: 'reference'"):
         imported(path)
 
@@ -378,3 +378,67 @@ def test_utf_16_is_recognised_by_its_byte_order_mark(encoding, tmp_path):
 def test_other_utf_16_is_named(data, words, tmp_path):
     with user_error(f'x.txt: .*{words}'):
         told(written(tmp_path, 'x.txt', data))
+
+
+SAID = [('user', 'hi'), ('m', 'hello'), ('user', 'bye'), ('m', 'see you')]
+ASKED = [{'role': 'system', 'content': 'be kind'}, {'role': 'user', 'content': 'hi'}]
+ASKED += [{'role': 'assistant', 'content': 'hello'}, {'role': 'user', 'content': 'bye'}]
+ANSWER = {'role': 'assistant', 'content': 'see you'}
+CHAT = [*ASKED, ANSWER]
+PEOPLE_SAID = [('Ann', 'hi'), ('Bo', 'hello\nyou'), ('Ann', 'bye')]
+# what programs write, by the format as which it is recognised
+EXPORTS = {
+    'inspect': {
+        'version': 2,
+        'eval': {'model': 'm'},
+        'samples': [{'id': 1, 'epoch': 1, 'messages': CHAT}],
+    },
+    'langsmith': {
+        'id': 'r',
+        'inputs': {'messages': [ASKED]},
+        'outputs': {'choices': [{'message': ANSWER}]},
+        'extra': {'metadata': {'ls_model_name': 'm'}},
+    },
+    'langfuse': {'id': 't', 'input': ASKED, 'output': 'see you', 'model': 'm'},
+    'telegram': {
+        'name': 'Bo',
+        'type': 'personal_chat',
+        'id': 7,
+        'messages': [
+            {'type': 'service', 'action': 'phone_call', 'text': ''},
+            {'type': 'message', 'from': 'Ann', 'text': 'hi'},
+            {
+                **{'type': 'message', 'from': 'Bo'},
+                'text': ['hello\n', {'type': 'bold', 'text': 'you'}],
+            },
+            {'type': 'message', 'from': 'Ann', 'text': 'bye'},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize('name', EXPORTS)
+def test_chats_that_other_programs_export_are_recognised(tmp_path, name):
+    path = written(tmp_path, 'export.json', json.dumps(EXPORTS[name]))
+    assert imported(path).format == name
+    said = PEOPLE_SAID if name == 'telegram' else SAID
+    assert [turns for _, _, turns in told(path)] == [said]
+
+
+def test_a_judgement_of_mt_bench_has_two_dialogues(tmp_path):
+    record = {'question_id': 81, 'model_a': 'm', 'model_b': 'n', 'judge': 'author_2'}
+    record |= {'conversation_a': CHAT[1:], 'conversation_b': CHAT[1:3]}
+    path = written(tmp_path, 'human.jsonl', json.dumps(record))
+    assert [turns for _, _, turns in told(path)] == [SAID, [SAID[0], ('n', 'hello')]]
+
+
+@pytest.mark.parametrize(
+    'stamp',
+    ['12/31/23, 9:15 PM - ', '[31.12.23, 21:15:02] ', '31/12/2023, 21:15 - '],
+)
+def test_a_chat_of_whatsapp_is_one_dialogue(tmp_path, stamp):
+    lines = [f'{stamp}Messages and calls are end-to-end encrypted.']
+    lines += [f'{stamp}Ann: hi', f'{stamp}Bo: hello', 'you', f'{stamp}Ann: bye']
+    path = written(tmp_path, 'chat.txt', '\n'.join(lines) + '\n')
+    assert imported(path).format == 'whatsapp'
+    assert told(path) == [('Ann', 'Bo', PEOPLE_SAID)]

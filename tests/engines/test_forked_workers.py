@@ -17,6 +17,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.progress import bar_of
 from parlai_ext.engines import engine
 from parlai_ext.engines.engine import EngineFailed, Job, LocalEngine, Task, Worker
+from tests.support.user_error import user_error
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,7 +75,7 @@ def test_results_come_in_order_and_an_error_of_the_tasks_after_them():
         raise UserError('no more')
 
     told = []
-    with bar_of('test', 7, False) as bar, pytest.raises(UserError, match='no more'):
+    with bar_of('test', 7, False) as bar, user_error('no more'):
         running = LocalEngine(2).run(job(in_order=True, lookahead=3), some(), bar)
         told.extend(data for _, (data, _, _) in running)
     assert told == list(range(7))
@@ -93,7 +94,7 @@ def test_the_bar_moves_by_the_sizes_of_the_tasks():
 
 
 def test_a_mistake_in_a_worker_is_the_line_that_it_is_here():
-    with pytest.raises(UserError) as error:
+    with user_error() as error:
         results(job(), tasks('mistake', 'slow'))
     assert str(error.value) == 'key: wrong'
     assert multiprocessing.active_children() == []
@@ -160,5 +161,5 @@ def test_unasked_only_small_models_with_enough_to_do_get_workers(
 
 def test_models_on_a_gpu_are_not_forked(monkeypatch):
     monkeypatch.setattr(torch.cuda, 'is_initialized', lambda: True)
-    with pytest.raises(UserError, match='--workers 2.*--no-cuda'):
+    with user_error('--workers 2.*--no-cuda'):
         results(job(), tasks('a', 'b'))

@@ -96,6 +96,18 @@ def test_the_seven_bots_of_chatmatch():
     assert names == ['BB', 'PL', 'CS', 'CR', 'UG', 'DG', 'DD']
 
 
+def test_table_six_has_one_roster_of_the_eleven_and_their_variants():
+    file = load_roster('cheating_2022')
+    names = [system.name for system in file.roster.targets]
+    assert set(names[:11]) == set(TARGETS.split())
+    series = [
+        [n for n in names if file.info[n].family == kin]
+        for kin in ('DialoGPT series', 'Blender series')
+    ]
+    assert [len(kin) for kin in series] == [3, 3]
+    assert {*series[0], *series[1]} - {*names[:11]} == {*names[11:]}
+
+
 @pytest.mark.parametrize(
     'series, unfavored, similar',
     [

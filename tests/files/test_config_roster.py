@@ -33,6 +33,13 @@ def test_a_bare_name_is_looked_up_among_the_shipped_systems():
     assert found.roster.targets[0].opt['model_file'] == 'zoo:blender/blender_90M/model'
 
 
+def test_a_shipped_system_may_get_another_family():
+    entry = {'name': 'Trm-88M-Rdt-Bst', 'family': 'small ones'}
+    found = load_roster({'targets': [entry]})
+    assert found.roster.targets[0].opt['model_file'] == 'zoo:blender/blender_90M/model'
+    assert found.info['Trm-88M-Rdt-Bst'].family == 'small ones'
+
+
 def test_a_misspelt_bare_name_gets_the_nearest():
     assert "did you mean 'Trm-88M-Rdt-Bst'?" in mistake(
         {'targets': ['Trm-88M-Rdt-Bts']}

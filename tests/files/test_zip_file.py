@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from parlai_ext.data.dialogue_texts import read_dialogue_texts
+from parlai_ext.data.formats import read_dialogue_texts
 from parlai_ext.files.zip_file import open_zip
 from tests.support.user_error import user_error
 

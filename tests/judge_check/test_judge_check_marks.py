@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parlai_ext.judge_check.biases import variance_share
 from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result
 from parlai_ext.judge_check.parrots import PARROTS
 from parlai_ext.judge_check.people import human_anchor
@@ -16,9 +15,8 @@ from parlai_ext.judge_check.record import (
     Biases,
     DimensionCheck,
     JudgeCheck,
-    from_json,
-    to_json,
 )
+from parlai_ext.judge_check.sample import variance_share
 from parlai_ext.judge_check.words import PARROT_WORDS
 from parlai_ext.ranking.agreement import known_spearman
 
@@ -110,21 +108,6 @@ def test_the_first_reason_names_the_worst_kind_in_percent():
     assert (
         'scores shuffled words above what the systems said in 83 % of 200' in sentence
     )
-
-
-def test_a_record_comes_back_from_its_file_as_it_was():
-    biases = Biases(40, 0.1, None, 0.2, 0.3, 0.4, 0.5)
-    check = JudgeCheck(
-        'scorer:x',
-        40,
-        0,
-        None,
-        120,
-        0.25,
-        {'D': dimension_check('D', good(), biases=biases)},
-        notes=('a',),
-    )
-    assert from_json(to_json(check)) == check
 
 
 def test_a_rating_by_games_has_the_check_of_games():

@@ -9,10 +9,10 @@ from parlai_ext.judge_check.check_run import PARTS, check_run
 from parlai_ext.judge_check.marks import dimension_check
 from parlai_ext.judge_check.record import NAME, JudgeCheck, read_check, write_check
 from parlai_ext.scoring.score_run import score_run
-from parlai_ext.store import RunFolder
+from parlai_ext.store import partial
 from tests.support.planted_judges import SYSTEMS, Sense, planted_run
 from tests.support.scoring_samples import small_run
-from tests.support.store_samples import sample_manifest
+from tests.support.store_samples import sample_run
 from tests.support.user_error import user_error
 
 
@@ -54,7 +54,8 @@ def test_a_killed_check_goes_on_and_gives_the_same_bytes(tmp_path):
 def test_a_kill_just_after_the_check_leaves_nothing_behind(tmp_path, monkeypatch):
     run, scorer = scored_run(tmp_path / 'run')
     with monkeypatch.context() as killed:
-        killed.setattr(RunFolder, 'remove', lambda run, name: None)
+        killed.setattr(partial, 'SAVE_SECONDS', 0)
+        killed.setattr(partial.PartialWork, 'remove', lambda kept: None)
         check_run(run, scorer, progress=False)
     parts = check_file(run, scorer).parent / PARTS
     assert parts.exists()
@@ -85,7 +86,7 @@ def test_no_sample_is_no_check_and_removes_an_old_one(tmp_path):
 
 
 def test_an_empty_run_has_no_check(tmp_path):
-    run = RunFolder.open(tmp_path / 'run', sample_manifest())
+    run = sample_run(tmp_path / 'run')
     assert check_run(run, Sense(), progress=False) is None
 
 
@@ -98,10 +99,6 @@ CHECK = JudgeCheck('s', 40, 0, None, 120, 0.25, {'D': dimension_check('D', [])})
 @pytest.fixture
 def store(tmp_path):
     return small_run(tmp_path / 'run').scores('s')
-
-
-def test_scores_without_a_check_have_none(store):
-    assert read_check(store) is None
 
 
 def test_a_check_lies_beside_its_scores(store):

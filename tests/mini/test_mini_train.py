@@ -10,7 +10,7 @@ import pytest
 import torch
 from parlai.core.agents import create_agent_from_model_file
 
-from benchmarks.mini_training.corpus import batches, chat_example
+from benchmarks.mini_training.corpus import batches
 from benchmarks.mini_training.recipe import JOBS, SMALL, Job
 from benchmarks.mini_training.train import build_agent, learn_tokenizer, record, train
 
@@ -51,11 +51,6 @@ def test_a_shipped_model_is_the_trained_one_wherever_it_lies(trained, tmp_path):
     assert all(torch.equal(loaded[name], shipped[name].float()) for name in loaded)
 
 
-def test_later_weights_differ_from_earlier_ones(trained):
-    early, late = (load(trained[0], name).model.state_dict() for name in JOB.keep)
-    assert any(not torch.equal(early[name], late[name]) for name in early)
-
-
 def test_the_dictionary_writes_any_text(trained):
     words = load(trained[0], 'late').dict
     text = 'Zoë paid 5 € — “why?” 你好'
@@ -75,11 +70,6 @@ def test_same_seed_same_examples(tokenizer):
     assert first == second and len(first) == 3
 
 
-def test_an_example_is_a_turn_after_those_before_it():
-    one = chat_example('train', 0, 5)
-    assert one.context and one.reply not in one.context
-
-
 def test_the_judge_and_its_control_differ_in_lessons_only():
     jobs = {name: job for job in JOBS for name in job.keep}
     judge, control = jobs['judge'], jobs['judge-no-reactions']
@@ -87,12 +77,6 @@ def test_the_judge_and_its_control_differ_in_lessons_only():
     same = dataclasses.replace(control, keep=judge.keep, lessons=judge.lessons)
     assert same == judge
     assert sum(n for _, n in judge.lessons) == sum(n for _, n in control.lessons)
-
-
-def test_lessons_are_as_long_as_the_last_model_needs():
-    assert [sum(n for _, n in job.lessons) for job in JOBS] == [
-        max(job.keep.values()) for job in JOBS
-    ]
 
 
 def test_facts_about_other_models_stay_in_the_file(tmp_path):

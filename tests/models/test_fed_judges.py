@@ -3,6 +3,7 @@ FED in the bipartite paper's way on both kinds of judges, against one pass a fol
 """
 
 import json
+from dataclasses import asdict
 from itertools import product
 
 import pytest
@@ -14,6 +15,7 @@ from parlai_ext.commands import plugin
 from parlai_ext.models.parlai_likelihood import load_judge
 from parlai_ext.scoring.followups import FollowUps, Sides
 from tests.support.fed_samples import by_hand, gpt2
+from tests.support.judged_samples import written
 from tests.support.scoring_samples import judge_contexts, known_fed
 from tests.support.tiny_models import make_generator
 
@@ -117,26 +119,23 @@ def test_eval_model_prints_the_correlations_of_the_originals_numbers(
     plugin.register()
     said = [list(SAID[:n]) for n in (1, 2, 3)] + [['No.', 'Why not?'], ['Oh well']]
     human = [2, 0, 1, 2, 1]
-    judged, followups = tmp_path / 'fed_data.json', tmp_path / 'own.json'
-    judged.write_text(
-        json.dumps(
-            [
-                {
-                    'context': '\n'.join(f'User: {text}' for text in one),
-                    'system': 'Meena',
-                    'annotations': {'Wit': [value, 'N/A']},
-                }
-                for one, value in zip(said, human, strict=True)
-            ]
-        )
+    judged = written(
+        tmp_path,
+        *(
+            {
+                'context': '\n'.join(f'User: {text}' for text in one),
+                'system': 'Meena',
+                'annotations': {'Wit': [value, 'N/A']},
+            }
+            for one, value in zip(said, human, strict=True)
+        ),
     )
-    wit = OWN.dimensions['Wit']
-    sides = {'positive': list(wit.positive), 'negative': list(wit.negative)}
-    followups.write_text(json.dumps({'turn': {'wit': sides}}))
+    followups = tmp_path / 'own.json'
+    followups.write_text(json.dumps({'turn': {'wit': asdict(OWN.dimensions['Wit'])}}))
     report = EvalModel.main(
         model='ext:fed',
         task='ext:judged:fed_dialogue',
-        judged_file=str(judged),
+        judged_file=judged,
         judge_model_file=f'hf:{gpt2_folder}',
         followups=str(followups),
         fed_variant='original',
@@ -151,7 +150,4 @@ def test_eval_model_prints_the_correlations_of_the_originals_numbers(
     }
     counts = [report[f'Wit/{key}'].value() for key in ('n', 'dropped', 'strings')]
     assert counts == [5, 0, 5]
-    for key in found:
-        low, high = (report[f'Wit/{key}_{end}'].value() for end in ('low', 'high'))
-        assert -1 <= low < high <= 1
     assert 'spearman_low' in capsys.readouterr().out

@@ -109,13 +109,6 @@ def test_what_was_done_before_memory_ran_out_is_not_done_again():
     assert step.groups == [[0, 1], [2, 3], [4, 5]]
 
 
-@given(widths=st.lists(st.integers(1, 20), max_size=20), room=st.integers(20, 200))
-def test_memory_that_runs_out_changes_no_result(widths, room):
-    budget = Budget(1000)
-    plain = Budget(1000).run(widths, Step(widths))
-    assert budget.run(widths, Step(widths, room)) == plain
-
-
 @pytest.mark.parametrize(
     ('widths', 'error', 'kind', 'line'),
     [

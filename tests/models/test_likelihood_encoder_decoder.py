@@ -162,12 +162,6 @@ def test_company_order_and_padding_change_nothing(pair, asked, tokens):
     assert all(map(close, together, alone * 2))
 
 
-@settings(max_examples=20, deadline=None)
-@given(asked=st.lists(questions, min_size=1, max_size=4))
-def test_the_same_call_gives_the_same_bits(judge, asked):
-    assert engine(judge).answer(asked) == engine(judge).answer(asked)
-
-
 def test_nothing_asked_nothing_answered(judge):
     assert judge.answer([]) == []
 
@@ -199,24 +193,17 @@ def test_probabilities_of_all_next_tokens_sum_to_one(model_file, dtype):
 def test_keys_and_values_are_made_once_a_context(judge, monkeypatch):
     monkeypatch.setattr(encoder_decoder, 'LARGEST_TREE', 6)  # several trees
     model = judge.model.model
-    made = [0] * len(model.decoder.layers)
-    hooks = []
-    for i, layer in enumerate(model.decoder.layers):
-
-        def count(_, given, __, i=i):
-            made[i] += given[0].shape[0] * given[0].shape[1]
-
-        hooks.append(layer.encoder_attention.k_lin.register_forward_hook(count))
+    made = []
+    hooks = [
+        layer.encoder_attention.k_lin.register_forward_hook(
+            lambda _, given, __: made.append(given[0].shape)
+        )
+        for layer in model.decoder.layers
+    ]
     engine(judge).answer([Question(context, FOLLOWUPS) for context in [(5, 6), (7, 8)]])
     for hook in hooks:
         hook.remove()
-    assert made == [4, 4]  # two contexts of two tokens
-
-
-def test_the_model_is_left_as_it_was(judge):
-    judge.answer([Question((5, 6), ((7, 2), (8, 2)))])
-    for layer in judge.model.model.decoder.layers:
-        assert '_create_selfattn_mask' not in vars(layer)
+    assert [tuple(one[:2]) for one in made] == [(2, 2)] * len(hooks)
 
 
 def test_progress_counts_every_context_once(judge):

@@ -2,6 +2,7 @@
 The models that scorers ask for, on tiny ones: numbers, batches, names, identities.
 """
 
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
+from parlai_ext.core.machine import Machine
+from parlai_ext.models import handle
 from parlai_ext.models.encoders import MeanPooling
 from parlai_ext.models.handle import check_model
 from tests.support.family_hf import make_model
@@ -109,3 +112,15 @@ def test_a_chat_model_replies_to_prompts_and_to_conversations(tmp_path):
     first, second, again = chat.replies(['one', ('one', 'two', 'one'), 'one'])
     assert first == again and first.reason is None and isinstance(second.text, str)
     assert chat.signature.startswith('system=')
+
+
+def kinds_here(_):
+    return [kind for kind, _, _ in handle._LOADED]
+
+
+def test_a_fork_does_not_talk_over_the_connections_of_its_parent(monkeypatch):
+    loaded = {(kind, 'a', Machine()): kind for kind in ('chat', 'embedder')}
+    monkeypatch.setattr(handle, '_LOADED', loaded)
+    with get_context('fork').Pool(1) as pool:
+        assert pool.map(kinds_here, [0]) == [['embedder']]
+    assert len(loaded) == 2

@@ -215,26 +215,6 @@ def test_the_cost_of_a_tree_by_pencil(costs, size, n_passes, cost):
     assert (costs.num_passes(size), costs.tree_cost(size)) == (n_passes, cost)
 
 
-def dialogue(n_turns):
-    """
-    Return the questions of a dialogue: turns of 30 tokens, 13 follow-ups of 6.
-    """
-    turns = tuple(range(1000, 1000 + 30 * n_turns))
-    followups = tuple((i, *range(100, 105)) for i in range(13))
-    contexts = [turns[: 30 * (n + 1)] for n in range(n_turns)]
-    return [TokenQuestion(context, followups) for context in contexts]
-
-
-@pytest.mark.parametrize('n_turns', [4, 20, 60])
-def test_the_cost_of_a_dialogue_is_what_its_passes_multiply(n_turns):
-    [pack] = pack_questions(dialogue(n_turns), COSTS, False)
-    parts = pack.tree.preorder().passes(COSTS.num_passes(pack.tree.size))
-    multiplied = sum((part.last - part.first) * len(part.visible) for part in parts)
-    n = len(pack.tree)
-    counted = n * 3456 + multiplied + (len(parts) - 1) * 24 * 3456
-    assert COSTS.tree_cost(pack.tree.size) == pytest.approx(counted, rel=0.03)
-
-
 def test_the_number_of_passes_is_the_cheapest():
     size = TreeSize(4000, 4000 * 600)
 
@@ -301,9 +281,3 @@ def test_a_divided_context_is_told_once(with_context):
     packs = pack_questions(asked, TreeCosts(6, 64), with_context)
     assert len(packs) > 1
     assert sum((0, CONTEXT) in pack.rows for pack in packs) == with_context
-
-
-def test_a_pack_answers_equal_continuations_with_one_edge():
-    asked = [TokenQuestion((1,), ((5, 6), (5, 6)))]
-    [pack] = pack_questions(asked, TreeCosts(6, 64), False)
-    assert pack.rows[0, 0] == pack.rows[0, 1]

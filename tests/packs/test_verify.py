@@ -32,7 +32,6 @@ from tests.support.published_runs import (
     files_in,
     forge_json,
     forge_shard,
-    make_run,
     protocol_file,
     publish,
     write_forged,
@@ -85,9 +84,7 @@ def test_an_honest_pack_is_proven_but_for_what_was_not_made_again(packs):
     }
 
 
-@pytest.mark.parametrize(
-    'start', ['manifest', 'dialogues/', 'scores/', 'rankings/', 'scores/']
-)
+@pytest.mark.parametrize('start', ['manifest', 'dialogues/', 'scores/', 'rankings/'])
 def test_a_changed_byte_names_its_file(files, tmp_path, start):
     name = next(one for one in sorted(files) if one.startswith(start))
     data = files[name]
@@ -504,15 +501,6 @@ def test_the_command_ends_with_an_error_where_something_is_wrong(
     out = capsys.readouterr().out
     assert 'wrong          files: 1 problem' in out
     assert name in out
-
-
-@pytest.mark.slow
-def test_a_run_that_stops_when_it_is_settled_takes_its_looks_with_it(tmp_path):
-    flags = {'stop': 'when-ranked', 'margin': 0.1, 'block_openers': 3}
-    run = make_run(tmp_path / 'run', ['generic', 'talker'], flags=flags)
-    path = publish(run, tmp_path / 'p.zip').path
-    assert 'stopping.json' in files_in(path)
-    assert check_pack(path).problems == []
 
 
 def test_a_run_in_which_a_system_did_not_run_is_consistent(copy_of, tmp_path):

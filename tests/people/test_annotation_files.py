@@ -65,6 +65,13 @@ def imported(folder, back, **options):
     )
 
 
+def answered(folder, answer, **options):
+    """
+    Return what comes of a set whose sheets were filled in by a function.
+    """
+    return imported(folder, fill(folder, answer), **options)
+
+
 def shares(results, name):
     return {s.system: s.value for s in results.shares if s.name == name}
 
@@ -192,8 +199,7 @@ def test_systems_without_a_prompt_in_common_are_refused(tmp_path):
 def test_the_side_does_not_matter_to_what_is_counted(export):
     folder = export()
     order = 'MTRQX'  # the person first, then tern, raven, quill
-    back = fill(folder, lambda row, _: {**row, 'choice': by_code(row, order)})
-    results = imported(folder, back)
+    results = answered(folder, lambda row, _: {**row, 'choice': by_code(row, order)})
     wins = shares(results, 'wins')
     # tern wins against two systems over six prompts and loses two to the person
     assert wins[HUMAN] == 1
@@ -205,7 +211,7 @@ def test_the_side_does_not_matter_to_what_is_counted(export):
 
 def test_how_often_the_first_answer_was_preferred_is_a_note(export):
     folder = export()
-    results = imported(folder, fill(folder, lambda row, _: {**row, 'choice': 'B'}))
+    results = answered(folder, lambda row, _: {**row, 'choice': 'B'})
     # 24 items that are no controls, two annotators
     assert any('first was preferred in 0 of 48' in note for note in results.notes)
 
@@ -217,7 +223,7 @@ def test_flags_are_counted_for_the_answer_that_was_flagged(export):
         flags = {f'flag_{s}': 'x' * (row[f'answer_{s}'][0] == 'R') for s in 'ab'}
         return {**row, 'choice': 't' if name == 'ann' else 'U', **flags}
 
-    results = imported(folder, fill(folder, flag_raven))
+    results = answered(folder, flag_raven)
     assert shares(results, 'flagged') == {'mary': 0, 'quill': 0, 'raven': 1, 'tern': 0}
     assert {*shares(results, 'tied').values()} == {0.5}
 
@@ -291,15 +297,14 @@ def test_empty_answers_are_left_out(export):
     def half(row, name):
         return {**row, 'choice': 'A' if row['prompt'] == 'prompt 1' else ''}
 
-    results = imported(folder, fill(folder, half))
+    results = answered(folder, half)
     prompts = {item.item for item in results.items}
     assert 0 < len(prompts) < 24
 
 
 def test_no_table_holds_a_text(export):
     folder = export()
-    back = fill(folder, lambda row, _: {**row, 'choice': 'A'})
-    imported(folder, back)
+    answered(folder, lambda row, _: {**row, 'choice': 'A'})
     for path in (folder / 'results').iterdir():
         assert ' to ' not in path.read_text()
         assert 'prompt ' not in path.read_text()
@@ -361,9 +366,8 @@ def test_a_mistake_in_a_sheet_is_refused_by_line_and_column(
     export, items, change, place
 ):
     folder = export(items=items)
-    back = fill(folder, lambda row, _: {**row, **change}, ['ann'])
     with user_error(place):
-        imported(folder, back)
+        answered(folder, lambda row, _: {**row, **change})
 
 
 def test_two_answers_of_one_annotator_about_an_item_are_refused(export):
@@ -386,9 +390,8 @@ def test_a_folder_without_answers_is_refused(export, what):
 
 def test_a_subset_without_items_is_refused(export):
     folder = export()
-    back = fill(folder, lambda row, _: {**row, 'choice': 'A'})
     with user_error('0 of 24 items have enough equal'):
-        imported(folder, back, min_agreeing=('3',))
+        answered(folder, lambda row, _: {**row, 'choice': 'A'}, min_agreeing=('3',))
 
 
 def test_a_file_that_is_no_key_is_refused(tmp_path):

@@ -5,7 +5,6 @@ The tables of annotated answers, by pencil and by the sums of the paper's own ta
 import pytest
 
 from parlai_ext.commands.import_annotation import agreement_limits
-from parlai_ext.core.errors import UserError
 from parlai_ext.people.answer_shares import (
     ItemAgreement,
     agreed_items,
@@ -16,6 +15,7 @@ from parlai_ext.people.given_answers import GivenAnswer
 from parlai_ext.people.questionnaire import read_questionnaire
 from parlai_ext.people.rating_set import KeyDialogue, RatingKey
 from parlai_ext.people.share_table import share_lines
+from tests.support.user_error import user_error
 
 # Zhang et al. (2021), Table 6: wins, tied, unrelated, loses
 TABLE_6 = {
@@ -130,14 +130,14 @@ def test_limits_by_label_leave_the_papers_359_prompts():
     chosen = agreed_items(items, {'1': 5, '-1': 6}, [*TABLE_5])
     assert [(one.leading, one.votes >= 5) for one in chosen].count(('1', True)) == 297
     assert len(chosen) == 359
-    with pytest.raises(UserError, match='--min-agreeing 2'):
+    with user_error('--min-agreeing 2'):
         agreed_items(items, {'2': 5}, [*TABLE_5])
 
 
 def test_limits_are_read_from_the_command_line():
     assert agreement_limits(['1=5', '-1=6']) == {'1': 5, '-1': 6}
     for wrong in (['five'], ['5', '1=5'], ['1=']):
-        with pytest.raises(UserError, match='--min-agreeing'):
+        with user_error('--min-agreeing'):
             agreement_limits(wrong)
 
 

@@ -158,21 +158,6 @@ def test_pairs_whose_order_is_open_come_first():
     assert order[-1] == ('a', 'z')
 
 
-def test_only_the_turns_of_drawn_dialogues_are_kept(run, monkeypatch):
-    from parlai_ext.people import run_dialogues
-
-    asked = []
-    read_turns = run_dialogues.read_turns
-
-    def recorded(run, references):
-        asked.append(len(set(references)))
-        return read_turns(run, references)
-
-    monkeypatch.setattr(run_dialogues, 'read_turns', recorded)
-    export(run, 'turn_annotations', num_items=2)
-    assert asked == [2]
-
-
 def test_a_questionnaire_of_the_wrong_kind_is_refused(run):
     with user_error('--questionnaire'):
         export(run, 'acute_eval', questionnaire='likert_2022')

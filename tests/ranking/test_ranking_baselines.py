@@ -9,7 +9,6 @@ from parlai_ext.ranking.baselines import (
     baseline_values,
     distinct_2,
     mean_length,
-    mean_overlap,
     overlap_share,
     repeated_share,
 )
@@ -51,15 +50,6 @@ def test_overlap_is_the_share_of_words_that_the_partner_said_in_his_last_two_tur
     assert overlap_share('I like YOU, cats bear too', heard) == pytest.approx(3 / 6)
     # a word that comes twice counts twice
     assert overlap_share('trains trains, cats', heard) == pytest.approx(2 / 3)
-
-
-def test_who_heard_nothing_has_no_overlap_and_who_says_no_word_has_no_share():
-    assert overlap_share('hello', []) == 0
-    assert overlap_share('...', ['...']) is None
-
-
-def test_overlap_of_a_dialogue_is_the_mean_over_its_utterances():
-    assert mean_overlap(['a b', '...', 'c'], [['a'], ['x'], ['a', 'c']]) == 3 / 4
 
 
 def test_only_repetition_is_better_when_lower():

@@ -14,7 +14,6 @@ from parlai_ext.ranking import ratings
 from parlai_ext.ranking.bradley_terry import bradley_terry_strengths
 from parlai_ext.ranking.ratings import rate, sum_of_ranks
 from parlai_ext.tournament.games import Game, award_points
-from tests.support.user_error import user_error
 
 ALL = ('openskill', 'bradley_terry', '3-1-0', '2-1-0')
 
@@ -168,24 +167,6 @@ def test_skills_need_only_a_chain_of_games(method):
     rating = rate(award_points([won('A', 'B'), won('B', 'C')]), method)
     assert rating.ranks == {'A': 1, 'B': 2, 'C': 3}
     assert '1 pairs never met' in rating.notes
-
-
-@pytest.mark.parametrize('method', ALL)
-def test_one_system_is_undefined(method):
-    rating = rate(award_points([], systems=['A']), method)
-    assert rating.values == {'A': None}
-    assert rating.reason == '1 system; a tournament needs two or more'
-
-
-def test_an_unknown_rating_is_refused_with_the_known():
-    with user_error('known: openskill, trueskill, bradley_terry'):
-        rate(pecking_order(), 'elo')
-
-
-def test_a_missing_package_is_one_line_that_says_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(__import__('sys').modules, 'trueskill', None)
-    with user_error('pip install trueskill'):
-        rate(pecking_order(), 'trueskill')
 
 
 def test_sums_of_ranks_by_hand():

@@ -165,16 +165,5 @@ def test_no_number_is_for_a_floor():
     assert found.separation.needed == ()
 
 
-def test_one_opener_tells_nothing_apart():
-    values = np.array([1.0, 2.0, 9.0])[:, None, None] + np.zeros((3, 4, 1))
-    found = ranked(values)
-    assert found.separation.n_apart == 0
-    for row in found.standings:
-        assert (row.n_openers, row.n_partners) == (1, 4)
-        numbers = (row.low, row.high, row.low_fixed, row.high_fixed)
-        assert numbers + (row.rank_low, row.rank_high, row.group) == (None,) * 7
-    assert [row.rank for row in found.standings] == [3, 2, 1]
-
-
 def test_one_system_has_nothing_to_be_told_from():
     assert ranked(np.zeros((1, 2, 5))).separation is None

@@ -59,13 +59,13 @@ def two(tmp_path):
 
 def test_interval_bold_and_sentence_of_each_pair_agree(two):
     _, ranking, details = two
-    pair = details.pair('echo', 'canned')
+    pair = details.by_names['echo', 'canned']
     assert pair.difference == pytest.approx(2.23)
     assert pair.win_rate == 1
     for one in details.pairs:
         assert one.apart == (one.low > 0 or one.high < 0)
     # echo is far ahead of both with these partners, in every dialogue
-    assert pair.apart and details.pair('echo', 'third').apart
+    assert pair.apart and details.by_names['echo', 'third'].apart
     assert ranking.separation['Overall'].not_apart == ()
     headline = summary.headline(ranking)
     assert 'echo comes first of 3 systems' in headline
@@ -109,4 +109,4 @@ def test_cells_are_of_the_resamples_of_the_ranking(tmp_path):
     again = rank_run(run, SCORER, bootstraps=57)
     assert again.bootstraps == 57 and first.bootstraps is None
     after = read_details(run, again)['Overall']
-    assert after.pair('echo', 'canned').low != before.pair('echo', 'canned').low
+    assert after.by_names['echo', 'canned'].low != before.by_names['echo', 'canned'].low

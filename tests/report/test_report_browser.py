@@ -137,6 +137,21 @@ addEventListener('load', () => {{
 </script>"""
 
 
+# where the last row of the first leaderboard ends in a frame of the first screen's size
+FIRST_SCREEN = """<iframe id="frame" width="1280" height="800" srcdoc="{}"></iframe>
+<script>
+addEventListener('load', () => {{
+  const page = document.getElementById('frame').contentDocument;
+  const rows = page.querySelectorAll('#leaderboard .panel:first-of-type .board tr');
+  const box = document.createElement('pre');
+  box.id = 'end';
+  box.textContent = rows.length + ' ' +
+    Math.round(rows[rows.length - 1].getBoundingClientRect().bottom);
+  document.body.append(box);
+}});
+</script>"""
+
+
 def with_tail(text, tail):
     return text.replace('</body>', f'{tail}</body>')
 
@@ -226,6 +241,18 @@ def test_the_card_of_a_failed_judge_fits_into_a_narrow_window(tmp_path):
     document = opened(tmp_path / 'out', f'<!DOCTYPE html><body>{frame}</body>')
     width, sticking = re.search('<pre id="width">(\\d+) (\\d+)', document).groups()
     assert int(width) <= 400 and int(sticking) == 0
+
+
+def test_the_leaderboard_is_in_the_first_screen(tmp_path):
+    names = [f'system {k}' for k in range(5)]
+    check = example_check({'Overall': WEAK})
+    ranking = example_ranking(names, judge_check=check, judge=example_card())
+    run = example_run(tmp_path / 'run', targets=names)
+    text = without_policy(write_report(run, ranking).read_text('utf-8'))
+    frame = FIRST_SCREEN.format(html.escape(text))
+    document = opened(tmp_path / 'out', f'<!DOCTYPE html><body>{frame}</body>')
+    rows, end = re.search('<pre id="end">(\\d+) (\\d+)', document).groups()
+    assert int(rows) == 1 + len(names) and int(end) <= 800
 
 
 def test_reader_sees_why_there_is_no_score(tmp_path):

@@ -126,12 +126,6 @@ def test_a_rating_without_deviations_says_nothing_of_them():
     assert tournament_sentence(result, n_openers=3).endswith('(6.0).')
 
 
-def test_games_over_one_opener_make_nobody_first():
-    result = tournament_result({'a': 6.0, 'b': 1.0}, rating='3-1-0')
-    found = tournament_sentence(result, n_openers=1)
-    assert 'first' not in found and 'one opener' in found
-
-
 def test_whole_points_are_shown_whole(tmp_path):
     rule = {**RULE, 'rating': 'openskill'}
     ranking = rank_run(played(tmp_path, rule=rule), SCORER, bootstraps=20)

@@ -52,7 +52,7 @@ def test_the_lead_is_the_paired_difference_to_the_second_system(ranked):
     # floors lead in these made-up scores, and are no part of the claim
     ranking, details = ranked
     found = by_question(*ranked)
-    pair = details['Overall'].pair('beta', 'alpha')
+    pair = details['Overall'].by_names['beta', 'alpha']
     assert found['By how much'].text.endswith(' over alpha')
     assert found['By how much'].text.startswith(signed(pair.difference, 2))
     assert f'of {pair.n} dialogues' in found['By how much'].more

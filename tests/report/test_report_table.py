@@ -59,15 +59,6 @@ def test_a_target_that_lacks_dialogues_is_told_from_a_complete_one():
     }
 
 
-def test_data_frame_has_a_row_for_each_system_and_dimension():
-    ranking = example_ranking(('a', 'b', 'c'), dimensions=('x', 'y'))
-    frame = leaderboard_frame(ranking)
-    assert list(frame.columns) == HEADER.split(',')
-    assert {(d, s) for d in 'xy' for s in 'abc'} == set(
-        zip(frame['dimension'], frame['system'], strict=True)
-    )
-
-
 def test_csv_numbers_read_back_as_they_were():
     ranking = example_ranking()
     first, *rest = ranking.standings['Overall']

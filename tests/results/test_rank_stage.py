@@ -87,12 +87,19 @@ def judged(pairing, dialogue):
     )
 
 
+def ranked(root, human=None, **about):
+    """
+    Return the ranking of such a run.
+    """
+    return rank_run(scored_run(root, **about), SCORER, human=human, bootstraps=50)
+
+
 def by_system(standings):
     return {standing.system: standing for standing in standings}
 
 
 def test_a_system_score_is_the_mean_of_its_dialogue_means(tmp_path):
-    ranking = rank_run(scored_run(tmp_path), SCORER, bootstraps=50)
+    ranking = ranked(tmp_path)
     found = by_system(ranking.standings['Overall'])
     # each dialogue mean is worth + adds; over p and q that is worth + 0.25
     assert {n: r.score for n, r in found.items()} == pytest.approx(
@@ -106,8 +113,7 @@ def test_a_system_score_is_the_mean_of_its_dialogue_means(tmp_path):
 
 def test_one_opener_proves_nothing_however_far_apart_the_scores_are(tmp_path):
     # the reported failure: one judged reply for each partner, which all score the same
-    run = scored_run(tmp_path, openers=OPENERS[:1])
-    ranking = rank_run(run, SCORER, bootstraps=50)
+    ranking = ranked(tmp_path, openers=OPENERS[:1])
     rows = by_system(ranking.standings['Overall'])
     assert {n: r.rank for n, r in rows.items()} == {'c': 1, 'd': 2, 'b': 3, 'a': 4}
     for row in rows.values():
@@ -127,7 +133,7 @@ def test_a_correlation_over_one_opener_has_no_interval(tmp_path):
 
 
 def test_the_trivial_baselines_are_ranked_beside(tmp_path):
-    ranking = rank_run(scored_run(tmp_path), SCORER, bootstraps=50)
+    ranking = ranked(tmp_path)
     lengths = by_system(ranking.baselines['mean_length'])
     # 'one two three' and 'four five': 2.5 words, given ones and the partner's left out
     assert {r.score for r in lengths.values()} == {2.5}
@@ -147,8 +153,7 @@ def test_a_dialogue_that_a_target_broke_off_has_no_score(tmp_path):
 
 
 def test_a_target_that_fails_too_often_is_listed_and_not_ranked(tmp_path):
-    run = scored_run(tmp_path, silent='a', silences=1)
-    ranking = rank_run(run, SCORER, bootstraps=50)
+    ranking = ranked(tmp_path, silent='a', silences=1)
     found = by_system(ranking.standings['Overall'])
     assert found['a'].rank is None and found['a'].score is not None
     assert {n: found[n].rank for n in 'bcd'} == {'c': 1, 'd': 2, 'b': 3}
@@ -284,7 +289,7 @@ def test_human_scores_that_fit_nothing_are_refused(tmp_path):
 
 def test_human_scores_of_strangers_are_named(tmp_path):
     human = [HumanJudgement(n, 'Overall', i) for i, n in enumerate('abcdz')]
-    ranking = rank_run(scored_run(tmp_path), SCORER, human=human, bootstraps=50)
+    ranking = ranked(tmp_path, human=human)
     assert ranking.reference['Overall'].n == 4
     assert any(note.endswith('of no target: z') for note in ranking.notes)
 
@@ -314,7 +319,7 @@ def test_overlap_with_the_partner_stands_beside_length(tmp_path):
     openers = [
         Opener.from_utterances([f'Two {i}.', f'ONE hi {i}!'], 'test') for i in range(4)
     ]
-    ranking = rank_run(scored_run(tmp_path, openers=openers), SCORER, bootstraps=50)
+    ranking = ranked(tmp_path, openers=openers)
     # of "one two three" one word was heard, "Two" being its own; of "four five" none
     scores = {one.system: one.score for one in ranking.baselines['overlap']}
     assert scores == dict.fromkeys(TARGETS, pytest.approx(1 / 6))

@@ -15,11 +15,9 @@ from parlai.core.message import Message
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.nouns import Score, ScoredDialogue
 from parlai_ext.report.summary import warnings
 from parlai_ext.report.table import terminal_table
 from parlai_ext.results.ranking import CutContexts
-from parlai_ext.store.shards import scored_from_record, scored_record
 from tests.support.tiny_models import make_generator
 
 
@@ -157,9 +155,3 @@ def test_scoring_alone_says_how_many_were_cut(finished, tmp_path, capsys):
     # all eight contexts have five tokens and more
     assert report.n_truncated == report.n_utterances == 8
     assert '8 contexts were too long for the judge' in capsys.readouterr().out
-
-
-def test_what_was_cut_comes_back_from_a_record():
-    scored = ScoredDialogue('d', (Score('d', 2, 's', 'x', 1.0),), {}, {2: 7})
-    record = json.loads(json.dumps(scored_record(scored, 'source')))
-    assert scored_from_record(record) == scored

@@ -7,8 +7,6 @@ from dataclasses import replace
 import pytest
 
 from parlai_ext.core.options import read_options
-from parlai_ext.models.likelihood.causal import Causal
-from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.scoring.fed import FedOptions
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
 from tests.support.fed_samples import by_hand, judge, make_gpt2
@@ -166,11 +164,6 @@ def test_the_original_needs_a_decoder_only_judge(judge, options):
 def test_an_encoder_decoder_is_refused_the_whole_string_before_it_reads():
     with user_error('scope whole counts the context'):
         known_fed(WithEncoder(), OWN, scope='whole')
-
-
-def test_the_engines_say_whether_they_tell_contexts():
-    assert EncoderDecoder.tells_context is False
-    assert getattr(Causal, 'tells_context', True)
 
 
 def test_the_whole_string_needs_a_judge_of_contexts():

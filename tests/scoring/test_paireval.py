@@ -3,13 +3,19 @@ PairEval: what is asked, in both orders, and the mean over comparisons and runs.
 """
 
 import json
+import re
 from itertools import product
 
 import pytest
 
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.candidates import Candidate
-from parlai_ext.scoring.label_prompts import CARD, LabelTokens, pair_prompt
+from parlai_ext.scoring.label_prompts import (
+    CARD,
+    LabelTokens,
+    pair_prompt,
+    pair_template,
+)
 from parlai_ext.scoring.paireval import PairEval
 from tests.support.family_hf import make_model
 from tests.support.on_cpu import models_on_cpu
@@ -126,6 +132,91 @@ def test_what_is_drawn_is_signed(comparisons):
     }
     assert len(lines) == 3
     assert not any(comparisons in line for line in lines)
+
+
+TEMPLATE_FILE = """[INST] Which?
+
+Facts A
+{knowledge_1}
+
+{history_1}
+Response A {response_1}
+
+Facts B
+{knowledge_2}
+
+{history_2}
+Response B {response_2} [/INST]
+Answer: Response
+"""
+
+
+def test_a_prompt_of_a_file_is_filled_and_facts_that_are_not_there_left_out(tmp_path):
+    path = tmp_path / 'prompt.txt'
+    path.write_text(TEMPLATE_FILE)
+    first = Candidate(('one', 'say {response_2}'), 'three', 'a fact')
+    prompt = pair_prompt(first, Candidate((), 'five'), pair_template(str(path)))
+    assert prompt.answer == ''
+    assert prompt.question == (
+        '[INST] Which?\n\nFacts A\na fact\n\none\nsay {response_2}\n'
+        'Response A three\n\n\nResponse B five [/INST]\nAnswer: Response'
+    )
+
+
+def test_a_prompt_of_a_file_is_signed_and_must_have_both_responses(
+    tmp_path, comparisons
+):
+    path = tmp_path / 'prompt.txt'
+    path.write_text(TEMPLATE_FILE)
+    judge = PlantedLabels()
+    scorer = scorer_of(judge, comparisons, prompt=str(path))
+    # as with our own prompt: 2 against 1, 2 and 4
+    assert values(scorer, '2') == pytest.approx([(2 / 3 + 1 / 2 + 1 / 3) / 3])
+    assert scorer.signature != scorer_of(judge, comparisons).signature
+    path.write_text('{history_1} {response_1} {history_2}')
+    with user_error(r'prompt: .*response_2'):
+        scorer_of(judge, comparisons, prompt=str(path))
+
+
+def test_the_probability_over_the_vocabulary_is_the_label_s_own(comparisons):
+    # half of the planted probability is other words'
+    scorer = scorer_of(PlantedLabels(), comparisons, probability='vocabulary')
+    assert values(scorer, '2') == pytest.approx([(2 / 3 + 1 / 2 + 1 / 3) / 6])
+
+
+JUDGED = [('1', 3), ('2', 1), ('4', 2)]
+
+
+def test_comparisons_of_a_judged_set_count_as_much_as_people_say(tmp_path):
+    rows = ''.join(f'hi,{text},a,Overall,{score}\n' for text, score in JUDGED)
+    heads = 'context,response,system,quality,value'
+    (tmp_path / 'mine.csv').write_text(f'{heads}\n{rows}')
+    judged = {'judged_set': 'mine.csv', 'weighted': True}
+    scorer = scorer_of(PlantedLabels(), str(tmp_path), **judged)
+    expected = sum(score * 2 / (2 + float(text)) for text, score in JUDGED) / 3
+    assert values(scorer, '2') == pytest.approx([expected])
+    with user_error('weighted: .*judged_set'):
+        scorer_of(PlantedLabels(), str(tmp_path), weighted=True)
+
+
+def test_facts_are_shown_and_the_whole_history_is_read(comparisons):
+    judge = PlantedLabels()
+    scorer = scorer_of(judge, comparisons, facts=True, context_turns=0)
+    scorer.checked_scores([ScoringItem(tuple('98765'), '2', facts='3')])
+    assert len(judge.prompts) == 6
+    for prompt in judge.prompts:
+        assert re.search('[PQ]: 9 [PQ]: 8', prompt)
+        assert len(re.findall('3 Dialogue', prompt)) == 1
+
+
+def test_how_often_the_choice_changes_with_the_order_is_in_the_evidence(comparisons):
+    judge = PlantedLabels(bias=3.5)
+    [score] = scorer_of(judge, comparisons).checked_scores([item('3')])
+    # odds of 3 against 1, 2 and 4: shown second 3, 1.5 and 0.75 over 3.5, all below 1;
+    # shown first 10.5, 5.25 and 2.6, all above
+    assert score.evidence['flips'] == [3, 3]
+    [fair] = scorer_of(PlantedLabels(), comparisons).checked_scores([item('3')])
+    assert fair.evidence['flips'] == [0, 3]
 
 
 def test_the_last_turns_of_a_context_are_read(comparisons):

@@ -48,7 +48,7 @@ def scored_files(run_dir):
     return {n: b for n, b in files_of(run_dir).items() if n.startswith('scores/')}
 
 
-@pytest.mark.parametrize('n_before', [1, 4])
+@pytest.mark.parametrize('n_before', [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_shard_that_was_killed_goes_on_after_its_last_saved_batch(tmp_path, n_before):
     config = small_config(tmp_path, targets=1, partners=1)
     whole, killed = tmp_path / 'whole', tmp_path / 'killed'

@@ -20,7 +20,6 @@ from tests.support.scoring_samples import (
 )
 from tests.support.small_run import files_of
 from tests.support.tiny_models import make_generator
-from tests.support.user_error import user_error
 
 SETS = FollowUps({'Wit': Sides((), ('dull', 'dim')), 'Joy': Sides((), ('sad',))})
 
@@ -162,11 +161,6 @@ def test_command_scores_a_run_and_other_options_lie_beside(tmp_path, capsys):
     assert 'scored 5 utterances of 4 dialogues' in capsys.readouterr().out
     assert run.scores(one.signature).root != run.scores(other.signature).root
     assert (one.n_shards_scored, other.n_shards_scored) == (2, 2)
-
-
-def test_command_needs_a_run():
-    with user_error('--run-dir is needed'):
-        ScoreDialogues.main()
 
 
 def test_the_bar_tells_how_much_the_judge_has_read(tmp_path, capsys):

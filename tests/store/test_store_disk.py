@@ -11,9 +11,8 @@ import signal
 import pytest
 
 from parlai_ext.commands.command import Command
-from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import locked, write_file
-from tests.support.store_samples import sample_manifest
+from tests.support.store_samples import sample_run
 
 
 class Write(Command):
@@ -90,7 +89,7 @@ def test_a_file_system_without_locks_is_told_in_one_line(
 
 def test_a_run_stays_where_it_is_when_an_agent_goes_elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run = RunFolder.open('run', sample_manifest())
+    run = sample_run('run')
     monkeypatch.chdir('/')
     run.write_json('x.json', {'a': 1})
     assert (tmp_path / 'run' / 'x.json').exists()

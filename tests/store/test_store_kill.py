@@ -21,7 +21,11 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Utterance
 from parlai_ext.store import RunFolder
-from tests.support.store_samples import files_under, sample_manifest, whole_run
+from tests.support.store_samples import (
+    files_under,
+    sample_run,
+    whole_run,
+)
 
 STEPS = ('open', 'write', 'pwrite', 'ftruncate', 'fsync', 'replace', 'mkdir')
 CRASHED = 99
@@ -219,7 +223,7 @@ def big_shard(run: RunFolder):
 
 def test_a_file_that_may_not_grow_is_not_shown(tmp_path):
     def work():
-        run = RunFolder.open(tmp_path, sample_manifest())
+        run = sample_run(tmp_path)
         pairing_id, dialogues = big_shard(run)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         try:

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from parlai_ext.core.nouns import ScoredDialogue, Utterance
 from parlai_ext.core.records import WrongType
-from parlai_ext.store import RunFolder, lines
+from parlai_ext.store import lines
 from parlai_ext.store.lines import decode, encode
 from tests.support.store_samples import (
     SIGNATURE,
     files_under,
     sample_dialogue,
     sample_manifest,
+    sample_run,
     sample_scores,
     whole_run,
 )
@@ -40,7 +41,7 @@ HARD_TEXTS = {
 
 @pytest.fixture
 def run(tmp_path):
-    return RunFolder.open(tmp_path / 'run', sample_manifest())
+    return sample_run(tmp_path / 'run')
 
 
 def said(run, text, **changes):

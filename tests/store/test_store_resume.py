@@ -19,6 +19,7 @@ from tests.support.store_samples import (
     files_under,
     play,
     sample_manifest,
+    sample_run,
     whole_run,
 )
 from tests.support.user_error import user_error
@@ -36,18 +37,18 @@ def refused(root, manifest):
 
 
 def test_a_run_opened_again_is_the_same_run(tmp_path):
-    first = RunFolder.open(tmp_path, sample_manifest())
+    first = sample_run(tmp_path)
     before = files_under(tmp_path)
-    assert RunFolder.open(tmp_path, sample_manifest()).manifest == first.manifest
+    assert sample_run(tmp_path).manifest == first.manifest
     assert RunFolder.existing(tmp_path).manifest == first.manifest
     assert files_under(tmp_path) == before
 
 
 def test_added_targets_leave_every_other_file_as_it_is(tmp_path):
-    run = RunFolder.open(tmp_path, sample_manifest(['a', 'b']))
+    run = sample_run(tmp_path, ['a', 'b'])
     play(run)
     before = files_under(tmp_path)
-    play(RunFolder.open(tmp_path, sample_manifest(['a', 'b', 'c'])))
+    play(sample_run(tmp_path, ['a', 'b', 'c']))
     after = files_under(tmp_path)
     changed = {name for name in before if after[name] != before[name]}
     assert changed == {'manifest.json', 'ranking.json'}
@@ -56,15 +57,15 @@ def test_added_targets_leave_every_other_file_as_it_is(tmp_path):
 
 
 def test_an_extended_run_keeps_the_old_order_and_appends(tmp_path):
-    RunFolder.open(tmp_path, sample_manifest(['b', 'a']))
-    run = RunFolder.open(tmp_path, sample_manifest(['c', 'a']))
+    sample_run(tmp_path, ['b', 'a'])
+    run = sample_run(tmp_path, ['c', 'a'])
     assert list(run.manifest.targets) == ['b', 'a', 'c']
     assert [pair.first for pair in run.pairings] == ['b', 'b', 'a', 'a', 'c', 'c']
     assert RunFolder.existing(tmp_path).manifest == run.manifest
 
 
 def test_shards_are_listed_in_the_order_of_the_manifest(tmp_path):
-    run = RunFolder.open(tmp_path, sample_manifest(['b', 'a']))
+    run = sample_run(tmp_path, ['b', 'a'])
     play(run)
     found = [
         (key.pairing_id[:5], key.index, key.start, key.stop)
@@ -78,7 +79,7 @@ def test_shards_are_listed_in_the_order_of_the_manifest(tmp_path):
 
 
 def test_other_versions_are_told_and_those_of_the_start_are_kept(tmp_path, caplog):
-    RunFolder.open(tmp_path, sample_manifest())
+    sample_run(tmp_path)
     run = RunFolder.open(
         tmp_path, sample_manifest().changed(versions={'parlai_ext': '0.2.0'})
     )
@@ -90,7 +91,7 @@ def test_other_versions_are_told_and_those_of_the_start_are_kept(tmp_path, caplo
 
 
 def test_every_differing_key_is_named_with_both_values(tmp_path):
-    RunFolder.open(tmp_path, sample_manifest(beam=1))
+    sample_run(tmp_path, beam=1)
     other = sample_manifest(seed=7, nucleus=0.9)
     message = refused(tmp_path, other.changed(score={'scorer': 'fed'}))
     assert 'collect.seed: 0 → 7' in message
@@ -101,7 +102,7 @@ def test_every_differing_key_is_named_with_both_values(tmp_path):
 
 
 def test_changed_partners_openers_and_shard_size_are_refused(tmp_path):
-    RunFolder.open(tmp_path, sample_manifest())
+    sample_run(tmp_path)
     other = sample_manifest()
     kept = [pair for pair in other.pairings if pair.second == 'p1']
     changes = {
@@ -129,7 +130,7 @@ def test_a_target_that_is_something_else_now_is_refused_with_its_options(tmp_pat
 
 
 def test_a_pair_with_another_id_is_refused(tmp_path):
-    RunFolder.open(tmp_path, sample_manifest())
+    sample_run(tmp_path)
     other = sample_manifest()
     first = replace(other.pairings[0], id='a--p1-0123456789ab')
     other = other.changed(pairings=[first, *other.pairings[1:]])
@@ -137,7 +138,7 @@ def test_a_pair_with_another_id_is_refused(tmp_path):
 
 
 def test_long_values_are_shortened_and_still_differ(tmp_path):
-    RunFolder.open(tmp_path, sample_manifest(prompt='x' * 5000))
+    sample_run(tmp_path, prompt='x' * 5000)
     message = refused(tmp_path, sample_manifest(prompt='x' * 4999 + '\ny'))
     old, new = message.split('collect.prompt: ')[1].split('. Set')[0].split(' → ')
     assert old != new
@@ -155,7 +156,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 def test_a_file_in_the_folders_place_is_refused(tmp_path):
     (tmp_path / 'file').write_text('')
     with user_error('is a file'):
-        RunFolder.open(tmp_path / 'file' / 'run', sample_manifest())
+        sample_run(tmp_path / 'file' / 'run')
     with user_error('not a run folder'):
         RunFolder.existing(tmp_path / 'file')
 
@@ -167,7 +168,7 @@ def test_results_that_lost_their_manifest_are_not_taken_over(tmp_path):
 
 
 def test_a_newer_schema_names_the_version_it_needs(tmp_path):
-    RunFolder.open(tmp_path, sample_manifest())
+    sample_run(tmp_path)
     path = tmp_path / 'manifest.json'
     manifest = json.loads(path.read_text())
     path.write_text(
@@ -205,7 +206,7 @@ def holder(tmp_path):
     """
     Another process that holds the lock of a run.
     """
-    RunFolder.open(tmp_path, sample_manifest())
+    sample_run(tmp_path)
     process = subprocess.Popen(
         [sys.executable, '-c', HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
@@ -227,22 +228,22 @@ def test_a_second_process_is_refused_and_told_who_holds_the_run(tmp_path, holder
 def test_a_killed_process_leaves_the_run_free(tmp_path, holder):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    with RunFolder.open(tmp_path, sample_manifest()).lock():
+    with sample_run(tmp_path).lock():
         lock = json.loads((tmp_path / '.lock').read_text())
     assert lock['pid'] == os.getpid()
 
 
 def test_a_lock_may_be_entered_again_within_itself(tmp_path):
-    run = RunFolder.open(tmp_path, sample_manifest())
+    run = sample_run(tmp_path)
     with run.lock():
         with run.lock():
             pass
         assert 'in use by' in refused(tmp_path, sample_manifest())
-    assert RunFolder.open(tmp_path, sample_manifest()).pairings == run.pairings
+    assert sample_run(tmp_path).pairings == run.pairings
 
 
 def test_a_lock_is_given_back_when_the_work_fails(tmp_path):
-    run = RunFolder.open(tmp_path, sample_manifest())
+    run = sample_run(tmp_path)
     with pytest.raises(ZeroDivisionError), run.lock():
         raise ZeroDivisionError
     with run.lock():
@@ -250,11 +251,11 @@ def test_a_lock_is_given_back_when_the_work_fails(tmp_path):
 
 
 def test_leftovers_of_killed_runs_are_cleared_and_nothing_else(tmp_path):
-    run = RunFolder.open(tmp_path, sample_manifest())
+    run = sample_run(tmp_path)
     play(run)
     before = files_under(tmp_path)
     (tmp_path / 'dialogues' / '.00000.jsonl.unfinished').write_text('half')
     (tmp_path / '.manifest.json.unfinished').write_text('half')
     (tmp_path / 'my notes.txt').write_text('keep')
-    RunFolder.open(tmp_path, sample_manifest())
+    sample_run(tmp_path)
     assert files_under(tmp_path) == {**before, 'my notes.txt': b'keep'}

@@ -2,7 +2,7 @@
 Small judged sets and scorers for the bench, without models.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
@@ -82,6 +82,23 @@ class Counted(Scorer):
         type(self).seen += items
         factor = self.options.factor
         return [ItemScore({'Overall': factor * len(i.response.split())}) for i in items]
+
+
+class Flipping(Counted):
+    """
+    A scorer whose choice changes with the order in one of four pairs.
+    """
+
+    name = 'flipping'
+    shows_flips = True
+
+    def score(self, items):
+        """
+        Return the number of words of each response.
+        """
+        return [
+            replace(one, evidence={'flips': [1, 4]}) for one in super().score(items)
+        ]
 
 
 class Whole(Counted):

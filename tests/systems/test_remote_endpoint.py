@@ -30,6 +30,7 @@ from tests.support.remote_samples import (
     PINNED,
     chat_reply,
     hellos,
+    replies_of,
     talk,
 )
 from tests.support.user_error import user_error
@@ -39,7 +40,7 @@ pin = FAMILIES['remote'].pin
 
 
 def test_chat_replies_come_in_the_order_of_the_conversations(endpoint):
-    found = endpoint(**PINNED).replies(hellos(20))
+    found = replies_of(endpoint, 20)
     assert [a.text for a in found] == [chat_reply(f'hello {i}') for i in range(20)]
 
 
@@ -51,7 +52,7 @@ def test_a_plain_service_hears_the_whole_conversation(endpoint):
 
 def test_as_many_requests_as_allowed_are_under_way_at_once(url, endpoint):
     control(url, hold=4)
-    endpoint(remote_concurrency=4, **PINNED).replies(hellos(12))
+    replies_of(endpoint, 12, remote_concurrency=4)
     assert most_at_once(url) == 4
 
 
@@ -63,7 +64,7 @@ def test_the_same_conversation_is_the_same_bytes(url, endpoint):
 
 
 def test_a_second_run_asks_nothing(tmp_path, url, endpoint):
-    first = endpoint(**PINNED).replies(hellos(5))
+    first = replies_of(endpoint, 5)
     control(url)
     again = endpoint(**PINNED)
     assert again.replies(hellos(5)) == first
@@ -84,7 +85,7 @@ def test_without_a_cache_every_conversation_is_asked(url, endpoint):
 
 def test_another_seed_asks_anew(url, endpoint):
     for seed in (1, 2):
-        endpoint(remote_seed=seed, **PINNED).replies(hellos(1))
+        replies_of(endpoint, remote_seed=seed)
     assert len(received(url)) == 2
 
 
@@ -149,7 +150,7 @@ def test_redirects_are_not_followed(url, endpoint, status):
     moved = {'status': status, 'headers': {'Location': f'{url}/elsewhere'}}
     control(url, script=[moved])
     with user_error(f'redirects to {url}/elsewhere'):
-        endpoint(**PINNED).replies(hellos(1))
+        replies_of(endpoint)
     assert len(received(url)) == 1
 
 
@@ -173,7 +174,7 @@ def test_a_server_on_this_machine_is_asked_without_the_proxy(endpoint, monkeypat
 def test_cookies_are_not_sent_back(url, endpoint):
     set_cookie = {'status': 500, 'headers': {'Set-Cookie': 'who=me'}}
     control(url, script=[set_cookie])
-    endpoint(**PINNED).replies(hellos(1))
+    replies_of(endpoint)
     assert [request['cookie'] for request in received(url)] == [None, None]
 
 
@@ -201,7 +202,7 @@ def test_a_change_of_model_in_mid_run_is_refused(url, endpoint):
 def test_a_model_that_stops_telling_its_name_is_refused(url, endpoint):
     control(url, model=None)
     with user_error('now answers as .untold.'):
-        endpoint(**PINNED).replies(hellos(1))
+        replies_of(endpoint)
 
 
 def test_answers_of_another_model_are_not_taken_from_the_cache(url, endpoint):

@@ -18,7 +18,7 @@ from parlai_ext.systems.families import FAMILIES
 from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
 from tests.support.family_remote import control, make_remote, received
-from tests.support.remote_samples import PINNED, hellos
+from tests.support.remote_samples import PINNED, hellos, replies_of
 from tests.support.store_samples import sample_dialogue, sample_manifest
 from tests.support.user_error import user_error
 
@@ -39,7 +39,7 @@ def test_without_a_variable_no_key_is_sent(url, endpoint, tmp_path, monkeypatch)
     # requests would take this one
     (tmp_path / 'netrc').write_text('machine 127.0.0.1 login me password pw\n')
     monkeypatch.setenv('NETRC', str(tmp_path / 'netrc'))
-    endpoint(**PINNED).replies(hellos(1))
+    replies_of(endpoint)
     assert received(url)[0]['key'] is None
 
 

@@ -10,7 +10,14 @@ from parlai_ext.systems.remote.endpoint import Endpoint
 from parlai_ext.systems.remote.settings import Settings
 from tests.support.chat_server import words_for
 from tests.support.family_remote import control, make_remote, received, running_server
-from tests.support.remote_samples import NO_CACHE, PINNED, chat_reply, hellos, recorded
+from tests.support.remote_samples import (
+    NO_CACHE,
+    PINNED,
+    chat_reply,
+    hellos,
+    recorded,
+    replies_of,
+)
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
@@ -33,7 +40,7 @@ def test_what_passes_is_waited_for_twice_as_long_each_time(
     url, endpoint, waits, trouble
 ):
     control(url, script=[trouble, trouble])
-    [answer] = endpoint(**PINNED).replies(hellos(1))
+    [answer] = replies_of(endpoint)
     assert answer.text == chat_reply('hello 0')
     first, second = waits
     assert 0.5 <= first <= 1 and 1 <= second <= 2
@@ -41,14 +48,14 @@ def test_what_passes_is_waited_for_twice_as_long_each_time(
 
 def test_the_wait_that_the_server_asks_for_is_kept(url, endpoint, waits):
     control(url, script=[{'status': 429, 'headers': {'Retry-After': '37'}}])
-    endpoint(**PINNED).replies(hellos(1))
+    replies_of(endpoint)
     assert waits == [37.0]
 
 
 def test_a_server_that_asks_for_a_day_is_not_waited_for(url, endpoint, waits):
     control(url, script=[{'status': 429, 'headers': {'Retry-After': '86400'}}])
     with user_error(r'remote_url: .*asks to wait 86400 s \(429'):
-        endpoint(**PINNED).replies(hellos(1))
+        replies_of(endpoint)
     assert waits == []
 
 
@@ -67,14 +74,14 @@ def test_what_does_not_pass_is_one_line_at_once(
 ):
     control(url, script=[{'status': status, 'body': {'error': error}}])
     with user_error(line):
-        endpoint(**PINNED).replies(hellos(1))
+        replies_of(endpoint)
     assert waits == []
 
 
 def test_a_page_of_words_is_shortened(url, endpoint):
     control(url, script=[{'status': 400, 'body': {'error': 'why ' * 500}}])
     with user_error() as raised:
-        endpoint(**PINNED).replies(hellos(1))
+        replies_of(endpoint)
     assert len(str(raised.value)) < 400
 
 
@@ -116,7 +123,7 @@ def test_an_endpoint_that_answers_in_another_format_is_not_out_of_reach(url, end
     control(url, script=[{'status': 200, 'body': {'you': 'sent'}}] * 2)
     line = r'gives no answer after 2 tries \(it answers in another format'
     with user_error(line):
-        endpoint(remote_retries=1, **PINNED).replies(hellos(1))
+        replies_of(endpoint, remote_retries=1)
 
 
 def test_a_server_that_goes_down_is_one_line(tmp_path, waits):
@@ -144,7 +151,7 @@ def test_what_was_answered_before_it_went_down_is_not_asked_again(tmp_path, url,
 def test_a_conversation_that_is_too_long_ends_alone(url, endpoint):
     error = {'code': 'context_length_exceeded', 'message': 'at most 8 tokens'}
     control(url, script=[{'status': 400, 'body': {'error': error}}])
-    found = endpoint(remote_concurrency=1, **PINNED).replies(hellos(2))
+    found = replies_of(endpoint, 2, remote_concurrency=1)
     assert [a.text is None for a in found] == [True, False]
 
 

@@ -110,23 +110,6 @@ def test_the_table_and_the_exit_code(planted_parts, capsys, names, code, texts):
     assert ('bad things' in out) == ('bad' in names and 'stopped' not in names)
 
 
-@pytest.mark.parametrize(
-    'args, text',
-    [
-        (['good', 'bad'], 'about 40 minutes on two shared cores (good 30, bad 10)'),
-        (['good', 'bad', '--share', '0.05'], 'about 2 minutes'),
-        (['good', '--trial', '3'], 'one trial of good'),
-    ],
-)
-def test_the_time_is_foretold_and_each_part_is_said_when_it_ends(
-    planted_parts, capsys, args, text
-):
-    suite.main(args)
-    said = capsys.readouterr().err
-    assert text in said
-    assert said.index(text) < said.index('good things')
-
-
 @pytest.mark.parametrize('name', suite.PARTS)
 def test_every_part_is_a_module_with_a_figure(name):
     path = Path(suite.__file__).with_name(f'{name}.py')

@@ -106,12 +106,19 @@ def judged(dialogue, pair, worth):
     return ScoredDialogue(dialogue.id, tuple(turns + of_dialogue), {2: (0.0, None)})
 
 
+def ranked(root, **about):
+    """
+    Return the ranking of such a run.
+    """
+    return rank_run(played(root, **about), SCORER, bootstraps=20)
+
+
 def overall(ranking):
     return {one.system: one for one in ranking.standings['Overall']}
 
 
 def test_points_of_matches_are_those_on_paper(tmp_path):
-    found = rank_run(played(tmp_path), SCORER, bootstraps=20).tournament
+    found = ranked(tmp_path).tournament
     # two games a pair. a-b: a wins wit and joy, 2 points a game; a-c: wit, joy is
     # equal; b-c: one dimension each
     assert found.cross_table == {
@@ -123,7 +130,7 @@ def test_points_of_matches_are_those_on_paper(tmp_path):
 
 
 def test_rating_ranks_as_on_paper(tmp_path):
-    rows = overall(rank_run(played(tmp_path), SCORER, bootstraps=20))
+    rows = overall(ranked(tmp_path))
     # a wins both matches: 6; b and c tie theirs: 1 each
     assert {n: (r.score, r.rank) for n, r in rows.items()} == {
         'a': (6.0, 1),
@@ -133,7 +140,7 @@ def test_rating_ranks_as_on_paper(tmp_path):
 
 
 def test_whoever_answers_is_judged_too(tmp_path):
-    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20)
+    ranking = ranked(tmp_path)
     rows = {one.system: one for one in ranking.standings['wit']}
     # two opponents, each once as first and once as second
     assert [rows[name].n_dialogues for name in NAMES] == [4, 4, 4]
@@ -141,7 +148,7 @@ def test_whoever_answers_is_judged_too(tmp_path):
 
 
 def test_mean_scores_stay_the_default(tmp_path):
-    ranking = rank_run(played(tmp_path, rule={}), SCORER, bootstraps=20)
+    ranking = ranked(tmp_path, rule={})
     assert set(ranking.standings) == {'wit', 'joy'}
     assert ranking.tournament is None
     assert ranking.signature.endswith(f' || {SCORER}')
@@ -169,7 +176,7 @@ def test_skill_has_its_uncertainty_and_the_ranks_it_leaves_open(tmp_path):
 
 @pytest.mark.parametrize('rating', ['openskill', '3-1-0'])
 def test_games_over_one_opener_leave_ranks_and_intervals_unknown(tmp_path, rating):
-    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20, rating=rating)
+    ranking = ranked(tmp_path, rule={**RULE, 'rating': rating})
     for rows in ranking.standings.values():
         for row in rows:
             assert row.n_openers == 1  # two games over it, one begun by each
@@ -185,7 +192,7 @@ def test_a_rating_without_deviations_leaves_rank_intervals_unknown(tmp_path):
 
 def test_planted_order_is_compared_by_tau_beside_baselines(tmp_path):
     reference = {'Overall': {'a': 3, 'b': 2, 'c': 1}}
-    ranking = rank_run(played(tmp_path, reference=reference), SCORER, bootstraps=20)
+    ranking = ranked(tmp_path, reference=reference)
     found = ranking.reference['Overall']
     # a-b and a-c agree, b and c tie in the rating: 2 / sqrt(2 * 3)
     assert found.kendall.value == pytest.approx(2 / 6**0.5)
@@ -247,7 +254,7 @@ def test_ties_everywhere_are_a_shared_first_place(tmp_path):
 
 
 def test_leaderboard_has_points_and_uncertainty(tmp_path):
-    ranking = rank_run(played(tmp_path), SCORER, bootstraps=20, rating='openskill')
+    ranking = ranked(tmp_path, rule={**RULE, 'rating': 'openskill'})
     head, *lines = leaderboard_csv(ranking).split('\n')
     rows = [
         dict(zip(head.split(','), line.split(','), strict=True))
@@ -287,18 +294,6 @@ def test_tournament_needs_opponents_who_are_judged(tmp_path, lines, right):
     path.write_text(f'{lines}\nroster: mini\nranking: {{rule: tournament}}\n')
     with user_error(f'p.yaml.*a tournament needs {right}'):
         load_protocol_file(str(path))
-
-
-def test_tables_fit_a_terminal(tmp_path):
-    names = tuple(f'system {i} of a long name 対話' for i in range(9))
-    worth = {
-        f'dimension {d}': {n: float(n < names[d]) for n in names} for d in range(7)
-    }
-    run = played(tmp_path, names=names, worth=worth, rule={'rule': 'tournament'})
-    lines = terminal_table(rank_run(run, SCORER, bootstraps=5)).split('\n')
-    assert any('points of each match' in line for line in lines)
-    # a wide character takes two columns
-    assert max(sum(1 + (c in '対話') for c in line) for line in lines) <= 88
 
 
 def result_of(games, systems, **options):

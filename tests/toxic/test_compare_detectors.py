@@ -63,7 +63,8 @@ def test_a_detector_that_cannot_be_had_is_named_and_the_others_are_compared(
     good = f'words={files / "words.txt"}'
     table = compare(files, detectors=[good, 'better_profanity'])
     assert len(table.rows) == 1
-    assert 'left out: detector better_profanity' in capsys.readouterr().out
+    line = 'left out: detector better_profanity: pip install better-profanity'
+    assert line in capsys.readouterr().out
     with user_error('better_profanity'):
         compare(files, detectors=['better_profanity'])
     with user_error('/none'):

@@ -5,7 +5,6 @@ The words of these lists stand for swear words; none is one.
 """
 
 import json
-import sys
 
 import pytest
 import torch
@@ -159,10 +158,3 @@ def test_a_detector_that_cannot_be_had_is_one_line(words, spec, problem):
     if ':' not in spec:  # it can be had nowhere: nothing is left out, it is an error
         with user_error(problem):
             load_detectors([words, spec], MODELS)
-
-
-def test_a_detector_that_is_not_installed_is_left_out(words, monkeypatch):
-    monkeypatch.setitem(sys.modules, 'better_profanity', None)
-    detectors, missing = load_detectors([words, 'better_profanity'], MODELS)
-    assert [detector.name for detector in detectors] == ['words']
-    assert missing == ['detector better_profanity: pip install better-profanity']

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
 from parlai_ext.models.handle import ModelHandle
@@ -15,6 +14,7 @@ from parlai_ext.systems.fetch import http_file
 from parlai_ext.toxic import public_sets
 from parlai_ext.toxic.detectors import read_detector
 from parlai_ext.toxic.public_sets import SETS, TRACK_WORDS, with_public_sets
+from tests.support.user_error import user_error
 
 OBJECT = '[{"context": "c", "response": "r", "category": "x", "label": "Safe"}]'
 PROGRAM = 'import none\nswear_words = ["grunk",\n "oh no"]\nopen(none, "w")\n'
@@ -57,13 +57,12 @@ def test_a_folder_of_this_name_and_other_paths_stay(web, tmp_path, monkeypatch):
 
 def test_other_bytes_and_no_network_are_one_line(web, tmp_path, monkeypatch):
     web['val.json'] += ' '
-    with pytest.raises(UserError, match='val.json sends has another checksum'):
+    with user_error('val.json sends has another checksum'):
         with_public_sets(ToxicData(path='diasafety'), str(tmp_path))
     monkeypatch.undo()
     monkeypatch.setattr(public_sets, 'RAW', 'http://localhost:9/')
-    with pytest.raises(UserError, match='CC BY-SA.* cannot be reached') as error:
+    with user_error('CC BY-SA.* cannot be reached'):
         with_public_sets(ToxicData(path='toxichat'), str(tmp_path))
-    assert '\n' not in str(error.value)
 
 
 def test_the_tracks_words_are_read_and_its_program_is_not_run(web, tmp_path):

@@ -113,10 +113,6 @@ def test_only_the_failing_dialogue_ends(kind, base):
     assert (other.ended_by, other.reason) == (None, None)
 
 
-def test_a_reason_is_the_same_in_every_run():
-    assert game('raising', Batched) == game('raising', Batched)
-
-
 def test_a_reason_is_short():
     error = type('LongError', (Exception,), {'__str__': lambda self: 'x' * 5000})
     stub = type('Failing', (Stub,), {'answer': lambda self: raise_(error())})
@@ -221,31 +217,13 @@ def trio(gone, **settings):
         'fine': Player('fine', Batched(OPT)),
         'also': Player('also', Now({**OPT, 'patience': 2})),
     }
+    opener = Opener.from_utterances(['hello'], 'test')
+    pairs = [('also', 'gone'), ('fine', 'fine'), ('gone', 'fine')]
     rows = [
-        BatchRow(
-            Pairing('1', 'also', 'gone', 'bipartite'),
-            Opener.from_utterances(['hello'], 'test'),
-        ),
-        BatchRow(
-            Pairing('2', 'fine', 'fine', 'bipartite'),
-            Opener.from_utterances(['hello'], 'test'),
-        ),
-        BatchRow(
-            Pairing('3', 'gone', 'fine', 'bipartite'),
-            Opener.from_utterances(['hello'], 'test'),
-        ),
+        BatchRow(Pairing(str(n), *pair, 'bipartite'), opener)
+        for n, pair in enumerate(pairs)
     ]
     return play_on(rows, players, 8, **settings)
-
-
-@pytest.mark.parametrize('batchsize', [None, 1])
-def test_the_others_go_on_without_a_system_that_cannot(batchsize):
-    [first, second, third], failed = trio(Gone, batchsize=batchsize)
-    assert (first, third) == (None, None)
-    assert [u.text for u in second.utterances] == ['hello'] + ['fine'] * 7
-    assert {n: str(e) for n, e in failed.items()} == {
-        'gone': "system 'gone': remote_url: nobody answers"
-    }
 
 
 class DeafAtLast(Batched):
@@ -259,13 +237,6 @@ class DeafAtLast(Batched):
         return super().observe(observation)
 
 
-def test_a_system_that_breaks_while_it_listens_stops_nobody_else():
-    [first, second, third], failed = trio(DeafAtLast)
-    assert (first, third) == (None, None)
-    assert [u.text for u in second.utterances] == ['hello'] + ['fine'] * 7
-    assert list(failed) == ['gone']
-
-
 class Unborn(Batched):
     """
     Cannot be cloned, and says why.
@@ -275,11 +246,20 @@ class Unborn(Batched):
         raise UserError('remote_key_env: not set')
 
 
-def test_a_system_that_cannot_begin_stops_nobody_else():
-    [first, second, third], failed = trio(Unborn)
+@pytest.mark.parametrize('batchsize', [None, 1])
+@pytest.mark.parametrize(
+    'cannot, why',
+    [
+        (Gone, 'remote_url: nobody answers'),
+        (DeafAtLast, 'remote_url: nobody hears'),
+        (Unborn, 'remote_key_env: not set'),
+    ],
+)
+def test_the_others_go_on_without_a_system_that_cannot(cannot, why, batchsize):
+    [first, second, third], failed = trio(cannot, batchsize=batchsize)
     assert (first, third) == (None, None)
-    assert len(second.utterances) == 8
-    assert str(failed['gone']) == "system 'gone': remote_key_env: not set"
+    assert [u.text for u in second.utterances] == ['hello'] + ['fine'] * 7
+    assert {n: str(e) for n, e in failed.items()} == {'gone': f"system 'gone': {why}"}
 
 
 def test_playing_everything_or_nothing_names_the_system():

@@ -104,6 +104,7 @@ def test_an_id_does_not_depend_on_options_such_as_a_path():
     'targets, partners, scheme, words',
     [
         (['a'], ['p'], 'bipartit', "unknown pairing 'bipartit'"),
+        (['a'], [], 'imported', "unknown pairing 'imported'"),
         ([], ['p'], 'bipartite', 'no targets'),
         (['a'], [], 'bipartite', 'needs partners'),
         (['a', 'b', 'a'], ['p'], 'bipartite', "'a'"),
@@ -155,8 +156,3 @@ def test_in_imported_dialogues_either_may_begin(met, opponents):
     # a person `p` is asked about as well as asking
     imported = SCHEMES['imported'].opponents('ab', 'p', [(*pair,) for pair in met])
     assert imported == tuple(opponents)
-
-
-def test_imported_dialogues_cannot_be_played():
-    with user_error("unknown pairing 'imported'"):
-        paired(['a'], [], 'imported')

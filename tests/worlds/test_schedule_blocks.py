@@ -23,6 +23,17 @@ def some(kind, n):
     return [f'{kind}{i}' for i in range(n)]
 
 
+def assert_all_once(work, pairs, n):
+    played = [
+        (shard.pairing_id, opener)
+        for block in work
+        for shard in block.shards
+        for opener in range(shard.start, shard.stop)
+    ]
+    ids = [pair.id for pair in pairs]
+    assert sorted(played) == sorted(itertools.product(ids, range(n)))
+
+
 @given(st.integers(1, 5), st.integers(1, 6), sizes, sizes, st.sets(st.integers(0, 5)))
 def test_every_dialogue_is_in_exactly_one_block(i, k, n, batchsize, random_ones):
     partners = some('p', k)
@@ -31,14 +42,7 @@ def test_every_dialogue_is_in_exactly_one_block(i, k, n, batchsize, random_ones)
         return partners.index(pairing.second) in random_ones
 
     work = plan(some('t', i), partners, n, batchsize, sampling)
-    played = [
-        (shard.pairing_id, opener)
-        for block in work
-        for shard in block.shards
-        for opener in range(shard.start, shard.stop)
-    ]
-    ids = [one.id for one in paired(some('t', i), partners, 'bipartite')]
-    assert sorted(played) == sorted(itertools.product(ids, range(n)))
+    assert_all_once(work, paired(some('t', i), partners, 'bipartite'), n)
 
 
 @given(sizes, sizes)
@@ -73,14 +77,7 @@ def test_a_run_that_grows_keeps_its_blocks_and_has_every_dialogue_once(
     ]
     for before, after in itertools.pairwise(plans):
         assert after[: len(before)] == before
-    played = [
-        (shard.pairing_id, opener)
-        for block in plans[-1]
-        for shard in block.shards
-        for opener in range(shard.start, shard.stop)
-    ]
-    ids = [pair.id for pair in pairs]
-    assert sorted(played) == sorted(itertools.product(ids, range(stages[-1])))
+    assert_all_once(plans[-1], pairs, stages[-1])
     shard_names = [(s.pairing_id, s.index) for b in plans[-1] for s in b.shards]
     assert len(set(shard_names)) == len(shard_names)
 

@@ -9,6 +9,7 @@ import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 LEVELS = ('turn', 'dialogue', 'system')
 UNITS = ('item', 'context', 'dialogue')
@@ -164,15 +165,15 @@ class JudgedSet:
         Return the group of each item as a number: a bootstrap draws the items of a
         group together.
         """
+        keys: Sequence[Any] = range(len(self.items))
         if self.unit == 'context':
-            numbers: dict[tuple[str, ...], int] = {}
-            return [numbers.setdefault(i.context, len(numbers)) for i in self.items]
-        if self.unit == 'dialogue' and any(i.dialogue for i in self.items):
-            names: dict[str, int] = {}
-            return [names.setdefault(i.dialogue, len(names)) for i in self.items]
-        if self.unit == 'dialogue':
-            return dialogue_numbers([item.utterances for item in self.items])
-        return list(range(len(self.items)))
+            keys = [item.context for item in self.items]
+        elif self.unit == 'dialogue':
+            keys = [item.dialogue for item in self.items]
+            if not any(keys):
+                return dialogue_numbers([item.utterances for item in self.items])
+        numbers: dict[Any, int] = {}
+        return [numbers.setdefault(key, len(numbers)) for key in keys]
 
     def by_system(self) -> JudgedSet:
         """

@@ -258,11 +258,29 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
     """
     Yield the items of a user's own set: CSV, or JSON lines with the keys of ``dstc10``.
     """
-    if file.path.endswith('.csv'):
-        yield from _own_rows(file)
+    if not file.path.endswith('.csv'):
+        for line_number, raw in json_lines(Path(file.path)):
+            yield RawItem(file, line_number, raw).judged()
         return
-    for line_number, raw in json_lines(Path(file.path)):
-        yield RawItem(file, line_number, raw).judged()
+    firsts: dict[tuple[str, ...], dict[str, str]] = {}
+    annotations: dict[tuple[str, ...], dict[str, list[Annotation]]] = {}
+    rows = read_csv(file.path, OWN_NEEDED, OWN_COLUMNS, called='judged set ')
+    for line, row in rows:
+        for column in ('context', 'quality'):
+            if not row[column]:
+                raise UserError(f'{file}:{line}: column {column}: is empty')
+        keys = ('item', 'context', 'response', 'system')
+        key = tuple(row.get(name, '') for name in keys)
+        firsts.setdefault(key, row)
+        quality = file.columns.get(row['quality'], row['quality'])
+        given = annotations.setdefault(key, {}).setdefault(quality, [])
+        annotator = row.get('annotator') or str(len(given))
+        given.append(Annotation(annotator, number(row['value'])))
+    for item_number, (key, row) in enumerate(firsts.items(), 1):
+        item = RawItem(file, item_number, None)
+        cells = {**row, 'response': row.get('response') or None}
+        own = {quality: tuple(given) for quality, given in annotations[key].items()}
+        yield replace(item.judged(**{**cells, 'annotations': {}}), annotations=own)
 
 
 def is_own_file(path: Path) -> bool:
@@ -279,31 +297,6 @@ def is_own_file(path: Path) -> bool:
     except ValueError:
         return False
     return isinstance(first, dict) and 'annotations' in first
-
-
-def _own_rows(file: DataFile) -> Iterator[JudgedItem]:
-    """
-    Yield the items of a CSV file; rows of one item need not stand together.
-    """
-    firsts: dict[tuple[str, ...], dict[str, str]] = {}
-    annotations: dict[tuple[str, ...], dict[str, list[Annotation]]] = {}
-    rows = read_csv(file.path, OWN_NEEDED, OWN_COLUMNS, called='judged set ')
-    for line, row in rows:
-        for column in ('context', 'quality'):
-            if not row[column]:
-                raise UserError(f'{file}:{line}: column {column}: is empty')
-        keys = ('item', 'context', 'response', 'system')
-        key = tuple(row.get(name, '') for name in keys)
-        firsts.setdefault(key, row)
-        quality = file.columns.get(row['quality'], row['quality'])
-        given = annotations.setdefault(key, {}).setdefault(quality, [])
-        annotator = row.get('annotator') or str(len(given))
-        given.append(Annotation(annotator, number(row['value'])))
-    for item_number, (key, row) in enumerate(firsts.items(), 1):
-        raw = RawItem(file, item_number, None)
-        cells = {**row, 'response': row.get('response') or None}
-        own = {quality: tuple(given) for quality, given in annotations[key].items()}
-        yield replace(raw.judged(**{**cells, 'annotations': {}}), annotations=own)
 
 
 READERS: Mapping[str, Callable[[DataFile], Iterator[JudgedItem]]] = {

@@ -43,7 +43,15 @@ def read_dstc7(file: DataFile) -> Iterator[JudgedItem]:
         cells[0]: cells[1:]
         for _, cells in _dstc7_rows(file, 'gold_responses', 'InstanceID')
     }
-    answers = _dstc7_answers(file)
+    answers: dict[tuple[str, str], dict[str, list[Annotation]]] = {}
+    for _, cells in file.tab_rows(('JudgeID', 'InstanceID', 'SystemID', *CRITERIA)):
+        values = [number(cell) for cell in cells[3:5]]
+        given = dict(zip(CRITERIA, values, strict=True))
+        known = [value for value in values if value is not None]
+        given[TOGETHER] = sum(known) / 2 if len(known) == 2 else None
+        of_response = answers.setdefault((cells[2], cells[1]), {})
+        for quality, value in given.items():
+            of_response.setdefault(quality, []).append(Annotation(cells[0], value))
     responses = _dstc7_rows(
         file, 'system_responses', 'SystemID', 'InstanceID', 'Response'
     )
@@ -70,24 +78,6 @@ def _dstc7_rows(
     """
     name = Path(file.path).name.replace(JUDGES, part)
     return file.neighbour(name).tab_rows(columns)
-
-
-def _dstc7_answers(
-    file: DataFile,
-) -> dict[tuple[str, str], dict[str, list[Annotation]]]:
-    """
-    Return the judges' answers by system and instance, and by quality.
-    """
-    answers: dict[tuple[str, str], dict[str, list[Annotation]]] = {}
-    for _, cells in file.tab_rows(('JudgeID', 'InstanceID', 'SystemID', *CRITERIA)):
-        values = [number(cell) for cell in cells[3:5]]
-        given = dict(zip(CRITERIA, values, strict=True))
-        known = [value for value in values if value is not None]
-        given[TOGETHER] = sum(known) / 2 if len(known) == 2 else None
-        of_response = answers.setdefault((cells[2], cells[1]), {})
-        for quality, value in given.items():
-            of_response.setdefault(quality, []).append(Annotation(cells[0], value))
-    return answers
 
 
 def read_dbdc3(file: DataFile) -> Iterator[JudgedItem]:
@@ -137,30 +127,22 @@ def _voted_turns(
             texts.append(turn['SEG'])
             row = rows.get(turn['UID'])
             judged = turn['SID'] == judged_speaker and len(texts) > 1 and turn['SEG']
-            votes = _votes(row, worth) if row and judged else ()
-            if row and votes:
+            if not (row and judged):
+                continue
+            values: list[float] = []
+            for column, value in worth.items():
+                votes = number(cell := row.get(column) or '0')
+                if votes is None or votes < 0 or votes != int(votes):
+                    problem = f'{column}: {cell!r} is no number of votes'
+                    raise UserError(f'{row["where"]}: {problem}')
+                values += [value] * int(votes)
+            if values:  # nobody knows whose they are
+                given = tuple(Annotation(str(i), one) for i, one in enumerate(values))
                 yield JudgedItem(
                     turn['UID'],
                     tuple(texts[:-1]),
                     texts[-1],
                     row['dialogue_id'],
-                    {quality: votes},
+                    {quality: given},
                     dialogue=dialogue,
                 )
-
-
-def _votes(
-    row: Mapping[str, str], worth: Mapping[str, float]
-) -> tuple[Annotation, ...]:
-    """
-    Return the votes for a turn, one annotation each; nobody knows whose they are.
-
-    :raises UserError: for a cell that is no number of votes.
-    """
-    values: list[float] = []
-    for column, value in worth.items():
-        votes = number(cell := row.get(column) or '0')
-        if votes is None or votes < 0 or votes != int(votes):
-            raise UserError(f'{row["where"]}: {column}: {cell!r} is no number of votes')
-        values += [value] * int(votes)
-    return tuple(Annotation(str(i), value) for i, value in enumerate(values))

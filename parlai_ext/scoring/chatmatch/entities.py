@@ -52,19 +52,13 @@ def load_recogniser(name: str) -> Recogniser | None:
     if kind == 'none':
         return None
     if kind == 'gazetteer':
-        return Recogniser(f'gazetteer-{list_hash()}', names_on_list)
+        text = '\n'.join(sorted(map(' '.join, NAMES)))
+        version = hashlib.sha256(text.encode()).hexdigest()[:8]
+        return Recogniser(f'gazetteer-{version}', names_on_list)
     if kind == 'capitals':
         return Recogniser('capitals', capitalised_runs)
     load = {'spacy': load_spacy, 'stanza': load_stanza}[kind]
     return load(model or PIPELINES[kind])
-
-
-def list_hash() -> str:
-    """
-    Return what identifies the list of names.
-    """
-    text = '\n'.join(sorted(map(' '.join, NAMES)))
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def names_on_list(texts: Sequence[str]) -> list[list[str]]:

@@ -69,7 +69,14 @@ def game_values(
     turns = turn_values(dialogue, rules, material, echoes, recalls)
     even, odd = (side_values(turns[start::2], rules) for start in range(SIDES))
     if rules.reading == 'released':
-        even, odd = swap_sides(even, odd, turns)
+        # the script's slips: each side gets the other's specificity, and fluency, too,
+        # where only the first speaker has one unrepeated turn
+        n_even, n_odd = (
+            sum(turn['proactivity'].value is not None for turn in turns[start::2])
+            for start in range(SIDES)
+        )
+        for name in ('specificity', 'fluency')[: 1 + (n_even == 1 and n_odd > 1)]:
+            even[name], odd[name] = odd[name], even[name]
     return GameValues(turns, (even, odd), echoes, recalls)
 
 
@@ -117,26 +124,3 @@ def side_values(
         else:
             by_dimension[dimension] = Value(math.fsum(values))
     return by_dimension
-
-
-def swap_sides(
-    even: Mapping[str, Value],
-    odd: Mapping[str, Value],
-    turns: Sequence[Mapping[str, Value]],
-) -> tuple[dict[str, Value], dict[str, Value]]:
-    """
-    Return the values of the sides with those exchanged that the released script gives
-    to the wrong side.
-
-    Specificity always, and fluency where the first speaker has one unrepeated turn and
-    the second more.
-    """
-    n_even, n_odd = (
-        sum(turn['proactivity'].value is not None for turn in turns[start::2])
-        for start in range(SIDES)
-    )
-    names = ('specificity', 'fluency')[: 1 + (n_even == 1 and n_odd > 1)]
-    return (
-        {**even, **{name: odd[name] for name in names}},
-        {**odd, **{name: even[name] for name in names}},
-    )

@@ -36,7 +36,10 @@ def find_echoes(texts: Sequence[str], rules: ChatMatchOptions) -> Echoes:
     """
     alike = similarities(texts)
     same = earlier_alike(alike, rules)
-    asks = [is_question(text, rules) for text in texts]
+    # of the script, a lone last mark alone makes a repeated question
+    asks = [
+        text.split()[-1:] == ['?'] if rules.released else '?' in text for text in texts
+    ]
     repeats: list[int | None] = []
     contradicts: list[int | None] = []
     asked_before: list[int] = []  # where the turn before this one was asked before
@@ -85,15 +88,6 @@ def contradicted_answer(
         if alike[answer] < limit or equal:
             return answer
     return None
-
-
-def is_question(text: str, rules: ChatMatchOptions) -> bool:
-    """
-    True if a repeated turn counts as a repeated question.
-    """
-    if not rules.released:
-        return '?' in text
-    return text.split()[-1:] == ['?']
 
 
 def similarities(texts: Sequence[str]) -> np.ndarray:

@@ -85,8 +85,14 @@ class ChatMatch(Scorer):
         asked once.
         """
         texts = [text for dialogue in dialogues for text in dialogue.texts]
-        names = self._names(texts)
-        fluent = None
+        names = fluent = None
+        if self.recogniser is not None:
+            cut = self.options.released  # behind the first colon
+            seen = [text.partition(':')[0] if cut else text for text in texts]
+            different = list(dict.fromkeys(seen))
+            found = self.recogniser.find(different)
+            by_text = dict(zip(different, found, strict=True))
+            names = [by_text[text] for text in seen]
         for _, name in self.named_models():  # one, or none
             unit = self.options.perplexity_unit
             fluent = perplexities(self.models.likelihood(name), texts, unit)
@@ -109,18 +115,6 @@ class ChatMatch(Scorer):
         Return the values of one game, which must be one (see `why_no_game`).
         """
         return game_values(dialogue, self.options, self.materials([dialogue])[0])
-
-    def _names(self, texts: Sequence[str]) -> list[list[str]] | None:
-        """
-        Return the entities in each text; `None` without a recogniser.
-        """
-        if self.recogniser is None:
-            return None
-        cut = self.options.released
-        seen = [text.partition(':')[0] if cut else text for text in texts]
-        different = list(dict.fromkeys(seen))
-        names = dict(zip(different, self.recogniser.find(different), strict=True))
-        return [names[text] for text in seen]
 
     def _scored(
         self, dialogue: Dialogue, material: Material, indices: Sequence[int]

@@ -156,7 +156,17 @@ def read_prompt(doc: Document) -> Prompt:
     if prompt.level == 'pair' and (prompt.lowest, prompt.highest) != (0, 1):
         problem = 'of a pair the first is better at 1, the second at 0'
         raise doc.error(('labels',), problem)
-    _check_placeholders(doc, prompt)
+    asked = ('question',) if prompt.answer == 'label' else ()
+    needed = (*SHOWN[prompt.level], *asked)
+    known = (*needed, *MAY_BE_SHOWN, 'lowest', 'highest', 'questions', 'judged')
+    names = set(PLACEHOLDER.findall(prompt.prompt))
+    for name in sorted(names - set(known)):
+        problem = f'{{{name}}}: a {prompt.level} has none; {nearest(name, known)}'
+        raise doc.error(('prompt',), problem)
+    several = len(prompt.dimensions) > 1
+    for name in needed:
+        if name not in names and (name != 'question' or several):
+            raise doc.error(('prompt',), f'{{{name}}} is missing')
     return prompt
 
 
@@ -180,30 +190,11 @@ def _labels(doc: Document, keys: Prompt) -> dict[str, float]:
             raise doc.error(('labels',), problem)
         return values
     scale = doc.mapping(keys.scale, ('scale',), ('lowest', 'highest'), 'scale')
-    ends = [scale.get('lowest'), scale.get('highest')]
-    for key, end in zip(('lowest', 'highest'), ends, strict=True):
-        if isinstance(end, bool) or not isinstance(end, int):
-            raise doc.error(('scale', key), 'a whole number is expected')
-    lowest, highest = (int(end) for end in ends if end is not None)
+    lowest, highest = (
+        doc.typed(scale.get(key), ('scale', key), int) for key in ('lowest', 'highest')
+    )
     if not 0 < highest - lowest < MOST_LABELS:
         raise doc.error(('scale',), f'2 to {MOST_LABELS} numbers are expected')
     if keys.answer == 'json':
         return {str(end): float(end) for end in (lowest, highest)}
     return {str(n): float(n) for n in range(lowest, highest + 1)}
-
-
-def _check_placeholders(doc: Document, prompt: Prompt) -> None:
-    """
-    Refuse names in braces that the level does not have, and a lack of those it needs.
-    """
-    asked = ('question',) if prompt.answer == 'label' else ()
-    needed = (*SHOWN[prompt.level], *asked)
-    known = (*needed, *MAY_BE_SHOWN, 'lowest', 'highest', 'questions', 'judged')
-    names = set(PLACEHOLDER.findall(prompt.prompt))
-    for name in sorted(names - set(known)):
-        problem = f'{{{name}}}: a {prompt.level} has none; {nearest(name, known)}'
-        raise doc.error(('prompt',), problem)
-    several = len(prompt.dimensions) > 1
-    for name in needed:
-        if name not in names and (name != 'question' or several):
-            raise doc.error(('prompt',), f'{{{name}}} is missing')

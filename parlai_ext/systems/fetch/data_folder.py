@@ -1,5 +1,6 @@
 """
-ParlAI's data folder, where a model of its zoo lies in it, and locks on its folders.
+The folder of models and data, where a model of the zoo lies in it, and locks on its
+folders.
 """
 
 import fcntl
@@ -7,6 +8,8 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 ZOO_PREFIXES = ('zoo:', 'models:')
@@ -16,17 +19,29 @@ logger = logging.getLogger(__name__)
 
 def data_folder(datapath: str | None) -> str:
     """
-    Return ParlAI's data folder: the one given, or ParlAI's own choice.
+    Return the folder of models and data: the one given, that of ``PARLAI_DATAPATH``, or
+    ParlAI's own; but no folder of an environment, which would be filled anew with each
+    one: instead, the user's cache (``$XDG_CACHE_HOME/parlai_ext``, or in ``~/.cache``).
     """
-    if datapath:
-        return datapath
-    if os.environ.get('PARLAI_DATAPATH'):
-        return os.environ['PARLAI_DATAPATH']
-    from parlai.core.params import ParlaiParser
+    own = _folder_of_parlai()
+    # ParlAI writes its own choice into its options and into the environment
+    for named in (datapath, os.environ.get('PARLAI_DATAPATH')):
+        if named and Path(named) != own:
+            return named
+    if own is not None and not {'site-packages', 'dist-packages'} & set(own.parts):
+        return str(own)
+    caches = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
+    return str(Path(caches, 'parlai_ext'))
 
-    inferred = ParlaiParser(False, False)._infer_datapath({})['datapath']
-    del os.environ['PARLAI_DATAPATH']  # which that call sets
-    return str(inferred)
+
+@cache
+def _folder_of_parlai() -> Path | None:
+    """
+    Return where ParlAI keeps data (core/params.py:_infer_datapath); nothing of it is
+    imported.
+    """
+    spec = find_spec('parlai')
+    return Path(spec.origin).parents[1] / 'data' if spec and spec.origin else None
 
 
 def downloads_folder(datapath: Path) -> Path:

@@ -121,7 +121,7 @@
     box.append(make('h2', '', title));
     for (const turn of turns) {
       const one = make('div', 'turn ' + (turn.own ? 'own' : 'other') + (turn.given ? ' given' : ''));
-      one.append(make('p', 'who', turn.own ? title : pair ? 'Partner' : 'User'));
+      one.append(make('p', 'who', turn.own ? title : pair ? 'Partner' : data.segments ? 'Speaker 2' : 'User'));
       one.append(make('div', 'bubble', turn.text));
       box.append(one);
     }
@@ -216,7 +216,7 @@
     const sides = item.dialogues;
     const shown = pair
       ? [dialogue(sides[left === 'a' ? 0 : 1], 'Speaker 1', 'first'), dialogue(sides[left === 'a' ? 1 : 0], 'Speaker 2', 'second')]
-      : [dialogue(sides[0], 'Bot', 'first')];
+      : [dialogue(sides[0], data.segments ? 'Speaker 1' : 'Bot', 'first')];
     const complete = order.filter((one) => isComplete(one.item)).length;
     by('progress').textContent = (place + 1) + ' of ' + order.length + ' (' + complete + ' answered)';
     by('bar').max = order.length;

@@ -1,0 +1,142 @@
+"""
+Spot The Bot: segments of dialogues on pages, survival, and wins.
+"""
+
+import csv
+import json
+import re
+
+import pytest
+
+from parlai_ext.commands.import_judgements import ImportJudgements
+from parlai_ext.commands.rate_dialogues import RateDialogues
+from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.people.questionnaire import read_questionnaire
+from parlai_ext.people.spot_the_bot import survival, win_rates, wins
+from tests.support.report_example import example_run
+from tests.support.shared_data import shared
+from tests.support.simulated_annotators import answers_file, read_key
+from tests.support.user_error import user_error
+
+SHORT = (
+    'kind: likert\nsegments: [1, 3]\nlabels: [Speaker 1, Both, Speaker 2]\nquestions:\n'
+    '  Human: {text: "Is <Speaker> a bot?", labels: [Bot, Unsure, Human],\n'
+    '    values: [0, 1, 2]}\n  Fluent: {text: Who}\n'
+)
+
+
+def test_a_share_spotted_that_falls_is_pooled():
+    # spotted within 2: 1 of 4, within 3: 3 of 4, within 5: 1 of 2. No distribution has
+    # a share that falls, so 3 and 5 are pooled to 4 of 6
+    segments = [(2, k < 1) for k in range(4)]
+    segments += [(3, k < 3) for k in range(4)] + [(5, k < 1) for k in range(2)]
+    assert survival(segments) == pytest.approx({2: 3 / 4, 3: 1 / 3, 5: 1 / 3})
+
+
+def test_a_human_beats_an_undecided_one_and_that_one_a_bot():
+    values = {'ann': (2, 1), 'bea': (1, 0), 'cem': (0, 2), 'dan': (1, 1)}
+    counts = wins(
+        [
+            HumanJudgement(system, 'Human', value, rater, 'd', 3)
+            for rater, sides in values.items()
+            for system, value in zip('xy', sides, strict=True)
+        ]
+    )
+    assert counts == {('x', 'y'): 2, ('y', 'x'): 1}
+    assert win_rates(counts) == {('x', 'y'): 2 / 3, ('y', 'x'): 1 / 3}
+
+
+def test_the_authors_crowd_wins_as_their_program_counts(tmp_path, capsys):
+    ImportJudgements.main(
+        format='spot_the_bot',
+        answers=[str(shared('spot_the_bot'))],
+        out=str(tmp_path),
+        bootstraps=2,
+    )
+    # the authors' win_function.py on the same files, rounded as it prints
+    theirs = {'suckybot': 0.95, 'bert_rank': 0.85, 'huggingface': 0.72}
+    theirs |= {'kvmemnn': 0.66, 'lost_in_conversation': 0.57}
+    with (tmp_path / 'wins_Human.csv').open() as lines:
+        rows = {row['system']: row for row in csv.DictReader(lines)}
+    ours = {name: round(float(rows['model'][name]), 2) for name in theirs}
+    assert ours == theirs
+
+
+@pytest.fixture
+def page_run(tmp_path, no_power_cuts):
+    run = tmp_path / 'run'
+    openers = ('one', 'two', 'three')
+    example_run(run, ('quill', 'raven'), ('mary',), openers=openers)
+    (tmp_path / 'short.yaml').write_text(SHORT)
+    return run
+
+
+def test_a_dialogue_has_another_length_on_the_next_page(page_run, tmp_path):
+    pages = RateDialogues.main(
+        run_dir=str(page_run),
+        questionnaire=str(tmp_path / 'short.yaml'),
+        num_pages=2,
+        num_items=4,
+    )
+    texts = [path.read_text(encoding='utf-8') for path in pages]
+    items = [
+        json.loads(re.search(r'id="data">(.*?)</script>', text)[1])['items']
+        for text in texts
+    ]
+    lengths = [[len(i['dialogues'][0]) for i in page] for page in items]
+    assert lengths == [[2, 6, 2, 6], [6, 2, 6, 2]]
+    assert all(len(i['dialogues']) == 1 for page in items for i in page)
+
+
+def test_both_speakers_of_a_segment_are_judged(page_run, tmp_path, capsys):
+    RateDialogues.main(
+        run_dir=str(page_run),
+        questionnaire=str(tmp_path / 'short.yaml'),
+        num_pages=2,
+        num_items=2,
+    )
+    key = read_key(page_run)
+    said = {'Human (Speaker 1)': '3', 'Human (Speaker 2)': '1', 'Fluent': '1'}
+    answers = [
+        {'item': item, 'dimension': dimension, 'answer': answer}
+        for item in key['items']
+        for dimension, answer in said.items()
+    ]
+    answers_file(
+        tmp_path, key, 'Ann', {'quill': 1, 'raven': 1, 'mary': 1}, answers=answers
+    )
+    rankings = ImportJudgements.main(
+        run_dir=str(page_run), answers=[str(tmp_path / 'Ann.json')], bootstraps=2
+    )
+    # who begins is a human and more fluent, the other one a bot: spotted at once
+    scores = {ranking.dimension: ranking.values() for ranking in rankings}
+    assert scores['Human'] == {'quill': 2, 'raven': 2, 'mary': 0}
+    assert scores['Fluent'] == {'quill': 1, 'raven': 1, 'mary': 0}
+    shown = capsys.readouterr().out
+    assert re.search(r'mary +0\.00 +0\.00\n', shown)
+    assert re.search(r'quill +1\.00 +1\.00\n', shown)
+
+
+def test_the_shipped_studies_ask_what_the_papers_ask():
+    spotted = read_questionnaire('spot_the_bot')
+    assert spotted.segments == (2, 3, 5)
+    names = ['Human (Speaker 1)', 'Human (Speaker 2)', 'Fluent', 'Sensible', 'Specific']
+    assert [w.dimension for w in spotted.questions] == names
+    *seven, overall = read_questionnaire('chatmatch_2022').questions
+    assert [len(wording.answers) for wording in seven] == [5] * 7
+    assert overall.value('1') == 7 and overall.value('7') == 1
+
+
+@pytest.mark.parametrize(
+    'text, place',
+    [
+        ('kind: pair\nsegments: [2]\nquestions: {}', 'segments'),
+        (SHORT.replace('[1, 3]', '[0]'), 'segments'),
+        (SHORT.replace('Speaker 1, Both', 'Both'), 'questions.Fluent'),
+    ],
+)
+def test_a_mistake_about_segments_is_named(tmp_path, text, place):
+    path = tmp_path / 'mine.yaml'
+    path.write_text(text)
+    with user_error(place):
+        read_questionnaire(str(path))
