@@ -90,7 +90,7 @@ class Crs(JudgeScorer):
         answers = response_answers(self.judge, items, self.options.context_turns)
         encoder = self.models.embedder(self.options.encoder)
         cosines = context_cosines(encoder, items, 'last_turn')
-        trivial = Length.from_section({}), Distinct.from_section({})
+        trivial = Length(), Distinct()
         scores = []
         for item, answer, cosine in zip(items, answers, cosines, strict=True):
             counts = [scorer.item_score(item) for scorer in trivial]

@@ -146,7 +146,6 @@ def spearman(first: Vectors, second: Vectors) -> float | None:
     """
     Return Spearman's coefficient of two vectors; `None` where one is constant.
     """
-    ranks = rankdata([first, second], axis=1)
-    if (np.ptp(ranks, axis=1) == 0).any():
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
         return None
-    return float(np.corrcoef(ranks)[0, 1])
+    return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
