@@ -81,6 +81,12 @@ class AdaptModel(Command):
         Flags(TrainingOptions, 'training'),
         *('--datapath', '--no-cuda'),
     )
+    needs = {
+        'kind': 'mlm or lm',
+        'base': 'the model to begin with',
+        'corpus': 'files of dialogues',
+        'out': 'the folder of the adapted model',
+    }
 
     def run(self) -> Adapted:
         """
@@ -93,9 +99,6 @@ class AdaptModel(Command):
         from parlai_ext.training.adaptation import adapt, split_held_out
 
         given, training = self.options(AdaptOptions), self.options(TrainingOptions)
-        for name in ('kind', 'base', 'corpus', 'out'):
-            if not getattr(given, name):
-                raise UserError(f'--{name} is needed')
         kind, folder = str(given.kind), Path(str(given.out))
         base = self._base_folder(kind, str(given.base))
         dialogues = read_dialogue_texts(given.corpus)

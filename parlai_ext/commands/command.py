@@ -101,8 +101,6 @@ COMMANDS = {
     'convert_model': 'A model file as safetensors, with its options and dictionary',
     'doctor': 'Name what is missing, too new or hidden, and the command that solves it',
 }
-# former commands, and how to do their job now
-REPLACED = {'chatmatch_tables': 'python -m benchmarks.chatmatch, from a checkout'}
 
 
 def find_command(name: str) -> type[Command]:
@@ -129,8 +127,6 @@ def refuse_unknown(name: str, known: Iterable[str]) -> NoReturn:
     """
     Say in one line that there is no such command, and leave.
     """
-    if name in REPLACED:
-        fail(f'{name} is no command any more; use {REPLACED[name]}', 2)
     hint = nearest(name, known)
     fail(f'no command {name!r}; {hint} (all commands: {program()} --help)', 2)
 

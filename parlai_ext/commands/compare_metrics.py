@@ -70,6 +70,7 @@ class CompareMetrics(Command):
 
     usage = 'FOLDER [option …]'
     declares = (CompareOptions,)
+    needs = {'FOLDER': 'the folder of a bench'}
 
     def run(self) -> BenchComparison:
         """
@@ -90,9 +91,7 @@ class CompareMetrics(Command):
         from parlai_ext.store.atomic import write_file
 
         given = self.options(CompareOptions)
-        if not given.folder:
-            raise UserError('FOLDER is needed: the folder of a bench')
-        folder = Path(given.folder)
+        folder = Path(str(given.folder))
         if given.figure and Path(given.figure).suffix not in PICTURES:
             hint = ', '.join(PICTURES)
             raise UserError(f'--figure {given.figure}: a file is expected in {hint}')

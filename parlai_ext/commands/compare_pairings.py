@@ -4,20 +4,20 @@ Table 3 of bipartite-play: schemes of pairing beside each other, each a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import HumanScores, ScoresChoice
+from parlai_ext.core.display import DASH, number
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
+from parlai_ext.view.table import Column, Table, interval_cell
 
 if TYPE_CHECKING:
     from parlai_ext.results.ranking import Ranking
     from parlai_ext.store import RunFolder
-    from parlai_ext.view.table import Table
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,6 @@ def agreement_of_pairings(
     """
     Return Table 3: a row for each run, with the published row of its scheme below.
     """
-    from parlai_ext.core.display import DASH, number
-    from parlai_ext.view.table import interval_cell
-
     lines: list[dict[str, Any]] = []
     dimensions = list(dict.fromkeys(d for row in rows for d in row.ranking.dimensions))
     for row in rows:
@@ -142,13 +139,18 @@ def scores_of_pairings(
     """
     Return the score of each system in each run, and for each follow-up beside it.
     """
-    from parlai_ext.core.display import number
 
     def shown(value: float | None, complaints: int | None) -> str:
         if value is None or not complaints:
             return number(value)
         return f'{number(value)} ({number(value / complaints)})'
 
+    systems = dict.fromkeys(
+        standing.system
+        for row in rows
+        for standings in row.ranking.standings.values()
+        for standing in standings
+    )
     lines = [
         {
             '': system,
@@ -160,7 +162,7 @@ def scores_of_pairings(
                 if standing.system == system
             },
         }
-        for system in _systems(rows)
+        for system in systems
         for row in rows
     ]
     lines.append(
@@ -177,19 +179,9 @@ def scores_of_pairings(
     return _table(lines, ['', 'pairing', *dimensions])
 
 
-def _systems(rows: Sequence[PairingRow]) -> Iterator[str]:
-    standings = (s for r in rows for d in r.ranking.standings.values() for s in d)
-    yield from dict.fromkeys(standing.system for standing in standings)
-
-
 def _table(lines: Sequence[Mapping[str, Any]], heads: Sequence[str]) -> Table:
-    from parlai_ext.view.table import Column, Table
-
-    columns = [Column(head, head, show=partial(_cell, head)) for head in heads]
+    columns = [
+        Column(head, head, show=lambda line, head=head: line.get(head, DASH))
+        for head in heads
+    ]
     return Table(columns, lines)
-
-
-def _cell(head: str, line: Mapping[str, Any]) -> Any:
-    from parlai_ext.core.display import DASH
-
-    return line.get(head, DASH)

@@ -210,7 +210,6 @@ class CompareSafety(ModelCommand):
         from parlai_ext.toxic import comparison as comparing
         from parlai_ext.toxic import comparison_table as tables
         from parlai_ext.toxic.comparison import draw_examples
-        from parlai_ext.toxic.page import write_safety_page
 
         examples = draw_examples(result, measures.shares, given.examples)
         data = dumps(comparing.comparison_data(result), indent=1)
@@ -225,7 +224,7 @@ class CompareSafety(ModelCommand):
             *texts.items(),
         ):
             write_text(folder / name, text)
-        page = write_safety_page(folder, result, examples)
+        page = tables.write_safety_page(folder, result, examples)
         if given.show_offensive:
             for group in examples:
                 print(f'{group.system}, {group.measure}:')

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.collect.options import StopOptions, TrialOptions
+from parlai_ext.commands.collect_dialogues import PlanCommand
 from parlai_ext.commands.options import CHECK, PLAN, RANKING, REQUIRE, SCORER
-from parlai_ext.commands.plan_command import PlanCommand
 from parlai_ext.core.errors import printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import flag_values
