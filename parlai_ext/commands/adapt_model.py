@@ -40,13 +40,13 @@ class AdaptOptions:
     What is adapted, to what, and where it is written.
     """
 
-    kind: str | None = option(
-        None,
+    kind: str = option(
+        '',
         choices=tuple(MODEL_KINDS),
         help='mlm: an encoder, by masked words; lm: a language model, by the next word',
     )
-    base: str | None = option(
-        None,
+    base: str = option(
+        '',
         path=True,
         metavar='MODEL',
         help='the model to begin with: a catalogue name, a folder, or hf:REPOSITORY',
@@ -58,8 +58,8 @@ class AdaptOptions:
         help="dialogues: DailyDialog's files, zipped or not, and all that "
         'import_dialogues reads; may be given several times',
     )
-    out: str | None = option(
-        None, path=True, metavar='FOLDER', help='where the adapted model is written'
+    out: str = option(
+        '', path=True, metavar='FOLDER', help='where the adapted model is written'
     )
     save_every: int = option(
         100, low=1, help='updates between savings of what is resumed'
@@ -99,8 +99,8 @@ class AdaptModel(Command):
         from parlai_ext.training.adaptation import adapt, split_held_out
 
         given, training = self.options(AdaptOptions), self.options(TrainingOptions)
-        kind, folder = str(given.kind), Path(str(given.out))
-        base = self._base_folder(kind, str(given.base))
+        kind, folder = given.kind, Path(given.out)
+        base = self._base_folder(kind, given.base)
         dialogues = read_dialogue_texts(given.corpus)
         n_utterances = sum(map(len, dialogues))
         print(f'corpus: {len(dialogues):,} dialogues, {n_utterances:,} utterances')

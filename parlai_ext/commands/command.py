@@ -34,6 +34,7 @@ from parlai_ext.core.options import Flags, flag_values, read_options
 from parlai_ext.core.secrets import hide_printed, without_secrets
 
 if TYPE_CHECKING:
+    from parlai_ext.core.nouns import HumanJudgement
     from parlai_ext.store import RunFolder
 
 T = TypeVar('T')
@@ -223,6 +224,16 @@ class Command:
 
         self.require(run_dir=self.of_run or 'the folder of a run')
         return RunFolder.existing(self.opt['run_dir'])
+
+    @property
+    def human_judgements(self) -> Sequence[HumanJudgement]:
+        """
+        What people judged, in the file of ``--human-scores``; nothing without it.
+        """
+        from parlai_ext.files.human_scores import read_human_scores
+
+        path = self.opt['human_scores']
+        return read_human_scores(path) if path else ()
 
     def require(self, **purposes: str) -> None:
         """

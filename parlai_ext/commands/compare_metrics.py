@@ -28,8 +28,8 @@ class CompareOptions:
     Which bench is compared, and how.
     """
 
-    folder: str | None = option(
-        None,
+    folder: str = option(
+        '',
         positional=True,
         metavar='FOLDER',
         help='the folder of a bench (run_bench --out FOLDER)',
@@ -91,7 +91,7 @@ class CompareMetrics(Command):
         from parlai_ext.store.atomic import write_file
 
         given = self.options(CompareOptions)
-        folder = Path(str(given.folder))
+        folder = Path(given.folder)
         if given.figure and Path(given.figure).suffix not in PICTURES:
             hint = ', '.join(PICTURES)
             raise UserError(f'--figure {given.figure}: a file is expected in {hint}')

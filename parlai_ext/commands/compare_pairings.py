@@ -63,7 +63,6 @@ class ComparePairings(Command):
         :raises UserError: for fewer than two runs, or one without scores.
         """
         from parlai_ext import zoo_configs
-        from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.files.yaml_file import read_file
         from parlai_ext.results.chosen_scores import choose_scores, scores_rule
         from parlai_ext.results.rank import rank_run
@@ -72,7 +71,7 @@ class ComparePairings(Command):
         given, opt = self.options(PairingRuns), self.opt
         if len(given.runs) < 2:
             raise UserError('two runs or more: parlai compare_pairings RUN RUN …')
-        human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
+        human = self.human_judgements
         rows = []
         for path in given.runs:
             run = RunFolder.existing(path)
