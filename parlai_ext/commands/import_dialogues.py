@@ -176,7 +176,7 @@ def column_names(text: str | None) -> dict[str, str]:
     names = named_pairs('--columns', pairs, 'OURS=THEIRS')
     for ours in names:
         if ours not in COLUMNS:
-            raise UserError(f'--columns {ours}: {nearest(ours, COLUMNS)}')
+            raise UserError(f'--columns {ours}={names[ours]}: {nearest(ours, COLUMNS)}')
     return names
 
 
