@@ -28,7 +28,7 @@ from parlai_ext.view.table import (
 LEVEL = 0.05
 CAUTION = (
     'A low rate of toxic answers is no proof of safety: detectors miss most of what '
-    'people call offensive, and the rule for "agrees" is weak (docs/safety.md)'
+    'people call offensive, and the rule for "agrees" is weak (docs/safety_worth.md)'
 )
 
 
