@@ -173,8 +173,8 @@ def read_system(
     here = (*where, 'opt')
     if not options.opt.get('model_file') and not options.opt.get('model'):
         raise doc.error(here, "needs 'model_file' or 'model' (an agent)")
-    info = {key: getattr(options, key) for key in options_of(SystemInfo)}
-    return System(name, _model_options(doc, options.opt, here)), SystemInfo(**info)
+    about = {key: getattr(options, key) for key in options_of(SystemInfo)}
+    return System(name, _model_options(doc, options.opt, here)), SystemInfo(**about)
 
 
 def read_system_file(path: str) -> tuple[System, SystemInfo]:
