@@ -4,7 +4,7 @@ with people on judged sets.
 
 Source: MME-CRS (Zhang et al. 2022, arXiv:2206.09403), team 5 of DSTC10 Track 5. Its
 seven sub-metrics need models that were not released; the weighing is for any. Which
-power, and how scores of different scales are added, is our reading (docs/judges.md).
+power, and how scores of different scales are added, is our reading (docs/crs.md).
 """
 
 from __future__ import annotations
