@@ -18,8 +18,6 @@ time of the process; times are medians, with the least of all repeats behind the
 table in Markdown ends the run.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -4,8 +4,6 @@ Table 3 of bipartite-play: schemes of pairing beside each other, each a run.
     python -m benchmarks.pairings RUN RUN RUN [--human-scores people.csv]
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -20,8 +20,6 @@ Bradley-Terry with the places in the order that the run's protocol planted as st
 last annotator fails the onboarding.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

@@ -3,8 +3,6 @@ Commands that write files, each with tiny input, in the order in which they buil
 each other.
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json

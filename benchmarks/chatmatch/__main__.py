@@ -2,8 +2,6 @@
 Read the options, compute the tables that were asked for, and print them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -6,8 +6,6 @@ beats one left undecided, and that one a side judged a bot. A system's win rate 
 wins over all annotations of it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

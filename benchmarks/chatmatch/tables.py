@@ -2,8 +2,6 @@
 The tables of Yang et al. (2022) over plain data: published and measured side by side.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

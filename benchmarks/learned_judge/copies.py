@@ -3,8 +3,6 @@ Replies of people and what should score below them: spoilt copies, parrots, and 
 that do not fit.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence

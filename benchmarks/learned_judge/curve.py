@@ -3,8 +3,6 @@ How many annotations of one's own are worth having: what `fit_judge` gains on se
 which, and from whose corpora and studies, the judge before was not learned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

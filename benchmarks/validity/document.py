@@ -2,8 +2,6 @@
 The page docs/validity.md, and the tables and figures beside it.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -7,8 +7,6 @@ Numbers of the house that may only fall, measured from its source.
 until the recorded one is lowered.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import subprocess
