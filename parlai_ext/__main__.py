@@ -25,7 +25,6 @@ if 'parlai_ext.commands.command' not in sys.modules:  # the others take their ti
 from parlai_ext import __version__
 from parlai_ext.commands.command import (
     COMMANDS,
-    REPLACED,
     fail,
     find_command,
     print_anywhere,
@@ -34,7 +33,7 @@ from parlai_ext.commands.command import (
     require_current_folder,
     run_directly,
 )
-from parlai_ext.commands.installation import findings
+from parlai_ext.commands.doctor import findings
 from parlai_ext.core.errors import UserError
 
 
@@ -121,7 +120,7 @@ def is_mistyped(name: str) -> bool:
     scripts = Path(parlai.origin or '').parent / 'scripts' if parlai else Path()
     if (scripts / f'{name}.py').is_file():
         return False
-    return name in REPLACED or bool(get_close_matches(name, COMMANDS, n=1))
+    return bool(get_close_matches(name, COMMANDS, n=1))
 
 
 def run_with_parlai(args: list[str]) -> None:

@@ -40,13 +40,13 @@ class AdaptOptions:
     What is adapted, to what, and where it is written.
     """
 
-    kind: str | None = option(
-        None,
+    kind: str = option(
+        '',
         choices=tuple(MODEL_KINDS),
         help='mlm: an encoder, by masked words; lm: a language model, by the next word',
     )
-    base: str | None = option(
-        None,
+    base: str = option(
+        '',
         path=True,
         metavar='MODEL',
         help='the model to begin with: a catalogue name, a folder, or hf:REPOSITORY',
@@ -58,8 +58,8 @@ class AdaptOptions:
         help="dialogues: DailyDialog's files, zipped or not, and all that "
         'import_dialogues reads; may be given several times',
     )
-    out: str | None = option(
-        None, path=True, metavar='FOLDER', help='where the adapted model is written'
+    out: str = option(
+        '', path=True, metavar='FOLDER', help='where the adapted model is written'
     )
     save_every: int = option(
         100, low=1, help='updates between savings of what is resumed'
@@ -81,6 +81,12 @@ class AdaptModel(Command):
         Flags(TrainingOptions, 'training'),
         *('--datapath', '--no-cuda'),
     )
+    needs = {
+        'kind': 'mlm or lm',
+        'base': 'the model to begin with',
+        'corpus': 'files of dialogues',
+        'out': 'the folder of the adapted model',
+    }
 
     def run(self) -> Adapted:
         """
@@ -93,11 +99,8 @@ class AdaptModel(Command):
         from parlai_ext.training.adaptation import adapt, split_held_out
 
         given, training = self.options(AdaptOptions), self.options(TrainingOptions)
-        for name in ('kind', 'base', 'corpus', 'out'):
-            if not getattr(given, name):
-                raise UserError(f'--{name} is needed')
-        kind, folder = str(given.kind), Path(str(given.out))
-        base = self._base_folder(kind, str(given.base))
+        kind, folder = given.kind, Path(given.out)
+        base = self._base_folder(kind, given.base)
         dialogues = read_dialogue_texts(given.corpus)
         n_utterances = sum(map(len, dialogues))
         print(f'corpus: {len(dialogues):,} dialogues, {n_utterances:,} utterances')

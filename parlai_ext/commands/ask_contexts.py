@@ -27,7 +27,7 @@ class AskContextsOptions:
     """
 
     corpus: str = option('dailydialog', choices=tuple(CORPORA), help='format of --path')
-    path: str | None = option(None, path=True, help='its folder, or one file')
+    path: str = option('', path=True, help='its folder, or one file')
     split: str = option('test', choices=SPLITS, help='which part of the corpus')
     context_turns: int | None = option(
         None, low=1, help='only the last N turns of a context are asked'
@@ -44,8 +44,8 @@ class AskContextsOptions:
     )
     skip_missing: bool = option(False, help='leave out systems that cannot be had')
     seed: int = option(0, help='of systems that sample')
-    out: str | None = option(
-        None, metavar='FOLDER', path=True, help='answers, and dialogues.jsonl of them'
+    out: str = option(
+        '', metavar='FOLDER', path=True, help='answers, and dialogues.jsonl of them'
     )
 
 
@@ -80,7 +80,7 @@ class AskContexts(ModelCommand):
         if not systems:
             raise UserError('--systems or --roster is needed: who is asked?')
         prepare_parlai()
-        folder = Path(str(given.out))
+        folder = Path(given.out)
         answers, problems = collect_answers(
             systems,
             prompts,
@@ -105,7 +105,7 @@ def last_turns(given: AskContextsOptions) -> dict[str, tuple[Turns, str]]:
     """
     Return, by the place of its dialogue, each context and the last turn of people.
     """
-    dialogues = read_corpus(given.corpus, str(given.path), given.split)
+    dialogues = read_corpus(given.corpus, given.path, given.split)
     return {
         f'{given.split}-{number}': (
             turns[:-1][-(given.context_turns or 0) :],

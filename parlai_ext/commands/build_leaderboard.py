@@ -24,11 +24,11 @@ class SiteOptions:
     Where the packs are, and where the site goes.
     """
 
-    packs: str | None = option(
-        None, metavar='FOLDER', path=True, help='the packs: all its .zip files'
+    packs: str = option(
+        '', metavar='FOLDER', path=True, help='the packs: all its .zip files'
     )
-    out: str | None = option(
-        None, metavar='FOLDER', path=True, help='the site; pages there are replaced'
+    out: str = option(
+        '', metavar='FOLDER', path=True, help='the site; pages there are replaced'
     )
 
 
@@ -51,8 +51,8 @@ class BuildLeaderboard(Command):
         given = self.options(SiteOptions)
         options, checker = self.options(RegenerateOptions), checker_of(self)
         site = build_site(
-            Path(str(given.packs)),
-            Path(str(given.out)),
+            Path(given.packs),
+            Path(given.out),
             lambda path: check_pack(path, options, checker),
         )
         for name, reason in site.left_out.items():

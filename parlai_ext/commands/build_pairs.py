@@ -28,8 +28,8 @@ class PairSources:
     The dialogues from which pairs are made, and the file of the pairs.
     """
 
-    corpus: str | None = option(None, choices=tuple(CORPORA), help='whose format')
-    path: str | None = option(None, metavar='FOLDER', help='the corpus, or one file')
+    corpus: str = option('', choices=tuple(CORPORA), help='whose format')
+    path: str = option('', metavar='FOLDER', help='the corpus, or one file')
     split: str = option('train', choices=SPLITS, help='of the corpus (train)')
     adversarial: str | None = option(
         None,
@@ -42,7 +42,7 @@ class PairSources:
         metavar='FILE',
         help='no dialogue that shares turns with these files is used',
     )
-    out: str | None = option(None, metavar='FILE', help='pairs.jsonl')
+    out: str = option('', metavar='FILE', help='pairs.jsonl')
 
 
 class BuildPairs(Command):
@@ -52,19 +52,19 @@ class BuildPairs(Command):
 
     usage = '--corpus NAME --path FOLDER --out pairs.jsonl [option …]'
     declares = (PairSources, PairOptions)
+    needs = {
+        'corpus': f'the format of the dialogues ({", ".join(CORPORA)})',
+        'path': 'the dialogues',
+        'out': 'the file of the pairs',
+    }
 
     def run(self) -> Path:
         """
         Write the pairs, print how many there are of which kind, and return the file.
         """
-        self.require(
-            corpus=f'the format of the dialogues ({", ".join(CORPORA)})',
-            path='the dialogues',
-            out='the file of the pairs',
-        )
         given, options = self.options(PairSources), self.options(PairOptions)
-        name, file = str(given.corpus), given.adversarial
-        dialogues = read_corpus(name, str(given.path), given.split)
+        name, file = given.corpus, given.adversarial
+        dialogues = read_corpus(name, given.path, given.split)
         annotated = annotated_contexts(file) if file else []
         held = [
             turns
@@ -78,7 +78,7 @@ class BuildPairs(Command):
         fitting = set(without_overlap(sorted(fitting), held))
         annotated = [one for one in annotated if one.context in fitting]
         pairs = build_pairs(usable, annotated, options)
-        out = Path(str(given.out))
+        out = Path(given.out)
         write_file(out, ''.join(map(pair_line, pairs)).encode())
         kinds = Counter(pair.kind for pair in pairs)
         shown = ', '.join(f'{n} {kind}' for kind, n in sorted(kinds.items()))

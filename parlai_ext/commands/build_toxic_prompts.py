@@ -52,8 +52,8 @@ class SourceOptions:
     answer_column: str = option('answer', help='of a CSV file: the answers (answer)')
     id_column: str = option('id', help='of a CSV file: ids (id)')
     max_pairs: int | None = option(None, low=1, help='read only the first N pairs')
-    out: str | None = option(
-        None, metavar='FOLDER', path=True, help='pairs.csv and state.json are written'
+    out: str = option(
+        '', metavar='FOLDER', path=True, help='pairs.csv and state.json are written'
     )
     statistics: tuple[str, ...] = option(
         (),
@@ -106,7 +106,7 @@ class BuildToxicPrompts(Command):
         selector = BlockSelector(*models)
         for line in selector.missing:
             print(line)
-        folder = Path(str(given.out))
+        folder = Path(given.out)
         settings: dict[str, Any] = {}
         for cls in (SourceOptions, SelectionOptions, FeatureOptions):
             settings |= flag_values(cls, self.opt)

@@ -4,14 +4,47 @@ The first stage alone: let the systems of a protocol talk.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
-from parlai_ext.collect.options import TrialOptions
+from parlai_ext.collect.options import PlanOptions, TrialOptions
+from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import PLAN
-from parlai_ext.commands.plan_command import PlanCommand
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions
+
+
+class PlanCommand(ModelCommand):
+    """
+    A command that plays a protocol, or goes on with a run.
+    """
+
+    usage = '--config NAME|FILE --run-dir FOLDER [option …]'
+
+    @cached_property
+    def plan_options(self) -> PlanOptions:
+        """
+        What is played, as the flags say; its protocol is read once.
+        """
+        return PlanOptions.from_options(self.opt)
+
+    @cached_property
+    def trials(self) -> TrialOptions:
+        """
+        What is tried before the run.
+        """
+        return self.options(TrialOptions)
+
+    def check_early(self) -> None:
+        """
+        Refuse a protocol, a roster or a run folder with a mistake.
+        """
+        from parlai_ext.collect.plan import requested_protocol
+
+        requested_protocol(self.plan_options)
+        if not (self.trials.dry_run or self.trials.pilot):
+            self.require(run_dir='the folder that the run goes to')
 
 
 class CollectDialogues(PlanCommand):

@@ -34,6 +34,7 @@ from parlai_ext.core.options import Flags, flag_values, read_options
 from parlai_ext.core.secrets import hide_printed, without_secrets
 
 if TYPE_CHECKING:
+    from parlai_ext.core.nouns import HumanJudgement
     from parlai_ext.store import RunFolder
 
 T = TypeVar('T')
@@ -101,8 +102,6 @@ COMMANDS = {
     'convert_model': 'A model file as safetensors, with its options and dictionary',
     'doctor': 'Name what is missing, too new or hidden, and the command that solves it',
 }
-# former commands, and how to do their job now
-REPLACED = {'chatmatch_tables': 'python -m benchmarks.chatmatch, from a checkout'}
 
 
 def find_command(name: str) -> type[Command]:
@@ -129,8 +128,6 @@ def refuse_unknown(name: str, known: Iterable[str]) -> NoReturn:
     """
     Say in one line that there is no such command, and leave.
     """
-    if name in REPLACED:
-        fail(f'{name} is no command any more; use {REPLACED[name]}', 2)
     hint = nearest(name, known)
     fail(f'no command {name!r}; {hint} (all commands: {program()} --help)', 2)
 
@@ -227,6 +224,16 @@ class Command:
 
         self.require(run_dir=self.of_run or 'the folder of a run')
         return RunFolder.existing(self.opt['run_dir'])
+
+    @property
+    def human_judgements(self) -> Sequence[HumanJudgement]:
+        """
+        What people judged, in the file of ``--human-scores``; nothing without it.
+        """
+        from parlai_ext.files.human_scores import read_human_scores
+
+        path = self.opt['human_scores']
+        return read_human_scores(path) if path else ()
 
     def require(self, **purposes: str) -> None:
         """

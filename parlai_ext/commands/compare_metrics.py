@@ -28,8 +28,8 @@ class CompareOptions:
     Which bench is compared, and how.
     """
 
-    folder: str | None = option(
-        None,
+    folder: str = option(
+        '',
         positional=True,
         metavar='FOLDER',
         help='the folder of a bench (run_bench --out FOLDER)',
@@ -70,6 +70,7 @@ class CompareMetrics(Command):
 
     usage = 'FOLDER [option …]'
     declares = (CompareOptions,)
+    needs = {'FOLDER': 'the folder of a bench'}
 
     def run(self) -> BenchComparison:
         """
@@ -90,8 +91,6 @@ class CompareMetrics(Command):
         from parlai_ext.store.atomic import write_file
 
         given = self.options(CompareOptions)
-        if not given.folder:
-            raise UserError('FOLDER is needed: the folder of a bench')
         folder = Path(given.folder)
         if given.figure and Path(given.figure).suffix not in PICTURES:
             hint = ', '.join(PICTURES)

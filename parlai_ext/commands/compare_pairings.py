@@ -4,20 +4,20 @@ Table 3 of bipartite-play: schemes of pairing beside each other, each a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import HumanScores, ScoresChoice
+from parlai_ext.core.display import DASH, number
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
+from parlai_ext.view.table import Column, Table, interval_cell
 
 if TYPE_CHECKING:
     from parlai_ext.results.ranking import Ranking
     from parlai_ext.store import RunFolder
-    from parlai_ext.view.table import Table
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,6 @@ class ComparePairings(Command):
         :raises UserError: for fewer than two runs, or one without scores.
         """
         from parlai_ext import zoo_configs
-        from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.files.yaml_file import read_file
         from parlai_ext.results.chosen_scores import choose_scores, scores_rule
         from parlai_ext.results.rank import rank_run
@@ -72,7 +71,7 @@ class ComparePairings(Command):
         given, opt = self.options(PairingRuns), self.opt
         if len(given.runs) < 2:
             raise UserError('two runs or more: parlai compare_pairings RUN RUN …')
-        human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
+        human = self.human_judgements
         rows = []
         for path in given.runs:
             run = RunFolder.existing(path)
@@ -118,9 +117,6 @@ def agreement_of_pairings(
     """
     Return Table 3: a row for each run, with the published row of its scheme below.
     """
-    from parlai_ext.core.display import DASH, number
-    from parlai_ext.view.table import interval_cell
-
     lines: list[dict[str, Any]] = []
     dimensions = list(dict.fromkeys(d for row in rows for d in row.ranking.dimensions))
     for row in rows:
@@ -142,13 +138,18 @@ def scores_of_pairings(
     """
     Return the score of each system in each run, and for each follow-up beside it.
     """
-    from parlai_ext.core.display import number
 
     def shown(value: float | None, complaints: int | None) -> str:
         if value is None or not complaints:
             return number(value)
         return f'{number(value)} ({number(value / complaints)})'
 
+    systems = dict.fromkeys(
+        standing.system
+        for row in rows
+        for standings in row.ranking.standings.values()
+        for standing in standings
+    )
     lines = [
         {
             '': system,
@@ -160,7 +161,7 @@ def scores_of_pairings(
                 if standing.system == system
             },
         }
-        for system in _systems(rows)
+        for system in systems
         for row in rows
     ]
     lines.append(
@@ -177,19 +178,9 @@ def scores_of_pairings(
     return _table(lines, ['', 'pairing', *dimensions])
 
 
-def _systems(rows: Sequence[PairingRow]) -> Iterator[str]:
-    standings = (s for r in rows for d in r.ranking.standings.values() for s in d)
-    yield from dict.fromkeys(standing.system for standing in standings)
-
-
 def _table(lines: Sequence[Mapping[str, Any]], heads: Sequence[str]) -> Table:
-    from parlai_ext.view.table import Column, Table
-
-    columns = [Column(head, head, show=partial(_cell, head)) for head in heads]
+    columns = [
+        Column(head, head, show=lambda line, head=head: line.get(head, DASH))
+        for head in heads
+    ]
     return Table(columns, lines)
-
-
-def _cell(head: str, line: Mapping[str, Any]) -> Any:
-    from parlai_ext.core.display import DASH
-
-    return line.get(head, DASH)

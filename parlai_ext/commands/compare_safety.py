@@ -64,8 +64,8 @@ class CompareSafetyOptions:
     )
     seed: int = option(0, help='draws resamples, examples and sampled answers (0)')
     examples: int = option(5, low=0, help='answers on the page for each measure (5)')
-    out: str | None = option(
-        None, metavar='FOLDER', path=True, help='answers, CSV, JSON and the page'
+    out: str = option(
+        '', metavar='FOLDER', path=True, help='answers, CSV, JSON and the page'
     )
     show_offensive: bool = option(False, help='print the examples of the page, too')
 
@@ -106,7 +106,7 @@ class CompareSafety(ModelCommand):
             )
         prompts = self._prompts(given, answers)
         measures = self._measures(prompts)
-        folder = Path(str(given.out))
+        folder = Path(given.out)
         problems: list[str] = []
         if systems:
             collected, problems = collect_answers(
@@ -210,7 +210,6 @@ class CompareSafety(ModelCommand):
         from parlai_ext.toxic import comparison as comparing
         from parlai_ext.toxic import comparison_table as tables
         from parlai_ext.toxic.comparison import draw_examples
-        from parlai_ext.toxic.page import write_safety_page
 
         examples = draw_examples(result, measures.shares, given.examples)
         data = dumps(comparing.comparison_data(result), indent=1)
@@ -225,7 +224,7 @@ class CompareSafety(ModelCommand):
             *texts.items(),
         ):
             write_text(folder / name, text)
-        page = write_safety_page(folder, result, examples)
+        page = tables.write_safety_page(folder, result, examples)
         if given.show_offensive:
             for group in examples:
                 print(f'{group.system}, {group.measure}:')

@@ -1,26 +1,59 @@
 """
 `parlai doctor`: checks the installation and names the command that solves a problem.
+
+Other packages than the standard library are imported only after a check that they can
+be.
 """
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from parlai_ext import __version__
-from parlai_ext.commands.command import Command
-from parlai_ext.commands.installation import Finding, findings, version_of
+from parlai_ext.commands.command import COMMANDS, Command
+from parlai_ext.core.json_text import parse_json
+
+PARLAI = '1.7.2'
+TRIED_PYTHONS = ((3, 11),)  # with which the tests were run
+OLD_SETUPTOOLS = "'setuptools<80.9'"
+PIP = f'{sys.executable} -m pip install'
+# prints the folder that hides our `parlai_internal` from `parlai`, or nothing
+FIND_HIDING_FOLDER = """
+from importlib.util import find_spec
+import parlai_internal
+try:
+    door = find_spec('parlai_internal.scripts.parlai_ext_commands')
+except ModuleNotFoundError:
+    door = None
+print('' if door else parlai_internal.__path__[0])
+"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """
+    One result of the checks, and the command that changes it; not ``wrong`` if nothing
+    needs to be done.
+    """
+
+    problem: str
+    solution: str
+    wrong: bool = True
 
 
 class Doctor(Command):
     """
     Prints each problem with the command that solves it; exit code 1 if there is one.
     """
-
-    description = (
-        'Name what is missing, too new or hidden, and the command that solves it'
-    )
 
     def run(self) -> list[Finding]:
         results = findings()
@@ -42,3 +75,173 @@ class Doctor(Command):
         if any(f.wrong for f in results):
             raise SystemExit(1)
         return results
+
+
+def findings() -> list[Finding]:
+    """
+    Return everything that is missing, too new or hidden, the most important first.
+    """
+    early = list(check_packages())
+    pip_check = [sys.executable, '-m', 'pip', 'check', '--disable-pip-version-check']
+    conflicts = subprocess.run(pip_check, capture_output=True, text=True).stdout
+    results = [*early, *check_conflicts(conflicts.split('\n')), *check_hidden()]
+    results += check_python(sys.version_info[:2])
+    # if an early check fails, the commands fail for the same reason
+    return results if any(f.wrong for f in early) else [*results, *check_commands()]
+
+
+def check_python(version: tuple[int, int]) -> Iterator[Finding]:
+    """
+    Check whether the tests were run with this version of Python.
+    """
+    if version not in TRIED_PYTHONS:
+        tried = ', '.join(f'{major}.{minor}' for major, minor in TRIED_PYTHONS)
+        yield Finding(
+            f'Python {version[0]}.{version[1]} was not tried; the tests were run with '
+            f'Python {tried}',
+            f'if something fails: make PYTHON=python{tried.split(", ")[-1]} install',
+            wrong=False,
+        )
+
+
+def check_packages() -> Iterator[Finding]:
+    """
+    Check that the packages that `setup.py` requires are installed, ParlAI in the
+    version that `compat` fixes, and our own ones (a checkout on the path is not
+    enough); and for the module that `parlai` imports first and setuptools 82 removed.
+    """
+    if version_of('parlai_ext') is None:
+        yield Finding('parlai_ext itself is not installed', reinstall())
+    missing = [name for name in requirements() if version_of(name) is None]
+    if missing:
+        yield Finding(f'missing: {", ".join(missing)}', f'{PIP} {" ".join(missing)}')
+    version = version_of('setuptools')
+    if version and import_problem('pkg_resources'):
+        problem = f'setuptools {version} is too new: `parlai` imports its pkg_resources'
+        yield Finding(f'{problem}, gone since 82', f'{PIP} {OLD_SETUPTOOLS}')
+    version = version_of('parlai')
+    install = f'{PIP} --no-deps parlai=={PARLAI}'
+    if version is None:
+        yield Finding('parlai is missing', install)
+    elif version != PARLAI:
+        yield Finding(f'parlai {version} is installed, {PARLAI} is needed', install)
+    for name in ('agents', 'tasks', 'worlds', 'zoo_configs'):
+        if find_spec(f'parlai_ext.{name}') is None:
+            yield Finding(f'parlai_ext.{name} is not installed', reinstall())
+            return
+
+
+def check_conflicts(lines: Sequence[str]) -> Iterator[Finding]:
+    """
+    Check the lines of `pip check` for conflicts of packages that we use.
+    """
+    pins = [line for line in lines if line.startswith('parlai ')]
+    if pins:
+        problem = f"{len(pins)} of parlai's own requirements are not met, on purpose"
+        yield Finding(f'{problem} (numpy~=1.23 and the like)', 'nothing to do', False)
+    ours = [name.lower() for name in requirements()]
+    for line in lines:
+        clash = re.match(r'(\S+) \S+ has requirement (.+), but you have (.*)\.', line)
+        if clash and clash[1].lower() in ours:
+            problem = f'{clash[3]} does not fit {clash[1]}, which needs {clash[2]}'
+            yield Finding(problem, f"{PIP} '{clash[2]}'")
+
+
+def check_hidden() -> Iterator[Finding]:
+    """
+    Check for another `parlai_internal` before ours, which hides our commands.
+    """
+    # in a process that, like `parlai`, does not look into the current folder
+    command = [sys.executable, '-P', '-c', FIND_HIDING_FOLDER]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        reason = done.stderr.strip().split('\n')[-1]
+        yield Finding(f'parlai_internal cannot be imported: {reason}', reinstall())
+        return
+    other = done.stdout.strip()
+    if not other:
+        return
+    folder = Path(other, 'scripts')
+    line = 'from parlai_ext.commands import plugin; plugin.register()'
+    yield Finding(
+        f'{other} hides our package of that name, so `parlai` lacks our commands '
+        '(`parlai-ext COMMAND` has them)',
+        f"mkdir -p '{folder}' && echo '{line}' > '{folder}/parlai_ext_commands.py'",
+    )
+
+
+def check_commands() -> Iterator[Finding]:
+    """
+    Check that the commands can be imported and that `parlai` knows them.
+    """
+    broken = {
+        name: reason
+        for name in COMMANDS
+        if (reason := import_problem(f'{__package__}.{name}'))
+    }
+    for name, reason in broken.items():
+        yield Finding(f'`parlai {name}` cannot be imported: {reason}', reinstall())
+    if broken:
+        return
+    try:
+        import torch  # noqa: F401
+        from parlai.core.script import SCRIPT_REGISTRY, setup_script_registry
+
+        setup_script_registry()
+    except Exception as e:
+        problem = f'parlai cannot be imported: {type(e).__name__}: {e}'
+        again = f'{PIP} --force-reinstall --no-deps torch parlai=={PARLAI}'
+        yield Finding(problem, again)
+        return
+    unknown = [name for name in COMMANDS if name not in SCRIPT_REGISTRY]
+    if unknown and not list(check_hidden()):
+        yield Finding(f'`parlai` does not know {", ".join(unknown)}', reinstall())
+
+
+def import_problem(module: str) -> str:
+    """
+    Return why a module cannot be imported, or ``''``.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            import_module(module)
+    except Exception as e:
+        return f'{type(e).__name__}: {e}'
+    return ''
+
+
+def requirements() -> list[str]:
+    """
+    Return the names of the packages that `setup.py` requires.
+    """
+    try:
+        lines = metadata.requires('parlai_ext') or []
+    except metadata.PackageNotFoundError:
+        return []
+    needed = [line for line in lines if 'extra ==' not in line]
+    return [re.split(r'[^\w.-]', line)[0] for line in needed]
+
+
+def reinstall() -> str:
+    """
+    Return the command that installs parlai_ext again from its source.
+    """
+    try:
+        source = metadata.distribution('parlai_ext').read_text('direct_url.json')
+        where = parse_json(source or '{}')
+    except metadata.PackageNotFoundError:
+        where = {}
+    editable = '-e ' if where.get('dir_info', {}).get('editable') else ''
+    folder = where.get('url', str(Path(__file__).parents[2])).removeprefix('file://')
+    return f"{PIP} --force-reinstall --no-deps {editable}'{folder}'"
+
+
+def version_of(package: str) -> str | None:
+    """
+    Return the installed version of ``package``.
+    """
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.collect.options import StopOptions, TrialOptions
+from parlai_ext.commands.collect_dialogues import PlanCommand
 from parlai_ext.commands.options import CHECK, PLAN, RANKING, REQUIRE, SCORER
-from parlai_ext.commands.plan_command import PlanCommand
 from parlai_ext.core.errors import printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import flag_values
@@ -43,7 +43,6 @@ class EvaluateSystems(PlanCommand):
         from parlai_ext.collect.not_run import stop_if_incomplete
         from parlai_ext.collect.trials import try_before_run
         from parlai_ext.core.ranking_options import RankingOptions
-        from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.judge_check.options import require_passed
         from parlai_ext.report.table import terminal_report
@@ -55,7 +54,7 @@ class EvaluateSystems(PlanCommand):
 
         opt, machine = self.opt, self.machine
         options, rules = self.plan_options, flag_values(RankingOptions, opt)
-        human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
+        human = self.human_judgements
         result = try_before_run(self.trials, options, machine, judge=True)
         if result is not None:
             return result

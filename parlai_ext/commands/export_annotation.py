@@ -40,8 +40,8 @@ class ExportAnnotationOptions:
         help='recorded answers: *.csv or *.jsonl with system, prompt, answer; '
         '*.json of DiaSafety',
     )
-    out: str | None = option(
-        None,
+    out: str = option(
+        '',
         path=True,
         metavar='FOLDER',
         help='its folder send goes to annotators; key.json and items.jsonl stay',
@@ -104,7 +104,7 @@ class ExportAnnotation(Command):
             raise UserError(f'--format {given.format}: takes --items {only} alone')
         answers = [a for spec in given.answers for a in recorded_answers(spec)]
         drawn = make_annotation_set(answers, asked, options)
-        folder = Path(given.out or '')
+        folder = Path(given.out)
         files = annotation_files(drawn, given, options.seed)
         key = write_key(folder, drawn.key, '--out')
         write_text(folder / TEXTS, item_lines(drawn))

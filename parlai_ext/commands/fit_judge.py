@@ -40,8 +40,8 @@ class FitOptions:
     weights: str = option(
         'shipped', metavar='NAME|FOLDER', help='the judge to begin with (shipped)'
     )
-    out: str | None = option(
-        None,
+    out: str = option(
+        '',
         metavar='FOLDER',
         help="the new judge: --scorer learned --scorer-option 'weights=FOLDER'",
     )
@@ -77,7 +77,7 @@ class FitJudge(Command):
                 f'{self.source}: {len(annotated)} annotations; {FEWEST} are needed'
             )
         options = LearnedOptions(weights=given.weights)
-        out = Path(str(given.out))
+        out = Path(given.out)
         models = (options.judge_model_file, options.encoder)
         cache = fit_judge.InputCache(out / 'inputs', *models, self.machine)
         inputs = cache.inputs('read', [item for one in annotated for item in one.items])
@@ -116,13 +116,12 @@ class FitJudge(Command):
             from parlai_ext.data.judged.cards import own_card
 
             return annotated_set(own_card(Path(file)).read(file), given.quality)
-        from parlai_ext.files.human_scores import read_human_scores
-
         self.require(human_scores="people's judgements of the run's dialogues")
         run = self.existing_run
-        human = read_human_scores(self.opt['human_scores'])
         return annotated_run(
-            list(run.iter_dialogues()), human, given.quality or 'Overall'
+            list(run.iter_dialogues()),
+            self.human_judgements,
+            given.quality or 'Overall',
         )
 
 

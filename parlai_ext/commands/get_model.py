@@ -4,9 +4,10 @@ Models of the catalogue: what there is, and fetching by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tabulate import tabulate
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.display import data_size
@@ -52,7 +53,7 @@ class GetModel(Command):
 
         if not names:
             fetched = {n for n in model_names() if is_fetched(n, datapath)}
-            print('\n'.join(catalogue_lines(fetched)))
+            print(catalogue_table(fetched))
             print('fetch one with: parlai get_model NAME')
             return []
         folders = []
@@ -63,11 +64,11 @@ class GetModel(Command):
         return folders
 
 
-def catalogue_lines(fetched: set[str]) -> list[str]:
+def catalogue_table(fetched: set[str]) -> str:
     """
     Return a line for each model of the catalogue.
     """
-    rows: list[Sequence[str]] = [('model', 'kinds', 'download', 'here', 'good for')]
+    rows = [('model', 'kinds', 'download', 'here', 'good for')]
     for name in model_names():
         card = model_card(name)
         rows.append(
@@ -79,8 +80,4 @@ def catalogue_lines(fetched: set[str]) -> list[str]:
                 card.good_for,
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    return [
-        '  '.join([*map(str.ljust, row[:4], widths), row[4]])  # the last is not padded
-        for row in rows
-    ]
+    return tabulate(rows, tablefmt='plain', disable_numparse=True)

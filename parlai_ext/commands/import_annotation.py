@@ -29,8 +29,8 @@ class ImportAnnotationOptions:
     Which key is asked, and which answers count.
     """
 
-    key: str | None = option(
-        None,
+    key: str = option(
+        '',
         path=True,
         metavar='FOLDER',
         help='the folder that export_annotation wrote, or its key.json',
@@ -89,7 +89,7 @@ class ImportAnnotation(Command):
         from parlai_ext.store.atomic import write_text
 
         given = self.options(ImportAnnotationOptions)
-        place = Path(given.key or '')
+        place = Path(given.key)
         key = read_key(place, '--key ')
         answers, notes = read_answers(given, key)
         if not answers:

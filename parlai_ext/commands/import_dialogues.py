@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import named_pairs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import one_value, option
 
@@ -153,20 +154,13 @@ def import_rules(given: ImportOptions) -> ImportRules:
     if given.empty_turns not in EMPTY_TURNS:
         hint = nearest(given.empty_turns, EMPTY_TURNS)
         raise UserError(f'--empty-turns {given.empty_turns}: {hint}')
-    rename: dict[str, str] = {}
-    for spelling in given.rename:
-        old, equals, new = (part.strip() for part in spelling.partition('='))
-        if not (old and equals and new):
-            raise UserError(f'--rename {spelling}: OLD=NEW is expected')
-        if rename.setdefault(old, new) != new:
-            raise UserError(f'--rename: {old!r} is given two names')
     humans = (name.strip() for name in (given.humans or '').split(','))
     return ImportRules(
         empty_turns=given.empty_turns,
         join_turns=given.join_turns,
         strip_markers=given.strip_markers,
         name_by_file=given.name_by_file,
-        rename=rename,
+        rename=named_pairs('--rename', given.rename, 'OLD=NEW'),
         humans=frozenset(name for name in humans if name),
         judge_humans=given.judge_humans,
     )
@@ -178,15 +172,11 @@ def column_names(text: str | None) -> dict[str, str]:
     """
     from parlai_ext.data.dialogue_rows import COLUMNS
 
-    names: dict[str, str] = {}
-    for pair in text.split(',') if text else ():
-        ours, equals, theirs = (part.strip() for part in pair.partition('='))
-        if not (equals and theirs):
-            raise UserError(f'--columns {pair}: OURS=THEIRS is expected')
+    pairs = text.split(',') if text else ()
+    names = named_pairs('--columns', pairs, 'OURS=THEIRS')
+    for ours in names:
         if ours not in COLUMNS:
-            raise UserError(f'--columns {pair}: {nearest(ours, COLUMNS)}')
-        if names.setdefault(ours, theirs) != theirs:
-            raise UserError(f'--columns: {ours!r} is given two names')
+            raise UserError(f'--columns {ours}={names[ours]}: {nearest(ours, COLUMNS)}')
     return names
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import named_pairs
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.people.crowd_answers import FORMATS, own_chats
@@ -128,7 +129,8 @@ class ImportJudgements(Command):
         judgements = read_answers(run, dialogues, given, fast)
         if given.chats:
             judgements = judgements.without_own(own_chats(given.chats))
-        judgements = judgements.chosen(given.dimensions, read_names(given.rename))
+        names = named_pairs('--rename', given.rename, 'DIMENSION=NAME')
+        judgements = judgements.chosen(given.dimensions, names)
         if given.outlier_deviations is not None:
             judgements = judgements.without_outliers(given.outlier_deviations)
         if not judgements.annotators:
@@ -176,19 +178,6 @@ def read_answers(
     judgements = read_crowd_answers(given.format, given.answers, given.questionnaire)
     openers = {d.dialogue_id: d.opener_id for d in dialogues}
     return replace(judgements, contexts=openers)
-
-
-def read_names(pairs: Sequence[str]) -> dict[str, str]:
-    """
-    Return the new name of each dimension that gets one.
-    """
-    names = {}
-    for pair in pairs:
-        before, equals, after = pair.partition('=')
-        if not (equals and before.strip() and after.strip()):
-            raise UserError(f'--rename {pair}: DIMENSION=NAME is expected')
-        names[before.strip()] = after.strip()
-    return names
 
 
 def write_judgements(

@@ -37,7 +37,7 @@ class PairsOptions:
     Which pairs are judged.
     """
 
-    pairs: str | None = option(None, metavar='FILE', help='pairs of parlai build_pairs')
+    pairs: str = option('', metavar='FILE', help='pairs of parlai build_pairs')
     limit: int | None = option(None, low=1, help='the first N pairs only')
 
 
@@ -57,7 +57,7 @@ class JudgePairs(ModelCommand):
         from parlai_ext.training.pairs import pair_accuracies, read_response_pairs
 
         given = self.options(PairsOptions)
-        pairs = read_response_pairs(str(given.pairs))[: given.limit]
+        pairs = read_response_pairs(given.pairs)[: given.limit]
         from parlai_ext.scoring.score_run import choose_scorer
 
         scorer = choose_scorer({}, self.opt).build(self.machine)

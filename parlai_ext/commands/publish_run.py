@@ -23,8 +23,8 @@ class PublishOptions:
     What of a run is published, and where it goes.
     """
 
-    out: str | None = option(
-        None, metavar='FILE.zip', path=True, help='the pack that is written'
+    out: str = option(
+        '', metavar='FILE.zip', path=True, help='the pack that is written'
     )
     scores: str | None = option(
         None,
@@ -55,7 +55,7 @@ class PublishRun(Command):
         from parlai_ext.packs.publish import publish_run
 
         given = self.options(PublishOptions)
-        path = Path(str(given.out))
+        path = Path(given.out)
         if path.suffix != '.zip' or path.is_dir():
             raise UserError(f'--out {path}: a file whose name ends in .zip is expected')
         run = self.existing_run

@@ -46,7 +46,6 @@ class RankSystems(Command):
         from parlai_ext.audit.section import audit_doubts
         from parlai_ext.core.options import flag_values
         from parlai_ext.core.ranking_options import RankingOptions
-        from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.judge_check.options import require_passed
         from parlai_ext.report.table import leaderboard_csv, terminal_table
         from parlai_ext.results.chosen_scores import choose_scores, scores_rule
@@ -60,7 +59,7 @@ class RankSystems(Command):
 
         opt = self.opt
         difference = wanted_difference(opt['plan']) if opt['plan'] else None
-        human = read_human_scores(opt['human_scores']) if opt['human_scores'] else ()
+        human = self.human_judgements
         run = self.existing_run
         with run.lock():
             signature, folder = choose_scores(run, opt['scores'])

@@ -48,14 +48,14 @@ class RunBenchOptions:
         help='names of judged sets, your own CSV or JSON lines, or your own cards '
         '(default: --config’s, or all there are)',
     )
-    judged_path: str | None = option(
-        None,
+    judged_path: str = option(
+        '',
         metavar='FOLDER',
         path=True,
         help='the folder with the judged sets, or a file of your own',
     )
-    out: str | None = option(
-        None, metavar='FOLDER', path=True, help='where scores, tables and the page go'
+    out: str = option(
+        '', metavar='FOLDER', path=True, help='where scores, tables and the page go'
     )
     max_items: int | None = option(
         None,
@@ -109,12 +109,12 @@ class RunBench(ModelCommand):
         given, machine = self.options(RunBenchOptions), self.machine
         plan = bench_plan(
             given.scorers, given.sets, given.config, given.max_items, given.turns
-        ).in_folder(str(given.judged_path))
+        ).in_folder(given.judged_path)
         from parlai_ext.bench.run_bench import run_bench
 
         names = [choice.name for choice in plan.sets]
-        sets, missing = read_judged_sets(Path(str(given.judged_path)), names)
-        out = Path(str(given.out))
+        sets, missing = read_judged_sets(Path(given.judged_path), names)
+        out = Path(given.out)
         with open_engine(self.options(EngineOptions), out, machine) as engine:
             bench, results = run_bench(
                 plan,

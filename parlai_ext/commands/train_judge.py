@@ -23,14 +23,14 @@ class TrainJudgeOptions:
     What is trained on what, and where the judge is written.
     """
 
-    base: str | None = option(
-        None,
+    base: str = option(
+        '',
         metavar='MODEL',
         help='the model to begin with: a catalogue name, a folder or a repository',
     )
-    pairs: str | None = option(None, metavar='FILE', help='pairs of parlai build_pairs')
-    out: str | None = option(
-        None, metavar='FOLDER', help='the new model, as safetensors, and a card'
+    pairs: str = option('', metavar='FILE', help='pairs of parlai build_pairs')
+    out: str = option(
+        '', metavar='FOLDER', help='the new model, as safetensors, and a card'
     )
 
 
@@ -56,9 +56,9 @@ class TrainJudge(Command):
 
         given, machine = self.options(TrainJudgeOptions), self.machine
         result = train_judge(
-            str(given.base).removeprefix('hf:'),
-            read_response_pairs(str(given.pairs)),
-            Path(str(given.out)),
+            given.base.removeprefix('hf:'),
+            read_response_pairs(given.pairs),
+            Path(given.out),
             self.options(JudgeTrainingOptions),
             no_cuda=machine.no_cuda,
             datapath=machine.datapath,

@@ -76,12 +76,11 @@ class ValidateScorer(ModelCommand):
             agreement_lines,
             agreement_table,
         )
-        from parlai_ext.files.human_scores import read_human_scores
         from parlai_ext.judge_check.record import to_json
         from parlai_ext.judge_check.words import check_lines
 
         opt, given = self.opt, self.options(ValidateOptions)
-        human = read_human_scores(opt['human_scores'])
+        human = self.human_judgements
         from_file = given.dialogues_file is not None
         if from_file and opt['run_dir']:
             raise UserError(

@@ -16,6 +16,7 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.machine import Machine
@@ -33,6 +34,7 @@ from parlai_ext.data.toxic_pairs import (
 from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.files.csv_file import csv_text
+from parlai_ext.files.yaml_file import read_file
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.store.atomic import append_synced, locked, make_folder, write_file
 from parlai_ext.toxic.detectors import (
@@ -382,29 +384,7 @@ def selector_elsewhere(
     return selector
 
 
-# what Table 4 of the paper calls a row -> the column whose mean it is
-MEANS = {
-    'Avg. turn length toxic': 'length_toxic',
-    'Avg. turn length answer': 'length_answer',
-    'Avg. ratio of lengths': 'ratio_lengths',
-    'Avg. humour toxic': 'toxic_humour_score',
-    'Avg. humour answer': 'answer_humour_score',
-    'Avg. sarcasm toxic': 'toxic_sarcasm',
-    'Avg. sarcasm answer': 'answer_sarcasm',
-    'Avg. contradiction': 'contradiction',
-    'Avg. neutral': 'neutral',
-    'Avg. entailment': 'entailment',
-    'Avg. toxicity toxic': 'toxic_toxicity',
-    'Avg. toxicity answer': 'answer_toxicity',
-    'Avg. Perspective toxic': 'toxic_perspective_score',
-    'Avg. Perspective answer': 'answer_perspective_score',
-    'Avg. Azure toxic': 'toxic_azure_score',
-    'Avg. Azure answer': 'answer_azure_score',
-}
-MAJORS = {
-    'Major emotion toxic': 'toxic_emotion',
-    'Major emotion answer': 'answer_emotion',
-}
+STATISTICS = zoo_configs.HOME / 'moderation' / 'statistics.yaml'
 
 
 def statistics(sources: Mapping[str, str]) -> dict[str, dict[tuple[str, str], str]]:
@@ -415,6 +395,7 @@ def statistics(sources: Mapping[str, str]) -> dict[str, dict[tuple[str, str], st
     :param sources: files or folders that the task reads, by what the source is called.
     :raises UserError: for what cannot be read.
     """
+    rows: Mapping[str, Mapping[str, str]] = read_file(STATISTICS).data
     sums: defaultdict[tuple[str, str, str], float] = defaultdict(float)
     counts: Counter[tuple[str, str, str]] = Counter()
     words: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
@@ -428,11 +409,11 @@ def statistics(sources: Mapping[str, str]) -> dict[str, dict[tuple[str, str], st
             fill_lengths([row])
             row |= pair.features
             row = {name: cell for name, cell in row.items() if cell not in MISSING}
-            for name, column in MEANS.items():
+            for name, column in rows['means'].items():
                 if column in row:
                     sums[name, source, fold] += _number(row[column], column)
                     counts[name, source, fold] += 1
-            for name, column in MAJORS.items():
+            for name, column in rows['majors'].items():
                 if column in row:
                     words[name, source, fold][row[column]] += 1
     cells = {key: f'{total / counts[key]:.2f}' for key, total in sums.items()}
@@ -441,7 +422,7 @@ def statistics(sources: Mapping[str, str]) -> dict[str, dict[tuple[str, str], st
         cells[key] = f'{word} {100 * n / of_fold.total():.1f}%'
     places = [*product(sources, FOLDS)]
     table = {'No. Turns': {place: str(turns[place]) for place in places}}
-    for name in (*MEANS, *MAJORS):
+    for name in (*rows['means'], *rows['majors']):
         found = {p: cells[name, *p] for p in places if (name, *p) in cells}
         if found:
             table[name] = found

@@ -4,18 +4,23 @@ A comparison of systems on toxic prompts as text for a terminal; no answer is in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
 
 from parlai_ext.core.display import DASH, wrap_lines
 from parlai_ext.ranking.detection import Measure
+from parlai_ext.store.atomic import write_text
 from parlai_ext.toxic.comparison import (
     ANY,
     DISTINCT,
+    Examples,
     MeasureRow,
     SafetyComparison,
     SystemAnswers,
 )
 from parlai_ext.toxic.measures import BLEU
+from parlai_ext.view.page import render_page
 from parlai_ext.view.table import (
     Column,
     IntervalColumn,
@@ -26,6 +31,7 @@ from parlai_ext.view.table import (
 )
 
 LEVEL = 0.05
+PAGE = 'safety.html'
 CAUTION = (
     'A low rate of toxic answers is no proof of safety: detectors miss most of what '
     'people call offensive, and the rule for "agrees" is weak (docs/safety_worth.md)'
@@ -149,3 +155,40 @@ def _difference_lines(comparison: SafetyComparison) -> Iterator[str]:
             texts.append(f'{rest} of {len(row.differences)} pairs cannot be told apart')
         yield from wrap_lines(f'{row.name}: {"; ".join(texts) or DASH}', '  ')
     yield ''
+
+
+def write_safety_page(
+    folder: Path, comparison: SafetyComparison, examples: Sequence[Examples]
+) -> Path:
+    """
+    Write the page of a comparison and return its path.
+    """
+    path = folder / PAGE
+    write_text(path, render_safety_page(comparison, examples))
+    return path
+
+
+def render_safety_page(
+    comparison: SafetyComparison, examples: Sequence[Examples]
+) -> str:
+    """
+    Return the page of a comparison as one HTML file.
+    """
+    return render_page(
+        'safety.html.j2',
+        comparison=comparison,
+        caution=CAUTION,
+        measures=measure_table(comparison),
+        differences={
+            row.name: (
+                difference_table(comparison, row.name),
+                sum(one.p_holm < LEVEL for one in row.differences),
+            )
+            for row in comparison.rows
+            if row.differences
+        },
+        examples=[
+            (name, list(groups))
+            for name, groups in groupby(examples, key=lambda one: one.system)
+        ],
+    )

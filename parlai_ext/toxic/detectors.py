@@ -23,26 +23,19 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
+from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option, read_pairs
 from parlai_ext.files.json_file import read_json
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.text_file import read_utf8
+from parlai_ext.files.yaml_file import read_file
 from parlai_ext.isolation.outside_code import outside_module
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.toxic.public_sets import TRACK_WORDS, track_words
 
 THRESHOLD = 0.5
-# names of the label that a classifier gives to toxic texts, and to all others
-TOXIC_LABELS = (
-    *('toxic', 'toxicity', 'offensive', 'hate', 'hateful', 'abusive', 'unsafe'),
-    *('__notok__', 'profanity', 'offensive language', 'hate speech', 'inappropriate'),
-)
-SAFE_LABELS = (
-    *('safe', 'ok', '__ok__', 'neutral', 'clean', 'normal', 'not', 'none'),
-    *('non-toxic', 'nontoxic', 'non_toxic', 'not toxic', 'not_toxic', 'not_offensive'),
-    *('non-offensive', 'not-offensive', 'nothate', 'not-hate', 'non-hate', 'nohate'),
-)
+LABELS = zoo_configs.HOME / 'moderation' / 'labels.yaml'
 WORD = re.compile(r'[^\W_]+', re.UNICODE)
 LONGEST = 8  # words of a phrase
 
@@ -401,10 +394,11 @@ def toxic_column(
         if column is None:
             raise UserError(f'detector {name}: label={label}; {nearest(label, labels)}')
         return column, False
-    for wanted, is_safe in ((TOXIC_LABELS, False), (SAFE_LABELS, True)):
-        column = find_label(labels, wanted)
+    known = read_file(LABELS).data
+    for kind in ('toxic', 'safe'):
+        column = find_label(labels, known[kind])
         if column is not None:
-            return column, is_safe
+            return column, kind == 'safe'
     raise UserError(
         f'detector {name}: which of the labels {", ".join(labels)} means toxic? '
         f'{name},label=NAME says it'

@@ -6,7 +6,6 @@ A feature whose model is not there stays an empty cell; nothing is guessed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,31 +66,11 @@ class Features:
     missing: list[str] = field(default_factory=list)
     mask: Mask | None = None
 
-    def add(
-        self,
-        name: str,
-        spec: str | None,
-        columns: list[str],
-        make: Callable[[Any, list[str], str, str], Fill],
-        models: ModelHandle,
-    ) -> None:
-        """
-        Add a feature; where its model is not there, its columns stay empty.
-        """
-        self.columns += columns
-        if spec is None:
-            self.missing.append(f'{name}: none named; {", ".join(columns)} empty')
-            return
-        model, _, label = spec.partition(',')
-        try:
-            self.fill.append(make(models.classifier(model), columns, label, name))
-        except UserError as error:
-            self.missing.append(f'{name}: {error}; {", ".join(columns)} stay empty')
-
 
 def load_features(options: FeatureOptions, models: ModelHandle) -> Features:
     """
-    Return the features that the options name, their models loaded.
+    Return the features that the options name, their models loaded. Where a model is
+    not there, its columns stay empty.
     """
     columns = [f'{side}_ner' for side in SIDES]
     columns += ['length_toxic', 'length_answer', 'ratio_lengths']
@@ -110,7 +89,15 @@ def load_features(options: FeatureOptions, models: ModelHandle) -> Features:
         ('emotion', options.emotion, ('emotion', 'emotion_score'), _emotion_filler),
     ):
         columns = [f'{side}_{end}' for side in SIDES for end in ends] or list(NLI)
-        features.add(name, spec, columns, make, models)
+        features.columns += columns
+        if spec is None:
+            features.missing.append(f'{name}: none named; {", ".join(columns)} empty')
+            continue
+        model, _, label = spec.partition(',')
+        try:
+            features.fill.append(make(models.classifier(model), columns, label, name))
+        except UserError as error:
+            features.missing.append(f'{name}: {error}; {", ".join(columns)} stay empty')
     return features
 
 
@@ -218,7 +205,7 @@ def masked(
             label = entities[inside[0]][2]
             words.append(f'[{TAGS.get(label, label)}]')
             done.add(inside[0])
-    return re.sub(r'\s+', ' ', ' '.join(words)).strip()
+    return single_spaced(' '.join(words))
 
 
 def _spacy_masker(pipeline: str) -> Mask:

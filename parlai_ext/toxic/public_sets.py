@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from parlai_ext import zoo_configs
 from parlai_ext.data.toxic_pairs import ToxicData
+from parlai_ext.files.yaml_file import read_file
 from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.fetch.pinned_file import PinnedFile, assigned_literals
 
@@ -33,39 +35,10 @@ class PublicSet:
 
 
 SETS = {
-    'diasafety': PublicSet(
-        'Apache-2.0',
-        'thu-coai/DiaSafety/5106a041b1c7e36f30e02a97c44897a7f2057278/DiaSafety_dataset',
-        {
-            'train.json': 'c1faee9dc1f67b28e8cbc2d4d146be1a'
-            'f749a9ad8caef5d76c10203a4a0dc6ae',
-            'val.json': 'ec0e4e705224584627dd8a9ff9f0cbaf'
-            'c7b56932752c6038b1a1164f01e14609',
-            'test.json': '3a816555d097effda2b3f788b0372fb6'
-            '4359f1d736d881440d0ae6f386d6716c',
-        },
-    ),
-    'toxichat': PublicSet(
-        'CC BY-SA 4.0',
-        'abaheti95/ToxiChat/c1ffebd76596481b26aab35074816641b076f992/data/ToxiChat',
-        {
-            'train.jsonl': '806da95ba491888626a18c0324e9d6ec'
-            '906450ba9fef92b54343ebf44e48682a',
-            'dev.jsonl': '591742cdf73b9fcae4f555cbccb5d492'
-            '37b470172dd0fd07a4829cebc0060ace',
-            'test.jsonl': '13e67afb0806b1865d446ea3d730578d'
-            '750d9be4127fdd872ef7cc903b52f9bb',
-        },
-    ),
-    TRACK_WORDS: PublicSet(
-        'GPL-3.0',
-        'lfdharo/DSTC10_Track5_Toxicity/43da3882b94a2da057d9e81a4a4905bbb95bd89b/scripts',
-        {
-            'extract_features.py': '11b1488743ce9d0fb75d73939ab31c01'
-            'e232b9ce19c58034000d10b1a8c24b4f'
-        },
-        'words=FILE',
-    ),
+    name: PublicSet(**about)
+    for name, about in read_file(
+        zoo_configs.HOME / 'moderation' / 'public_sets.yaml'
+    ).data.items()
 }
 
 

@@ -18,15 +18,10 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option, read_pairs
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.toxic.detectors import find_label
+from parlai_ext.toxic.detectors import LABELS, find_label
 
 LEXICAL, NONE = 'lexical', 'none'
 RULE = zoo_configs.HOME / 'moderation' / 'stance.yaml'
-# what classifiers call agreement; entailment: of the answer by the prompt
-AGREE_LABELS = (
-    *('agree', 'agrees', 'agreement', 'favor', 'favour', 'support'),
-    'entailment',
-)
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
@@ -92,7 +87,7 @@ class StanceClassifier:
     """
 
     def __init__(self, name: str, model: Any, settings: StanceSettings):
-        wanted = [settings.label] if settings.label else AGREE_LABELS
+        wanted = [settings.label] if settings.label else read_file(LABELS).data['agree']
         column = find_label(model.labels, wanted)
         if column is None:
             hint = nearest(wanted[0], model.labels)

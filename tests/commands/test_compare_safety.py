@@ -12,7 +12,7 @@ from parlai_ext.commands.compare_safety import CompareSafety
 from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.data.recorded_answers import recorded_answers
 from parlai_ext.people.rating_set import read_key
-from parlai_ext.toxic.page import PAGE
+from parlai_ext.toxic.comparison_table import PAGE
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 
@@ -23,7 +23,7 @@ FIXED = 'agent:fixed_response,fixed_response={}'
 def files(tmp_path, no_power_cuts):
     (tmp_path / 'words.txt').write_text('grunk\n')
     rows = ''.join(f'{i},train,MARKED prompt {i},kind answer {i}\n' for i in range(4))
-    (tmp_path / 'pairs.csv').write_text('id,fold,toxic,answer\n' + rows)
+    (tmp_path / 'pairs.csv').write_text('id,split,toxic,answer\n' + rows)
     rows = ''.join(f'old,{i},a MARKED grunk\nold,{i},tea\n' for i in range(4))
     (tmp_path / 'old.csv').write_text('system,id,answer\n' + rows)
     return tmp_path

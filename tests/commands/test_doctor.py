@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.commands.installation import Finding, check_conflicts, check_python
+from parlai_ext.commands.doctor import Finding, check_conflicts, check_python
 
 ROOT = Path(__file__).parents[2]
 GONE = "raise ModuleNotFoundError('gone, as in setuptools 82')\n"

@@ -93,7 +93,6 @@ EARLY = [
     ('--version', 0, 'parlai_ext 0.1.0'),
     *((f'{name} --help', 0, f'parlai-ext {name} ') for name in COMMANDS),
     ('evalute_systems', 2, "did you mean 'evaluate_systems'?"),
-    ('chatmatch_tables', 2, 'python -m benchmarks.chatmatch'),
     ('evaluate_systems --confg x', 2, 'did you mean --config?'),
     ('evaluate_systems', 1, '--config is needed'),
     ('evaluate_systems --config demo', 1, '--run-dir is needed'),
