@@ -54,7 +54,13 @@ TABLES = {
 OF_THE_PAPER = tuple(name for name in TABLES if name != 'spot_the_bot')
 # tables that compare systems with the judges' ranks
 RANKED = (
-    *('groups', 'setups', 'ablation', 'lengths', 'ranks', 'readings', 'baselines'),
+    'groups',
+    'setups',
+    'ablation',
+    'lengths',
+    'ranks',
+    'readings',
+    'baselines',
 )
 # tables whose numbers depend on the chosen reading and rating
 RATED = ('groups', 'setups', 'ablation', 'lengths', 'ranks')

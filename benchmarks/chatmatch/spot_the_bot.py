@@ -43,7 +43,12 @@ RATINGS = ('openskill', 'bradley_terry', '3-1-0', '2-1-0')
 ANNOTATOR_DRAWS = 1000
 GAME_DRAWS = 100
 COLUMNS = (
-    *('measure', 'rating', 'tau', 'crowd (95 %)', 'without one bot', 'games (95 %)'),
+    'measure',
+    'rating',
+    'tau',
+    'crowd (95 %)',
+    'without one bot',
+    'games (95 %)',
 )
 GRADES = {True: 2, None: 1, False: 0}  # of `is_human`
 

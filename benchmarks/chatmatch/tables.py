@@ -48,8 +48,13 @@ Cell = str | float | int | None
 BuildScorer = Callable[[str, str], ChatMatch]
 
 SETUP_COLUMNS = (
-    *('setup', 'tau paper', 'tau measured', 'inconsistency paper', 'measured'),
-    *('relevance paper', 'measured'),
+    'setup',
+    'tau paper',
+    'tau measured',
+    'inconsistency paper',
+    'measured',
+    'relevance paper',
+    'measured',
 )
 RATINGS = ('openskill', 'trueskill', 'bradley_terry', '3-1-0', '2-1-0')
 PUBLISHED = {**paper.TAU, 'openskill': paper.TAU['trueskill']}
@@ -370,8 +375,14 @@ def readings_table(
     return Table(
         'Agreement with the judges (tau-b) by reading, entities and rating',
         (
-            *('reading, entities', 'rating', 'tau', 'judges (95 %)'),
-            *('without one bot', 'games (95 %)', 'shuffles (all)', 'paper'),
+            'reading, entities',
+            'rating',
+            'tau',
+            'judges (95 %)',
+            'without one bot',
+            'games (95 %)',
+            'shuffles (all)',
+            'paper',
         ),
         (*table.rows, *trivial),
         (*READING_NOTES, *table.notes),

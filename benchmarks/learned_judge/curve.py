@@ -23,8 +23,13 @@ from parlai_ext.training.fit_judge import (
 SIZES = (25, 50, 100, 200, 400, 800)
 DRAWS = 5
 CURVE_SETS = (
-    *('topical_dstc10', 'zhao_dailydialog', 'jsalt', 'grade_convai2', 'usr_topical'),
-    *('dstc7_human_eval', 'fed_turn'),
+    'topical_dstc10',
+    'zhao_dailydialog',
+    'jsalt',
+    'grade_convai2',
+    'usr_topical',
+    'dstc7_human_eval',
+    'fed_turn',
 )
 
 

@@ -26,8 +26,12 @@ PRODUCT = ('parlai_ext', 'agents', 'tasks', 'worlds', 'zoo_configs', 'parlai_int
 DEVELOPMENT = ('benchmarks', 'torture')
 BESIDE = ('agents', 'tasks', 'worlds', 'zoo_configs')  # they install in parlai_ext
 LAYOUT = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT),
-    *(tokenize.DEDENT, tokenize.ENDMARKER),
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
 }
 MOST_SIBLINGS = 12  # modules of the house that a module should import at most
 LONG = 45  # lines of a function
