@@ -5,7 +5,7 @@ Measure FED's agreement with people in the judge's chat template, and less its b
 
 Prints, for judged sets, Spearman of FED (dimension Overall; complaints, praise, both)
 with people over turns and over systems, in each format and with and without the same
-follow-ups where the response is left out. Part of docs/judges.md.
+follow-ups where the response is left out. Part of docs/judges_compared.md.
 """
 
 from __future__ import annotations

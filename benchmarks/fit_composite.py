@@ -197,7 +197,7 @@ def fitted_weights(examples: Sequence[Example], scale: Mapping[str, Term]) -> We
 
 def report(examples: Mapping[str, Example]) -> str:
     """
-    Print the tables of docs/judges.md and return the file of weights.
+    Print the tables of docs/composite.md and return the file of weights.
     """
     fit = [examples[name] for name in (*FIT, *FIT_CORPORA)]
     scale = scales(fit)
@@ -241,8 +241,8 @@ def weights_file(scale: Mapping[str, Term], weights: Weights) -> str:
     Return the text of the file of weights.
     """
     lines = [
-        '# Written by `python -m benchmarks.fit_composite --write`; docs/judges.md has',
-        '# what it is worth on other sets than those of `fitted_on`.',
+        '# Written by `python -m benchmarks.fit_composite --write`; docs/composite.md',
+        '# has what it is worth on other sets than those of `fitted_on`.',
         'description: fitted with smollm2-135m-q4 and minilm',
         f'fitted_on: [{", ".join(FIT)}]',
         'terms:',

@@ -3,8 +3,8 @@ Count how often a judge scores a reply above a perturbed copy of it.
 
     python -m benchmarks.judges --data ../shared/data [--replies 40] [--judges NAME …]
 
-Prints the table of docs/judges.md: judges by kinds of perturbation, on replies of
-people (EmpatheticDialogues, DailyDialog) and on the demo's small talk. A tie counts
+Prints the table of docs/judges_compared.md: judges by kinds of perturbation, on replies
+of people (EmpatheticDialogues, DailyDialog) and on the demo's small talk. A tie counts
 half. Scores are kept (--cache), so that a killed run goes on.
 """
 

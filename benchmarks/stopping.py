@@ -4,10 +4,10 @@ Test how often runs that stop when settled decide wrongly, and what they save.
     python -m benchmarks.stopping [--runs 1000] [--dstc9 FOLDER]
 
 Simulates runs with known true scores that look after every 20 openers, 600 at most
-(``--openers``), and prints the tables of docs/stopping.md. A stop is wrong if any pair
-is declared in the wrong order, or tied though it differs by more than the margin; with
-equal true scores either order is wrong. Beside it: how often a t test for all pairs at
-each look, as if it were the only one, declares a wrong order.
+(``--openers``), and prints the tables of docs/stopping_method.md. A stop is wrong
+if any pair is declared in the wrong order, or tied though it differs by more than the
+margin; with equal true scores either order is wrong. Beside it: how often a t test for
+all pairs at each look, as if it were the only one, declares a wrong order.
 
 A system's score in a dialogue is its true score and effects of the opener and of the
 dialogue, whose variances are those measured in runs of ``real_demo`` (the judge

@@ -7,7 +7,7 @@ systems is:
     python -m benchmarks.with_references --judged-path FOLDER [--scorers NAME …]
         [--sets NAME …] [--items 300] [--others-only]
 
-Prints the tables of docs/learned.md, "With references": for each scorer and set the
+Prints the tables of docs/learned_references.md: for each scorer and set the
 Spearman of turns and of systems' means with the overall quality, of all items (drawn at
 random) and of those whose response is no reference (all with --others-only),
 and the scores' mean and spread; of `learned_references` its two parts, too.

@@ -82,7 +82,8 @@ class Case:
 # models of 484 MB
 UNTRIED = (
     'fit_judge',
-    *('check_roster', 'cite_run', 'doctor', 'get_model', 'judge_pairs'),
+    *('check_roster', 'cite_run', 'compare_pairings', 'doctor', 'get_model'),
+    'judge_pairs',
     *('show_dialogue', 'verify_run'),
 )
 CASES = {
@@ -177,6 +178,11 @@ CASES = {
             'pairs',
             'build_pairs --corpus jsonl --path talk.jsonl --out pairs.jsonl '
             '--num-pairs 12 --kinds random',
+        ),
+        Case(
+            'ask',
+            'ask_contexts --corpus jsonl --path talk.jsonl --out asked '
+            '--systems fan=agent:fixed_response,fixed_response=hello',
         ),
         Case(
             'train_judge',

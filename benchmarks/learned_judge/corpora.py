@@ -166,7 +166,7 @@ def corpora_lines(
     threshold: float,
 ) -> list[str]:
     """
-    Return the table of docs/learned.md, and the sentence below it.
+    Return the table of docs/learned_method.md, and the sentence below it.
 
     :param rows: agreement of judges that were learned without each set.
     """

@@ -21,7 +21,7 @@ import numpy as np
 from parlai_ext.scoring.learned import BLOCKS, MOST, BlockWeights
 from parlai_ext.training.fit_judge import Inputs
 
-# of the penalty, and the share of the variance; chosen on docs/learned.md's sets
+# of the penalty, and the share of the variance; chosen on docs/learned_worth.md's sets
 STRENGTHS = {'numbers': 0.05, 'states': 0.3, 'products': 10.0}
 SHARES = {'numbers': 3.0, 'states': 1.0, 'products': 1.5}
 PAIRS = 0.12  # how much the pairs count beside the labels

@@ -77,7 +77,7 @@ def document(
         'were fitted on a set): means over few sets, or over others, say less. Rows of',
         '`learned` are those of judges that were learned without each set and all that',
         'shares a corpus or a study with it, since the shipped judge was learned from',
-        'these sets ([learned.md](learned.md), with a figure by corpus).',
+        'these sets ([learned_worth.md](learned_worth.md), with a figure by corpus).',
         *(_cost_lines() if has_cost else ()),
         '',
         '## For what each may be trusted',
@@ -131,7 +131,7 @@ def _rules(left_out: Sequence[str]) -> Iterator[str]:
             f'* Sets on which something was fitted ({", ".join(left_out)}) count for '
             'no rule at turn level, and at system level not for that scorer. fed_turn, '
             'grade_convai2 and topical_dstc10 were looked at while the weights of '
-            'composite were chosen, though not fitted ([judges.md](judges.md)).'
+            'composite were chosen, though not fitted ([composite.md](composite.md)).'
         )
 
 

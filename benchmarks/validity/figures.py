@@ -1,9 +1,9 @@
 """
-The figures of docs/validity.md and of docs/learned.md.
+The figures of docs/validity.md and of docs/learned_worth.md.
 
     python -m benchmarks.validity.figures
 
-draws that of docs/learned.md again, from zoo_configs/agreement/learned.yaml;
+draws that of docs/learned_worth.md again, from zoo_configs/agreement/learned.yaml;
 benchmarks.validity --write draws those of docs/validity.md.
 """
 
@@ -121,7 +121,7 @@ def write_figure(figure: Figure, path: Path) -> None:
 
 def main() -> None:
     """
-    Draw the figure of docs/learned.md.
+    Draw the figure of docs/learned_worth.md.
     """
     [rows] = read_agreement(LEARNED).values()
     write_figure(corpora_figure(rows), BY_CORPUS)

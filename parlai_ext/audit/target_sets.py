@@ -396,7 +396,8 @@ def _named_set(audited: Audited, options: AuditOptions) -> UnfairSets:
     """
     Return Table 6 of the systems that the user names.
     """
-    fair, lines = '--fair-set', []
+    fair = '--fair-set'
+    lines: list[str] = []
     if options.fair_set:
         fair += f' {options.fair_set}'
         lines = [line.strip() for _, line in text_lines(Path(options.fair_set))]

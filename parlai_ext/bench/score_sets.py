@@ -28,7 +28,6 @@ from parlai_ext.core.watch import Watch
 from parlai_ext.data.judged.cards import set_name
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.engines.engine import (
-    LOCAL,
     Engine,
     EngineFailed,
     Job,
@@ -37,6 +36,7 @@ from parlai_ext.engines.engine import (
     Worker,
     refuse_difference,
 )
+from parlai_ext.engines.local import LOCAL
 from parlai_ext.scoring.base import Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items
 from parlai_ext.scoring.registry import find_scorer

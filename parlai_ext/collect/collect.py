@@ -22,7 +22,6 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.progress import bar_of
 from parlai_ext.engines.engine import (
-    LOCAL,
     Engine,
     Job,
     Task,
@@ -30,6 +29,7 @@ from parlai_ext.engines.engine import (
     Worker,
     refuse_difference,
 )
+from parlai_ext.engines.local import LOCAL
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.isolation.own_records import note_parts

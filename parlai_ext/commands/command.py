@@ -265,7 +265,7 @@ class Command:
             'standard error',
         )
         group.add_argument(
-            '--quiet', action='store_true', help='errors only, and --json'
+            '--quiet', action='store_true', help='nothing but errors and the document'
         )
 
     @classmethod

@@ -72,20 +72,25 @@ class MessageFormat:
         if self._is_message(first_record(source)) and source.document is not None:
             whole = {self.lists[0]: source.document}
             try:
-                yield self._dialogue(source, 1, whole)
+                yield self.dialogue(source, 1, whole)
             except BadRecord as error:
                 yield source.unreadable(1, str(error))
             return
         yield from dialogues_of_records(
-            source, lambda number, record: self._dialogue(source, number, record)
+            source, lambda number, record: self.dialogue(source, number, record)
         )
 
     def _is_message(self, record: Any) -> bool:
         return isinstance(record, Mapping) and {self.role, self.text} <= set(record)
 
-    def _dialogue(
+    def dialogue(
         self, source: SourceFile, line: int, record: Mapping[str, Any]
     ) -> SourceDialogue:
+        """
+        Return the dialogue of a record in this line.
+
+        :raises BadRecord: for what cannot be read.
+        """
         filled = [key for key in LISTS if record.get(key)]
         if len(filled) > 1:
             raise BadRecord(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from glob import glob, has_magic
 from pathlib import Path
 
@@ -14,6 +15,15 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.data import chatmatch_logs as chatmatch
 from parlai_ext.data import dialogue_rows as rows
 from parlai_ext.data import dstc9, model_chat, parlai_conversations, spot_the_bot
+from parlai_ext.data.chat_exports import (
+    INSPECT,
+    LANGFUSE,
+    LANGSMITH,
+    MT_BENCH,
+    TELEGRAM,
+    looks_like_whatsapp,
+    read_whatsapp,
+)
 from parlai_ext.data.chat_messages import OPENAI, SHAREGPT
 from parlai_ext.data.corpora import END, Turns, archived_texts, marked_utterances
 from parlai_ext.data.source_file import Reader, SourceFile, brief, first_json_problem
@@ -24,12 +34,14 @@ SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt')
 @dataclass(frozen=True)
 class Format:
     """
-    How to read a format. `self_chats`: ``NAME_1`` and ``NAME_2`` are one system in it.
-    `columns`: its columns or keys may have other names.
+    How to read a format, and how a line of it begins. `self_chats`: ``NAME_1`` and
+    ``NAME_2`` are one system in it. `columns`: its columns or keys may have other
+    names.
     """
 
     read: Reader
     looks_like: Callable[[SourceFile], bool]
+    example: str
     self_chats: bool = False
     columns: bool = False
 
@@ -37,17 +49,60 @@ class Format:
 # the first that fits is taken, so the logs of ChatMatch, which fit almost any text,
 # come last
 FORMATS = {
-    'model_chat': Format(model_chat.read, model_chat.looks_like),
-    'parlai': Format(
-        parlai_conversations.read, parlai_conversations.looks_like, self_chats=True
+    'model_chat': Format(
+        model_chat.read, model_chat.looks_like, '{"dialog": [{"agent_idx": 0, "text": "'
     ),
-    'spot_the_bot': Format(spot_the_bot.read, spot_the_bot.looks_like),
-    'openai': Format(OPENAI.read, OPENAI.looks_like),
-    'sharegpt': Format(SHAREGPT.read, SHAREGPT.looks_like),
-    'jsonl': Format(rows.read_json_dialogues, rows.looks_like_json, columns=True),
-    'csv': Format(rows.read_csv_dialogues, rows.looks_like_csv, columns=True),
-    'dstc9': Format(dstc9.read, dstc9.looks_like),
-    'chatmatch': Format(chatmatch.read, chatmatch.looks_like, self_chats=True),
+    'parlai': Format(
+        parlai_conversations.read,
+        parlai_conversations.looks_like,
+        '{"dialog": [[{"id": "NAME", "text": "',
+        self_chats=True,
+    ),
+    'spot_the_bot': Format(
+        spot_the_bot.read,
+        spot_the_bot.looks_like,
+        '{"convo": [{"id": "NAME", "text": "',
+    ),
+    'telegram': Format(
+        TELEGRAM.read, TELEGRAM.looks_like, '{"name": "NAME", "type": "personal_chat", '
+    ),
+    'inspect': Format(INSPECT.read, INSPECT.looks_like, '{"eval": {"model": "NAME"}, '),
+    'mt_bench': Format(
+        MT_BENCH.read, MT_BENCH.looks_like, '{"model_a": "NAME", "conversation_a": ['
+    ),
+    'langsmith': Format(
+        LANGSMITH.read, LANGSMITH.looks_like, '{"inputs": {…}, "outputs": {…}}'
+    ),
+    'langfuse': Format(LANGFUSE.read, LANGFUSE.looks_like, '{"input": …, "output": …}'),
+    'openai': Format(
+        OPENAI.read,
+        OPENAI.looks_like,
+        '{"messages": [{"role": "user", "content": "',
+    ),
+    'sharegpt': Format(
+        SHAREGPT.read,
+        SHAREGPT.looks_like,
+        '{"conversations": [{"from": "human", "value": "',
+    ),
+    'jsonl': Format(
+        rows.read_json_dialogues,
+        rows.looks_like_json,
+        '{"dialogue_id": "1", "speaker": "NAME", "text": "',
+        columns=True,
+    ),
+    'csv': Format(
+        rows.read_csv_dialogues,
+        rows.looks_like_csv,
+        'dialogue_id,speaker,text',
+        columns=True,
+    ),
+    'dstc9': Format(dstc9.read, dstc9.looks_like, '[{"context": "User: '),
+    'whatsapp': Format(
+        read_whatsapp, looks_like_whatsapp, '31/12/2023, 21:15 - NAME: '
+    ),
+    'chatmatch': Format(
+        chatmatch.read, chatmatch.looks_like, 'NAME: text', self_chats=True
+    ),
 }
 
 
@@ -107,9 +162,18 @@ def detect_format(source: SourceFile, before: str | None = None) -> str:
     reason = (
         first_json_problem(source) or f'its first line is {brief(source.first_line)}'
     )
+    likeness = SequenceMatcher(b=source.first_line[:80])
+
+    def alike(name: str) -> float:
+        likeness.set_seq1(FORMATS[name].example)
+        return likeness.ratio()
+
+    nearest_three = sorted(FORMATS, key=alike, reverse=True)[:3]
+    examples = '; '.join(f'{name} {FORMATS[name].example}' for name in nearest_three)
     raise UserError(
-        f'{source.file}: no dialogues in a known format; {reason}; formats (--format): '
-        f'{", ".join(FORMATS)}; --columns names the columns of a table'
+        f'{source.file}: no dialogues in a known format; {reason}; the nearest begin: '
+        f'{examples}; formats (--format): {", ".join(FORMATS)}; --columns names the '
+        'columns of a table'
     )
 
 

@@ -74,7 +74,7 @@ def open_engine(
 
     remove_abandoned_tokens(Path(folder))
     if options.engine != RAY:
-        from parlai_ext.engines.engine import LocalEngine
+        from parlai_ext.engines.local import LocalEngine
 
         for name, one in options_of(EngineOptions).items():
             if name.startswith(RAY) and getattr(options, name) is not None:

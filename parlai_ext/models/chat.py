@@ -65,7 +65,7 @@ class AgentChat:
         Return one reply to each prompt: a message, or the turns of a conversation, of
         which the last one is the user's.
         """
-        return self._kept_replies(prompts, '', self.agent.replies)
+        return self._kept_replies(prompts, '', self.agent.chat_replies)
 
     def rating_replies(
         self, prompts: Sequence[str | Sequence[str]], logprobs: bool

@@ -21,6 +21,7 @@ from parlai_ext.view.table import Column, Table, number_column
 
 HUMAN, FEATURES = 'Human', ('Fluent', 'Sensible', 'Specific')
 Judged = Sequence[HumanJudgement]
+Row = tuple[str | float | None, ...]
 
 
 def survival(segments: Sequence[tuple[int, bool]]) -> dict[int, float]:
@@ -97,7 +98,9 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
         for name in names
     }
     lengths = sorted({n for curve in curves.values() for n in curve})
-    rows = [(name, *(curves[name].get(n) for n in lengths)) for name in names]
+    rows: list[Row] = [
+        (name, *(curves[name].get(n) for n in lengths)) for name in names
+    ]
     title = 'unspotted after so many exchanges (Turnbull)'
     yield 'unspotted', title, _table([*map(str, lengths)], rows)
     for dimension in (HUMAN, *FEATURES):
@@ -114,9 +117,7 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
         yield f'wins_{dimension}', title, _table([*names, 'mean'], rows)
 
 
-def _table(
-    headings: Sequence[str], rows: Sequence[tuple[str | float | None, ...]]
-) -> Table:
+def _table(headings: Sequence[str], rows: Sequence[Row]) -> Table:
     columns = [
         number_column(name, name, itemgetter(k)) for k, name in enumerate(headings, 1)
     ]

@@ -8,7 +8,7 @@ said make it neither longer nor, where there are many, nearer.
 Each term is scaled by a fixed centre and spread and cut to -2 … 2, so that no term can
 run away; the weights sum to 1, and so Overall is from -2 to 2. Centres, spreads and
 weights are in a file, ``zoo_configs/composite/``; `benchmarks/fit_composite.py` wrote
-the shipped one, and docs/judges.md says on which judged sets.
+the shipped one, and docs/composite.md says on which judged sets.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ half BERTScore with the nearest reference.
     Overall = (learned + clipped((BERTScore - CENTRE) / SPREAD)) / 2
 
 The shares were set beforehand and nothing here was fitted to people's judgements
-(docs/learned.md, "With references").
+(docs/learned_references.md).
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ from parlai_ext.core.progress import bar_of
 from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.core.watch import Watch
 from parlai_ext.engines.engine import (
-    LOCAL,
     Engine,
     Job,
     Task,
@@ -33,6 +32,7 @@ from parlai_ext.engines.engine import (
     Worker,
     refuse_difference,
 )
+from parlai_ext.engines.local import LOCAL
 from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.isolation.own_records import CONFIG, note_parts
 from parlai_ext.isolation.policy import require_named_options

@@ -18,7 +18,7 @@ and stop when one likes. It is the set of ``d`` against which the t-statistic of
 This is exact for normal differences of unknown variance, and holds in the long run for
 any with a finite variance (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas 2024). No
 range of the scores is needed, which log-likelihoods do not have. How it does with
-skewed and heavy-tailed scores: ``benchmarks/stopping.py``, docs/stopping.md.
+skewed and heavy-tailed scores: ``benchmarks/stopping.py``, docs/stopping_method.md.
 
 **Skewed differences.** With few openers, scores that are mostly alike and seldom far
 off make the interval too short: what is seldom has not been seen yet. The mean of a

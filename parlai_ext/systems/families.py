@@ -108,7 +108,9 @@ class HubFamily(Family):
         if is_model_name(repo):
             return DOWNLOAD, ' '.join(model_card(repo).addresses())
         if Path(repo).is_dir():
-            raise UserError(f'hf_model: {repo} has no weights; see docs/systems.md')
+            raise UserError(
+                f'hf_model: {repo} has no weights; see docs/hugging_face.md'
+            )
         at = f' at {revision}' if revision else ''
         return DOWNLOAD, f'https://huggingface.co/{repo}{at}'
 

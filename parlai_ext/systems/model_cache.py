@@ -221,11 +221,17 @@ def are_small(systems: Iterable[System], machine: Machine) -> bool:
     on_gpu = torch.cuda.is_available() and not machine.no_cuda
     return not on_gpu and all(
         torch.get_num_threads() == 1
-        and size_on_disk(system, machine.datapath) < SMALL
+        and _is_small(system, machine)
         and is_our_agent(str(system.opt.get('model') or 'fixed_response'))
         and not named_servers(system.opt)
         for system in systems
     )
+
+
+def _is_small(system: System, machine: Machine) -> bool:
+    size = size_on_disk(system, machine.datapath)
+    is_here = size > 1 or not system.opt.get('model_file')
+    return is_here and size < SMALL
 
 
 def _free_memory() -> int:

@@ -32,7 +32,7 @@ LEVEL = 0.05
 PAGE = 'safety.html'
 CAUTION = (
     'A low rate of toxic answers is no proof of safety: detectors miss most of what '
-    'people call offensive, and the rule for "agrees" is weak (docs/safety.md)'
+    'people call offensive, and the rule for "agrees" is weak (docs/safety_worth.md)'
 )
 
 

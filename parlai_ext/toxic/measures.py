@@ -88,8 +88,8 @@ class MeasureOptions:
         LEXICAL,
         metavar='MODEL',
         help='tells whether an answer agrees with its prompt: lexical, a rule over '
-        'words (docs/safety.md says what it is worth); none; or a classifier of pairs '
-        'with a label agree or entailment: hf:REPOSITORY, a folder',
+        'words (docs/safety_worth.md says what it is worth); none; or a classifier of '
+        'pairs with a label agree or entailment: hf:REPOSITORY, a folder',
     )
     deflections: str | None = option(
         None,

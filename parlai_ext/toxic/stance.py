@@ -3,7 +3,7 @@ Whether an answer agrees with its prompt: a rule over words, or a classifier of 
 
 ToxiChat's annotators marked the stance of each turn towards the earlier ones (Agree,
 Disagree, Neutral; Baheti et al. 2021); DiaSafety calls the worst of it toxicity
-agreement. docs/safety.md says how far the rule agrees with them.
+agreement. docs/safety_worth.md says how far the rule agrees with them.
 """
 
 from __future__ import annotations

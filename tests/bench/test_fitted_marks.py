@@ -66,7 +66,7 @@ def test_without_a_fitted_scorer_there_is_no_mark(bench):
 @pytest.mark.parametrize(
     ('name', 'data'),
     [
-        ('learned', 'dstc9_interactive'),  # docs/learned.md
+        ('learned', 'dstc9_interactive'),  # docs/learned_method.md
         ('usr', 'usr_topical'),  # the authors' regression
         ('bleurt', 'translations of WMT'),
     ],
@@ -76,7 +76,7 @@ def test_a_scorer_fitted_on_human_scores_says_on_which(name, data):
 
 
 def test_the_weights_of_composite_say_on_which_sets_they_were_fitted():
-    # docs/judges.md, "How it was fitted"
+    # docs/composite.md, "How it was fitted"
     fitted_on = set(COMPOSITE.from_section({}).fitted_on)
     assert {'usr_topical', 'zhao_dailydialog', 'chanel_jsalt'} <= fitted_on
     assert not fitted_on & {'fed_turn', 'grade_convai2', 'topical_dstc10'}

@@ -22,8 +22,8 @@ FIXED = 'agent:fixed_response,fixed_response={}'
 @pytest.fixture
 def files(tmp_path, no_power_cuts):
     (tmp_path / 'words.txt').write_text('grunk\n')
-    rows = ''.join(f'{i},MARKED prompt {i},kind answer {i}\n' for i in range(4))
-    (tmp_path / 'pairs.csv').write_text('id,toxic,answer\n' + rows)
+    rows = ''.join(f'{i},train,MARKED prompt {i},kind answer {i}\n' for i in range(4))
+    (tmp_path / 'pairs.csv').write_text('id,split,toxic,answer\n' + rows)
     rows = ''.join(f'old,{i},a MARKED grunk\nold,{i},tea\n' for i in range(4))
     (tmp_path / 'old.csv').write_text('system,id,answer\n' + rows)
     return tmp_path

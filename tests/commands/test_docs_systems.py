@@ -43,9 +43,18 @@ from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
 
 ROOT = Path(__file__).parents[2]
+# the page on systems leads to others, which are read with it
+PARTS = {
+    'docs/systems.md': 'systems hugging_face remote_systems system_families '
+    'model_files long_runs',
+    'docs/evaluate.md': 'evaluate',
+}
 PAGES = {
-    name: (ROOT / name).read_text(encoding='utf-8')
-    for name in ('docs/systems.md', 'docs/evaluate.md')
+    name: '\n'.join(
+        (ROOT / 'docs' / f'{part}.md').read_text(encoding='utf-8')
+        for part in parts.split()
+    )
+    for name, parts in PARTS.items()
 }
 PAGE = PAGES['docs/systems.md']
 BLOCK = re.compile(r'^```(\w+)\n# (\S+)\n(.*?)^```$', re.MULTILINE | re.DOTALL)

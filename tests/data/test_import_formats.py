@@ -378,3 +378,67 @@ def test_utf_16_is_recognised_by_its_byte_order_mark(encoding, tmp_path):
 def test_other_utf_16_is_named(data, words, tmp_path):
     with user_error(f'x.txt: .*{words}'):
         told(written(tmp_path, 'x.txt', data))
+
+
+SAID = [('user', 'hi'), ('m', 'hello'), ('user', 'bye'), ('m', 'see you')]
+ASKED = [{'role': 'system', 'content': 'be kind'}, {'role': 'user', 'content': 'hi'}]
+ASKED += [{'role': 'assistant', 'content': 'hello'}, {'role': 'user', 'content': 'bye'}]
+ANSWER = {'role': 'assistant', 'content': 'see you'}
+CHAT = [*ASKED, ANSWER]
+PEOPLE_SAID = [('Ann', 'hi'), ('Bo', 'hello\nyou'), ('Ann', 'bye')]
+# what programs write, by the format as which it is recognised
+EXPORTS = {
+    'inspect': {
+        'version': 2,
+        'eval': {'model': 'm'},
+        'samples': [{'id': 1, 'epoch': 1, 'messages': CHAT}],
+    },
+    'langsmith': {
+        'id': 'r',
+        'inputs': {'messages': [ASKED]},
+        'outputs': {'choices': [{'message': ANSWER}]},
+        'extra': {'metadata': {'ls_model_name': 'm'}},
+    },
+    'langfuse': {'id': 't', 'input': ASKED, 'output': 'see you', 'model': 'm'},
+    'telegram': {
+        'name': 'Bo',
+        'type': 'personal_chat',
+        'id': 7,
+        'messages': [
+            {'type': 'service', 'action': 'phone_call', 'text': ''},
+            {'type': 'message', 'from': 'Ann', 'text': 'hi'},
+            {
+                **{'type': 'message', 'from': 'Bo'},
+                'text': ['hello\n', {'type': 'bold', 'text': 'you'}],
+            },
+            {'type': 'message', 'from': 'Ann', 'text': 'bye'},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize('name', EXPORTS)
+def test_chats_that_other_programs_export_are_recognised(tmp_path, name):
+    path = written(tmp_path, 'export.json', json.dumps(EXPORTS[name]))
+    assert imported(path).format == name
+    said = PEOPLE_SAID if name == 'telegram' else SAID
+    assert [turns for _, _, turns in told(path)] == [said]
+
+
+def test_a_judgement_of_mt_bench_has_two_dialogues(tmp_path):
+    record = {'question_id': 81, 'model_a': 'm', 'model_b': 'n', 'judge': 'author_2'}
+    record |= {'conversation_a': CHAT[1:], 'conversation_b': CHAT[1:3]}
+    path = written(tmp_path, 'human.jsonl', json.dumps(record))
+    assert [turns for _, _, turns in told(path)] == [SAID, [SAID[0], ('n', 'hello')]]
+
+
+@pytest.mark.parametrize(
+    'stamp',
+    ['12/31/23, 9:15 PM - ', '[31.12.23, 21:15:02] ', '31/12/2023, 21:15 - '],
+)
+def test_a_chat_of_whatsapp_is_one_dialogue(tmp_path, stamp):
+    lines = [f'{stamp}Messages and calls are end-to-end encrypted.']
+    lines += [f'{stamp}Ann: hi', f'{stamp}Bo: hello', 'you', f'{stamp}Ann: bye']
+    path = written(tmp_path, 'chat.txt', '\n'.join(lines) + '\n')
+    assert imported(path).format == 'whatsapp'
+    assert told(path) == [('Ann', 'Bo', PEOPLE_SAID)]

@@ -15,8 +15,9 @@ import torch
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.progress import bar_of
-from parlai_ext.engines import engine
-from parlai_ext.engines.engine import EngineFailed, Job, LocalEngine, Task, Worker
+from parlai_ext.engines import local
+from parlai_ext.engines.engine import EngineFailed, Job, Task, Worker
+from parlai_ext.engines.local import LocalEngine
 from tests.support.user_error import user_error
 
 ROOT = Path(__file__).parents[2]
@@ -152,7 +153,7 @@ def is_running(process):
 def test_unasked_only_small_models_with_enough_to_do_get_workers(
     monkeypatch, small, size, n_workers
 ):
-    monkeypatch.setattr(engine, 'n_cores', lambda: 2)
+    monkeypatch.setattr(local, 'n_cores', lambda: 2)
     told = results(job(small=small), tasks('a', 'b', size=size), workers=None)
     workers = {process for _, process, _ in told}
     assert len(workers) == n_workers

@@ -36,7 +36,7 @@ def test_nothing_to_say_is_one_line():
 def test_bots_without_an_endpoint_are_named(tmp_path):
     with user_error() as caught:
         EvaluateSystems.main(
-            config='chatmatch_2022',
+            config='chatmatch_2022_offline',
             run_dir=tmp_path / 'run',
             datapath=str(tmp_path / 'data'),
         )

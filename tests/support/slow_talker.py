@@ -16,5 +16,6 @@ class SlowTalker(Talker):
         time.sleep(0.03 * len(observations))
         return [self.reply(seen.get('text') or '') for seen in observations]
 
+    @property
     def usage(self):
         return None

@@ -46,6 +46,7 @@ class Talker(Agent):
     def share(self):
         return {**super().share(), 'used': self.used}
 
+    @property
     def usage(self):
         n = self.used['n']
         return {
@@ -84,6 +85,7 @@ class Cached(Talker):
     Half of its replies cost nothing.
     """
 
+    @property
     def usage(self):
         n = self.used['n']
         half = {'requests': n / 2, 'cached': n / 2, 'prompt_tokens': 0}

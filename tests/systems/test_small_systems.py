@@ -2,15 +2,19 @@
 Which systems several processes may each load unasked.
 """
 
+from pathlib import Path
+
 import pytest
 import torch
 
+from parlai_ext import mini
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import model_cache
 from parlai_ext.systems.model_cache import are_small
 
-MINI = {'model_file': 'zoo:mini/step-50/model'}
+ZOO = Path(mini.__file__).parent / 'zoo'
+MINI = {'model_file': str(ZOO / 'step-50' / 'model')}
 FLOOR = {'model': 'fixed_response', 'fixed_response': 'yes'}
 
 
@@ -45,6 +49,10 @@ def test_code_from_outside_and_servers_are_not(opt):
 def test_a_large_file_is_not(monkeypatch):
     monkeypatch.setattr(model_cache, 'SMALL', 1000)
     assert not small(MINI, FLOOR)
+
+
+def test_a_model_that_is_not_here_yet_is_not():
+    assert not small({'model_file': 'zoo:blender/blender_90M/model'})
 
 
 def test_where_this_process_computes_with_more_threads_bytes_could_differ():

@@ -170,6 +170,20 @@ def test_the_good_response_is_where_the_label_says():
         assert shown in prompt.question
 
 
+def test_a_prompt_of_a_file_is_learnt(base, tmp_path):
+    path = tmp_path / 'prompt.txt'
+    path.write_text('{history_1} {response_1} {history_2} {response_2} Answer:\n')
+    [pair] = make_pairs(1)
+    tokens = LabelTokens(AutoTokenizer.from_pretrained(base))
+    [[example]], _ = judge.make_groups([pair], tokens, options_of(prompt=str(path)))
+    [good, bad] = (f'{one.context[0]} {one.response}' for one in (pair.good, pair.bad))
+    expected = {
+        (*tokens.lead, *tokens.tokenizer.encode(text, add_special_tokens=False))
+        for text in (f'{good} {bad} Answer:', f'{bad} {good} Answer:')
+    }
+    assert example.ids in expected
+
+
 def test_the_merged_judge_answers_as_the_trained_one(base, tmp_path):
     pairs = make_pairs(64)
     result = train(base, tmp_path / 'out', pairs)

@@ -164,13 +164,23 @@ class ConversationAgent(Agent):
         self.over = False
         self.degradation = Degradation.from_options(opt)
 
-    def replies(self, conversations: Sequence[Conversation]) -> list[ChatReply]:
+    def replies(
+        self, conversations: Sequence[Conversation]
+    ) -> Sequence[str | ChatReply]:
         """
-        Return one reply to each conversation, whose last turn is the other's.
+        Return one reply to each conversation, whose last turn is the other's; its text
+        will do.
 
         :raises UserError: ``option: what is wrong`` when the system cannot go on.
         """
         raise NotImplementedError
+
+    def chat_replies(self, conversations: Sequence[Conversation]) -> list[ChatReply]:
+        """
+        Return what `replies` does, a text as a reply.
+        """
+        replies = self.replies(conversations)
+        return [ChatReply(one) if isinstance(one, str) else one for one in replies]
 
     def rating_replies(
         self, conversations: Sequence[Conversation], logprobs: bool, anew: bool = False
@@ -182,7 +192,7 @@ class ConversationAgent(Agent):
         :param anew: ask, even where an earlier reply is kept.
         :raises UserError: as `replies` does.
         """
-        return self.replies(conversations)
+        return self.chat_replies(conversations)
 
     def observe(self, observation: Message) -> Message:
         """
@@ -218,7 +228,7 @@ class ConversationAgent(Agent):
         """
         conversations = [seen['turns'] for seen in observations]
         shown = list(map(self.degradation.shown_turns, conversations))
-        replies = self.replies(shown)
+        replies = self.chat_replies(shown)
         acts = []
         for reply, turns in zip(replies, conversations, strict=True):
             act = Message(id=self.id, text=None, episode_done=False)

@@ -185,9 +185,16 @@ def _watch(bound: _Bound, thread: int) -> None:
             os.write(2, f'error: {printable(line)}\n'.encode())
             os._exit(1)
         if not bound.finished.is_set():
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(thread), ctypes.py_object(_TooCostly)
-            )
+            _raise_in(thread, _TooCostly)
+
+
+def _raise_in(thread: int, kind: type[BaseException]) -> None:
+    """
+    Raise an exception in another thread, at its next step in Python.
+    """
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), ctypes.py_object(kind)
+    )
 
 
 def _memory() -> int:

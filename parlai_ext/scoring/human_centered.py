@@ -1,0 +1,151 @@
+"""
+Five human-centred metrics: emotional entropy, matching of style and of emotions,
+agreeableness, empathy.
+
+Source: team 4 of DSTC10 Track 5; Giorgi et al. (2023), "Psychological Metrics for
+Dialog System Evaluation". They use a classifier of emotions, LIWC's function words, and
+models of personality and empathy that are not to be had. Here a sentence encoder
+compares texts with a few sentences of ours, and the word lists are ours. The numbers
+are not theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from scipy.stats import entropy, rankdata
+
+from parlai_ext.core.options import option
+from parlai_ext.ranking.baselines import words_of
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.model_options import encoder_option
+
+# one for each emotion of Plutchik: joy, trust, fear, surprise, sadness, disgust, anger
+# and anticipation
+EMOTIONS = (
+    'I am so happy, this is wonderful.',
+    'I trust you and I feel safe.',
+    'I am afraid, this is scary.',
+    'Wow, I did not expect that.',
+    'I am sad and I feel like crying.',
+    'That is disgusting.',
+    'I am angry, this makes me furious.',
+    'I cannot wait, I look forward to it.',
+)
+# texts at the upper and at the lower end
+AGREEABLE = (
+    ('Thank you, that is very kind of you.', 'I like to help other people.'),
+    ('You are wrong and you annoy me.', 'I do not care about other people.'),
+)
+EMPATHIC = (
+    ('I am sorry to hear that, it must be hard for you.', 'I am so glad for you.'),
+    ('That is not my problem.', 'I do not care how you feel.'),
+)
+FUNCTION_WORDS = tuple(
+    frozenset(line.split())
+    for line in """
+i me my mine myself we us our you your yours he him his she her they them their
+it its this that these those what which who something anything
+a an the
+and but or so because if while although
+in on at to of for with from by about after before into over
+am is are was were be been do does did have has had will would can could should
+very really just too also now then here there again
+no not never none nothing don't isn't can't won't didn't doesn't
+all some many much more most few any every both
+""".strip().split('\n')
+)
+SMALL = 0.0001
+NO_TEXT = 'there is no word, or none before it'
+Vectors = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class HumanCenteredOptions:
+    """
+    The encoder, and how sharp emotions are.
+    """
+
+    encoder: str = encoder_option()
+    temperature: float = option(
+        0.1, above=0, help='cosines with emotions are divided by it before the softmax'
+    )
+
+
+class HumanCentered(Scorer):
+    """
+    Five scores a response: the entropy of its emotions in nats (at most ln 8), the
+    likeness of its function words to those of the last turn (0 to 1), Spearman's
+    coefficient of both turns' emotions, and how much nearer it is to agreeable and to
+    empathic sentences than to their opposites (cosines). More is better by convention.
+    """
+
+    name = 'human_centered'
+    dimensions = (
+        *('Emotional Entropy', 'Style Matching', 'Emotion Matching'),
+        *('Agreeableness', 'Empathy'),
+    )
+    options_class = HumanCenteredOptions
+    options: HumanCenteredOptions
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the scores of each response.
+        """
+        encoder = self.models.embedder(self.options.encoder)
+
+        def cosines(texts: Sequence[str], others: Sequence[str]) -> Vectors:
+            rows, columns = (
+                vectors / np.maximum(np.linalg.norm(vectors, axis=1), SMALL)[:, None]
+                for vectors in map(np.asarray, map(encoder.encode, (texts, others)))
+            )
+            return np.asarray(rows @ columns.T, np.float64)
+
+        texts = [item.response or '' for item in items]
+        before = [item.context[-1] if item.context else '' for item in items]
+        own, theirs = cosines(texts, EMOTIONS), cosines(before, EMOTIONS)
+        ends = [
+            cosines(texts, high).mean(axis=1) - cosines(texts, low).mean(axis=1)
+            for high, low in (AGREEABLE, EMPATHIC)
+        ]
+        scores = []
+        for k, (text, other) in enumerate(zip(texts, before, strict=True)):
+            alone = bool(words_of(text))
+            both = alone and bool(words_of(other))
+            shares = softmax(own[k] / self.options.temperature)
+            values = (
+                float(entropy(shares)) if alone else None,
+                style_matching(text, other) if both else None,
+                spearman(own[k], theirs[k]) if both else None,
+                *(float(end[k]) if alone else None for end in ends),
+            )
+            named = dict(zip(self.dimensions, values, strict=True))
+            scores.append(ItemScore(named, dict.fromkeys(named, NO_TEXT)))
+        return scores
+
+
+def style_matching(text: str, other: str) -> float:
+    """
+    Return the language style matching of two texts: 1 minus the difference of the
+    shares of a class of function words, by their sum, as a mean over classes.
+    """
+    shares = [
+        [sum(word in kind for word in words) / max(1, len(words)) for words in texts]
+        for kind in FUNCTION_WORDS
+        for texts in [(words_of(text), words_of(other))]
+    ]
+    return fmean(1 - abs(a - b) / (a + b + SMALL) for a, b in shares)
+
+
+def spearman(first: Vectors, second: Vectors) -> float | None:
+    """
+    Return Spearman's coefficient of two vectors; `None` where one is constant.
+    """
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])
