@@ -115,8 +115,6 @@ def try_before_run(
         named = asked.scorer_is_named
         check_scorer(asked.protocol.scorer, machine.datapath, named_by_user=named)
     if trials.preflight:
-        if not (trials.dry_run or trials.pilot or options.run_dir):
-            raise UserError('--run-dir is needed: the folder that the run goes to')
         _preflight(options, machine, judge)
     result: DryRun | Forecast | None = None
     if trials.dry_run:
