@@ -7,8 +7,6 @@ means once more, over its dialogues. A scorer with variants (FED without complai
 one row for each of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum

@@ -10,8 +10,6 @@ A system is only said to have been at work: whoever kills a process leaves the s
 file.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -5,8 +5,6 @@ Both are in ``RUN/timing/``, the only place of a run folder with wall-clock time
 was really taken is kept only where there is a forecast to compare it with.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

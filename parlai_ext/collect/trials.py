@@ -4,8 +4,6 @@ What can be tried before a run: a dry run, which is here, and preflight and pilo
 A dry run says how much a run has to do, how much of it is done, and what is not here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 `compare_safety`: what several systems answer to the same toxic prompts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

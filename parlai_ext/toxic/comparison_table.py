@@ -2,8 +2,6 @@
 A comparison of systems on toxic prompts as text for a terminal; no answer is in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 

@@ -2,8 +2,6 @@
 What detectors are worth: measures on labelled texts, false alarms at identity terms.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
