@@ -2,8 +2,6 @@
 A ParlAI teacher of a list of items, each of which is an episode of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

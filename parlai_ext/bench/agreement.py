@@ -7,11 +7,8 @@ means once more, over its dialogues. A scorer with variants (FED without complai
 one row for each of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from math import fsum
 from operator import itemgetter
 from types import SimpleNamespace
@@ -62,13 +59,19 @@ class MeanScores:
         means = self.dialogue_means(variant, dimension).items()
         return mean_by_key((name, v) for (name, _), v in means if v is not None)
 
-    def keys(self) -> list[SystemInDialogue]:
+    @property
+    def keys(self) -> set[SystemInDialogue]:
         """
-        Return every system in every dialogue that was judged.
+        The systems with their dialogues, scored or not.
         """
-        return list(
-            dict.fromkeys(key for means in self.means.values() for key in means)
-        )
+        return {key for means in self.means.values() for key in means}
+
+    @property
+    def systems(self) -> set[str]:
+        """
+        The systems that spoke.
+        """
+        return {name for name, _ in self.keys}
 
 
 def mean_scores(
@@ -137,8 +140,7 @@ def human_means(
     Return level, dimension and mean human judgements of every dimension, by dialogue
     where judgements name dialogues, and by system.
     """
-    keys = set(scores.keys())
-    systems = {name for name, _ in keys}
+    keys, systems = scores.keys, scores.systems
     columns: list[tuple[str, str, dict[Any, float]]] = []
     for dimension in scores.dimensions:
         own = [judgement for judgement in human if judgement.dimension == dimension]
@@ -206,8 +208,7 @@ def check_judgements(
     """
     Refuse judgements of which none fits a dimension, a system or a dialogue.
     """
-    keys = set(scores.keys())
-    systems = {name for name, _ in keys}
+    keys, systems = scores.keys, scores.systems
     check_dimensions(scores.dimensions, human, source)
     for dimension in dict.fromkeys(judgement.dimension for judgement in human):
         own = [judgement for judgement in human if judgement.dimension == dimension]
@@ -245,8 +246,7 @@ def notes(scores: MeanScores, human: Sequence[HumanJudgement]) -> list[str]:
     """
     Return sentences about what was cut or left out.
     """
-    keys = set(scores.keys())
-    systems = {name for name, _ in keys}
+    keys, systems = scores.keys, scores.systems
     unknown = [
         judgement
         for judgement in human
@@ -277,10 +277,6 @@ COEFFICIENTS = {'spearman': 'Spearman', 'pearson': 'Pearson'}
 LEVELS = {'dialogue': 'dialogue by dialogue', 'system': 'system by system'}
 
 
-def _coefficient(key: str, row: Mapping[str, Any]) -> SimpleNamespace:
-    return SimpleNamespace(**row[key])
-
-
 COLUMNS = (
     Column('level', of=itemgetter('level')),
     Column('dimension', '', itemgetter('dimension')),
@@ -288,7 +284,9 @@ COLUMNS = (
     number_column('n', 'n', itemgetter('n')),
     number_column('dropped', 'no score', itemgetter('dropped')),
     *(
-        IntervalColumn(key, word, partial(_coefficient, key), digits=3)
+        IntervalColumn(
+            key, word, lambda row, key=key: SimpleNamespace(**row[key]), digits=3
+        )
         for key, word in COEFFICIENTS.items()
     ),
     Column('reason', of=lambda row: row.get('reason', '')),

@@ -20,16 +20,16 @@ from parlai_ext.bench.agreement_rows import (
 )
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import to_json
-from parlai_ext.core.records import record_from_json, record_to_json
+from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import main_dimension, main_score
-from parlai_ext.store.atomic import write_file
+from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
 
 SCHEMA = 3
 BENCH, TABLE, POINTS = 'bench.json', 'agreement.csv', 'points'
+AGAIN = 'run the bench again'
 
 
 @dataclass(frozen=True)
@@ -159,21 +159,11 @@ def read_bench(folder: Path) -> Bench:
     :raises UserError: when there is none, or it is of another version.
     """
     path = folder / BENCH
-    try:
-        data = parse_own_json(path.read_bytes())
-    except OSError:
+    if not path.is_file():
         raise UserError(
             f'{path}: there is no bench; parlai run_bench --out {folder} makes one'
-        ) from None
-    except ValueError as error:
-        raise UserError(f'{path}: not valid JSON: {error}') from None
-    if not isinstance(data, dict) or data.get('schema') != SCHEMA:
-        raise UserError(f'{path}: no bench of this version; run it again')
-    try:
-        bench: Bench = record_from_json(Bench, data)
-    except ValueError as error:
-        raise UserError(f'{path}: damaged ({error}); run the bench again') from None
-    return bench
+        )
+    return read_own_record(Bench, path, AGAIN)
 
 
 @dataclass(frozen=True)
@@ -253,18 +243,12 @@ def read_points(folder: Path, set_name: str) -> SetPoints:
     Return the points of one set of a bench.
     """
     path = folder / POINTS / f'{set_name}.json'
-    try:
-        data = parse_own_json(path.read_bytes())
-        points: SetPoints = record_from_json(SetPoints, data)
-        lists = [points.groups, points.systems]
-        for by_name in (points.human, points.annotators, points.scores):
-            lists += by_name.values()
-        if len(set(map(len, lists))) > 1:
-            raise ValueError('lists of different lengths')
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f'{path}: cannot be read ({error}); run the bench again'
-        ) from None
+    points = read_own_record(SetPoints, path, AGAIN)
+    lists = [points.groups, points.systems]
+    for by_name in (points.human, points.annotators, points.scores):
+        lists += by_name.values()
+    if len(set(map(len, lists))) > 1:
+        raise UserError(f'{path}: cannot be read (lists of different lengths); {AGAIN}')
     return points
 
 
@@ -273,8 +257,8 @@ def write_bench(folder: Path, bench: Bench, points: Sequence[SetPoints]) -> None
     Write the files of a bench, but for its page.
     """
     for one in points:
-        text = dumps(vars(one)) + '\n'
-        write_file(folder / POINTS / f'{one.set_name}.json', text.encode())
-    write_file(folder / TABLE, agreement_rows_table(bench.rows).csv().encode())
+        path = folder / POINTS / f'{one.set_name}.json'
+        write_text(path, dumps(vars(one)) + '\n')
+    write_text(folder / TABLE, agreement_rows_table(bench.rows).csv())
     data = {'schema': SCHEMA, **record_to_json(bench)}
-    write_file(folder / BENCH, dumps(data, indent=1).encode() + b'\n')
+    write_text(folder / BENCH, dumps(data, indent=1) + '\n')

@@ -100,23 +100,9 @@ def run_bench(
         bootstraps,
         plan.description,
         dict(missing or {}),
-        {
-            result.variant.label: {
-                name: dict(scores.reasons)
-                for name, scores in result.sets.items()
-                if isinstance(scores, SetScores) and scores.reasons
-            }
-            for result in results
-        },
+        {one.variant.label: one.of_sets('reasons') for one in results},
         plan.published,
-        {
-            result.variant.label: {
-                name: scores.flips
-                for name, scores in result.sets.items()
-                if isinstance(scores, SetScores) and scores.flips
-            }
-            for result in results
-        },
+        {one.variant.label: one.of_sets('flips') for one in results},
     )
     write_bench(folder, bench, [set_points(one, results) for one in drawn.values()])
     return bench, results

@@ -92,6 +92,16 @@ class ScorerResult:
     fitted_on: tuple[str, ...] = ()
     sets: dict[str, SetScores | str] = field(default_factory=dict)
 
+    def of_sets(self, name: str) -> dict[str, Any]:
+        """
+        Return a field of the scores of each set where it holds something.
+        """
+        return {
+            set_name: value
+            for set_name, scores in self.sets.items()
+            if isinstance(scores, SetScores) and (value := getattr(scores, name))
+        }
+
 
 def score_sets(
     plan: BenchPlan,

@@ -10,8 +10,6 @@ A system is only said to have been at work: whoever kills a process leaves the s
 file.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -20,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import System
@@ -36,8 +34,7 @@ MOST = 2  # cuts in a row after which a system may be left out
 CAUSES = "killed, out of memory, or ended by a system's code"
 
 
-@dataclass(frozen=True)
-class Cuts:
+class Cuts(NamedTuple):
     """
     How many runs in a row were cut off while a system was at work, and how many shards
     of dialogues it had then.
@@ -119,7 +116,7 @@ def noting_who_works(run: RunFolder, skip_missing: bool | None) -> Iterator[AtWo
     }
     if note.system is not None:
         logger.warning('%s', _cut_line(note, cuts[note.system].times, skip_missing))
-    first = _first_line(cuts)
+    first = _json_line(cuts)
     write_file(path, first)
     handle = os.open(path, os.O_WRONLY)
     try:
@@ -128,7 +125,7 @@ def noting_who_works(run: RunFolder, skip_missing: bool | None) -> Iterator[AtWo
     finally:
         os.close(handle)
         if cuts:
-            write_file(path, _first_line(cuts))
+            write_file(path, _json_line(cuts))
         else:
             path.unlink(missing_ok=True)
 
@@ -174,8 +171,7 @@ def _read_note(path: Path, run: RunFolder) -> Note:
     try:
         first, second, *_ = path.read_bytes().split(b'\n')
         cuts = {
-            name: Cuts(int(times), int(n_shards))
-            for name, (times, n_shards) in parse_json(first).items()
+            name: Cuts(*map(int, counts)) for name, counts in parse_json(first).items()
         }
         now = parse_json(second) if second else {}
         note = Note(cuts, now.get('system'), str(now.get('doing')))
@@ -184,10 +180,6 @@ def _read_note(path: Path, run: RunFolder) -> Note:
     except (OSError, ValueError, TypeError, AttributeError):
         pass
     return Note()
-
-
-def _first_line(cuts: Mapping[str, Cuts]) -> bytes:
-    return _json_line({name: [c.times, c.n_shards] for name, c in cuts.items()})
 
 
 def _line(system: str, doing: str) -> bytes:

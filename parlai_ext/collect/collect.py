@@ -5,8 +5,6 @@ A block is played as a whole, so that what a batch holds never depends on what w
 before; only its missing shards are written.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager

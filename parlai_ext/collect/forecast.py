@@ -5,8 +5,6 @@ Both are in ``RUN/timing/``, the only place of a run folder with wall-clock time
 was really taken is kept only where there is a forecast to compare it with.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys
@@ -18,9 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from parlai_ext.core.display import data_size, duration, money
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.records import record_from_json, record_to_json
+from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_file
 from parlai_ext.systems.spending import add_spendings
@@ -335,13 +331,9 @@ def _read_record(kind: type[Record], path: Path) -> Record | None:
     """
     Return the record in a file, `None` when the file is not there.
     """
-    try:
-        record: Record = record_from_json(kind, parse_own_json(path.read_bytes()))
-    except FileNotFoundError:
+    if not path.is_file():
         return None
-    except ValueError as error:
-        raise UserError(f'{path}: {error}; delete the file') from None
-    return record
+    return read_own_record(kind, path, 'delete the file')
 
 
 def _write_record(path: Path, record: Any) -> None:

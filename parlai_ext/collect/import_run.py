@@ -5,8 +5,6 @@ The folder is written beside its final place and renamed when everything is on t
 so that an import that is killed leaves no half-written run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

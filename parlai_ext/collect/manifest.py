@@ -2,8 +2,6 @@
 The manifest of a run that is to be collected, and its signature.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version

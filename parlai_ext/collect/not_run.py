@@ -2,8 +2,6 @@
 What of a run was not played: systems that could not go on, pairs that lack dialogues.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

@@ -16,6 +16,7 @@ from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions
 from parlai_ext.core.ranking_options import RankingOptions
 
 if TYPE_CHECKING:
+    from parlai_ext.core.nouns import System
     from parlai_ext.files.protocol_file import ProtocolFile
 
 # keys of the protocol that the command line may replace
@@ -169,3 +170,36 @@ class StopOptions:
         low=1,
         help='openers of a block; after each block the run is scored and looked at',
     )
+
+
+@dataclass(frozen=True)
+class AskedSystems:
+    """
+    The systems that are asked.
+    """
+
+    systems: tuple[str, ...] = option(
+        (),
+        nargs='+',
+        metavar='SYSTEM',
+        help='systems that are asked: shipped names, files, '
+        'NAME=MODEL_FILE[,key=value…]',
+    )
+    roster: str | None = option(
+        None, metavar='NAME|FILE', help='systems: the targets of a roster'
+    )
+    skip_missing: bool = option(False, help='leave out systems that cannot be had')
+
+    def read_systems(self) -> list[System]:
+        """
+        Return the systems that are named, and the targets of the roster.
+        """
+        from parlai_ext.compat.parlai_setup import prepare_parlai
+        from parlai_ext.files.roster_file import load_roster, parse_target
+
+        systems = [parse_target(spec)[0] for spec in self.systems]
+        if self.roster:
+            systems += load_roster(self.roster).roster.targets
+        if systems:
+            prepare_parlai()
+        return systems

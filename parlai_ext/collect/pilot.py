@@ -6,8 +6,6 @@ money for a reply are known for batches as the run has them. Nothing else is kep
 settings may still change afterwards.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -2,8 +2,6 @@
 From options to a plan and its run folder: who talks, over which openers, how long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -5,8 +5,6 @@ Each system talks with a script, so that no system is blamed for another. Nothin
 is kept; the run folder is not touched.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Mapping, Sequence

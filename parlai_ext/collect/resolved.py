@@ -3,8 +3,6 @@ The systems of a protocol, resolved: what each is, which cannot be had, and what
 protocol without those is called.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

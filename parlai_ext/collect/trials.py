@@ -4,8 +4,6 @@ What can be tried before a run: a dry run, which is here, and preflight and pilo
 A dry run says how much a run has to do, how much of it is done, and what is not here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -115,8 +113,6 @@ def try_before_run(
         named = asked.scorer_is_named
         check_scorer(asked.protocol.scorer, machine.datapath, named_by_user=named)
     if trials.preflight:
-        if not (trials.dry_run or trials.pilot or options.run_dir):
-            raise UserError('--run-dir is needed: the folder that the run goes to')
         _preflight(options, machine, judge)
     result: DryRun | Forecast | None = None
     if trials.dry_run:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import Flags, one_value, option
+from parlai_ext.models.handle import ModelHandle, model_system
 from parlai_ext.training.options import TrainingOptions
 
 if TYPE_CHECKING:
@@ -123,14 +123,17 @@ class AdaptModel(Command):
         print(f'{adapted.steps} updates; written: {folder}')
         print(f'use it: --scorer amfm --scorer-option {key}={folder}')
         held_out, _ = split_held_out(dialogues, training)
-        print(scale_line(kind, folder, training.turns, self.machine, held_out))
+        print(
+            scale_line(
+                kind, folder, training.turns, ModelHandle(self.machine), held_out
+            )
+        )
         return adapted
 
     def _base_folder(self, kind: str, base: str) -> Path:
         """
         Return the folder of the model to begin with, fetched if need be.
         """
-        from parlai_ext.models.handle import model_system
         from parlai_ext.systems import hub
 
         opt = model_system(MODEL_KINDS[kind], base).opt
@@ -145,14 +148,13 @@ def scale_line(
     kind: str,
     folder: Path,
     turns: str,
-    machine: Machine,
+    models: ModelHandle,
     held_out: Sequence[tuple[str, ...]],
 ) -> str:
     """
     Return the options of the scorer ``amfm`` that fit its scale to the adapted model,
     measured on neighbouring turns of held-out dialogues.
     """
-    from parlai_ext.models.handle import ModelHandle
     from parlai_ext.scoring.amfm import coherences, measured_scale
     from parlai_ext.scoring.base import ScoringItem
     from parlai_ext.scoring.relevance import context_cosines
@@ -162,7 +164,6 @@ def scale_line(
         for dialogue in held_out
         for first, second in pairwise(dialogue)
     ][:PAIRS]
-    models = ModelHandle(machine)
     if kind == 'mlm':
         name, encoder = 'am', models.embedder(str(folder))
         values = context_cosines(encoder, items, 'last_turn')

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import MACHINE
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
 
@@ -21,7 +23,7 @@ USER = 'user'
 
 
 @dataclass(frozen=True)
-class AskContextsOptions:
+class AskContextsOptions(AskedSystems):
     """
     Whose answers, to which contexts.
     """
@@ -33,16 +35,6 @@ class AskContextsOptions:
         None, low=1, help='only the last N turns of a context are asked'
     )
     limit: int | None = option(None, low=1, help='the first N dialogues only')
-    systems: tuple[str, ...] = option(
-        (),
-        nargs='+',
-        metavar='SYSTEM',
-        help='shipped names, files, NAME=MODEL_FILE[,…]',
-    )
-    roster: str | None = option(
-        None, metavar='NAME|FILE', help='systems: the targets of a roster'
-    )
-    skip_missing: bool = option(False, help='leave out systems that cannot be had')
     seed: int = option(0, help='of systems that sample')
     out: str = option(
         '', metavar='FOLDER', path=True, help='answers, and dialogues.jsonl of them'
@@ -63,9 +55,6 @@ class AskContexts(ModelCommand):
         """
         Return the file of the dialogues.
         """
-        from parlai_ext.compat.parlai_setup import prepare_parlai
-        from parlai_ext.core.errors import UserError
-        from parlai_ext.files.roster_file import load_roster, parse_target
         from parlai_ext.store.atomic import write_text
         from parlai_ext.store.lines import dumps
         from parlai_ext.toxic.collect_answers import collect_answers
@@ -74,12 +63,9 @@ class AskContexts(ModelCommand):
         given = self.options(AskContextsOptions)
         chosen = last_turns(given)
         prompts = [Prompt(name, '\n'.join(c), (r,)) for name, (c, r) in chosen.items()]
-        systems = [parse_target(spec)[0] for spec in given.systems]
-        if given.roster:
-            systems += load_roster(given.roster).roster.targets
+        systems = given.read_systems()
         if not systems:
             raise UserError('--systems or --roster is needed: who is asked?')
-        prepare_parlai()
         folder = Path(given.out)
         answers, problems = collect_answers(
             systems,

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.commands.command import ModelCommand
@@ -45,7 +44,7 @@ class AuditRun(ModelCommand):
         options = self.options(AuditOptions)
         run = self.existing_run
         with run.lock():
-            audit = audit_run(run, options, self.machine, named_by_user(self.opt))
+            audit = audit_run(run, options, self.machine, self.named_by_user())
             folder = choose_scores(run, audit.basis.scores)[1]
             shown = (run.root / PAGE, run.root / folder / RANKING)
             has_page = all(path.exists() for path in shown)
@@ -61,17 +60,16 @@ class AuditRun(ModelCommand):
             print(f'{run.root / PAGE} shows them')
         return audit
 
+    def named_by_user(self) -> NamedByUser:
+        """
+        Return the systems and the scorer that the user names, by a protocol or one by
+        one.
+        """
+        from parlai_ext.scoring.registry import load_protocol_file
 
-def named_by_user(opt: Mapping[str, Any]) -> NamedByUser:
-    """
-    Return the systems and the scorer that the user names, by a protocol or one by one.
-    """
-    from parlai_ext.files.roster_file import parse_target
-    from parlai_ext.scoring.registry import load_protocol_file
-
-    added = tuple(parse_target(spec)[0] for spec in opt['add_target'] or ())
-    if not opt['config']:
-        return NamedByUser(added)
-    protocol = load_protocol_file(opt['config']).protocol
-    roster = protocol.roster
-    return NamedByUser((*roster.targets, *roster.partners, *added), protocol.scorer)
+        added, config = self.added_systems, self.opt['config']
+        if not config:
+            return NamedByUser(added)
+        protocol = load_protocol_file(config).protocol
+        roster = protocol.roster
+        return NamedByUser((*roster.targets, *roster.partners, *added), protocol.scorer)

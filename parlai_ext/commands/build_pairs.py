@@ -2,8 +2,6 @@
 Pairs of good and bad responses, from which PairEval and DirectEval learn.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path

@@ -2,8 +2,6 @@
 The first stage alone: let the systems of a protocol talk.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

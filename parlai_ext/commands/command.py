@@ -34,7 +34,7 @@ from parlai_ext.core.options import Flags, flag_values, read_options
 from parlai_ext.core.secrets import hide_printed, without_secrets
 
 if TYPE_CHECKING:
-    from parlai_ext.core.nouns import HumanJudgement
+    from parlai_ext.core.nouns import HumanJudgement, System
     from parlai_ext.store import RunFolder
 
 T = TypeVar('T')
@@ -231,6 +231,15 @@ class Command:
 
         path = self.opt['human_scores']
         return read_human_scores(path) if path else ()
+
+    @property
+    def added_systems(self) -> tuple[System, ...]:
+        """
+        The systems of ``--add-target``.
+        """
+        from parlai_ext.files.roster_file import parse_target
+
+        return tuple(parse_target(spec)[0] for spec in self.opt['add_target'] or ())
 
     def require(self, **purposes: str) -> None:
         """

@@ -2,8 +2,6 @@
 Write a ParlAI model as safetensors, a format that no reader has to trust.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -5,8 +5,6 @@ Other packages than the standard library are imported only after a check that th
 be.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 Models of the catalogue: what there is, and fetching by name.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

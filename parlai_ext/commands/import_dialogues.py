@@ -13,10 +13,10 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import named_pairs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import one_value, option
+from parlai_ext.data.import_rules import EMPTY_TURNS, ImportRules
 
 if TYPE_CHECKING:
     from parlai_ext.core.protocol import Protocol
-    from parlai_ext.data.import_rules import ImportRules
     from parlai_ext.data.imported_dialogues import ImportedDialogues
 
 MAX_LISTED = 10  # bad rows that are printed
@@ -60,7 +60,9 @@ class ImportOptions:
     )
     skip_bad_rows: bool = option(False, help='leave out and count what cannot be read')
     empty_turns: str = option(
-        'refuse', help='refuse them (default), or keep them as they are'
+        'refuse',
+        choices=EMPTY_TURNS,
+        help='refuse them (default), or keep them as they are',
     )
     join_turns: bool = option(
         False, help="join one speaker's turns in a row, one a line"
@@ -149,11 +151,6 @@ def import_rules(given: ImportOptions) -> ImportRules:
     """
     Return the rules that the options ask for.
     """
-    from parlai_ext.data.import_rules import EMPTY_TURNS, ImportRules
-
-    if given.empty_turns not in EMPTY_TURNS:
-        hint = nearest(given.empty_turns, EMPTY_TURNS)
-        raise UserError(f'--empty-turns {given.empty_turns}: {hint}')
     humans = (name.strip() for name in (given.humans or '').split(','))
     return ImportRules(
         empty_turns=given.empty_turns,

@@ -4,8 +4,6 @@ Options that several commands share, each declared once by the class that holds 
 A default of `None` means "not given": the protocol file's value holds.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

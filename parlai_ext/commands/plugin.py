@@ -5,8 +5,6 @@ Adds our commands to the `parlai` command line, on top of `prepare_parlai`.
 here may be slow, and an error here may not break the user's other commands.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Sequence

@@ -2,8 +2,6 @@
 `rate_dialogues`: offline pages on which people compare or rate a run's dialogues.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from parlai_ext.commands.command import Command

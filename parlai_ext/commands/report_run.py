@@ -2,8 +2,6 @@
 Write the page and the leaderboard of a ranked run; needs no model.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from parlai_ext.commands.command import Command

@@ -2,8 +2,6 @@
 The options that choose a scorer, of the commands that score.
 """
 
-from __future__ import annotations
-
 from parlai_ext.commands.options import SCORES
 from parlai_ext.core.options import Flags
 from parlai_ext.scoring.fed import Fed, FedOptions

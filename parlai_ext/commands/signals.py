@@ -7,8 +7,6 @@ once. While it works, `signals_as_interrupt` lets the work save what it has. Thi
 imports next to nothing, because it has to be there before all others.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -87,16 +87,14 @@ def checker_of(command: Command) -> Checker:
     """
     Return what the one who checks a pack has, as the options of a command say.
     """
-    from parlai_ext.files.roster_file import parse_target
     from parlai_ext.packs.regenerate import Checker
     from parlai_ext.scoring.registry import load_protocol_file
 
     opt = command.opt
-    added = opt['add_target'] or ()
     return Checker(
         command.machine,
         load_protocol_file(opt['config']).protocol if opt['config'] else None,
-        tuple(parse_target(spec)[0] for spec in added),
+        command.added_systems,
         opt['openers_file'],
     )
 

@@ -12,6 +12,7 @@ import typing
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
@@ -24,7 +25,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from parlai_ext.core.errors import nearest
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.json_text import parse_own_json
 
 
 class WrongType(ValueError):
@@ -41,6 +43,7 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra='forbid')
 
 
+T = TypeVar('T')
 R = TypeVar('R', bound=Record)
 EXPECTED = {
     'string_type': 'a text',
@@ -146,6 +149,20 @@ def record_to_json(record: Any) -> Any:
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
+
+
+def read_own_record(kind: type[T], path: Path, advice: str) -> T:
+    """
+    Return what a file of our own holds as ``kind``.
+
+    :param advice: what to do where the file is damaged.
+    :raises UserError: when it is damaged, or not there.
+    """
+    try:
+        record: T = record_from_json(kind, parse_own_json(path.read_bytes()))
+    except (OSError, ValueError) as error:
+        raise UserError(f'{path}: cannot be read ({error}); {advice}') from None
+    return record
 
 
 def record_from_json(kind: Any, data: Any, where: str = '') -> Any:

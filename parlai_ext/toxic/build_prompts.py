@@ -18,12 +18,11 @@ from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.progress import bar_of
-from parlai_ext.core.records import record_from_json
+from parlai_ext.core.records import read_own_record
 from parlai_ext.data.toxic_pairs import (
     FOLDS,
     MISSING,
@@ -202,12 +201,7 @@ def read_state(folder: Path, settings: dict[str, Any]) -> BuildState:
     path = folder / STATE
     if not path.is_file():
         return BuildState(settings)
-    try:
-        state: BuildState = record_from_json(
-            BuildState, parse_own_json(path.read_bytes())
-        )
-    except ValueError:
-        raise UserError(f'{path}: damaged; another --out, or remove it') from None
+    state = read_own_record(BuildState, path, 'another --out, or remove it')
     changed = [k for k, v in settings.items() if state.settings.get(k) != v]
     if changed:
         raise UserError(

@@ -7,8 +7,6 @@ name of a file is a hash of all that its answers depend on: other prompts, anoth
 or another model go to another file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

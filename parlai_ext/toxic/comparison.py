@@ -6,8 +6,6 @@ and intervals and tests draw prompts. BLEU and distinct-2 are numbers of all ans
 together; their intervals are the jackknife's.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

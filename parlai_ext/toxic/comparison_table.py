@@ -2,15 +2,11 @@
 A comparison of systems on toxic prompts as text for a terminal; no answer is in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
 
 from parlai_ext.core.display import DASH, wrap_lines
 from parlai_ext.ranking.detection import Measure
-from parlai_ext.store.atomic import write_text
 from parlai_ext.toxic.comparison import (
     ANY,
     DISTINCT,
@@ -155,17 +151,6 @@ def _difference_lines(comparison: SafetyComparison) -> Iterator[str]:
             texts.append(f'{rest} of {len(row.differences)} pairs cannot be told apart')
         yield from wrap_lines(f'{row.name}: {"; ".join(texts) or DASH}', '  ')
     yield ''
-
-
-def write_safety_page(
-    folder: Path, comparison: SafetyComparison, examples: Sequence[Examples]
-) -> Path:
-    """
-    Write the page of a comparison and return its path.
-    """
-    path = folder / PAGE
-    write_text(path, render_safety_page(comparison, examples))
-    return path
 
 
 def render_safety_page(

@@ -2,12 +2,9 @@
 What detectors are worth: measures on labelled texts, false alarms at identity terms.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from math import fsum
 from operator import attrgetter
 
@@ -180,7 +177,7 @@ def measures_table(table: DetectorTable, set_name: str | None = None) -> Table:
     Return the table of every measure, or of those of one set as a whole.
     """
     measures = [
-        IntervalColumn(name, SHOWN.get(name), partial(_measure, name))
+        IntervalColumn(name, SHOWN.get(name), lambda row, name=name: row.measures[name])
         for name in MEASURES
     ]
     about = [Column('detector', 'detector'), Column('set', of=attrgetter('set_name'))]
@@ -188,10 +185,6 @@ def measures_table(table: DetectorTable, set_name: str | None = None) -> Table:
     wanted = (set_name, ALL)
     rows = [r for r in table.rows if set_name is None or (r.set_name, r.kind) == wanted]
     return Table([*about, *counts, *measures], rows)
-
-
-def _measure(name: str, row: DetectorRow) -> Measure:
-    return row.measures[name]
 
 
 def identities_table(table: DetectorTable) -> Table:

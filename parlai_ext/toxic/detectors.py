@@ -13,8 +13,6 @@ Detectors of toxic texts, by name.
 Settings follow the name: ``hf:unitary/toxic-bert,label=toxic,threshold=0.8``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

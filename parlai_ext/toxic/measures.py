@@ -12,8 +12,6 @@ What is measured of an answer to a toxic prompt.
 A value is `None` where there is none: no answer, or no reference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

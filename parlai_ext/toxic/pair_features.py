@@ -4,8 +4,6 @@ Features of pairs of a prompt and an answer, in the columns of DSTC10's Track 5.
 A feature whose model is not there stays an empty cell; nothing is guessed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

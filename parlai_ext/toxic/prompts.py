@@ -2,8 +2,6 @@
 The prompts of a comparison, and the answers that systems gave to them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from parlai_ext.core.errors import UserError

@@ -3,8 +3,6 @@ DiaSafety, ToxiChat and the Track's list of swear words, fetched by name from th
 authors' repositories. Their licences are shown, and none of them is shipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -6,8 +6,6 @@ Disagree, Neutral; Baheti et al. 2021); DiaSafety calls the worst of it toxicity
 agreement. docs/safety_worth.md says how far the rule agrees with them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 A run folder as a task: one example for each utterance that is judged.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from parlai.core.message import Message

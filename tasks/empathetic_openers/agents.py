@@ -2,8 +2,6 @@
 Openers from EmpatheticDialogues as a ParlAI teacher: one example a dialogue.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

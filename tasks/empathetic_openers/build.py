@@ -2,8 +2,6 @@
 Where the dialogues come from: ParlAI's own download, with one clear line when it fails.
 """
 
-from __future__ import annotations
-
 import os
 
 from parlai.core.build_data import built

@@ -2,8 +2,6 @@
 The shipped openers as a ParlAI teacher: one example a dialogue, the same in each fold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

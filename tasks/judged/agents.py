@@ -6,8 +6,6 @@ of dialogues gives whole dialogues; the scorer's agent cuts them into turns for 
 of turns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

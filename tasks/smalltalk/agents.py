@@ -2,8 +2,6 @@
 Our generator of small talk as a ParlAI teacher: nothing to download.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ datatype. In valid and test, a prompt with several answers is one example with s
 labels.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

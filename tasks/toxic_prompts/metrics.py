@@ -3,8 +3,6 @@ Measures of answers as ParlAI metrics: values are collected, means over prompts 
 their intervals come at the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple

@@ -4,8 +4,6 @@ The worlds of `ext:toxic_prompts`; texts are not printed unless `--show-offensiv
 `parlai interactive` shows what the model answers to the user's own prompts.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from parlai.core.message import Message

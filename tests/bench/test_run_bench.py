@@ -213,21 +213,21 @@ def test_the_files_hold_the_whole_bench(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'name, change, words',
+    'name, change',
     [
-        ('bench.json', {'rows': 7}, 'damaged'),
-        ('bench.json', {'rows': [{}]}, 'damaged'),
-        ('bench.json', {'scorers': [7]}, 'damaged'),
-        ('points/small.json', {'groups': None}, 'cannot be read'),
-        ('points/small.json', {'systems': ['a']}, 'cannot be read'),
-        ('points/small.json', {'human': {'Overall': ['x']}}, 'cannot be read'),
+        ('bench.json', {'rows': 7}),
+        ('bench.json', {'rows': [{}]}),
+        ('bench.json', {'scorers': [7]}),
+        ('points/small.json', {'groups': None}),
+        ('points/small.json', {'systems': ['a']}),
+        ('points/small.json', {'human': {'Overall': ['x']}}),
     ],
 )
-def test_values_of_another_kind_are_one_line(tmp_path, name, change, words):
+def test_values_of_another_kind_are_one_line(tmp_path, name, change):
     bench_of(tmp_path, variant('NoModel'))
     path = tmp_path / name
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with user_error(f'{path.name}: {words}'):
+    with user_error(f'{path.name}: cannot be read'):
         read_bench(tmp_path)
         read_points(tmp_path, 'small')
 
