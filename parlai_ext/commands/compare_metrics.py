@@ -101,7 +101,6 @@ class CompareMetrics(Command):
             quality=given.quality,
             permutations=given.permutations,
             seed=given.seed,
-            progress=True,
         )
         table = difference_table(result.differences).csv()
         data = json.dumps(comparison_data(result), ensure_ascii=False, indent=1)
