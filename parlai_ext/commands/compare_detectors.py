@@ -120,7 +120,7 @@ class CompareDetectors(Command):
         return texts
 
     def _write(self, folder: Path, table: DetectorTable) -> None:
-        from parlai_ext.store.atomic import write_file
+        from parlai_ext.store.atomic import write_text
         from parlai_ext.toxic import detector_table as tables
 
         for name, shown in (
@@ -128,5 +128,5 @@ class CompareDetectors(Command):
             ('identities.csv', tables.terms_table(table)),
             ('scores.csv', tables.scores_table(table)),
         ):
-            write_file(folder / name, shown.csv().encode())
+            write_text(folder / name, shown.csv())
         print(f'{folder}: measures.csv, identities.csv, scores.csv')

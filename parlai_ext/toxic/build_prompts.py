@@ -35,7 +35,7 @@ from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_di
 from parlai_ext.files.csv_file import csv_text
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.store.atomic import append_synced, locked, make_folder, write_file
+from parlai_ext.store.atomic import append_synced, locked, make_folder, write_text
 from parlai_ext.toxic.detectors import (
     Detector,
     WordList,
@@ -189,7 +189,7 @@ def _append_block(
 
 def _write_state(folder: Path, state: BuildState) -> None:
     data = json.dumps(vars(state), ensure_ascii=False, indent=1)
-    write_file(folder / STATE, data.encode() + b'\n')
+    write_text(folder / STATE, data + '\n')
 
 
 def read_state(folder: Path, settings: dict[str, Any]) -> BuildState:
