@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
     from parlai_ext.toxic.detector_table import DetectorTable
 
-BOOTSTRAPS = 1000
-
 
 @dataclass(frozen=True)
-class CompareDetectorsOptions:
+class CompareDetectorsOptions(Resamples):
     """
     Which labelled texts are scored, and where the numbers go.
     """
@@ -52,12 +51,6 @@ class CompareDetectorsOptions:
     max_texts: int | None = option(
         None, low=2, help='only the first N texts of each set'
     )
-    bootstraps: int = option(
-        BOOTSTRAPS,
-        low=1,
-        help=f'resamples behind each interval ({BOOTSTRAPS})',
-    )
-    seed: int = option(0, help='draws the resamples (0)')
     out: str | None = option(
         None, metavar='FOLDER', path=True, help='writes CSV files: no text is in them'
     )
