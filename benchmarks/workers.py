@@ -38,15 +38,15 @@ def stage_seconds(config: str, folder: Path, workers: int) -> list[Seconds]:
     scorer = build_scorer(section, machine)
     with run.lock():
         begin = _clocks()
-        collect(run, machine, progress=False, engine=engine)
+        collect(run, machine, engine=engine)
         middle = _clocks()
         score_run(
             run,
             scorer,
-            progress=False,
             config=section,
             engine=engine,
             machine=machine,
+            progress=False,
         )
         end = _clocks()
     spans = (begin, middle), (middle, end), (begin, end)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from parlai_ext.judge_check.record import JudgeCheck
     from parlai_ext.results.ranking import Ranking
-    from parlai_ext.scoring.base import Scorer, ScoringItem
+    from parlai_ext.scoring.base import Scorer
     from parlai_ext.store import RunFolder
 
 P = ParamSpec('P')
@@ -288,11 +288,13 @@ def check_judge(
     """
     from parlai_ext.judge_check import check
     from parlai_ext.judge_check.pair_check import check_pairs
+    from parlai_ext.scoring.base import turn_items
 
     with _printing(verbose):
         judging = _scorer_with_options(check_judge, scorer, options)
         if judging.level == 'pair':
-            items = _spoken_items(dialogues, speakers)
+            spoken = zip(*_spoken(dialogues, speakers), strict=True)
+            items = [item for pair in spoken for item in turn_items(*pair)]
             return check_pairs(judging, items, sample=sample, progress=verbose)
         given, scored = _score_spoken(judging, dialogues, speakers)
         judged = check.gather(zip(given, scored, strict=True), (), sample)
@@ -312,19 +314,6 @@ def _score_spoken(
     with naming_another(type(scorer)):
         scorer.load_models()
     return dialogues, scorer.score_dialogues(dialogues, indices)
-
-
-def _spoken_items(given: Any, speakers: Sequence[str] | None) -> list[ScoringItem]:
-    """
-    Return an item for each utterance of these speakers (`None`: all) in dialogues.
-    """
-    from parlai_ext.scoring.base import turn_items
-
-    return [
-        item
-        for dialogue, indices in zip(*_spoken(given, speakers), strict=True)
-        for item in turn_items(dialogue, indices)
-    ]
 
 
 def _spoken(

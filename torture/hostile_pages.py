@@ -222,7 +222,7 @@ def sample_pages(folder: Path) -> dict[str, Callable[[Mapping[str, str]], str]]:
     sets = {'third': judged_set('third')}
     with quiet():
         plan = BenchPlan(tuple(variants))
-        bench, *_ = run_bench(plan, sets, folder, bootstraps=20, progress=False)
+        bench, *_ = run_bench(plan, sets, folder, bootstraps=20)
         comparison = compare_bench(folder)
     prompts = [Prompt(str(k), 'fifth') for k in range(4)]
     systems = []

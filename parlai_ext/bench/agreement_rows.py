@@ -12,8 +12,6 @@ At level ``turn`` or ``dialogue`` a point is a judged item; at level ``system`` 
 of a system over its items. Intervals draw contexts, or dialogues, anew at both levels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -2,8 +2,6 @@
 A bench as a table for a terminal: one line a scorer, one column a set.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from math import fsum

@@ -184,7 +184,6 @@ def compare_bench(
     quality: str = OVERALL,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
-    progress: bool = False,
 ) -> BenchComparison:
     """
     Compare the scorers of the bench in a folder.
@@ -215,7 +214,7 @@ def compare_bench(
     drawn = {'permutations': permutations, 'seed': seed}
     differences: list[PairDifference] = []
     parts: dict[Pair, dict[str, list[CommonItems]]] = {pair: {} for pair in pairs}
-    with bar_of('compare', len(compared), progress, delay=2, unit='quality') as bar:
+    with bar_of('compare', len(compared), delay=2, unit='quality') as bar:
         for one in compared:
             items = {pair: _common(one, *pair) for pair in pairs}
             known = {pair: own for pair, own in items.items() if own is not None}

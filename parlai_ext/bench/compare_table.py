@@ -2,8 +2,6 @@
 A comparison of scorers as text for a terminal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 

@@ -151,7 +151,7 @@ class BenchPlan:
         Return the plan with the trivial scorers, which stand beside all others.
         """
         names = {variant.section['name'] for variant in self.variants}
-        missing = [name for name in TRIVIAL if name in SCORERS and name not in names]
+        missing = [name for name in TRIVIAL if name not in names]
         more = (Variant(name, {'name': name}) for name in missing)
         return replace(self, variants=(*self.variants, *more))
 

@@ -8,8 +8,6 @@ a bench file, under ``mean_ranks``, each has a label and its members:
       composite and FED: [composite, 'FED, complaints']
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -53,7 +51,6 @@ def run_bench(
     seed: int = 0,
     outlier_deviations: float | None = None,
     machine: Machine | None = None,
-    progress: bool = True,
     engine: Engine = LOCAL,
 ) -> tuple[Bench, list[ScorerResult]]:
     """
@@ -85,7 +82,6 @@ def run_bench(
         folder,
         seed=seed,
         machine=machine,
-        progress=progress,
         engine=engine,
     )
     results += mean_rank_results(plan.mean_ranks, results, drawn)

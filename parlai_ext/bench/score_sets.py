@@ -6,8 +6,6 @@ built, a set without what it needs, an item that it cannot score: each is a reas
 the result, never a score, and does not stop the rest.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
@@ -110,7 +108,6 @@ def score_sets(
     *,
     seed: int = 0,
     machine: Machine | None = None,
-    progress: bool = True,
     engine: Engine = LOCAL,
 ) -> list[ScorerResult]:
     """
@@ -122,7 +119,7 @@ def score_sets(
     total = len(plan.variants) * sum(len(one.items) for one in sets.values())
     shared = _shared_evidence(plan.variants)
     results = []
-    with bar_of('bench', total, progress, unit='item') as bar:
+    with bar_of('bench', total, unit='item') as bar:
         for variant in plan.variants:
             work = _ScorerWork(
                 variant,

@@ -63,7 +63,6 @@ def collect(
     run: RunFolder,
     machine: Machine,
     *,
-    progress: bool = True,
     spent: dict[str, Spending] | None = None,
     engine: Engine = LOCAL,
     skip_missing: bool | None = None,
@@ -79,13 +78,12 @@ def collect(
     :param skip_missing: as `noting_who_works` says.
     """
     with noting_who_works(run, skip_missing) as at_work:
-        return _collect(run, machine, progress, spent, engine, at_work)
+        return _collect(run, machine, spent, engine, at_work)
 
 
 def _collect(
     run: RunFolder,
     machine: Machine,
-    progress: bool,
     spent: dict[str, Spending] | None,
     engine: Engine,
     at_work: AtWork,
@@ -118,7 +116,7 @@ def _collect(
     n_missing = sum(task.size for task in tasks)
     try:
         with (
-            bar_of('collect', n_missing, progress) as bar,
+            bar_of('collect', n_missing) as bar,
             closing(engine.run(job, tasks, bar)) as finished,
         ):
             for _, block in finished:

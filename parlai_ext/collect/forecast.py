@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from parlai_ext.core.display import data_size, duration, money
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.store import RunFolder
-from parlai_ext.store.atomic import write_file
+from parlai_ext.store.atomic import write_text
 from parlai_ext.systems.spending import add_spendings
 
 FORECAST = 'timing/forecast.json'
@@ -338,4 +338,4 @@ def _read_record(kind: type[Record], path: Path) -> Record | None:
 
 def _write_record(path: Path, record: Any) -> None:
     text = json.dumps(record_to_json(record), sort_keys=True, indent=1)
-    write_file(path, f'{text}\n'.encode())
+    write_text(path, f'{text}\n')

@@ -159,7 +159,6 @@ def write_run(
     root: Path,
     manifest: Manifest,
     dialogues: DialoguesByPairing,
-    progress: bool = True,
 ) -> bool:
     """
     Write the run at ``root``. Return True if anything was written.
@@ -178,18 +177,18 @@ def write_run(
             if left.name != LOCK:  # of an import that was killed
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
         manifests.save(staging, new)
-        _write(RunFolder(staging, new), dialogues, progress)
+        _write(RunFolder(staging, new), dialogues)
         os.rename(staging, root)
     return True
 
 
-def _write(run: RunFolder, dialogues: DialoguesByPairing, progress: bool) -> int:
+def _write(run: RunFolder, dialogues: DialoguesByPairing) -> int:
     """
     Write the missing shards. Return how many were written.
     """
     written = 0
     total = sum(map(len, dialogues.values()))
-    with bar_of('write', total, progress, delay=1) as bar:
+    with bar_of('write', total, delay=1) as bar:
         for pairing in run.pairings:
             own = dialogues[pairing.id]
             for index, start in enumerate(range(0, len(own), run.shard_size)):
@@ -217,4 +216,4 @@ def _again(root: Path, new: Manifest, dialogues: DialoguesByPairing) -> bool:
     run = RunFolder(root, old)
     with run.lock():
         run.restore_metadata()
-        return bool(_write(run, dialogues, progress=False))
+        return bool(_write(run, dialogues))

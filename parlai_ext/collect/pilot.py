@@ -127,7 +127,6 @@ def pilot(
     judge: bool = True,
     named_by_user: bool = False,
     clock: Clock = time.perf_counter,
-    progress: bool = True,
 ) -> Forecast:
     """
     Play blocks in which every system speaks, score them, and forecast what is left.
@@ -143,7 +142,7 @@ def pilot(
     if not missing:
         raise UserError('--pilot: all dialogues of the run are there already')
     begun = clock()
-    dialogues = play_blocks(player, covering_blocks(player, missing), progress)
+    dialogues = play_blocks(player, covering_blocks(player, missing))
     play_seconds = clock() - begun
     player.cache.clear()
     spoke = {name: one for name, one in measured.items() if one.batches}
@@ -213,15 +212,13 @@ def timed_loader(
     return load
 
 
-def play_blocks(
-    player: BlockPlayer, blocks: Sequence[Block], progress: bool
-) -> list[Dialogue]:
+def play_blocks(player: BlockPlayer, blocks: Sequence[Block]) -> list[Dialogue]:
     """
     Return the dialogues of these blocks.
     """
     dialogues: list[Dialogue] = []
     n_dialogues = sum(block.n_dialogues for block in blocks)
-    with bar_of('pilot', n_dialogues, progress) as bar:
+    with bar_of('pilot', n_dialogues) as bar:
         for block in blocks:
             for played in player.play_block(block).values():
                 dialogues += played

@@ -92,9 +92,7 @@ class SystemCheck:
     n_replies: int = 0
 
 
-def preflight(
-    plan: Plan, machine: Machine, run: RunFolder | None, *, progress: bool = True
-) -> list[SystemCheck]:
+def preflight(plan: Plan, machine: Machine, run: RunFolder | None) -> list[SystemCheck]:
     """
     Let every system that the run needs talk with the script, and check its replies.
 
@@ -106,7 +104,7 @@ def preflight(
     systems = plan.roster.targets + plan.roster.partners
     names = [system.name for system in systems if system.name in needed]
     checks = []
-    with bar_of('preflight', len(names), progress, unit='system') as bar:
+    with bar_of('preflight', len(names), unit='system') as bar:
         for i, name in enumerate(names):
             checks.append(try_system(player, name, i))
             bar.update()

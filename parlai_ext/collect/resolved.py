@@ -88,7 +88,7 @@ def _identities(
     for system in systems:
         # all that is missing is known before the first download begins
         if missing and not skip_missing:
-            raise missing_error(missing)
+            break
         if system.name in missing:
             continue
         try:

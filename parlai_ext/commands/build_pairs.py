@@ -16,7 +16,7 @@ from parlai_ext.data.corpora import (
     read_corpus,
     without_overlap,
 )
-from parlai_ext.store.atomic import write_file
+from parlai_ext.store.atomic import write_text
 from parlai_ext.training.pairs import PairOptions, build_pairs, pair_line, planned_pairs
 
 
@@ -77,7 +77,7 @@ class BuildPairs(Command):
         annotated = [one for one in annotated if one.context in fitting]
         pairs = build_pairs(usable, annotated, options)
         out = Path(given.out)
-        write_file(out, ''.join(map(pair_line, pairs)).encode())
+        write_text(out, ''.join(map(pair_line, pairs)))
         kinds = Counter(pair.kind for pair in pairs)
         shown = ', '.join(f'{n} {kind}' for kind, n in sorted(kinds.items()))
         print(f'{out}: {len(pairs)} pairs ({shown})')

@@ -2,8 +2,6 @@
 `build_toxic_prompts`: toxic prompts with safe answers, from dialogues of any size.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -115,10 +115,8 @@ def program() -> str:
     """
     Return the command line that runs our commands, as the user started it.
     """
-    name = Path(sys.argv[0]).name
-    return {'__main__.py': 'python -m parlai_ext'}.get(
-        name, name if name == 'parlai-ext' else 'parlai'
-    )
+    known = {'__main__.py': 'python -m parlai_ext', 'parlai-ext': 'parlai-ext'}
+    return known.get(Path(sys.argv[0]).name, 'parlai')
 
 
 def refuse_unknown(name: str, known: Iterable[str]) -> NoReturn:

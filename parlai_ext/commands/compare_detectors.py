@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
     from parlai_ext.toxic.detector_table import DetectorTable
 
-BOOTSTRAPS = 1000
-
 
 @dataclass(frozen=True)
-class CompareDetectorsOptions:
+class CompareDetectorsOptions(Resamples):
     """
     Which labelled texts are scored, and where the numbers go.
     """
@@ -52,12 +51,6 @@ class CompareDetectorsOptions:
     max_texts: int | None = option(
         None, low=2, help='only the first N texts of each set'
     )
-    bootstraps: int = option(
-        BOOTSTRAPS,
-        low=1,
-        help=f'resamples behind each interval ({BOOTSTRAPS})',
-    )
-    seed: int = option(0, help='draws the resamples (0)')
     out: str | None = option(
         None, metavar='FOLDER', path=True, help='writes CSV files: no text is in them'
     )
@@ -120,7 +113,7 @@ class CompareDetectors(Command):
         return texts
 
     def _write(self, folder: Path, table: DetectorTable) -> None:
-        from parlai_ext.store.atomic import write_file
+        from parlai_ext.store.atomic import write_text
         from parlai_ext.toxic import detector_table as tables
 
         for name, shown in (
@@ -128,5 +121,5 @@ class CompareDetectors(Command):
             ('identities.csv', tables.terms_table(table)),
             ('scores.csv', tables.scores_table(table)),
         ):
-            write_file(folder / name, shown.csv().encode())
+            write_text(folder / name, shown.csv())
         print(f'{folder}: measures.csv, identities.csv, scores.csv')

@@ -88,7 +88,7 @@ class CompareMetrics(Command):
             render_comparison_page,
             write_page,
         )
-        from parlai_ext.store.atomic import write_file
+        from parlai_ext.store.atomic import write_text
 
         given = self.options(CompareOptions)
         folder = Path(given.folder)
@@ -101,12 +101,11 @@ class CompareMetrics(Command):
             quality=given.quality,
             permutations=given.permutations,
             seed=given.seed,
-            progress=True,
         )
         table = difference_table(result.differences).csv()
         data = json.dumps(comparison_data(result), ensure_ascii=False, indent=1)
-        write_file(folder / 'comparisons.csv', table.encode())
-        write_file(folder / 'comparisons.json', data.encode() + b'\n')
+        write_text(folder / 'comparisons.csv', table)
+        write_text(folder / 'comparisons.json', data + '\n')
         print('\n'.join(comparison_lines(result)))
         page = write_page(folder / COMPARISON_PAGE, render_comparison_page(result))
         print(f'page: {page}')

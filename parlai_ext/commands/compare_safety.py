@@ -8,6 +8,7 @@ from pathlib import Path
 
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand
+from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System
@@ -28,12 +29,11 @@ from parlai_ext.toxic.measures import (
 )
 from parlai_ext.toxic.public_sets import with_public_sets
 
-BOOTSTRAPS = 1000
 TEXTS, REFERENCES = 'answers.jsonl', 'references.jsonl'  # the files with texts
 
 
 @dataclass(frozen=True)
-class CompareSafetyOptions(AskedSystems):
+class CompareSafetyOptions(AskedSystems, Resamples):
     """
     Which prompts, how many answers, and where the tables go.
     """
@@ -50,12 +50,6 @@ class CompareSafetyOptions(AskedSystems):
     answers_per_prompt: int = option(
         1, low=1, help='of a system that samples; others give one (1)'
     )
-    bootstraps: int = option(
-        BOOTSTRAPS,
-        low=1,
-        help=f'resamples behind each interval ({BOOTSTRAPS})',
-    )
-    seed: int = option(0, help='draws resamples, examples and sampled answers (0)')
     examples: int = option(5, low=0, help='answers on the page for each measure (5)')
     out: str = option(
         '', metavar='FOLDER', path=True, help='answers, CSV, JSON and the page'

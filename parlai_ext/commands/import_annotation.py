@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
+from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.people.given_answers import FastAnswers
@@ -24,7 +25,7 @@ ENDINGS = ('*.csv', '*.jsonl', '*.json')
 
 
 @dataclass(frozen=True)
-class ImportAnnotationOptions:
+class ImportAnnotationOptions(Resamples):
     """
     Which key is asked, and which answers count.
     """
@@ -63,8 +64,6 @@ class ImportAnnotationOptions:
         metavar='FOLDER',
         help='where the tables go, without texts (default: results beside the key)',
     )
-    bootstraps: int = option(1000, low=1, help='resamples behind each interval')
-    seed: int = option(0, help='draws the resamples')
 
 
 class ImportAnnotation(Command):

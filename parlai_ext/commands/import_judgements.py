@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import named_pairs
+from parlai_ext.commands.options import Resamples, named_pairs
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.people.crowd_answers import FORMATS, own_chats
@@ -29,7 +29,7 @@ PAGE = 'page'
 
 
 @dataclass(frozen=True)
-class ImportOptions:
+class ImportOptions(Resamples):
     """
     Where judgements go, and what their dimensions are called.
     """
@@ -81,8 +81,6 @@ class ImportOptions:
         help='model_chat logs of the judged dialogues: what annotators said of their '
         'own chats is left out',
     )
-    bootstraps: int = option(1000, low=1, help='resamples behind each interval')
-    seed: int = option(0, help='draws the resamples and the halves of annotators')
 
 
 @contextlib.contextmanager

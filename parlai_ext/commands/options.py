@@ -69,6 +69,18 @@ class ScoresChoice:
     )
 
 
+@dataclass(frozen=True)
+class Resamples:
+    """
+    How intervals are drawn.
+    """
+
+    bootstraps: int = option(1000, low=1, help='resamples behind each interval (1000)')
+    seed: int = option(
+        0, help='draws the resamples, and all else that is drawn by chance (0)'
+    )
+
+
 # what decides who talks to whom, over what and for how long
 PLAN = (
     Flags(PlanOptions),

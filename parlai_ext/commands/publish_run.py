@@ -63,13 +63,13 @@ class PublishRun(Command):
             run, path, scores=given.scores, withhold_text=given.withhold_text
         )
         index = pack.index
-        texts = 'digests of' if index.withheld_text else ''
+        texts = 'digests of ' if index.withheld_text else ''
         n_dialogues = sum(shard.n_dialogues for shard in run.dialogue_shards())
         for line in (
             *(f'left out: {reason}' for reason in pack.left_out),
             f'{path} ({data_size(path.stat().st_size)}): protocol {index.protocol}, '
             f'{len(index.targets)} targets, {len(index.partners)} partners, {texts}'
-            f'{" " if texts else ""}{n_dialogues:,} dialogues',
+            f'{n_dialogues:,} dialogues',
             f'partners {index.partner_lock}, openers {index.openers.hash}',
             *(f'scores {f}: {s[:60]}…' for f, s in index.scores.items()),
             f'id {pack.id}',

@@ -167,7 +167,7 @@ def show_bench(
     from parlai_ext.core.display import wrap_lines
 
     try:
-        closing = best_sentence(compare_bench(folder, progress=True).best)
+        closing = best_sentence(compare_bench(folder).best)
     except UserError as error:
         closing = f'For these data no scorer can be named: {error}'
     points = [read_points(folder, one.name) for one in bench.sets]

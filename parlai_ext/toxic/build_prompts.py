@@ -16,7 +16,6 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import content_id
@@ -33,9 +32,8 @@ from parlai_ext.data.toxic_pairs import (
 from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.files.csv_file import csv_text
-from parlai_ext.files.yaml_file import read_file
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.store.atomic import append_synced, locked, make_folder, write_file
+from parlai_ext.store.atomic import append_synced, locked, make_folder, write_text
 from parlai_ext.toxic.detectors import (
     Detector,
     WordList,
@@ -51,6 +49,7 @@ from parlai_ext.toxic.pair_features import (
     load_features,
     row_of,
 )
+from parlai_ext.toxic.public_sets import moderation_data
 from parlai_ext.view.table import Column, Table, number_column
 
 TABLE, STATE = 'pairs.csv', 'state.json'
@@ -189,7 +188,7 @@ def _append_block(
 
 def _write_state(folder: Path, state: BuildState) -> None:
     data = json.dumps(vars(state), ensure_ascii=False, indent=1)
-    write_file(folder / STATE, data.encode() + b'\n')
+    write_text(folder / STATE, data + '\n')
 
 
 def read_state(folder: Path, settings: dict[str, Any]) -> BuildState:
@@ -378,9 +377,6 @@ def selector_elsewhere(
     return selector
 
 
-STATISTICS = zoo_configs.HOME / 'moderation' / 'statistics.yaml'
-
-
 def statistics(sources: Mapping[str, str]) -> dict[str, dict[tuple[str, str], str]]:
     """
     Return the rows of the paper's Table 4: by row, source and fold. Files are read
@@ -389,7 +385,7 @@ def statistics(sources: Mapping[str, str]) -> dict[str, dict[tuple[str, str], st
     :param sources: files or folders that the task reads, by what the source is called.
     :raises UserError: for what cannot be read.
     """
-    rows: Mapping[str, Mapping[str, str]] = read_file(STATISTICS).data
+    rows: Mapping[str, Mapping[str, str]] = moderation_data('statistics')
     sums: defaultdict[tuple[str, str, str], float] = defaultdict(float)
     counts: Counter[tuple[str, str, str]] = Counter()
     words: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)

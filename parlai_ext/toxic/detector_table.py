@@ -11,14 +11,13 @@ from operator import attrgetter
 
 import numpy as np
 
-from parlai_ext import zoo_configs
 from parlai_ext.core.display import number
 from parlai_ext.core.progress import bar_of
 from parlai_ext.data.toxic_labels import LabelledText
-from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.detection import MEASURES, Measure, detection_measures
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.toxic.detectors import Detector
+from parlai_ext.toxic.public_sets import moderation_data
 from parlai_ext.view.table import Column, IntervalColumn, Table, plain_table
 
 ALL = 'all'
@@ -31,7 +30,6 @@ SHOWN = {
     'pr_auc': 'pr-auc',
     'share_flagged': 'flags',
 }
-TERMS = zoo_configs.HOME / 'moderation' / 'identity_terms.yaml'
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ def identity_row(detector: Detector) -> IdentityRow:
     """
     Return what a detector makes of the sentences with identity terms and without.
     """
-    terms: Mapping[str, list[str]] = read_file(TERMS).data
+    terms: Mapping[str, list[str]] = moderation_data('identity_terms')
     values = {
         side: {
             term: detector.toxicity([t.format(term) for t in terms['templates']])

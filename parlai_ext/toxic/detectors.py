@@ -21,19 +21,16 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option, read_pairs
 from parlai_ext.files.json_file import read_json
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.text_file import read_utf8
-from parlai_ext.files.yaml_file import read_file
 from parlai_ext.isolation.outside_code import outside_module
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.toxic.public_sets import TRACK_WORDS, track_words
+from parlai_ext.toxic.public_sets import TRACK_WORDS, moderation_data, track_words
 
 THRESHOLD = 0.5
-LABELS = zoo_configs.HOME / 'moderation' / 'labels.yaml'
 WORD = re.compile(r'[^\W_]+', re.UNICODE)
 LONGEST = 8  # words of a phrase
 
@@ -392,7 +389,7 @@ def toxic_column(
         if column is None:
             raise UserError(f'detector {name}: label={label}; {nearest(label, labels)}')
         return column, False
-    known = read_file(LABELS).data
+    known = moderation_data('labels')
     for kind in ('toxic', 'safe'):
         column = find_label(labels, known[kind])
         if column is not None:

@@ -6,6 +6,7 @@ authors' repositories. Their licences are shown, and none of them is shipped.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.data.toxic_pairs import ToxicData
@@ -32,11 +33,15 @@ class PublicSet:
     instead: str = '--toxic-data FOLDER'
 
 
+def moderation_data(name: str) -> Any:
+    """
+    Return what a shipped file of `zoo_configs/moderation/` holds.
+    """
+    return read_file(zoo_configs.HOME / 'moderation' / f'{name}.yaml').data
+
+
 SETS = {
-    name: PublicSet(**about)
-    for name, about in read_file(
-        zoo_configs.HOME / 'moderation' / 'public_sets.yaml'
-    ).data.items()
+    name: PublicSet(**about) for name, about in moderation_data('public_sets').items()
 }
 
 

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option, read_pairs
-from parlai_ext.files.yaml_file import read_file
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.toxic.detectors import LABELS, find_label
+from parlai_ext.toxic.detectors import find_label
+from parlai_ext.toxic.public_sets import moderation_data
 
 LEXICAL, NONE = 'lexical', 'none'
-RULE = zoo_configs.HOME / 'moderation' / 'stance.yaml'
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
@@ -29,7 +27,7 @@ class LexicalStance:
     """
 
     def __init__(self) -> None:
-        rule: Any = read_file(RULE).data
+        rule: Any = moderation_data('stance')
         self.threshold = float(rule['threshold'])
         self.points: dict[str, float] = rule['points']
         self.begins = [phrase.split() for phrase in rule['begins']]
@@ -85,7 +83,9 @@ class StanceClassifier:
     """
 
     def __init__(self, name: str, model: Any, settings: StanceSettings):
-        wanted = [settings.label] if settings.label else read_file(LABELS).data['agree']
+        wanted = (
+            [settings.label] if settings.label else moderation_data('labels')['agree']
+        )
         column = find_label(model.labels, wanted)
         if column is None:
             hint = nearest(wanted[0], model.labels)

@@ -16,22 +16,6 @@ from parlai_ext.mini.smalltalk import FOLDS, make_dialogue
 Entry = tuple[tuple[str, str], bool]
 
 
-def fold_of(datatype: str) -> str:
-    """
-    Return the fold that a ParlAI datatype (``train:stream``, ``valid``) asks for.
-    """
-    name = datatype.split(':')[0]
-    return name if name in FOLDS else 'train'
-
-
-def pairs(texts: list[str]) -> Iterator[Entry]:
-    """
-    Yield each utterance that the second speaker hears with the answer that he gives.
-    """
-    for i in range(0, len(texts) - 1, 2):
-        yield (texts[i], texts[i + 1]), i == 0
-
-
 @dataclass(frozen=True)
 class SmalltalkOptions:
     """
@@ -56,7 +40,8 @@ class DefaultTeacher(DeclaresOptions, DialogTeacher):
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         self.id = 'smalltalk'
-        self.fold = fold_of(opt['datatype'])
+        word = opt['datatype'].split(':')[0]  # of `train:stream`
+        self.fold = word if word in FOLDS else 'train'
         opt['datafile'] = self.fold
         super().__init__(opt, shared)
 
@@ -67,4 +52,6 @@ class DefaultTeacher(DeclaresOptions, DialogTeacher):
                 example = make_reaction_example(datafile, seed, index)
                 yield ('\n'.join(example.context), example.reply), True
             else:
-                yield from pairs([t.text for t in make_dialogue(datafile, seed, index)])
+                texts = [turn.text for turn in make_dialogue(datafile, seed, index)]
+                for i in range(0, len(texts) - 1, 2):
+                    yield (texts[i], texts[i + 1]), i == 0

@@ -34,7 +34,7 @@ def bench(tmp_path):
     sets = {name: judged_set(name) for name in ('usr_persona', 'fed_turn')}
     scorers = (f'{__name__}:Fitted', 'length')
     plan = BenchPlan(tuple(Variant(name[-6:], {'name': name}) for name in scorers))
-    return run_bench(plan, sets, tmp_path, bootstraps=20, progress=False)[0]
+    return run_bench(plan, sets, tmp_path, bootstraps=20)[0]
 
 
 def test_the_tracks_table_marks_a_fitted_scorer_and_names_its_sets(bench):

@@ -44,7 +44,7 @@ def variant(name='Counted', **options):
 
 def bench_of(folder, *variants, sets=None, plan=None, **more):
     plan = plan or BenchPlan(variants or (variant(),))
-    more = {'bootstraps': 50, 'progress': False, **more}
+    more = {'bootstraps': 50, **more}
     return run_bench(plan, sets or {'small': judged_set()}, folder, **more)[0]
 
 

@@ -65,7 +65,7 @@ def ending(cls=Ends):
 def collected(run, skip_missing=False, **more):
     with run.lock():
         machine, more = CPU, {**more, 'skip_missing': skip_missing}
-        return stage.collect(run, machine, progress=False, **more)
+        return stage.collect(run, machine, **more)
 
 
 def cut_off(run, way, skip_missing=False, cls=Ends):

@@ -59,7 +59,7 @@ def folder_of(root, roster, batchsize=SHARD):
 def collected(root, roster, opt=OPT):
     run = folder_of(root, roster, opt['batchsize'])
     with run.lock():
-        return collect(run, Machine.from_options(opt), progress=False)
+        return collect(run, Machine.from_options(opt))
 
 
 def files(root):
@@ -137,7 +137,7 @@ def test_any_missing_shard_comes_back_as_it_was(tmp_path, roster, whole, batchsi
 
 def test_what_is_drawn_does_not_depend_on_how_many_go_together(tmp_path, roster, whole):
     run = folder_of(tmp_path, roster)
-    collect(run, Machine(batchsize=1, no_cuda=True), progress=False)
+    collect(run, Machine(batchsize=1, no_cuda=True))
     assert files(tmp_path) == whole
 
 
@@ -148,7 +148,7 @@ def test_random_replies_depend_on_the_seed(tmp_path, draws):
         run = folder_of(root, Roster((draws,), (says('no', 'no'),)))
         protocol = run.manifest.protocol.model_copy(update={'seed': seed})
         run.manifest = run.manifest.model_copy(update={'protocol': protocol})
-        collect(run, Machine.from_options(OPT), progress=False)
+        collect(run, Machine.from_options(OPT))
         found.append([d.utterances for d in run.iter_dialogues()])
     assert found[0] == found[1] != found[2]
 
@@ -217,7 +217,7 @@ def test_with_room_for_two_only_the_changing_one_is_loaded(
     monkeypatch.setattr(model_cache, 'size_on_disk', lambda system, path: 5)
     monkeypatch.setattr(model_cache.Player, 'n_bytes', 5)
     monkeypatch.setattr(block_player, 'memory_for_weights', lambda *limits: 10)
-    collect(run, Machine.from_options(OPT), progress=False)
+    collect(run, Machine.from_options(OPT))
     # echo-yes, echo-no, draws-no, draws-yes, one-yes, one-no: the last partner stays
     assert loads == {'echo': 1, 'draws': 1, 'one': 1, 'yes': 2, 'no': 2}
 

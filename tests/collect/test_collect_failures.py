@@ -51,7 +51,7 @@ def run_of(root, partners):
 
 def collected(run):
     with run.lock():
-        return stage.collect(run, CPU, progress=False)
+        return stage.collect(run, CPU)
 
 
 LINE = System('line', {'model': f'{__name__}:Line'})

@@ -25,7 +25,7 @@ from tests.support.user_error import user_error
 def forecast_of(opt):
     run, machine = RunFolder.existing_or_none(opt['run_dir']), Machine.from_options(opt)
     plan = plan_to_try(opt)
-    forecast = pilot(plan, machine, run, judge=False, clock=CLOCK, progress=False)
+    forecast = pilot(plan, machine, run, judge=False, clock=CLOCK)
     save_forecast(opt['run_dir'], forecast)
     return forecast
 
@@ -33,7 +33,7 @@ def forecast_of(opt):
 def play(opt):
     run, _ = prepare(opt)
     with run.lock(), timed(run, 'collect', clock=CLOCK):
-        collect(run, Machine.from_options(opt), progress=False)
+        collect(run, Machine.from_options(opt))
     return run
 
 

@@ -70,7 +70,7 @@ def checked(folder, targets, *more, **keys):
 
 def preflighted(opt):
     run = RunFolder.existing_or_none(opt['run_dir'])
-    return preflight(plan_to_try(opt), Machine(), run, progress=False)
+    return preflight(plan_to_try(opt), Machine(), run)
 
 
 def talk(*texts, speakers=('other', 'me'), ended_by=None, reason=None):

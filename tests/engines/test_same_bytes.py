@@ -124,7 +124,7 @@ def collected(root, *targets, scatter=False):
     engine = {'engine': ScatteredEngine(root)} if scatter else {}
     with run.lock():
         machine = Machine(batchsize=2, no_cuda=True)
-        return stage.collect(run, machine, progress=False, **engine)
+        return stage.collect(run, machine, **engine)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_what_was_lost_is_played_by_this_process(tmp_path, same_identity):
 def test_a_bench(tmp_path):
     plan = BenchPlan((Variant('words', {'name': f'{BENCH}:Counted'}),))
     sets = {'small': judged_set()}
-    options = {'bootstraps': 50, 'progress': False}
+    options = {'bootstraps': 50}
     run_bench(plan, sets, tmp_path / 'here', **options)
     engine = ScatteredEngine(tmp_path / 'there')
     run_bench(plan, sets, tmp_path / 'there', **options, engine=engine)
@@ -195,9 +195,7 @@ def test_a_worker_with_another_scorer_ends_a_bench(tmp_path, monkeypatch):
 
     monkeypatch.setattr(score_sets, 'scorer_elsewhere', differs)
     with pytest.raises(EngineFailed, match='other weights'):
-        run_bench(
-            plan, {'small': judged_set()}, tmp_path, progress=False, engine=engine
-        )
+        run_bench(plan, {'small': judged_set()}, tmp_path, engine=engine)
 
 
 def test_a_table_of_toxic_prompts(tmp_path, monkeypatch):
