@@ -20,8 +20,8 @@ from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.report.write import write_report
 from parlai_ext.toxic.comparison import Examples, SystemAnswers, compare_answers
+from parlai_ext.toxic.comparison_table import render_safety_page
 from parlai_ext.toxic.measures import MeasuredAnswer, Prompt
-from parlai_ext.toxic.page import render_safety_page
 from tests.support.bench_samples import judged_set
 from tests.support.browser import Browser
 from tests.support.report_example import example_ranking, example_run

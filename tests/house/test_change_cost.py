@@ -85,7 +85,10 @@ CHANGES = {
                 'LOADERS: Mapping[str, Callable[[str, str, Machine], Any]] = {\n'
                 "    'parser': lambda kind, name, machine: f'{kind} {name}',",
             ),
-            'parlai_ext/files/model_cards.py': ("'chat', ", "'chat', 'parser', "),
+            'parlai_ext/files/model_cards.py': (
+                "    'chat',\n",
+                "    'chat',\n    'parser',\n",
+            ),
         },
         'from parlai_ext.models.handle import ModelHandle\n'
         "print(ModelHandle().parser('of sentences'))",
