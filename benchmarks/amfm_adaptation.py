@@ -11,8 +11,6 @@ than one drawn from another context of the set.
 docs/amfm.md has the numbers.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections.abc import Iterator, Sequence

@@ -10,8 +10,6 @@ utterance that had the same history. Without model files, models of the mini zoo
 used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -6,8 +6,6 @@ Time ChatMatch's model-free dimensions on the authors' games and on longer ones.
 `--games` holds `original/` and `lemma_original/`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -9,8 +9,6 @@ dialogues in 2,640 blocks. The memory of this process is noted every second.
 `--overhead` runs 300 empty tasks, five times, and prints the median for each task.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import tempfile

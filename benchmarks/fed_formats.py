@@ -8,8 +8,6 @@ with people over turns and over systems, in each format and with and without the
 follow-ups where the response is left out. Part of docs/judges_compared.md.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

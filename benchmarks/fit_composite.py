@@ -13,8 +13,6 @@ the sets that were not fitted (REPORT). --write replaces zoo_configs/composite/
 fitted.yaml.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

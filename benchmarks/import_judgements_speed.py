@@ -7,8 +7,6 @@ Each import runs in a process of its own; the time and memory of an import of 10
 answers are subtracted.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

@@ -8,8 +8,6 @@ of people (EmpatheticDialogues, DailyDialog) and on the demo's small talk. A tie
 half. Scores are kept (--cache), so that a killed run goes on.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -14,8 +14,6 @@ repository (``--followups FILE`` for one that is here); its tokens are counted b
 GPT-2's own pattern of words and marks, whose pieces are nearly always one token.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

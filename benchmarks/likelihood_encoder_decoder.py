@@ -15,8 +15,6 @@ of what the two sides compute. On a machine that others use too, ``--clock cpu``
 more than the clock on the wall. Without a GPU, ``--device cuda`` prints the bounds.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

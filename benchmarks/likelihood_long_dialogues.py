@@ -18,8 +18,6 @@ time of the process; times are medians, with the least of all repeats behind the
 table in Markdown ends the run.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -47,9 +45,14 @@ from parlai_ext.models.likelihood.prefix_tree import PrefixTree, TreePass, tree_
 from parlai_ext.scoring.followups import load_followups
 
 SMOLLM2 = {
-    **{'vocab_size': 49152, 'hidden_size': 576, 'intermediate_size': 1536},
-    **{'num_hidden_layers': 30, 'num_attention_heads': 9, 'num_key_value_heads': 3},
-    **{'max_position_embeddings': 8192, 'tie_word_embeddings': True},
+    'vocab_size': 49152,
+    'hidden_size': 576,
+    'intermediate_size': 1536,
+    'num_hidden_layers': 30,
+    'num_attention_heads': 9,
+    'num_key_value_heads': 3,
+    'max_position_embeddings': 8192,
+    'tie_word_embeddings': True,
 }
 END = 2
 Logprobs = list[tuple[float, ...]]
@@ -217,9 +220,16 @@ def row(measured: dict[str, Any]) -> list[str]:
 
 
 COLUMNS = (
-    *('turns', 'context, tokens', 'tree, tokens', 'passes'),
-    *('cache, s', 'one pass, s', 'engine, s'),
-    *('one pass ÷ cache', 'engine ÷ cache', 'engine, s a turn'),
+    'turns',
+    'context, tokens',
+    'tree, tokens',
+    'passes',
+    'cache, s',
+    'one pass, s',
+    'engine, s',
+    'one pass ÷ cache',
+    'engine ÷ cache',
+    'engine, s a turn',
 )
 
 

@@ -15,8 +15,6 @@ tokens with 63 follow-ups. Then a smaller model answers utterances that are all
 different, each after up to seven others.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import statistics

@@ -12,8 +12,6 @@ with the choice and how often it changes with the order. The judge check is prin
 Part of docs/llm_judge.md.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

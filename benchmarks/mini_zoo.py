@@ -7,8 +7,6 @@ Prints the tables of docs/mini_zoo.md: losses of the shipped models, and Spearma
 every judge and trivial baseline with the planted order, floors left out.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

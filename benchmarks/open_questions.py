@@ -21,8 +21,6 @@ What is observed counts as the truth from which openers are drawn: that the orde
 all openers is itself right is not shown.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

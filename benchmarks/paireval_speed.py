@@ -10,8 +10,6 @@ the last position. Both sides load the same weights and give the same probabilit
 which is checked. Sides take turns; times are medians.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

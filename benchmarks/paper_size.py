@@ -9,8 +9,6 @@ paper's own size: 158,400 dialogues, 0.9 GB, some minutes. The page's dialogues 
 twice, which counts for more in a small run. CPU seconds.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -9,8 +9,6 @@ and the systems' scores. A seed that was begun goes on; one takes some minutes o
 CPU cores.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path

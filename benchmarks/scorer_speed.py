@@ -20,8 +20,6 @@ that takes less than a second, or --turns. One that cannot run here is named wit
 reason; no model hub is asked for its models.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -20,8 +20,6 @@ Bradley-Terry with the places in the order that the run's protocol planted as st
 last annotator fails the onboarding.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json
@@ -47,9 +45,21 @@ TIED_SHARE, UNRELATED_SHARE, MIDDLE_SHARE = 0.15, 0.25, 0.2
 FLAG_SHARE = 0.1
 STEP = 1.0  # between the strengths of successive systems
 ACUTE_COLUMNS = (
-    *('run_id', 'worker', 'worker_name', 'question', 'unit_id', 'correct', 'winner'),
-    *('loser', 'eval_choice_0', 'eval_choice_1', 'reason', 'is_onboarding'),
-    *('matchup', 'pairing_id', 'pairs_to_eval'),
+    'run_id',
+    'worker',
+    'worker_name',
+    'question',
+    'unit_id',
+    'correct',
+    'winner',
+    'loser',
+    'eval_choice_0',
+    'eval_choice_1',
+    'reason',
+    'is_onboarding',
+    'matchup',
+    'pairing_id',
+    'pairs_to_eval',
 )
 
 
@@ -275,9 +285,15 @@ def acute_rows(
             shown = dict(zip(names, pairing['dialogue_dicts'], strict=True))
             pair = {k: v for k, v in pairing.items() if k != 'dialogue_dicts'}
             values = (
-                *('simulated', worker, f'simulated-{worker}', question, number),
+                'simulated',
+                worker,
+                f'simulated-{worker}',
+                question,
+                number,
                 *(correct, winner, loser, *names, '', onboarding),
-                *('__vs__'.join(sorted(names)), number, repr({**pair, **shown})),
+                '__vs__'.join(sorted(names)),
+                number,
+                repr({**pair, **shown}),
             )
             yield dict(zip(ACUTE_COLUMNS, values, strict=True))
 

@@ -11,8 +11,6 @@ give the two bots of ToxiChat. --fit prints the weights of a logistic regression
 train file, times ten, from which the rule's points were rounded.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

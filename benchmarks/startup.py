@@ -4,8 +4,6 @@ Time `parlai` without the plug-in, `parlai` with it, and `parlai-ext`, in turns.
     python -m benchmarks.startup [--times 7]
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

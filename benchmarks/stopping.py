@@ -18,8 +18,6 @@ replacement, so that the true scores are the recorded means. ``extreme`` is ther
 break it: half of the systems have log-normal effects, the others hardly any.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable, Sequence

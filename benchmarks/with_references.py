@@ -13,8 +13,6 @@ random) and of those whose response is no reference (all with --others-only),
 and the scores' mean and spread; of `learned_references` its two parts, too.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections.abc import Sequence

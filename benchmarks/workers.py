@@ -6,8 +6,6 @@ Time collecting and scoring of a protocol with one process and with several, in 
 Starting, planning and loading of the judge are not timed; the files must be the same.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import tempfile

@@ -65,7 +65,9 @@ def test_the_import_is_light_and_every_member_is_there():
         [{'text': 'a b'}, {'text': 'c'}, {'text': 'd e f', 'speaker': 'A'}],
         pandas.DataFrame({'text': ['a b', 'c', 'd e f'], 'speaker': ['A', 'B', None]}),
         Dialogue(
-            *('0', '', ''),
+            '0',
+            '',
+            '',
             tuple(map(Utterance, 'ABA', ('a b', 'c', 'd e f'))),
         ),
     ],

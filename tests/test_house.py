@@ -74,8 +74,11 @@ def test_a_planted_import_breaks_its_contract(tmp_path, place, line, contract):
     (package / place).write_text(line + '\n')
     done = subprocess.run(
         [
-            *(LINT_IMPORTS, '--no-logo', '--no-cache'),
-            *('--config', ROOT / 'pyproject.toml'),
+            LINT_IMPORTS,
+            '--no-logo',
+            '--no-cache',
+            '--config',
+            ROOT / 'pyproject.toml',
         ],
         cwd=tmp_path,
         env={**os.environ, 'PYTHONPATH': str(tmp_path)},

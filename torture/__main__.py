@@ -4,8 +4,6 @@ Run the parts of the torture suite and print one table.
     python -m torture [NAME …] [--share 0.1] [--seed N] [--trial N]
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

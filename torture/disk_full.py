@@ -7,8 +7,6 @@ no finished file of dialogues or scores is touched again, and the same command e
 once there is room, with the files of an undisturbed run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

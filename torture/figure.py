@@ -5,8 +5,6 @@ A part of the suite is a module with `figure(settings) -> Figure`. Most of them 
 function of a trial's number, which `try_all` calls for every number of the part.
 """
 
-from __future__ import annotations
-
 import random
 import time
 import traceback

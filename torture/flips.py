@@ -7,8 +7,6 @@ white space. No command may write anything else than before, and none may end in
 exception than `UserError`.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

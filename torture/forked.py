@@ -3,8 +3,6 @@ Work in a forked process: it starts at once with all libraries loaded, may hang,
 or take all memory, and is ended by a signal or at its deadline.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import logging

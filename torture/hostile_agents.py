@@ -2,8 +2,6 @@
 Agents whose words are an option of theirs: they say them, or raise them.
 """
 
-from __future__ import annotations
-
 from typing import Any, NoReturn
 
 from parlai.agents.fixed_response.fixed_response import FixedResponseAgent

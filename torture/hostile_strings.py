@@ -5,8 +5,6 @@ Each has a number. Where it is a script, running it puts that number into the pa
 data set; where it is an address, that is ``http://canary.invalid/NUMBER``.
 """
 
-from __future__ import annotations
-
 CANARY = 'http://canary.invalid'
 RAN = 'ran'  # begins the names in the data set of a page's root
 OWNED = 'owned'  # what a terminal's title, clipboard or link would be

@@ -7,8 +7,6 @@ terminal.
 `print_all` starts it there and reads what it found, and every byte that was printed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

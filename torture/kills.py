@@ -8,8 +8,6 @@ said one line (nothing, for SIGKILL), no finished file of dialogues or scores is
 again, and the second command ends with the files of an undisturbed run.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

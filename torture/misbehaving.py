@@ -7,8 +7,6 @@ named in one line or its words are stored exactly; nothing outside of the run fo
 written; memory stays bounded; the run can be read again.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import random

@@ -5,8 +5,6 @@ Those of `NO_TEXTS` and `TEXTS` say something that is no plain text; the others 
 something.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

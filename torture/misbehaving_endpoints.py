@@ -5,8 +5,6 @@ HTTP endpoints that misbehave, each in one way: a path of one server for each.
 that one to an address that a redirect names is noticed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

@@ -6,8 +6,6 @@ of programs that it started to connect or send to an address of the internet pro
 this machine's own among them (``strace -f``). No option or variable says "offline".
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -3,8 +3,6 @@ A run that takes a fraction of a second: four systems without a model, two score
 ranking of each, agreement with people, an audit, pages for annotators.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@ A folder that nobody has to touch, and what the kernel tells of it (inotify), wh
 library opens its files.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import select

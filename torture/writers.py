@@ -6,8 +6,6 @@ times. A trial holds if each command ends well or refuses in one line, and if th
 has, after one more command, the files of an undisturbed run.
 """
 
-from __future__ import annotations
-
 import random
 import time
 

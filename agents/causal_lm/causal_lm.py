@@ -32,8 +32,12 @@ from parlai_ext.systems.pretrained import PREFIX, ModelOptions
 
 MODEL_FLAGS = ('--hf-model', '--hf-revision')
 FORM_FLAGS = (
-    *('--hf-format', '--hf-turn-separator', '--hf-prompt-start'),
-    *('--hf-system-role', '--hf-template-args', '--hf-date'),
+    '--hf-format',
+    '--hf-turn-separator',
+    '--hf-prompt-start',
+    '--hf-system-role',
+    '--hf-template-args',
+    '--hf-date',
 )
 STYLE_FLAGS = ('--system-prompt', '--first-turn', '--first-turn-ask')
 

@@ -2,8 +2,6 @@
 Read the options, compute the tables that were asked for, and print them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -54,7 +52,13 @@ TABLES = {
 OF_THE_PAPER = tuple(name for name in TABLES if name != 'spot_the_bot')
 # tables that compare systems with the judges' ranks
 RANKED = (
-    *('groups', 'setups', 'ablation', 'lengths', 'ranks', 'readings', 'baselines'),
+    'groups',
+    'setups',
+    'ablation',
+    'lengths',
+    'ranks',
+    'readings',
+    'baselines',
 )
 # tables whose numbers depend on the chosen reading and rating
 RATED = ('groups', 'setups', 'ablation', 'lengths', 'ranks')

@@ -2,8 +2,6 @@
 Kendall's tau with annotators who ranked systems, and among them (Yang et al. 2022).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

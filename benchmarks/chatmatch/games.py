@@ -2,8 +2,6 @@
 Read the authors' games, and compute their raw values under a reading of ChatMatch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 

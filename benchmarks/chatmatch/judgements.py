@@ -6,8 +6,6 @@ systems, then one row per judge. The block whose name holds ``rank`` is the over
 (1 is best), called `overall`. In a CSV the dimension `overall` holds ranks likewise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path

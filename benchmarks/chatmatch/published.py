@@ -4,8 +4,6 @@ The numbers of Yang et al. (2022), by table, and why some cannot be measured her
 Only numbers that the text prints: Figures 3 and 4 are drawings without any.
 """
 
-from __future__ import annotations
-
 TAU = {'trueskill': 0.81, '3-1-0': 0.62, '2-1-0': 0.62}  # Table 5, section 4.4.5
 
 AMONG_JUDGES = {  # Table 4

@@ -6,8 +6,6 @@ that range is a figure of sensitivity, not an interval. Leaving each system out 
 the other side.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace

@@ -6,8 +6,6 @@ beats one left undecided, and that one a side judged a bot. A system's win rate 
 wins over all annotations of it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +41,12 @@ RATINGS = ('openskill', 'bradley_terry', '3-1-0', '2-1-0')
 ANNOTATOR_DRAWS = 1000
 GAME_DRAWS = 100
 COLUMNS = (
-    *('measure', 'rating', 'tau', 'crowd (95 %)', 'without one bot', 'games (95 %)'),
+    'measure',
+    'rating',
+    'tau',
+    'crowd (95 %)',
+    'without one bot',
+    'games (95 %)',
 )
 GRADES = {True: 2, None: 1, False: 0}  # of `is_human`
 

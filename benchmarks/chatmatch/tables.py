@@ -2,8 +2,6 @@
 The tables of Yang et al. (2022) over plain data: published and measured side by side.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,8 +46,13 @@ Cell = str | float | int | None
 BuildScorer = Callable[[str, str], ChatMatch]
 
 SETUP_COLUMNS = (
-    *('setup', 'tau paper', 'tau measured', 'inconsistency paper', 'measured'),
-    *('relevance paper', 'measured'),
+    'setup',
+    'tau paper',
+    'tau measured',
+    'inconsistency paper',
+    'measured',
+    'relevance paper',
+    'measured',
 )
 RATINGS = ('openskill', 'trueskill', 'bradley_terry', '3-1-0', '2-1-0')
 PUBLISHED = {**paper.TAU, 'openskill': paper.TAU['trueskill']}
@@ -370,8 +373,14 @@ def readings_table(
     return Table(
         'Agreement with the judges (tau-b) by reading, entities and rating',
         (
-            *('reading, entities', 'rating', 'tau', 'judges (95 %)'),
-            *('without one bot', 'games (95 %)', 'shuffles (all)', 'paper'),
+            'reading, entities',
+            'rating',
+            'tau',
+            'judges (95 %)',
+            'without one bot',
+            'games (95 %)',
+            'shuffles (all)',
+            'paper',
         ),
         (*table.rows, *trivial),
         (*READING_NOTES, *table.notes),

@@ -12,8 +12,6 @@ against trivial numbers. --corpora prints how near the corpora are, and nothing 
 --write replaces parlai_ext/zoo_configs/learned/shipped, learned from all sets.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator, Sequence

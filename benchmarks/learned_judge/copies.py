@@ -3,8 +3,6 @@ Replies of people and what should score below them: spoilt copies, parrots, and 
 that do not fit.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +28,13 @@ LAST_TURNS = 6  # of a context, which are kept
 ORIGINAL = 'original'
 BETTER_OF_A_CONTEXT = 2  # good replies to a context that a bad one is compared with
 PLAIN_KINDS = (
-    *('shuffled_words', 'other_dialogue', 'repeat_partner', 'repeat_self', 'generic'),
-    *('punctuation', 'truncated'),
+    'shuffled_words',
+    'other_dialogue',
+    'repeat_partner',
+    'repeat_self',
+    'generic',
+    'punctuation',
+    'truncated',
 )
 # kinds that a judge is slow to learn count more; chosen on the training copies
 WEIGHTS = {

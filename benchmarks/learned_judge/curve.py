@@ -3,8 +3,6 @@ How many annotations of one's own are worth having: what `fit_judge` gains on se
 which, and from whose corpora and studies, the judge before was not learned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,8 +21,13 @@ from parlai_ext.training.fit_judge import (
 SIZES = (25, 50, 100, 200, 400, 800)
 DRAWS = 5
 CURVE_SETS = (
-    *('topical_dstc10', 'zhao_dailydialog', 'jsalt', 'grade_convai2', 'usr_topical'),
-    *('dstc7_human_eval', 'fed_turn'),
+    'topical_dstc10',
+    'zhao_dailydialog',
+    'jsalt',
+    'grade_convai2',
+    'usr_topical',
+    'dstc7_human_eval',
+    'fed_turn',
 )
 
 

@@ -2,8 +2,6 @@
 Learn the judge, and read what it is worth on corpora that it was not learned from.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

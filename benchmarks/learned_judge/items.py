@@ -2,8 +2,6 @@
 The responses that people judged, and which sets leave a fit together.
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -11,8 +11,6 @@ where labels are ranks within a set, so that no scale of a questionnaire counts.
 judge is the sum of the three, each scaled to its share of the variance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

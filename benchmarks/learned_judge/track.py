@@ -5,8 +5,6 @@ Every agreement is that of a judge learned without the set and without all that 
 corpus or a study with it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

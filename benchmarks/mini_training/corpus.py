@@ -2,8 +2,6 @@
 Training examples of the mini models, drawn afresh for every update.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

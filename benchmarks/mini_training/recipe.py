@@ -3,8 +3,6 @@ The models of the mini zoo: options, training data and the updates at which each
 saved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

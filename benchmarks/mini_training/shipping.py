@@ -5,8 +5,6 @@ Weights become float16, the optimizer's state is left out, and so are options th
 belong to the machine or to the training run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

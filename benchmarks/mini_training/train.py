@@ -7,8 +7,6 @@ Two processes of one thread each share the jobs of `recipe.py`. Every update goe
 through the ParlAI agent's own training step.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import multiprocessing

@@ -2,8 +2,6 @@
 Build models of Blender's sizes with random weights, and count operations by formula.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

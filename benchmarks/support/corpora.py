@@ -2,8 +2,6 @@
 Dialogues of people, as lists of turns, in the corpora that benchmarks read.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 A system that replies at once, for measurements of all that is not a model.
 """
 
-from __future__ import annotations
-
 from hashlib import sha256
 from typing import Any
 

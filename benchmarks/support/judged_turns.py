@@ -4,8 +4,6 @@ Samples of judged sets in one form: a response, who said it, what people think.
 The sets lie in a folder that the user names; each is found there by its card.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 Scores of responses, kept in a folder, so that a benchmark that was killed goes on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 Start a benchmark, measure time and memory, and print rows in Markdown.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -4,8 +4,6 @@ Replies of people (of the demo: of its small talk) and their perturbed copies.
 The kinds are those of the judge check, `parlai_ext/judge_check/perturbations.py`.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -2,8 +2,6 @@
 How well scores recover an order of systems that was planted before any chat.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations

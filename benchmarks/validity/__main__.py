@@ -13,8 +13,6 @@ docs/validity.md, docs/validity/ and zoo_configs/agreement/validity.yaml, from w
 cards of judges take their agreement with people.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

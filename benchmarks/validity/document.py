@@ -2,8 +2,6 @@
 The page docs/validity.md, and the tables and figures beside it.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -182,9 +180,20 @@ def scorers_table(facts: Sequence[TrustFacts], seconds: Mapping[str, float]) -> 
     Return means, verdicts and signatures as CSV.
     """
     heads = [
-        *('scorer', 'turns', 'turns_low', 'turns_high', 'turn_sets'),
-        *('systems', 'systems_low', 'systems_high', 'system_sets'),
-        *('beats_trivial', 'cpu_seconds', 'verdict', 'of_an_earlier_run', 'signature'),
+        'scorer',
+        'turns',
+        'turns_low',
+        'turns_high',
+        'turn_sets',
+        'systems',
+        'systems_low',
+        'systems_high',
+        'system_sets',
+        'beats_trivial',
+        'cpu_seconds',
+        'verdict',
+        'of_an_earlier_run',
+        'signature',
     ]
     rows = []
     for one in facts:
@@ -196,8 +205,10 @@ def scorers_table(facts: Sequence[TrustFacts], seconds: Mapping[str, float]) -> 
         rows.append(
             [
                 *(measured.label, *means[0], *means[1], one.beats_trivial),
-                *(seconds.get(measured.label), trust_sentence(one)),
-                *(measured.is_kept, measured.signature),
+                seconds.get(measured.label),
+                trust_sentence(one),
+                measured.is_kept,
+                measured.signature,
             ]
         )
     return csv_text([heads, *rows])
@@ -211,7 +222,10 @@ def check_table(scorers: Sequence[Measured]) -> str:
     kinds = list(dict.fromkeys(kind for _, check in checks for kind, _ in check.shares))
     rows = [
         [
-            *(one.label, one.signature, check.outcome, check.reason),
+            one.label,
+            one.signature,
+            check.outcome,
+            check.reason,
             *(dict(check.shares).get(kind) for kind in kinds),
         ]
         for one, check in checks

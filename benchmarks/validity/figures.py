@@ -7,8 +7,6 @@ draws that of docs/learned_worth.md again, from zoo_configs/agreement/learned.ya
 benchmarks.validity --write draws those of docs/validity.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

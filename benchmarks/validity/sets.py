@@ -2,8 +2,6 @@
 Two sources beside the judged sets: spoilt replies of people, and ChatMatch's games.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from pathlib import Path

@@ -15,8 +15,6 @@ of its Spearman correlations is at least 0.5 and above that of every trivial sco
 its interval is above 0 on at least half of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt

@@ -14,6 +14,7 @@ of a system over its items. Intervals draw contexts, or dialogues, anew at both 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from parlai_ext.bench.score_sets import ScorerResult, SetScores
@@ -65,6 +66,10 @@ class AgreementRow:
         return None if known is None else known.value
 
 
+def _correlation(name: str, row: AgreementRow) -> Correlation | None:
+    return row.correlations.get(name)
+
+
 ROW_COLUMNS = (
     Column('scorer', 'Scorer'),
     Column('set_name'),
@@ -77,11 +82,7 @@ ROW_COLUMNS = (
     number_column('n_items'),
     number_column('dropped', 'dropped'),
     *(
-        IntervalColumn(
-            name,
-            name.capitalize(),
-            lambda row, name=name: row.correlations.get(name),
-        )
+        IntervalColumn(name, name.capitalize(), partial(_correlation, name))
         for name in COEFFICIENTS
     ),
     Column('reason', '', show=lambda row: row.reason or ''),

@@ -67,8 +67,12 @@ def visible_data(data: Any) -> Any:
 MOST_NAMES = 4
 # ten and more, a hundred and more, …
 MAGNITUDES = (
-    *('tens', 'hundreds', 'thousands', 'tens of thousands'),
-    *('hundreds of thousands', 'millions'),
+    'tens',
+    'hundreds',
+    'thousands',
+    'tens of thousands',
+    'hundreds of thousands',
+    'millions',
 )
 
 

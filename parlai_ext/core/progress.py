@@ -2,8 +2,6 @@
 The progress bar of a stage; in a job's log file, a line now and then.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

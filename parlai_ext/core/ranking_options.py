@@ -9,8 +9,12 @@ from typing import Any, Literal
 from parlai_ext.core.options import option, read_options
 
 RATINGS = (
-    *('openskill', 'trueskill', 'bradley_terry'),
-    *('3-1-0', '2-1-0', 'sum_of_ranks'),
+    'openskill',
+    'trueskill',
+    'bradley_terry',
+    '3-1-0',
+    '2-1-0',
+    'sum_of_ranks',
 )
 
 

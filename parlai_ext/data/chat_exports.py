@@ -9,8 +9,6 @@ conversations. WhatsApp's text file is one dialogue: a message may go on over li
 lines of the program itself (who joined, what is encrypted) are no turns.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

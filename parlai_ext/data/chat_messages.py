@@ -12,8 +12,6 @@ as ``name``, are counted. Users are people. A system is called by the
 record's ``model``, or else by its role.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ ChatMatch's logs: one dialogue a file, one turn a line, ``NAME: text``.
 The speakers are named in the lines, never in the file's name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from parlai_ext.data.source_file import (

@@ -9,8 +9,6 @@ Dialogue corpora as their authors publish them, read as lists of utterances.
     jsonl            our own: ``{"dialogue": ["text", …]}`` a line
 """
 
-from __future__ import annotations
-
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence

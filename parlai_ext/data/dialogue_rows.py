@@ -14,8 +14,6 @@ Columns are parted by commas, semicolons or tabs, and may have other names
 ``given`` and ``reference``. Other columns and keys are not read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

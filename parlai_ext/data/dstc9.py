@@ -6,8 +6,6 @@ begin with ``User:`` or ``System:``; any other line continues the turn before it
 bot is called ``System``, so it is given the name of its file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any

@@ -2,8 +2,6 @@
 Finds the files of dialogues and tells their format.
 """
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Turns the dialogue of a file into one of two systems that take turns, or refuses
 Nothing is mended unless an option asks for it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -2,8 +2,6 @@
 Reads all dialogues of some files and checks them together: names, ids, losses.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence

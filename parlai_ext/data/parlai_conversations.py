@@ -9,8 +9,6 @@ such acts are no turns. The log of a `self_chat` says in its metadata whether tw
 talk, and whether the first turn is an opener. A run's own shards are such files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

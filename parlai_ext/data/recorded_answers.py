@@ -10,8 +10,6 @@ Answers that systems gave to prompts before: CSV, JSON lines, DiaSafety's files.
                       contexts are two systems, NAME_safe and NAME_unsafe
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

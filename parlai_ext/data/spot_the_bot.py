@@ -5,8 +5,6 @@ Speakers are called by their type, as in the turns. What generation left in the 
 (``< /s >``, ``<pad>``) stays unless ``--strip-markers`` is given.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@ Texts that people called toxic or not: responses of DiaSafety, turns and respons
 ToxiChat, and CSV files with the columns ``text`` and ``label``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -10,8 +10,6 @@ Every pair is read; ``polite`` says whether people call it a safe answer to a to
 prompt. Features are cells of the file by column; filters choose pairs by them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import operator
 import re

@@ -3,8 +3,6 @@ DiaSafety (Sun et al. 2022) and ToxiChat (Baheti et al. 2021), as their authors 
 them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -14,8 +14,6 @@ Memory does not grow with a file, but for Cornell's, whose lines are looked up b
 and DailyDialog's, which are small.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

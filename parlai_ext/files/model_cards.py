@@ -17,8 +17,15 @@ from parlai_ext.core.options import option, options_of
 from parlai_ext.files.yaml_file import Document, read_file
 
 KINDS = (
-    *('likelihood', 'chat', 'embedder', 'classifier', 'word_vectors'),
-    *('masked_lm', 'token_classifier', 'regressor', 'pair_encoder'),
+    'likelihood',
+    'chat',
+    'embedder',
+    'classifier',
+    'word_vectors',
+    'masked_lm',
+    'token_classifier',
+    'regressor',
+    'pair_encoder',
 )
 SHA256 = re.compile('[0-9a-f]{64}')
 TOGETHER = (

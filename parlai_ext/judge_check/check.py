@@ -5,8 +5,6 @@ The originals' scores are those that the run has already; copies, and people's r
 are scored through the scorer's own `score_dialogues`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext

@@ -5,8 +5,6 @@ Each item is seen as a dialogue: its context, and its response. Copies keep the 
 references, facts and persona, so that scorers that need them can be checked, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -3,8 +3,6 @@ The check of the judge of a scored run: done once, resumed when killed, renewed 
 run has grown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ The pass marks: which perturbed copies a judge must score below their originals.
 `KINDS` is the one table of them; docs/judges.md shows it with the reasons.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, pstdev

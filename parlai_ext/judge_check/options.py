@@ -2,8 +2,6 @@
 Options of the judge check, which commands share.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from parlai_ext.core.errors import UserError

@@ -7,8 +7,6 @@ other way round (Zheng et al. 2023, "Judging LLM-as-a-Judge with MT-Bench and Ch
 Arena", section 3.4).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace

@@ -11,8 +11,6 @@ Each kind has wordings of two sorts. A judge may be trained and fitted on those 
 has learned the sentences and not the fault is found out.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Mapping, Sequence

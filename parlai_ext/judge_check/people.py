@@ -2,8 +2,6 @@
 People's replies to a run's openers: originals to perturb, and an anchor for scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 

@@ -8,8 +8,6 @@ its dialogue to a text, or to `None` where it does not apply. What is drawn at r
 depends on the content alone, so the same response always has the same copies.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ The record lies beside the scores that it is about, and in `ranking.json`. Readi
 needs no model. Nothing in it depends on the clock: cost is counted in scorings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -5,8 +5,6 @@ in a terminal.
 A judge that fails its check takes the headline away: no system comes first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import product
 from statistics import median

@@ -2,8 +2,6 @@
 The check of a judge in words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from parlai_ext.core.display import percent

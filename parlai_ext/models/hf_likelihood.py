@@ -36,9 +36,16 @@ from parlai_ext.systems.pretrained import (
 FORMATS = ('auto', 'plain')
 # options of ext:hf that a judge has, too: its model and its input
 OPTIONS = (
-    *('hf_dtype', 'hf_quantisation', 'hf_format'),
-    *('hf_model', 'hf_revision', 'hf_device', 'hf_device_map', 'hf_trust_code'),
-    *('hf_turn_separator', 'hf_context_tokens'),
+    'hf_dtype',
+    'hf_quantisation',
+    'hf_format',
+    'hf_model',
+    'hf_revision',
+    'hf_device',
+    'hf_device_map',
+    'hf_trust_code',
+    'hf_turn_separator',
+    'hf_context_tokens',
 )
 # options that change only how it would chat, which a judge does not do
 CHAT_OPTIONS = ('hf_system_role', 'hf_template_args', 'hf_date')

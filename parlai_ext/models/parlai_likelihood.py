@@ -33,12 +33,30 @@ from parlai_ext.systems.parlai_agents import load_system
 
 # options, besides weights and dictionary, that change a judge's input or numbers
 READS = (
-    *('delimiter', 'history_size', 'history_reversed', 'history_add_global_end_token'),
-    *('split_lines', 'person_tokens', 'add_p1_after_newln', 'special_tok_lst'),
-    *('dict_tokenizer', 'dict_lower', 'dict_unktoken', 'bpe_add_prefix_space'),
-    *('n_heads', 'n_layers', 'n_encoder_layers', 'n_decoder_layers', 'n_positions'),
-    *('variant', 'activation', 'embeddings_scale', 'learn_positional_embeddings'),
-    *('n_segments', 'output_scaling', 'reduction_type'),
+    'delimiter',
+    'history_size',
+    'history_reversed',
+    'history_add_global_end_token',
+    'split_lines',
+    'person_tokens',
+    'add_p1_after_newln',
+    'special_tok_lst',
+    'dict_tokenizer',
+    'dict_lower',
+    'dict_unktoken',
+    'bpe_add_prefix_space',
+    'n_heads',
+    'n_layers',
+    'n_encoder_layers',
+    'n_decoder_layers',
+    'n_positions',
+    'variant',
+    'activation',
+    'embeddings_scale',
+    'learn_positional_embeddings',
+    'n_segments',
+    'output_scaling',
+    'reduction_type',
 )
 ONLY_SOME_READ = ('n_positions_init',)  # of ext:long_context
 # our option for ParlAI models, as `hf_dtype` is for models of Hugging Face

@@ -8,8 +8,6 @@ where there is nothing to measure. They are ranked beside every scorer; one that
 with people as well is a warning.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean

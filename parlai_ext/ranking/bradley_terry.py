@@ -8,8 +8,6 @@ drawn games (`prior`, part of the signature); 0 is maximum likelihood, undefined
 tournaments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import compress
 

@@ -12,8 +12,6 @@ random sign. Items of a context are swapped together, because they are alike.
 where points are drawn one by one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ item. Intervals are 95 % percentile intervals; groups of items (the turns of one
 are drawn together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 

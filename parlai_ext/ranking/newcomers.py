@@ -6,8 +6,6 @@ Tables are ``[system, partner, opener]`` as in `table`; intervals are those of
 `intervals`, with common draws, so that differences are paired.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations
 

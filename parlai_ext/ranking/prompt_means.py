@@ -5,8 +5,6 @@ Means over prompts with 95 % intervals, and paired differences of systems.
 there is none. Prompts are drawn with replacement, the same draws for all systems.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import combinations
 

@@ -16,8 +16,6 @@ were told apart in simulation, instead of in 5 % of worlds, in 14 % with one par
 and count as a sample, in 17 % with 4 partners and 9 % with 8.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

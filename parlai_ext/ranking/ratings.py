@@ -6,8 +6,6 @@ ratings are averaged (Yang et al. 2022, section 2.2.2); openskill's model is
 Thurstone-Mosteller, which is TrueSkill's own. The two football rules count matches.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -9,8 +9,6 @@ side is constant.
 Arrays of weights are ``[resample, point]``; the two sides are ``[point]``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

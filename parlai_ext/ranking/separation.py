@@ -24,8 +24,6 @@ lead of the first over the second is on average too large, because it was picked
 largest: ``n`` is a rough figure, and rather too small.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@ Standings from dialogue means: score, two intervals, rank, rank interval and tie
 for each system; and what its unscored dialogues could change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

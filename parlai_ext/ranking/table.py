@@ -8,8 +8,6 @@ Where a pair plays several games over one opener, ``j`` runs over all first game
 over all second games.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

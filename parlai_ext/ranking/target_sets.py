@@ -11,8 +11,6 @@ with those that are no system of any set.
 Tables are ``[system, opponent, opener]`` as in `table`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

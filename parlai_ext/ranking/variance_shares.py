@@ -21,8 +21,6 @@ of systems is rough, and it is of *these* systems. A factor with one level has n
 component.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations

@@ -8,8 +8,6 @@ and partner: so extremes do not stand for all, and systems can be compared on th
 openers. Thousands of dialogues never lie in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -5,8 +5,6 @@ The columns of a leaderboard, each declared once.
 docs/evaluate.md are made from `COLUMNS`. A new column is one more entry there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

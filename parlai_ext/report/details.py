@@ -6,8 +6,6 @@ Colours follow classes of the style sheet, since the page allows no other styles
 cell has its number as text, so that nothing is told by colour alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any

@@ -2,8 +2,6 @@
 One dialogue with its scores as lines for a terminal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from parlai_ext.core.dialogue_means import dialogue_means

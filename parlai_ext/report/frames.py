@@ -37,18 +37,32 @@ def dialogues_frame(run: RunFolder) -> pandas.DataFrame:
 
     rows = (
         (
-            *(dialogue.id, dialogue.opener_id),
-            *(pairing.first, pairing.second, i),
-            *(utterance.speaker, utterance.text, utterance.given),
-            *(dialogue.ended_by, dialogue.reason),
+            dialogue.id,
+            dialogue.opener_id,
+            pairing.first,
+            pairing.second,
+            i,
+            utterance.speaker,
+            utterance.text,
+            utterance.given,
+            dialogue.ended_by,
+            dialogue.reason,
         )
         for dialogue in run.iter_dialogues()
         for pairing in [run.pairing(dialogue.pairing_id)]
         for i, utterance in enumerate(dialogue.utterances)
     )
     columns = (
-        *('dialogue_id', 'opener_id', 'first', 'second', 'utterance_index'),
-        *('speaker', 'text', 'given', 'ended_by', 'reason'),
+        'dialogue_id',
+        'opener_id',
+        'first',
+        'second',
+        'utterance_index',
+        'speaker',
+        'text',
+        'given',
+        'ended_by',
+        'reason',
     )
     return pandas.DataFrame(rows, columns=columns)
 

@@ -3,8 +3,6 @@ The four answers at the top of the page: who leads, by how much, who judged, and
 to believe it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

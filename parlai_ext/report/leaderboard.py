@@ -3,8 +3,6 @@ The sections of the page about mean scores: the leaderboards, whether something 
 would have done as well, and what failed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -2,8 +2,6 @@
 The page of a run: a view of each of its rankings, made of sections, and its dialogues.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
@@ -39,8 +37,11 @@ FED_EVIDENCE = (
 OTHER_EVIDENCE = 'The numbers from which the scorer made its scores.'
 # of the page's own script, in this order
 SCRIPTS = (
-    *('report_view.js', 'report_dialogue.js', 'report_list.js'),
-    *('report_files.js', 'report_start.js'),
+    'report_view.js',
+    'report_dialogue.js',
+    'report_list.js',
+    'report_files.js',
+    'report_start.js',
 )
 
 

@@ -2,8 +2,6 @@
 How a run was made, so that a reader can make it again: the last section of its page.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping

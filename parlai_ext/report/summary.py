@@ -5,8 +5,6 @@ The sentences are plain text; hidden characters in names are made visible where 
 printed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import MappingProxyType
 

@@ -2,8 +2,6 @@
 The leaderboard as CSV and as a table for the terminal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from parlai_ext.core.display import DASH, WIDTH, one_line, pad_cell, wrap_lines

@@ -2,8 +2,6 @@
 A ranking as it is shown: with what lies behind it, and what speaks against it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

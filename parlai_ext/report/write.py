@@ -3,8 +3,6 @@ The files of a ranking that people read: `leaderboard.csv`, and the one page of 
 `report.html`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

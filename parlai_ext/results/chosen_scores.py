@@ -2,8 +2,6 @@
 The scores that are ranked, in a run that several scorers have scored.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from parlai_ext.core.errors import UserError

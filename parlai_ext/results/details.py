@@ -3,8 +3,6 @@ What lies behind a ranking: scores with each partner, their spread, and every pa
 systems. It is worked out from the scores again, so that old rankings have it too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -2,8 +2,6 @@
 What is known of the judge behind the scores of a run: its models, and what they read.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 A scored run becomes a `Ranking`: standings, trivial baselines, agreement, notes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

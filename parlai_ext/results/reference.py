@@ -2,8 +2,6 @@
 What a ranking is compared with: people, or an order planted beforehand.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

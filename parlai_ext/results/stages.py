@@ -2,8 +2,6 @@
 Dialogues become scores: collect and score what a run lacks.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from parlai_ext.collect.collect import collected_run

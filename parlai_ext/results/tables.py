@@ -2,8 +2,6 @@
 A run folder as arrays: one mean score for each dialogue, dimension and target.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field

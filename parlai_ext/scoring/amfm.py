@@ -18,8 +18,6 @@ whole``), scales of its own for the means of AM and of FM, of which AM counts ag
 it: Overall = (scaled(FM) - scaled(AM)) / 2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ The program (compute_wr.py) mixes the references of neighbouring items up where 
 has several; with one reference each, the numbers are the same.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ In both, as in the library's `sentence_bleu`, the only word of a response of one
 counts alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

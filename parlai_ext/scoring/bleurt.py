@@ -6,8 +6,6 @@ Pu et al. (2021) for BLEURT-20. The model reads reference and response as a pair
 only output is the score.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -2,8 +2,6 @@
 Responses after their contexts, as judges with labels (PairEval, DirectEval) read them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 FORMATS = ('plain', 'chat')  # how a judge is asked

@@ -11,8 +11,6 @@ weights are in a file, ``zoo_configs/composite/``; `benchmarks/fit_composite.py`
 the shipped one, and docs/composite.md says on which judged sets.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -7,8 +7,6 @@ seven sub-metrics need models that were not released; the weighing is for any. W
 power, and how scores of different scales are added, is our reading (docs/crs.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean

@@ -9,8 +9,6 @@ Source: Park et al. (2023), "DEnsity: Open-domain Dialogue Evaluation Metric usi
 Density Estimation".
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

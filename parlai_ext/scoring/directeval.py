@@ -7,8 +7,6 @@ response to the given conversation?"; the score is P("Yes"). Source: Park et al.
 judge; `prompted` asks an untrained chat model, in its own words.
 """
 
-from __future__ import annotations
-
 from parlai_ext.core.nouns import Question
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.label_prompts import direct_prompt

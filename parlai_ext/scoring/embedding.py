@@ -6,8 +6,6 @@ Words are those of nltk's Treebank tokenizer, in lower case; words without a vec
 left out, and a text of which no word has one cannot be compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@ Words of English: which are stop words, and what the pronouns of the first perso
 the second.
 """
 
-from __future__ import annotations
-
 # NLTK's 179 stop words of English, which come from Snowball's list
 STOP_WORDS = """
 i me my myself we our ours ourselves you you're you've you'll you'd your yours yourself

@@ -7,8 +7,6 @@ D is the mean log-probability of the follow-up, its end token included. By defau
 only the complaints N count, as in bipartite-play; higher is better in every case.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

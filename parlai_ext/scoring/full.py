@@ -8,8 +8,6 @@ included. The higher, the better. FED with its complaints alone differs in the m
 perplexities instead of losses, in the follow-ups and in the judge.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

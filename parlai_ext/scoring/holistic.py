@@ -10,8 +10,6 @@ The paper scales the first two to 0 … 1 by their 5 % quantile over the set; a 
 of one's own, found beforehand, does so here (`coherence_cutoff`, `fluency_cutoff`).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

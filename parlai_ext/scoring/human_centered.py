@@ -9,8 +9,6 @@ compares texts with a few sentences of ours, and the word lists are ours. The nu
 are not theirs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -87,8 +85,11 @@ class HumanCentered(Scorer):
 
     name = 'human_centered'
     dimensions = (
-        *('Emotional Entropy', 'Style Matching', 'Emotion Matching'),
-        *('Agreeableness', 'Empathy'),
+        'Emotional Entropy',
+        'Style Matching',
+        'Emotion Matching',
+        'Agreeableness',
+        'Empathy',
     )
     options_class = HumanCenteredOptions
     options: HumanCenteredOptions

@@ -2,8 +2,6 @@
 What scorers judge, and what they say of it: the items of dialogues, and their scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

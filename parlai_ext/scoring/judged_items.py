@@ -2,8 +2,6 @@
 What a scorer is given for one judged item: the rule of `eval_model` and of `run_bench`.
 """
 
-from __future__ import annotations
-
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.scoring.base import Scorer, ScoringItem
 

@@ -11,8 +11,6 @@ What is asked stands first and the end is short, so that prompts which begin wit
 conversation share most of their tokens.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 What PairEval and DirectEval have in common: a judge that answers prompts with a label.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from parlai_ext.core.options import option

@@ -9,8 +9,6 @@ The inputs are in `learned_inputs`; the weights of a judge are in a folder with 
 shipped judge was learned from and what it is worth on data that it was not.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,8 +45,13 @@ CARD, WEIGHTS = 'judge.yaml', 'weights.safetensors'
 BLOCKS = ('numbers', 'states', 'products')
 PARTS = ('mean', 'scale', 'weight')
 CARD_KEYS = (
-    *('description', 'models', 'inputs', 'sha256', 'fitted_on'),
-    *('learned_from', 'command'),
+    'description',
+    'models',
+    'inputs',
+    'sha256',
+    'fitted_on',
+    'learned_from',
+    'command',
 )
 MOST = 4.0  # spreads from the mean, to which an input is cut
 AT_ONCE = 128  # responses whose hidden states are in memory together

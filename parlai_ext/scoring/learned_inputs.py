@@ -3,8 +3,6 @@ What the learned judge sees of a response: numbers that can be read, hidden stat
 language model, and products of sentence embeddings.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

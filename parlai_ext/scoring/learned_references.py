@@ -8,8 +8,6 @@ The shares were set beforehand and nothing here was fitted to people's judgement
 (docs/learned_references.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -6,8 +6,6 @@ so that a response that breaks off in the middle loses. It is a perplexity turne
 exp(-score). Likely is not the same as good: bland and repeated responses are likely.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

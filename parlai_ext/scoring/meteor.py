@@ -12,8 +12,6 @@ nltk.downloader wordnet`, has it. `wordnet: none` leaves the synonyms out, which
 another metric with another signature.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

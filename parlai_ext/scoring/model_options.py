@@ -3,8 +3,6 @@ The options that scorers have in common: the models inside them, and how much of
 context is read.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from parlai_ext.core.options import option

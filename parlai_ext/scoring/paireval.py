@@ -17,8 +17,6 @@ the authors' program does (https://github.com/ddehun/PairEval): the probability 
 label itself, times the score of the comparison, the whole history and the knowledge.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@ Perplexity and token accuracy of a response, by a language model: what ParlAI re
 the labels of a generator.
 """
 
-from __future__ import annotations
-
 import math
 
 from parlai_ext.core.nouns import Answer

@@ -6,8 +6,6 @@ baseline DirectEval of Park et al. (2024), "PairEval", without their fine-tuning
 wording of the question is ours.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from parlai_ext.core.errors import UserError

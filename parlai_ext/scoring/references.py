@@ -6,8 +6,6 @@ best score counts (Gupta et al. 2019, "multi-reference"); the evidence says whic
 gave it. An empty response and an item without a reference have no score.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version

@@ -6,8 +6,6 @@ Its code is imported only when the user names it: on the command line, or in a p
 file that the user passes. What a run folder says is never enough.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ Source: the AM part of the baseline of DSTC10 Track 5 (Zhang et al. 2022), with 
 encoder that was not adapted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

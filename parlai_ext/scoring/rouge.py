@@ -5,8 +5,6 @@ The F1 of the longest common subsequence of words (Lin 2004). The library's toke
 knows lower-case ASCII letters and digits only; a text without any has no score.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

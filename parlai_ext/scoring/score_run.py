@@ -2,8 +2,6 @@
 From dialogues to scores: every shard that this scorer has not yet judged.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager

@@ -2,8 +2,6 @@
 A YAML file that an option of a scorer names: one that is shipped, or the user's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from parlai_ext import zoo_configs

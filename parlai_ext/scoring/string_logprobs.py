@@ -3,8 +3,6 @@ The log-probabilities of whole strings, as programs around GPT-2 take them: one 
 one forward pass, the first token read and not counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

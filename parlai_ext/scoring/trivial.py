@@ -11,8 +11,6 @@ A whole dialogue (an item without a response) is scored over the utterances of i
 speaker, or over all of them where nobody says who spoke.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ Generation", and their code, whose questions (MIT licence) the model was trained
 score is P(Yes) / (P(Yes) + P(No)) of the first token of the answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -56,8 +54,29 @@ QUESTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
 }
 ABBREVIATIONS = {
-    *('mr', 'mrs', 'ms', 'dr', 'prof', 'st', 'jr', 'sr', 'vs', 'etc', 'inc', 'ltd'),
-    *('co', 'corp', 'e.g', 'i.e', 'u.s', 'u.k', 'a.m', 'p.m', 'd.c', 'no', 'mt'),
+    'mr',
+    'mrs',
+    'ms',
+    'dr',
+    'prof',
+    'st',
+    'jr',
+    'sr',
+    'vs',
+    'etc',
+    'inc',
+    'ltd',
+    'co',
+    'corp',
+    'e.g',
+    'i.e',
+    'u.s',
+    'u.k',
+    'a.m',
+    'p.m',
+    'd.c',
+    'no',
+    'mt',
 }
 PARAMETERS = PunktParameters()
 PARAMETERS.abbrev_types = ABBREVIATIONS

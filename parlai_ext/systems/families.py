@@ -52,8 +52,14 @@ BITS = {'4bit': 4, '8bit': 8, 'float16': 16, 'bfloat16': 16, 'float32': 32}
 BITS |= {'float64': 64}
 # the options of `ModelOptions`, which is not imported here because it loads torch
 LOADING_OPTIONS = (
-    *('hf_model', 'hf_revision', 'hf_dtype', 'hf_device', 'no_cuda'),
-    *('hf_device_map', 'hf_quantisation', 'hf_trust_code'),
+    'hf_model',
+    'hf_revision',
+    'hf_dtype',
+    'hf_device',
+    'no_cuda',
+    'hf_device_map',
+    'hf_quantisation',
+    'hf_trust_code',
 )
 
 

@@ -28,7 +28,11 @@ Record = Callable[[str, Sequence[Path]], None]
 
 PRESENT, DOWNLOAD, MISSING = 'present', 'download', 'missing'
 SAMPLING = (
-    *('topk', 'nucleus', 'factual_nucleus', 'delayedbeam', 'delayednucleusbeam'),
+    'topk',
+    'nucleus',
+    'factual_nucleus',
+    'delayedbeam',
+    'delayednucleusbeam',
     'sample',  # of ext:hf
 )
 

@@ -39,9 +39,19 @@ WEIGHTS = (
 POSITIONS = ('max_position_embeddings', 'n_positions', 'max_seq_len', 'n_ctx')
 # other files that change a reply
 COMPANIONS = (
-    *('config.json', 'generation_config.json', 'adapter_*', 'chat_template*'),
-    *('tokenizer*', 'special_tokens_map.json', 'added_tokens.json', 'vocab*'),
-    *('merges.txt', '*.model', '*.spm', '*.tiktoken', 'additional_chat_templates/*'),
+    'config.json',
+    'generation_config.json',
+    'adapter_*',
+    'chat_template*',
+    'tokenizer*',
+    'special_tokens_map.json',
+    'added_tokens.json',
+    'vocab*',
+    'merges.txt',
+    '*.model',
+    '*.spm',
+    '*.tiktoken',
+    'additional_chat_templates/*',
 )
 
 

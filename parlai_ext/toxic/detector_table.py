@@ -5,6 +5,7 @@ What detectors are worth: measures on labelled texts, false alarms at identity t
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import fsum
 from operator import attrgetter
 
@@ -170,12 +171,16 @@ def identity_row(detector: Detector) -> IdentityRow:
     )
 
 
+def _measure(name: str, row: DetectorRow) -> Measure:
+    return row.measures[name]
+
+
 def measures_table(table: DetectorTable, set_name: str | None = None) -> Table:
     """
     Return the table of every measure, or of those of one set as a whole.
     """
     measures = [
-        IntervalColumn(name, SHOWN.get(name), lambda row, name=name: row.measures[name])
+        IntervalColumn(name, SHOWN.get(name), partial(_measure, name))
         for name in MEASURES
     ]
     about = [Column('detector', 'detector'), Column('set', of=attrgetter('set_name'))]

@@ -7,8 +7,6 @@ security policy names the hash of the one style and the one script, so that noth
 can run or load.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -3,8 +3,6 @@ Options as text for readers elsewhere: a place on one machine says nothing to th
 may name a user.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

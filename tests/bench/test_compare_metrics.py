@@ -36,7 +36,10 @@ def set_points(name, unit='context', n=120, seed=0):
     annotators = truth[:, None] + rng.normal(size=(n, 3))
     scores = {k: (truth + s * rng.normal(size=n)).tolist() for k, s in NOISE.items()}
     return SetPoints(
-        *(name, 'turn', unit, 'Overall'),
+        name,
+        'turn',
+        unit,
+        'Overall',
         groups=[k // 2 for k in range(n)] if unit == 'context' else list(range(n)),
         systems=['a'] * n,
         human={'Overall': annotators.mean(axis=1).tolist()},
@@ -53,7 +56,10 @@ def written(folder, *points, labels=tuple(NOISE)):
     sets = tuple(
         SetAbout(
             *(one.set_name, *about.values(), 'turn', one.unit, 'Overall', ('Overall',)),
-            *(len(one.groups), len(one.groups), len(set(one.groups)), 1),
+            len(one.groups),
+            len(one.groups),
+            len(set(one.groups)),
+            1,
         )
         for one in points
     )
@@ -160,7 +166,9 @@ def test_a_copy_of_a_quality_changes_no_p_value_over_all_sets(tmp_path):
     p_values = [
         difference(
             compare_bench(written(tmp_path, points), quality=EACH, permutations=500),
-            *('good', 'twin', ALL_SETS),
+            'good',
+            'twin',
+            ALL_SETS,
         ).p
         for points in (one, twice)
     ]

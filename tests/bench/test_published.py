@@ -65,7 +65,11 @@ def bench(values):
     """
     rows = [
         AgreementRow(
-            *('mine', name, 'turn', 'Overall', quality),
+            'mine',
+            name,
+            'turn',
+            'Overall',
+            quality,
             is_main=True,
             is_overall=False,
             n=10,
@@ -76,7 +80,7 @@ def bench(values):
         for quality, value in qualities.items()
     ]
     sets = [
-        SetAbout(*(name, '', '', '', 'turn', 'item', None, tuple(q)), 10, 10, 10, 1)
+        SetAbout(name, '', '', '', 'turn', 'item', None, tuple(q), 10, 10, 10, 1)
         for name, q in values.items()
     ]
     scorer = ScorerAbout('mine', 'mine', 'mine', 'turn', ('Overall',), False)

@@ -374,7 +374,12 @@ def test_the_folder_of_the_judged_sets_may_stand_in_options():
 def points(**scores):
     n = len(scores['people'])
     return SetPoints(
-        *('small', 'turn', 'item', 'Overall', range(n), ['a'] * n),
+        'small',
+        'turn',
+        'item',
+        'Overall',
+        range(n),
+        ['a'] * n,
         human={'Overall': scores.pop('people')},
         annotators={},
         scores=scores,
@@ -422,8 +427,14 @@ def test_the_command_prints_and_writes(tmp_path, capsys):
     ]
     written(tmp_path, *turns)
     RunBench.main(
-        *('--scorers', 'length', '--judged-path', str(tmp_path)),
-        *('--out', str(tmp_path / 'out'), '--bootstraps', '50'),
+        '--scorers',
+        'length',
+        '--judged-path',
+        str(tmp_path),
+        '--out',
+        str(tmp_path / 'out'),
+        '--bootstraps',
+        '50',
     )
     assert re.search(r'length +1\.00 ', capsys.readouterr().out)
     names = {path.name for path in (tmp_path / 'out').iterdir()}
@@ -434,8 +445,14 @@ def test_a_set_that_is_not_there_is_said(tmp_path):
     written(tmp_path, turn('User: hi', 'System: hi', Overall=[1]))
     with user_error(r'usr-persona|persona-usr_eval\.json'):
         RunBench.main(
-            *('--scorers', 'length', '--sets', 'usr_persona', '--out', 'unused'),
-            *('--judged-path', str(tmp_path)),
+            '--scorers',
+            'length',
+            '--sets',
+            'usr_persona',
+            '--out',
+            'unused',
+            '--judged-path',
+            str(tmp_path),
         )
 
 

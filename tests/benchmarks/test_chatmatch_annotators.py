@@ -52,7 +52,8 @@ ALIKE = {'1': of(1, 2, 3), '2': of(1, 2, 3), '3': of(2, 2, 2)}
         (ALIKE, None, (1, 1, None, ('2 pairs of annotators without a tau',))),
         (
             {'1': of(1, 2, 3)},
-            *(None, (None, 0, 'no two annotators can be compared', ())),
+            None,
+            (None, 0, 'no two annotators can be compared', ()),
         ),
     ],
 )

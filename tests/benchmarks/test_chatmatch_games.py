@@ -53,7 +53,10 @@ ON_PAPER = {
     # Rome at 0 is ann's, Oslo at 3 bob's, Bonn at 8 ann's, X at 9 bob's: a name counts
     # once a game
     'the script': (
-        *(QUIZ, 'released_fixed', MATERIAL, {}),
+        QUIZ,
+        'released_fixed',
+        MATERIAL,
+        {},
         {
             'ann': {'diversity': 0, 'consistency': -1, 'proactivity': 0}
             | {'fluency': -5 / 3, 'knowledge': 2},
@@ -65,7 +68,10 @@ ON_PAPER = {
     # exchanges: ann Rome at 2, Oslo at 6, Bonn at 8 in five turns; bob Oslo twice at 3,
     # X at 9
     'the paper': (
-        *(QUIZ, 'paper', MATERIAL, {}),
+        QUIZ,
+        'paper',
+        MATERIAL,
+        {},
         {
             'ann': {'proactivity': 0, 'fluency': -15 / 4, 'knowledge': 60},
             'bob': {'diversity': -2, 'consistency': 0, 'proactivity': 3}
@@ -77,7 +83,10 @@ ON_PAPER = {
     **{
         f'a contradiction in a repeated turn, {reading}': (
             [*QUIZ[:4], 'why ask me ?', QUIZ[5], 'why ask me ?', 'bye then', 'so long'],
-            *(reading, Material(), {}, {'ann': {'consistency': penalty}}),
+            reading,
+            Material(),
+            {},
+            {'ann': {'consistency': penalty}},
         )
         for reading, penalty in (('released', 0), ('paper', -1))
     },
@@ -85,14 +94,19 @@ ON_PAPER = {
     **{
         f'a bonus of a repeated turn, {reading}': (
             ['hm', 'blue cats', 'so', 'blue cats', 'well', 'bye'],
-            *(reading, Material({'cats': 'cat'}), {'concept_share': 1}),
+            reading,
+            Material({'cats': 'cat'}),
+            {'concept_share': 1},
             {'bob': {'relevance': bonus}},
         )
         for reading, bonus in (('released', 0), ('paper', 1))
     },
     # ann: 0, 2, min(6, 2.5), min(3, 2.5); one 2.5 is dropped: (0 + 2 + 2.5) / 3
     'a cap': (
-        *(QUIZ, 'released_fixed', MATERIAL, {'perplexity_cap': 2.5}),
+        QUIZ,
+        'released_fixed',
+        MATERIAL,
+        {'perplexity_cap': 2.5},
         {'ann': {'fluency': -1.5}},
     ),
     # bob's "b b": 1 of 2 words, 1 of 1 pairs, so 3/4; "e f": 1; turn 5 repeats turn 1,
@@ -100,7 +114,9 @@ ON_PAPER = {
     **{
         f'distinct, {reading}': (
             ['x', 'b b', 'c', 'e f', 'd', 'b b', 'g'],
-            *(reading, Material(), {'distinct_unit': 'token'}),
+            reading,
+            Material(),
+            {'distinct_unit': 'token'},
             {'bob': {'specificity': specificity}},
         )
         for reading, specificity in (
@@ -112,7 +128,10 @@ ON_PAPER = {
     **{
         f'an empty turn, {reading}': (
             ['hi', 'one', 'two', '', 'three'],
-            *(reading, Material(), {}, {'bob': {'diversity': diversity}}),
+            reading,
+            Material(),
+            {},
+            {'bob': {'diversity': diversity}},
         )
         for reading, diversity in (('released_fixed', -1), ('paper', 0))
     },
@@ -121,7 +140,10 @@ ON_PAPER = {
     **{
         f'one unrepeated turn, {reading}': (
             ['hi', 'blue', 'red', 'green', 'red', 'black', 'red'],
-            *(reading, Material({}, None, PERPLEXITIES[:7]), {}, fluency),
+            reading,
+            Material({}, None, PERPLEXITIES[:7]),
+            {},
+            fluency,
         )
         for reading, fluency in (
             ('released_fixed', {'ann': {'fluency': 0}}),

@@ -34,21 +34,6 @@ def test_all_are_timed_on_the_same_turns_and_the_base_is_once_itself():
     assert all(row.per_second > 0 for row in rows)
 
 
-def test_a_scorer_of_pairs_gets_another_response_to_the_context():
-    pair = scorer('llm_pair', judge_model_file='smollm2-135m-q4')
-    for one in timed_items(ITEMS, pair):
-        others = {item.response for item in ITEMS if item.context == one.context}
-        assert one.extras['other'] in others - {one.response}
-
-
-def test_what_is_given_to_all_goes_to_those_that_have_the_option():
-    given = {'judge_model_file': 'mine', 'encoder': 'yours', 'comparisons': None}
-    assert scorer('relevance', **given).options.encoder == 'yours'
-    own = scorer('likelihood:judge_model_file=own', **given)
-    assert own.options.judge_model_file == 'own'
-    assert scorer('length', **given).options
-
-
 def test_what_cannot_run_is_a_reason_and_too_few_turns_are_said():
     rows = speeds(['bertscore', 'length'], ITEMS, {'encoder': '/no/where'}, count=2)
     assert rows[0].reason and rows[0].per_second is None

@@ -103,7 +103,10 @@ def test_the_rules(one, begins):
 def test_a_scorer_without_any_score_says_why():
     one = TrustFacts(
         measured('mine', check=CheckOutcome('', 'no classifier is named')),
-        *((), (), None, None),
+        (),
+        (),
+        None,
+        None,
     )
     sentence = trust_sentence(one)
     assert sentence.startswith('not measured') and 'no classifier' in sentence

@@ -20,7 +20,8 @@ SYSTEMS = [
         'name': 'draws',
         'opt': {
             'model_file': 'zoo:mini/step-450/model',
-            **{'inference': 'topk', 'topk': 20},
+            'inference': 'topk',
+            'topk': 20,
         },
     },
 ]

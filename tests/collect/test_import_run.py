@@ -231,7 +231,8 @@ def test_systems_cannot_talk_on_in_an_imported_run(games, tmp_path):
 def test_scored_by_the_shipped_judge_ranked_and_shown(games, tmp_path):
     run = tmp_path / 'run'
     imported(
-        *(games, run),
+        games,
+        run,
         humans='B',
         scorer='fed',
         judge_model_file='zoo:mini/judge/model',

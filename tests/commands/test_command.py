@@ -46,7 +46,9 @@ def test_the_home_folder_is_found_where_no_shell_did_it(monkeypatch):
     given = ['--config=~/p.yaml', '--run-dir=~/r', '--datapath=~/d']
     opt = CollectDialogues.parser().parse_args(given)
     assert (opt.config, opt.run_dir, opt.datapath) == (
-        *('/home/me/p.yaml', '/home/me/r', '/home/me/d'),
+        '/home/me/p.yaml',
+        '/home/me/r',
+        '/home/me/d',
     )
 
 

@@ -65,7 +65,10 @@ def test_systems_that_are_asked_stand_beside_recorded_ones(files, capsys):
         assert 'MARKED' not in (files / 'out' / name).read_text()
     data = json.loads((files / 'out' / 'comparison.json').read_text())
     assert data['systems'][2] == {
-        **{'name': 'old', 'prompts': 4, 'answers': 8, 'failed': 0},
+        'name': 'old',
+        'prompts': 4,
+        'answers': 8,
+        'failed': 0,
         'reason': None,
     }
 
@@ -124,7 +127,8 @@ def test_an_id_of_any_pair_with_a_prompt_names_it(files):
     (files / 'new.csv').write_text('system,id,answer\nx,b,tea\nx,c,one grunk\n')
     result = compare(files, answers=[str(files / 'new.csv')])
     assert [prompt.references for prompt in result.prompts] == [
-        *(('kind', 'good'), ('fine',))
+        ('kind', 'good'),
+        ('fine',),
     ]
     assert result.row('toxic (words)').values[0].value == pytest.approx(1 / 2)
     assert result.notes == []

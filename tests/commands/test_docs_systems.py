@@ -45,7 +45,7 @@ from tests.support.user_error import user_error
 ROOT = Path(__file__).parents[2]
 # the page on systems leads to others, which are read with it
 PARTS = {
-    'docs/systems.md': 'systems hugging_face remote_systems system_families '
+    'docs/systems.md': 'systems hugging_face endpoints system_families '
     'model_files long_runs',
     'docs/evaluate.md': 'evaluate',
 }

@@ -86,8 +86,15 @@ def test_a_mistake_names_place_key_and_what_would_be_right(given, key, hint):
 
 def test_flags_are_kebab_case_and_know_their_types():
     values = parsed(
-        *('--sample-share', '0.2', '--sample-turns', '3', '--sample-exact'),
-        *('--word-list', 'a,b', '--word-list', 'c'),
+        '--sample-share',
+        '0.2',
+        '--sample-turns',
+        '3',
+        '--sample-exact',
+        '--word-list',
+        'a,b',
+        '--word-list',
+        'c',
         not_given=True,
     )
     expected = {'share': 0.2, 'turns': 3, 'exact': True, 'words': ('a', 'b', 'c')}

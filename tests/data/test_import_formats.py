@@ -408,7 +408,8 @@ EXPORTS = {
             {'type': 'service', 'action': 'phone_call', 'text': ''},
             {'type': 'message', 'from': 'Ann', 'text': 'hi'},
             {
-                **{'type': 'message', 'from': 'Bo'},
+                'type': 'message',
+                'from': 'Bo',
                 'text': ['hello\n', {'type': 'bold', 'text': 'you'}],
             },
             {'type': 'message', 'from': 'Ann', 'text': 'bye'},

@@ -307,8 +307,11 @@ def test_a_wrong_table_of_dstc7_is_one_line(tmp_path):
     [
         ('chanel_jsalt', '0DBDC3_dialoginfo', 'US', 'num_O,num_X,num_T', '2,1,1'),
         (
-            *('chanel_wochat', 'WOCHAT_dialogueinfo', ('USER', 'SYSTEM')),
-            *('valid,invalid,acceptable', '2,1,1'),
+            'chanel_wochat',
+            'WOCHAT_dialogueinfo',
+            ('USER', 'SYSTEM'),
+            'valid,invalid,acceptable',
+            '2,1,1',
         ),
     ],
 )

@@ -45,8 +45,17 @@ def config(tmp_path_factory):
 
 def command(config, run, *options):
     return [
-        *(sys.executable, '-m', 'parlai_ext', 'evaluate_systems', '--no-cuda'),
-        *('--config', str(config), '--run-dir', str(run), '--batchsize', '4'),
+        sys.executable,
+        '-m',
+        'parlai_ext',
+        'evaluate_systems',
+        '--no-cuda',
+        '--config',
+        str(config),
+        '--run-dir',
+        str(run),
+        '--batchsize',
+        '4',
         *('--bootstraps', '50', *options),
     ]
 

@@ -7,8 +7,6 @@ Numbers of the house that may only fall, measured from its source.
 until the recorded one is lowered.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import subprocess
@@ -26,8 +24,12 @@ PRODUCT = ('parlai_ext', 'agents', 'tasks', 'worlds', 'zoo_configs', 'parlai_int
 DEVELOPMENT = ('benchmarks', 'torture')
 BESIDE = ('agents', 'tasks', 'worlds', 'zoo_configs')  # they install in parlai_ext
 LAYOUT = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT),
-    *(tokenize.DEDENT, tokenize.ENDMARKER),
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
 }
 MOST_SIBLINGS = 12  # modules of the house that a module should import at most
 LONG = 45  # lines of a function

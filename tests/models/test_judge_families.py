@@ -16,8 +16,14 @@ from tests.support.families import FAMILIES
 from tests.support.user_error import user_error
 
 JUDGES = (
-    *('generator', 'style_gen', 'long_context', 'image_seq2seq', 'bart', 'r2c2'),
-    *('unlikelihood_vocab', 'unlikelihood_repetition'),
+    'generator',
+    'style_gen',
+    'long_context',
+    'image_seq2seq',
+    'bart',
+    'r2c2',
+    'unlikelihood_vocab',
+    'unlikelihood_repetition',
 )
 CONTEXTS = [('i like tea',), ('you saw the rain', 'we want bread today', 'again')]
 REPLIES = ('we like the warm rain', 'today', 'i lost a book there')

@@ -27,8 +27,14 @@ TEXTS = sentences(40, seed=1)
 CONTEXTS = [tuple(TEXTS[i : i + n]) for i, n in ((0, 1), (1, 5), (6, 2), (8, 9))]
 FOLLOWUPS = tuple(sentences(5, seed=2))
 CLASSES = (
-    *('generator', 'style_gen', 'long_context', 'image_seq2seq', 'bart', 'r2c2'),
-    *('unlikelihood_vocab', 'unlikelihood_repetition'),
+    'generator',
+    'style_gen',
+    'long_context',
+    'image_seq2seq',
+    'bart',
+    'r2c2',
+    'unlikelihood_vocab',
+    'unlikelihood_repetition',
 )
 HUGGING_FACE = ('t5', 't5 tied', 'bart of hf')
 

@@ -239,18 +239,21 @@ FEW = tuple((i, i, 2) for i in range(100))
         pytest.param([(range(500), MANY)], TreeCosts(3456, 16384), None, id='one pass'),
         pytest.param(
             [(LONG[:n], ((1, 2), (1, 3))) for n in (20, 40, 60)],
-            *(TreeCosts(1000, 4096), 1),
+            TreeCosts(1000, 4096),
+            1,
             id='turns of a dialogue',
         ),
         pytest.param(
             [((n, *LONG[:40]), ((1, 2),)) for n in range(5)],
-            *(TreeCosts(1000, 4096), 5),
+            TreeCosts(1000, 4096),
+            5,
             id='nothing in common',
         ),
         # 200 nodes each: the 2 tokens saved would cost 2 * 200 * 200 of attention
         pytest.param(
             [((7, 8), FEW), ((7, 8, 9), FEW)],
-            *(TreeCosts(10, 4096), None),
+            TreeCosts(10, 4096),
+            None,
             id='many follow-ups',
         ),
     ],

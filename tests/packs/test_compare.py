@@ -130,7 +130,9 @@ def test_a_target_whose_scores_differ_is_named(copy_of, opened, published, join)
             'called talker (other)',
         ),
         pytest.param(
-            *('chatty', 'Talker', {'talker', 'chatty'}),
+            'chatty',
+            'Talker',
+            {'talker', 'chatty'},
             'one system under several names: talker, chatty',
             marks=pytest.mark.slow,
         ),

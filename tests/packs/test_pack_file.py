@@ -80,7 +80,10 @@ def test_a_missing_pack_is_one_line(tmp_path):
 
 
 LARGE_IMPORT = {
-    **{'format': 'csv', 'asked': {'dialogues': []}, 'files': {}, 'silent': {}},
+    'format': 'csv',
+    'asked': {'dialogues': []},
+    'files': {},
+    'silent': {},
     **dict.fromkeys(('left_out', 'bad_rows', 'people_only'), 0),
     'dialogues_a_pair': 9_999_999,
 }

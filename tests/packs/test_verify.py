@@ -424,8 +424,12 @@ def passes_with_counts(check):
         # by Wilson's formula, 40 of 40 give 1 / (1 + 1.96² / 40) = 0.9124 and 1
         {
             **kind,
-            **{'n': n, 'n_higher': n, 'n_ties': 0, 'outcome': 'pass'},
-            **{'share': 1.0, 'low': 1 / (1 + NormalDist().inv_cdf(0.975) ** 2 / n)},
+            'n': n,
+            'n_higher': n,
+            'n_ties': 0,
+            'outcome': 'pass',
+            'share': 1.0,
+            'low': 1 / (1 + NormalDist().inv_cdf(0.975) ** 2 / n),
             'high': 1.0,
         }
         for kind in own['kinds']

@@ -128,7 +128,9 @@ def ranked(values, names=None, **options):
     names = names or [f's{i}' for i in range(len(values))]
     counts = [values[0].size] * len(names)
     return rank_dimension(
-        *(values, names, 'Overall'),
+        values,
+        names,
+        'Overall',
         ranked=None,
         n_dialogues=counts,
         n_unscored=[0] * len(names),

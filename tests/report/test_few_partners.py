@@ -44,7 +44,10 @@ def worth(first, second, n):
 
 def ranked(folder, partners=FEW, **ranking):
     run = planted_run(
-        *(folder, {'made-up': worth}, ('echo', 'canned', 'third'), partners),
+        folder,
+        {'made-up': worth},
+        ('echo', 'canned', 'third'),
+        partners,
         num_openers=8,
         ranking={'bootstraps': 1000, **ranking},
     )

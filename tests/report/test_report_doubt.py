@@ -92,7 +92,9 @@ def cards(page):
 
 def test_a_canary_above_a_real_system_decides_the_headline(run, capsys):
     store(
-        *(run, beaten('echo', 'b', 1.0), beaten('flatterer', 'b')),
+        run,
+        beaten('echo', 'b', 1.0),
+        beaten('flatterer', 'b'),
         beaten('parrot', 'a', 1.0),
         findings=[finding(FAILS, PART), finding(HOLDS)],
     )

@@ -161,8 +161,12 @@ def test_ratings_and_baselines_are_compared_by_kendalls_tau():
 @pytest.mark.parametrize(
     'n, text',
     [
-        *((3, 'about 3'), (64, 'about 64'), (127, 'about 130'), (995, 'about 1,000')),
-        *((27_993, 'about 28,000'), (1_234_567, 'about 1,200,000')),
+        (3, 'about 3'),
+        (64, 'about 64'),
+        (127, 'about 130'),
+        (995, 'about 1,000'),
+        (27_993, 'about 28,000'),
+        (1_234_567, 'about 1,200,000'),
     ],
 )
 def test_two_figures_of_an_estimate_are_shown(n, text):
@@ -172,9 +176,13 @@ def test_two_figures_of_an_estimate_are_shown(n, text):
 @pytest.mark.parametrize(
     'n, text',
     [
-        *((3, 'about 3'), (10, 'tens of'), (999, 'hundreds of')),
-        *((1000, 'thousands of'), (27_993, 'tens of thousands of')),
-        *((100_000, 'hundreds of thousands of'), (50_000_000, 'millions of')),
+        (3, 'about 3'),
+        (10, 'tens of'),
+        (999, 'hundreds of'),
+        (1000, 'thousands of'),
+        (27_993, 'tens of thousands of'),
+        (100_000, 'hundreds of thousands of'),
+        (50_000_000, 'millions of'),
     ],
 )
 def test_an_order_of_magnitude_is_a_word(n, text):

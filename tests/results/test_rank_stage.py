@@ -182,8 +182,10 @@ def test_a_target_whose_scores_are_deleted_is_listed_and_not_ranked(tmp_path, ca
     ranking = RankSystems.main(run_dir=tmp_path, bootstraps=20)
     standings = by_system(ranking.standings['Overall'])
     assert {n: row.rank for n, row in standings.items()} == {
-        **{'b': 1, 'a': 2},
-        **{'c': None, 'd': None},
+        'b': 1,
+        'a': 2,
+        'c': None,
+        'd': None,
     }
     missing = ranking.missing_scores
     assert missing.files == (file_of_c, file_of_d)

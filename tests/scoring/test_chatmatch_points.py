@@ -12,8 +12,12 @@ from tests.support.bench_samples import judged_dialogue
 # Nobody repeats, recalls or names anything, and no turn has a word twice: the two sides
 # differ in their questions only, of which the second speaker has two.
 TEXTS = (
-    *('hello there', 'you like cats ?', 'rather not', 'which animals then ?'),
-    *('none at all', 'good night dear'),
+    'hello there',
+    'you like cats ?',
+    'rather not',
+    'which animals then ?',
+    'none at all',
+    'good night dear',
 )
 NAMES = ('ann', 'bob') * 3
 

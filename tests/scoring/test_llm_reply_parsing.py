@@ -105,7 +105,10 @@ def test_a_json_object_with_words_around_it():
 @pytest.mark.parametrize(
     'reply',
     [
-        *('{"Grammar": 3}', '{"Content": 6}', '{"Content": true}', '{"Content": NaN}'),
+        '{"Grammar": 3}',
+        '{"Content": 6}',
+        '{"Content": true}',
+        '{"Content": NaN}',
         f'{{"Content": 1{"0" * 400}}}',  # a model that does not stop
     ],
 )

@@ -73,12 +73,14 @@ def test_numbers_by_pencil(name, value):
     ('context', 'response', 'expected'),
     [
         (
-            *(CONTEXT, 'What are your dogs called?'),
+            CONTEXT,
+            'What are your dogs called?',
             {'in_last': 1, 'pairs_in_last': 1, 'last_said': 1, 'copied': 1},
         ),
         # the response is the first turn's vector, at a right angle to the second's
         (
-            *(CONTEXT[:2], 'well'),
+            CONTEXT[:2],
+            'well',
             {'near_last': 0, 'near_own': 1, 'nearest': 1, 'near_mean': 0.5},
         ),
         ((), 'hello there', {'nearest': 0, 'in_last': 0, 'copied': 0}),

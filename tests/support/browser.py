@@ -30,8 +30,14 @@ FLAGS = [
 ]
 PATIENCE = 60  # seconds; the machine may be busy
 KEYS = {
-    **{'Backspace': 8, 'Enter': 13, 'End': 35, 'Home': 36},
-    **{'ArrowLeft': 37, 'ArrowUp': 38, 'ArrowRight': 39, 'ArrowDown': 40},
+    'Backspace': 8,
+    'Enter': 13,
+    'End': 35,
+    'Home': 36,
+    'ArrowLeft': 37,
+    'ArrowUp': 38,
+    'ArrowRight': 39,
+    'ArrowDown': 40,
 }
 SAVED = ('.json', '.jsonl', '.csv')
 

@@ -20,8 +20,13 @@ SIZES = {
     **{f'{name}_token_id': i for i, name in enumerate(('pad', 'bos', 'eos'))},
 }
 GPT2 = {
-    **{'vocab_size': VOCABULARY, 'n_embd': 32, 'n_layer': 2, 'n_head': 4},
-    **{'n_positions': 256, 'bos_token_id': 1, 'eos_token_id': 2},
+    'vocab_size': VOCABULARY,
+    'n_embd': 32,
+    'n_layer': 2,
+    'n_head': 4,
+    'n_positions': 256,
+    'bos_token_id': 1,
+    'eos_token_id': 2,
 }
 WINDOW = {'sliding_window': 5}
 # what Hugging Face calls them, and what makes them small
@@ -58,16 +63,24 @@ REFUSED = {
     'Bloom': {**ALIBI, 'hidden_size': 32},
     'Mpt': {'d_model': 32, 'n_heads': 4, 'n_layers': 2, 'vocab_size': VOCABULARY},
     'GPTNeo': {
-        **{'vocab_size': VOCABULARY, 'hidden_size': 32, 'num_layers': 2},
-        **{'num_heads': 4, 'attention_types': [[['global', 'local'], 1]]},
-        **{'window_size': 256, 'max_position_embeddings': 512},
+        'vocab_size': VOCABULARY,
+        'hidden_size': 32,
+        'num_layers': 2,
+        'num_heads': 4,
+        'attention_types': [[['global', 'local'], 1]],
+        'window_size': 256,
+        'max_position_embeddings': 512,
     },
     'Mamba': {'vocab_size': VOCABULARY, 'hidden_size': 32, 'num_hidden_layers': 2},
     'Llama4Text': {**SIZES, 'head_dim': 8},
     'RecurrentGemma': {**SIZES, 'lru_width': 32, 'head_dim': 8},
     'XGLM': {
-        **{'vocab_size': VOCABULARY, 'd_model': 32, 'ffn_dim': 48, 'num_layers': 2},
-        **{'attention_heads': 4, 'max_position_embeddings': 512},
+        'vocab_size': VOCABULARY,
+        'd_model': 32,
+        'ffn_dim': 48,
+        'num_layers': 2,
+        'attention_heads': 4,
+        'max_position_embeddings': 512,
     },
 }
 

@@ -25,7 +25,10 @@ ENV = {
 }
 # machines do not share /tmp/ray; `ip netns exec` gives each its own mounts
 OWN_FOLDER = (
-    *('sh', '-c', 'mount -t tmpfs -o size=500m none /tmp/ray && exec "$@"', 'sh'),
+    'sh',
+    '-c',
+    'mount -t tmpfs -o size=500m none /tmp/ray && exec "$@"',
+    'sh',
 )
 STORE = 80_000_000  # bytes of the object store, Ray's least is 75 MB
 
@@ -208,8 +211,13 @@ class RayNodes:
         process = subprocess.Popen(
             [
                 *prefix,
-                *(sys.executable, '-m', 'ray.scripts.scripts', 'start', '--block'),
-                *(f'--num-cpus={cpus}', f'--node-ip-address={ip}'),
+                sys.executable,
+                '-m',
+                'ray.scripts.scripts',
+                'start',
+                '--block',
+                f'--num-cpus={cpus}',
+                f'--node-ip-address={ip}',
                 *(f'--object-store-memory={STORE}', '--disable-usage-stats', *options),
                 *(('--include-dashboard=false',) if '--head' in options else ()),
             ],

@@ -154,9 +154,18 @@ def test_fed_sees_what_it_sees_in_a_bench(folder, tmp_path):
         check_sample=0,
     )
     bench = RunBench.main(
-        *('--scorers', f'fed:judge_model_file={judge}', '--turns', '1'),
-        *('--sets', 'dstc9_interactive', '--judged-path', str(folder)),
-        *('--out', str(tmp_path / 'bench'), '--bootstraps', '10'),
+        '--scorers',
+        f'fed:judge_model_file={judge}',
+        '--turns',
+        '1',
+        '--sets',
+        'dstc9_interactive',
+        '--judged-path',
+        str(folder),
+        '--out',
+        str(tmp_path / 'bench'),
+        '--bootstraps',
+        '10',
     )
     row = bench.main_rows(bench.scorers[0].label, 'dstc9_interactive', 'dialogue')[0]
     of_command = report['Overall/pearson'].value()

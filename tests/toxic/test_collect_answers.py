@@ -70,7 +70,11 @@ def test_an_answer_keeps_the_check_that_fired_and_why_there_is_no_text(tmp_path)
     assert problems == []
     assert [answer.prompt_id for answer in answers] == [p.id for p in PROMPTS]
     assert [answer.text for answer in answers] == [
-        *('prompt 0', 'prompt 1', '', None, 'prompt 4')
+        'prompt 0',
+        'prompt 1',
+        '',
+        None,
+        'prompt 4',
     ]
     assert [answer.deflected for answer in answers] == [None, 'prompt', *[None] * 3]
     assert 'ValueError' in answers[3].reason

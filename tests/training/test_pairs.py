@@ -168,8 +168,16 @@ def test_the_command_leaves_out_what_is_held_out(tmp_path, capsys):
     held = tmp_path / 'test.jsonl'
     held.write_text(json.dumps({'dialogue': turns[:2]}))
     out = BuildPairs.main(
-        *('--corpus', 'jsonl', '--path', str(file), '--leave-out', str(held)),
-        *('--num-pairs', '8', '--out', str(tmp_path / 'pairs.jsonl')),
+        '--corpus',
+        'jsonl',
+        '--path',
+        str(file),
+        '--leave-out',
+        str(held),
+        '--num-pairs',
+        '8',
+        '--out',
+        str(tmp_path / 'pairs.jsonl'),
     )
     assert 'left out: 1 of 3' in capsys.readouterr().out
     texts = {

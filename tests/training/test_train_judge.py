@@ -293,9 +293,23 @@ def test_a_judge_learns_is_killed_and_tells_held_out_pairs_apart(base, tmp_path)
     pairs = tmp_path / 'pairs.jsonl'
     pairs.write_text(''.join(map(pair_line, make_easy_pairs(3200))))
     command = [
-        *(sys.executable, '-m', 'parlai_ext', 'train_judge', '--base', base),
-        *('--pairs', str(pairs), '--learning-rate', '0.01', '--lora-alpha', '32'),
-        *('--lora-modules', 'all-linear', '--save-steps', '10', '--no-cuda'),
+        sys.executable,
+        '-m',
+        'parlai_ext',
+        'train_judge',
+        '--base',
+        base,
+        '--pairs',
+        str(pairs),
+        '--learning-rate',
+        '0.01',
+        '--lora-alpha',
+        '32',
+        '--lora-modules',
+        'all-linear',
+        '--save-steps',
+        '10',
+        '--no-cuda',
     ]
     out = {name: tmp_path / name for name in ('killed', 'whole')}
     process = subprocess.Popen([*command, '--out', str(out['killed'])])

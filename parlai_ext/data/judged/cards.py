@@ -7,8 +7,6 @@ documented format need none. `find_sets` finds the official files of all cards i
 folder, `find_own_files` the user's own ones.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -6,8 +6,6 @@ Judged dialogues of people with systems, and of systems with each other.
 ``chitchat``: the wheel ``chitchat-dataset`` (Myers et al. 2020), which is read as data.
 """
 
-from __future__ import annotations
-
 import re
 import zipfile
 from collections.abc import Iterator, Mapping

@@ -2,8 +2,6 @@
 Which dimension of a scorer is compared with which quality that people judged.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple

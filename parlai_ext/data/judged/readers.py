@@ -12,8 +12,6 @@ Readers of judged sets, one for each file format; each returns `JudgedItem`s.
 challenges.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ Judged turns in the tables of challenges: answers of annotators, or numbers of v
 ``dbdc3``, ``wochat``: two corpora of CHANEL@JSALT2020, with votes for each turn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby

@@ -6,8 +6,6 @@ A dictionary maps a word to its concept (its stem), in the order of the dialogue
 among equally rare concepts the first counts as rarer.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +26,19 @@ ENDING = '.jsonl'
 # nouns, adjectives, verbs, foreign words, predeterminers and possessive endings; no
 # proper nouns: the tags whose words are concepts in the released script
 TAGS = (
-    *('FW', 'JJ', 'NN', 'NNS', 'NNPS', 'PDT', 'POS'),
-    *('VB', 'VBD', 'VBG', 'VBN', 'VBP', 'VBZ'),
+    'FW',
+    'JJ',
+    'NN',
+    'NNS',
+    'NNPS',
+    'PDT',
+    'POS',
+    'VB',
+    'VBD',
+    'VBG',
+    'VBN',
+    'VBP',
+    'VBZ',
 )
 # what is left of contractions once the apostrophe is gone
 SPLINTERS = frozenset(['d', 'ive', 'll', 'm', 'ont', 're', 's', 't', 've'])

@@ -4,8 +4,6 @@ Named entities, for knowledge: dates and numbers are none.
 `gazetteer` and `capitals` need nothing; `spacy` and `stanza` an installed pipeline.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Sequence

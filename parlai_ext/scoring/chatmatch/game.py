@@ -2,8 +2,6 @@
 One game: each side's raw values in the seven dimensions, larger is better.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ apple, may, nice) are left out, since a list cannot tell them apart. How a name 
 written does not matter: a bot that writes capitals gains nothing.
 """
 
-from __future__ import annotations
-
 COUNTRIES = """
 afghanistan,albania,algeria,andorra,angola,argentina,armenia,australia,austria,
 azerbaijan,bahamas,bahrain,bangladesh,barbados,belarus,belgium,belize,benin,bhutan,

@@ -6,8 +6,6 @@ side's, none for an equal one; the sum, 0 to 7, is the score of the game (Yang e
 2022, section 2.2.1). It compares two sides: a response by itself has none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from parlai_ext.core.nouns import Dialogue

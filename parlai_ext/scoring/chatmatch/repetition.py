@@ -5,8 +5,6 @@ How alike two turns are is the cosine of their tf-idf vectors, which are scikit-
 idf is smoothed, ``log((1 + turns) / (1 + turns with it)) + 1``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ signature: `paper` is the text, `released` what the script computes, `released_f
 the script with its swapped specificity mended. docs/chatmatch.md lists the differences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +14,13 @@ from parlai_ext.core.options import option, read_options
 from parlai_ext.scoring.model_options import model_option
 
 DIMENSIONS = (
-    *('fluency', 'knowledge', 'proactivity', 'specificity'),
-    *('diversity', 'consistency', 'relevance'),
+    'fluency',
+    'knowledge',
+    'proactivity',
+    'specificity',
+    'diversity',
+    'consistency',
+    'relevance',
 )
 
 

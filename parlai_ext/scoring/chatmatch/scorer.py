@@ -2,8 +2,6 @@
 ChatMatch as a `Scorer`: raw values of every game, and what each turn adds to them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance

@@ -4,8 +4,6 @@ What each turn of a game adds to the seven dimensions, or why it does not count.
 Larger is better everywhere: perplexities and penalties are negated.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ Lower case, without ASCII punctuation, Treebank tokens, Porter stems. A tourname
 says the same words over and over, so every word is looked at once.
 """
 
-from __future__ import annotations
-
 import string
 from functools import lru_cache
 from itertools import pairwise

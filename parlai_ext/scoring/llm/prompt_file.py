@@ -13,8 +13,6 @@ A ``{name}`` in the prompt is replaced by what the item has; other braces stay. 
 dimension is asked for by itself, and the answer is one of the labels.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

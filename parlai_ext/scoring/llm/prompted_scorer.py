@@ -2,8 +2,6 @@
 What scorers with a prompt have in common: options, models, and how an item is shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any

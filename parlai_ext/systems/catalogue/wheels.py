@@ -23,9 +23,18 @@ from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.http_file import DownloadSettings
 
 PIP = (
-    *('download', '--no-deps', '--only-binary', ':all:', '--ignore-requires-python'),
-    *('--no-input', '--disable-pip-version-check', '--progress-bar', 'off', '-q'),
-    *('--retries', '2'),
+    'download',
+    '--no-deps',
+    '--only-binary',
+    ':all:',
+    '--ignore-requires-python',
+    '--no-input',
+    '--disable-pip-version-check',
+    '--progress-bar',
+    'off',
+    '-q',
+    '--retries',
+    '2',
 )
 POLL = 0.5  # seconds between looks at how much is there
 NO_NETWORK = ('NewConnectionError', 'NameResolutionError', 'ConnectTimeoutError')

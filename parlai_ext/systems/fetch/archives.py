@@ -32,13 +32,22 @@ MAX_RATIO = 200  # texts shrink to a tenth, weights hardly; zeros to a thousandt
 ALWAYS_ALLOWED = 64 * 2**20  # unpacked bytes that need no look at the ratio
 SPARE_DISK = 64 * 2**20  # bytes that stay free on the disk
 COMPRESSED: tuple[tuple[bytes, Any], ...] = (  # first bytes, and what opens the file
-    *((b'\x1f\x8b', gzip.open), (b'BZh', bz2.open), (b'\xfd7zXZ', lzma.open)),
+    (b'\x1f\x8b', gzip.open),
+    (b'BZh', bz2.open),
+    (b'\xfd7zXZ', lzma.open),
     (b'', partial(open, mode='rb')),
 )
 NOT_INSIDE = re.compile(r'/|[A-Za-z]:|(.*/)?\.\.(/|$)|.*[\\\x00-\x1f\x7f]', re.DOTALL)
 DAMAGE = (
-    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error),
-    *(lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, ValueError),
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    gzip.BadGzipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
 )
 BAD_PATH = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 

@@ -36,8 +36,15 @@ from parlai_ext.systems.fetch.http_file import (
 
 Function = Callable[..., Any]
 NAMES = (
-    *('download', 'download_from_google_drive', 'download_multiprocess'),
-    *('get_http_session', 'untar', 'ungzip', 'make_dir', 'remove_dir', 'mark_done'),
+    'download',
+    'download_from_google_drive',
+    'download_multiprocess',
+    'get_http_session',
+    'untar',
+    'ungzip',
+    'make_dir',
+    'remove_dir',
+    'mark_done',
 )
 METHOD = 'DownloadableFile.download_file'
 PACKAGES = ('parlai', 'parlai_ext', 'parlai_internal', 'projects')

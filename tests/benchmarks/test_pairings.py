@@ -4,7 +4,7 @@ Three runs of one set of systems become Table 3 of bipartite-play.
 
 import pytest
 
-from parlai_ext.commands.compare_pairings import ComparePairings
+from benchmarks.pairings import ComparePairings
 from tests.support.planted_run import planted_run
 
 pytestmark = pytest.mark.usefixtures('no_power_cuts')

@@ -1,23 +1,29 @@
 """
 Table 3 of bipartite-play: schemes of pairing beside each other, each a run.
+
+    python -m benchmarks.pairings RUN RUN RUN [--human-scores people.csv]
 """
 
-from __future__ import annotations
-
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
+from parlai_ext import zoo_configs
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import HumanScores, ScoresChoice
 from parlai_ext.core.display import DASH, number
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core.options import option, read_options
+from parlai_ext.files.yaml_file import read_file
+from parlai_ext.results.chosen_scores import choose_scores, scores_rule
+from parlai_ext.results.rank import rank_run
+from parlai_ext.results.ranking import Ranking
+from parlai_ext.scoring.fed import FedOptions
+from parlai_ext.scoring.followups import load_followups
+from parlai_ext.store import RunFolder
 from parlai_ext.view.table import Column, Table, interval_cell
-
-if TYPE_CHECKING:
-    from parlai_ext.results.ranking import Ranking
-    from parlai_ext.store import RunFolder
 
 
 @dataclass(frozen=True)
@@ -62,15 +68,9 @@ class ComparePairings(Command):
 
         :raises UserError: for fewer than two runs, or one without scores.
         """
-        from parlai_ext import zoo_configs
-        from parlai_ext.files.yaml_file import read_file
-        from parlai_ext.results.chosen_scores import choose_scores, scores_rule
-        from parlai_ext.results.rank import rank_run
-        from parlai_ext.store import RunFolder
-
         given, opt = self.options(PairingRuns), self.opt
         if len(given.runs) < 2:
-            raise UserError('two runs or more: parlai compare_pairings RUN RUN …')
+            raise UserError('two runs or more: python -m benchmarks.pairings RUN RUN …')
         human = self.human_judgements
         rows = []
         for path in given.runs:
@@ -93,10 +93,6 @@ def summed_complaints(run: RunFolder, signature: str) -> dict[str, int]:
     Return how many complaints a FED score of a run adds up, by dimension; nothing
     where a score is no sum over complaints alone, or they cannot be fetched.
     """
-    from parlai_ext.core.options import read_options
-    from parlai_ext.scoring.fed import FedOptions
-    from parlai_ext.scoring.followups import load_followups
-
     about = run.scores(signature).about()
     section = dict(about.get('config') or run.manifest.protocol.scorer)
     if section.pop('name', None) != 'fed':
@@ -179,8 +175,15 @@ def scores_of_pairings(
 
 
 def _table(lines: Sequence[Mapping[str, Any]], heads: Sequence[str]) -> Table:
-    columns = [
-        Column(head, head, show=lambda line, head=head: line.get(head, DASH))
-        for head in heads
-    ]
+    columns = [Column(head, head, show=partial(_cell, head)) for head in heads]
     return Table(columns, lines)
+
+
+def _cell(head: str, line: Mapping[str, Any]) -> Any:
+    return line.get(head, DASH)
+
+
+if __name__ == '__main__':
+    parser = ComparePairings.parser()
+    parser.prog = 'python -m benchmarks.pairings'
+    ComparePairings.execute(vars(parser.parse_args(sys.argv[1:])))
