@@ -20,7 +20,6 @@ from parlai_ext.collect.forecast import (
     setting_texts,
 )
 from parlai_ext.collect.plan import Plan
-from parlai_ext.collect.resolved import systems_of
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, System
@@ -152,7 +151,8 @@ def pilot(
     shards = [shard for block in missing.values() for shard in block]
     n_dialogues = sum(shard.n_dialogues for shard in shards)
     replies, judged = replies_left(plan, shards)
-    names = [s.name for s in systems_of(plan.protocol) if s.name in spoke]
+    everybody = plan.roster.targets + plan.roster.partners
+    names = [system.name for system in everybody if system.name in spoke]
     systems = system_forecasts(names, spoke, replies, play_seconds)
     score_seconds = None
     if judge:

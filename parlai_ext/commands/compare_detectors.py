@@ -76,6 +76,7 @@ class CompareDetectors(Command):
         :raises UserError: when no detector can be had, or two have one name.
         """
         from parlai_ext.models.handle import ModelHandle
+        from parlai_ext.store.atomic import write_text
         from parlai_ext.toxic import detector_table as tables
         from parlai_ext.toxic.detectors import load_detectors
 
@@ -92,7 +93,13 @@ class CompareDetectors(Command):
         )
         print('\n'.join(tables.table_lines(table)))
         if given.out:
-            self._write(Path(given.out), table)
+            for name, shown in (
+                ('measures.csv', tables.measures_table(table)),
+                ('identities.csv', tables.terms_table(table)),
+                ('scores.csv', tables.scores_table(table)),
+            ):
+                write_text(Path(given.out, name), shown.csv())
+            print(f'{given.out}: measures.csv, identities.csv, scores.csv')
         for line in missing:
             print(f'left out: {line}')
         return table
@@ -111,15 +118,3 @@ class CompareDetectors(Command):
             found = labelled_texts(name, folder, given.fold)
             texts[Path(name).stem] = found[: given.max_texts]
         return texts
-
-    def _write(self, folder: Path, table: DetectorTable) -> None:
-        from parlai_ext.store.atomic import write_text
-        from parlai_ext.toxic import detector_table as tables
-
-        for name, shown in (
-            ('measures.csv', tables.measures_table(table)),
-            ('identities.csv', tables.terms_table(table)),
-            ('scores.csv', tables.scores_table(table)),
-        ):
-            write_text(folder / name, shown.csv())
-        print(f'{folder}: measures.csv, identities.csv, scores.csv')

@@ -9,6 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parlai_ext.bench.agreement import (
+    MeanScores,
+    agreement,
+    agreement_lines,
+    agreement_table,
+    check_dimensions,
+    mean_scores,
+)
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, PLAN
@@ -18,7 +26,6 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
-    from parlai_ext.bench.agreement import MeanScores
     from parlai_ext.core.nouns import Dialogue, HumanJudgement, ScoredDialogue
     from parlai_ext.judge_check.record import JudgeCheck
     from parlai_ext.scoring.base import Scorer
@@ -71,11 +78,6 @@ class ValidateScorer(ModelCommand):
         """
         Return what `agreement.json` holds, and print it as a table.
         """
-        from parlai_ext.bench.agreement import (
-            agreement,
-            agreement_lines,
-            agreement_table,
-        )
         from parlai_ext.judge_check.record import to_json
         from parlai_ext.judge_check.words import check_lines
 
@@ -126,7 +128,6 @@ class ValidateScorer(ModelCommand):
         Collect the missing dialogues of a run, score it, and return the mean scores,
         the signature of the scorer and its check.
         """
-        from parlai_ext.bench.agreement import mean_scores
         from parlai_ext.collect import collect, plan
         from parlai_ext.isolation.own_records import is_own_scorer
         from parlai_ext.judge_check.check_run import check_run
@@ -172,7 +173,6 @@ class ValidateScorer(ModelCommand):
         Score the utterances of the judged systems in a file of dialogues. Return the
         mean scores, the signature of the scorer and its check.
         """
-        from parlai_ext.bench.agreement import mean_scores
         from parlai_ext.data.parlai_conversations import read_dialogues
         from parlai_ext.judge_check.check import check_judge, gather
         from parlai_ext.scoring.registry import load_protocol_file
@@ -221,8 +221,6 @@ class ValidateScorer(ModelCommand):
         """
         Refuse judgements in no dimension of the scorer before hours go by.
         """
-        from parlai_ext.bench.agreement import check_dimensions
-
         dimensions = chosen.prepared(self.opt['datapath']).dimensions
         check_dimensions(dimensions, human, self.source)
 
