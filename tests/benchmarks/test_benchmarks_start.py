@@ -53,8 +53,3 @@ def test_the_list_names_every_benchmark_with_a_sentence():
         'validity',
     }
     assert all(sentence.endswith('.') for _, sentence in lines)
-
-
-def test_no_benchmark_changes_the_import_path():
-    for path in (ROOT / 'benchmarks').rglob('*.py'):
-        assert 'sys.path' not in path.read_text(encoding='utf-8')

@@ -27,13 +27,6 @@ def test_numbers_are_medians_and_ratios_those_of_rounds():
     assert (speed.per_second, speed.times_base) == (1 / 4, 2.0)
 
 
-def test_all_are_timed_on_the_same_turns_and_the_base_is_once_itself():
-    rows = speeds(['length', 'distinct'], ITEMS, {}, base='length', count=5)
-    assert [row.scorer for row in rows] == ['length', 'distinct']
-    assert rows[0].times_base == 1
-    assert all(row.per_second > 0 for row in rows)
-
-
 def test_what_cannot_run_is_a_reason_and_too_few_turns_are_said():
     rows = speeds(['bertscore', 'length'], ITEMS, {'encoder': '/no/where'}, count=2)
     assert rows[0].reason and rows[0].per_second is None

@@ -59,25 +59,13 @@ def test_parlai_lists_every_command(stock, name):
     assert f'\n  {name} ' in stock['help']
 
 
-def test_agents_resolve_behind_the_prefix(stock):
+def test_a_start_finds_our_agents_tasks_zoo_and_presets_and_loads_little(stock):
     assert stock['agent'].startswith('parlai_ext.agents.fed')
-
-
-def test_tasks_resolve_behind_the_prefix(stock):
     assert stock['teacher'] == 'parlai_ext.tasks.empathetic_openers.agents'
-
-
-def test_the_mini_zoo_is_in_parlais_zoo(stock):
     assert 'parlai_ext' in stock['zoo']
-
-
-def test_the_preset_that_the_wheel_lost_is_back(stock):
-    # the settings that Roller et al. (2021) chat with
+    # of the preset that the wheel lost: the settings that Roller et al. (2021) chat with
     assert stock['preset']['beam_size'] == 10
     assert stock['preset']['beam_min_length'] == 20
-
-
-def test_starting_loads_neither_transformers_nor_matplotlib(stock):
     assert stock['heavy'] == []
 
 
@@ -95,12 +83,10 @@ EARLY = [
     ('evalute_systems', 2, "did you mean 'evaluate_systems'?"),
     ('evaluate_systems --confg x', 2, 'did you mean --config?'),
     ('evaluate_systems', 1, '--config is needed'),
-    ('evaluate_systems --config demo', 1, '--run-dir is needed'),
     ('evaluate_systems --config dmeo --run-dir x', 1, "mean 'demo'?"),
     ('rank_systems --run-dir /nowhere', 1, '/nowhere is not a run folder'),
     ('score_dialogues', 1, '--run-dir is needed'),
     ('verify_run', 1, 'error: PACK is needed'),
-    ('train_judge', 1, '--base is needed'),
     ('get_model minilmm', 1, "mean 'minilm'?"),
     ('check_roster --roster mini_', 1, "mean 'mini'?"),
 ]
