@@ -63,7 +63,7 @@ def test_a_start_finds_our_agents_tasks_zoo_and_presets_and_loads_little(stock):
     assert stock['agent'].startswith('parlai_ext.agents.fed')
     assert stock['teacher'] == 'parlai_ext.tasks.empathetic_openers.agents'
     assert 'parlai_ext' in stock['zoo']
-    # of the preset that the wheel lost: the settings that Roller et al. (2021) chat with
+    # a preset that the wheel lost: the settings that Roller et al. (2021) chat with
     assert stock['preset']['beam_size'] == 10
     assert stock['preset']['beam_min_length'] == 20
     assert stock['heavy'] == []
