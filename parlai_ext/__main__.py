@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ from parlai_ext.commands.command import (
     require_current_folder,
     run_directly,
 )
-from parlai_ext.commands.doctor import findings
+from parlai_ext.commands.doctor import PARLAI, findings
 from parlai_ext.core.errors import UserError
 
 
@@ -53,18 +54,32 @@ def main(args: Sequence[str] | None = None) -> None:
         print(help_text())
     elif name == '--completion':
         print(completion_script())
+    elif name == 'setup':
+        install_parlai()
     elif name == '--version':
         print(f'parlai_ext {__version__}')
     elif name in COMMANDS:
         try:
             run_directly(name, args[1:])
         except ModuleNotFoundError as e:
-            fail(f'{name} needs the package {e.name!r}; install it with pip')
+            mend = 'parlai-ext setup' if e.name == 'parlai' else 'pip'
+            fail(f'{name} needs the package {e.name!r}; install it with {mend}')
     elif is_mistyped(name):
         refuse_unknown(name, COMMANDS)
     else:
         end_as_usual()  # ParlAI's train_model saves its model at Ctrl-C
         run_with_parlai(args)
+
+
+def install_parlai() -> None:
+    """
+    Install ParlAI without its pins, which no requirement of ours can do, and say what
+    else is missing.
+    """
+    install = [sys.executable, '-m', 'pip', 'install', '--no-deps', f'parlai=={PARLAI}']
+    if subprocess.run(install).returncode:
+        fail(f'parlai {PARLAI} could not be installed; pip says why above')
+    run_directly('doctor', [])
 
 
 def help_text() -> str:
@@ -81,6 +96,7 @@ def help_text() -> str:
             *lines,
             *('', f'options of a command: {start} COMMAND --help'),
             f"ParlAI's own commands run, too: {start} help",
+            f'install ParlAI, without its pins: {start} setup',
             f'complete by the Tab key: eval "$({start} --completion)"',
         )
     )
