@@ -4,6 +4,7 @@ What a retriever may say: every label of a task, collected once, never stale.
 
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -129,10 +130,10 @@ def test_a_task_that_reads_no_file_is_asked_anew(tmp_path, monkeypatch):
     before = lines_of(candidates_file(SMALLTALK, str(tmp_path)))
     from parlai_ext.tasks.smalltalk import agents
 
-    def other_talk(texts):
-        yield ('hi', 'another'), True
+    def other_talk(*about):
+        return [SimpleNamespace(text=text) for text in ('hi', 'another')]
 
-    monkeypatch.setattr(agents, 'pairs', other_talk)
+    monkeypatch.setattr(agents, 'make_dialogue', other_talk)
     assert lines_of(candidates_file(SMALLTALK, str(tmp_path))) == ['another'] != before
 
 
