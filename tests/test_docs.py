@@ -14,6 +14,7 @@ PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))]
 TOPS = {path.name for path in (*ROOT.iterdir(), *(ROOT / 'parlai_ext').iterdir())}
 # commands of ParlAI itself, and any command
 PARLAI = {
+    'setup',
     'COMMAND',
     'help',
     'eval_model',
