@@ -135,7 +135,7 @@ def scores_of_pairings(
     Return the score of each system in each run, and for each follow-up beside it.
     """
 
-    def shown(value: float | None, complaints: int | None) -> str:
+    def score_text(value: float | None, complaints: int | None) -> str:
         if value is None or not complaints:
             return number(value)
         return f'{number(value)} ({number(value / complaints)})'
@@ -151,7 +151,7 @@ def scores_of_pairings(
             '': system,
             'pairing': row.scheme,
             **{
-                name: shown(standing.score, row.complaints.get(name))
+                name: score_text(standing.score, row.complaints.get(name))
                 for name, standings in row.ranking.standings.items()
                 for standing in standings
                 if standing.system == system
@@ -165,7 +165,7 @@ def scores_of_pairings(
             '': f'published: {published["system"]}',
             'pairing': published['pairing'],
             **{
-                name: shown(value, published['complaints'][name])
+                name: score_text(value, published['complaints'][name])
                 for name, value in published['sum'].items()
             },
         }

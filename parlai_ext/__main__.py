@@ -20,7 +20,9 @@ from pathlib import Path
 
 from parlai_ext.commands.signals import end_as_usual, end_in_one_line
 
-if 'parlai_ext.commands.command' not in sys.modules:  # the others take their time
+# where a program starts, and not where one that runs imports this; before the other
+# imports, which take their time
+if 'parlai_ext.commands.command' not in sys.modules:
     end_in_one_line()
 
 from parlai_ext import __version__
@@ -34,7 +36,6 @@ from parlai_ext.commands.command import (
     require_current_folder,
     run_directly,
 )
-from parlai_ext.commands.doctor import PARLAI, findings
 from parlai_ext.core.errors import UserError
 
 
@@ -76,6 +77,8 @@ def install_parlai() -> None:
     Install ParlAI without its pins, which no requirement of ours can do, and say what
     else is missing.
     """
+    from parlai_ext.commands.doctor import PARLAI
+
     install = [sys.executable, '-m', 'pip', 'install', '--no-deps', f'parlai=={PARLAI}']
     if subprocess.run(install).returncode:
         fail(f'parlai {PARLAI} could not be installed; pip says why above')
@@ -160,6 +163,8 @@ def import_problem(error: Exception) -> str:
     Return why ParlAI cannot be imported: the most important problem of the installation
     with its solution, else the error.
     """
+    from parlai_ext.commands.doctor import findings
+
     wrong = [finding for finding in findings() if finding.wrong]
     if not wrong:
         return f'parlai cannot be imported: {type(error).__name__}: {error}'

@@ -7,7 +7,6 @@ one system with two siblings of it, and what siblings do to each other's scores
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +41,7 @@ from parlai_ext.ranking.target_sets import (
     unfair_sets,
 )
 from parlai_ext.store import RunFolder
-from parlai_ext.view.table import Column, Table, number_column
+from parlai_ext.view.table import shown_table
 
 SETS = 'target sets'
 MOST_SETS = 200_000
@@ -434,14 +433,9 @@ def table_six_lines(audit: Audit) -> Iterator[str]:
     counts = {row.quantity: row.value for row in rows}
     cells = [f'{counts.get(cell, 0):g}' for cell in CELLS]
     yield f'Table 6: {rows[0].system} {rows[0].case}'
-    yield from Table(
-        [
-            Column('fair', 'fair \\ unfair', itemgetter(0)),
-            number_column('wins', 'favored wins', itemgetter(1)),
-            number_column('loses', 'favored loses', itemgetter(2)),
-        ],
-        [('favored wins', *cells[:2]), ('favored loses', *cells[2:])],
-    ).lines('  ')
+    headings = ('fair \\ unfair', 'favored wins', 'favored loses')
+    lines = [('favored wins', *cells[:2]), ('favored loses', *cells[2:])]
+    yield from shown_table(headings, lines).lines('  ')
 
 
 def check_siblings(audited: Audited, families: Mapping[str, str]) -> PartResult:

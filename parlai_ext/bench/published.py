@@ -29,7 +29,7 @@ from parlai_ext.core.display import number, wrap_lines
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
-from parlai_ext.view.table import Column, Table, number_column
+from parlai_ext.view.table import Column, Table, number_column, shown_table
 
 COEFFICIENTS = ('pearson', 'spearman')
 MEASURES = {
@@ -189,11 +189,7 @@ def phase_table(
         )
     )
     heads = ('', f'{len(sets)} sets here', f'all {len(table.rows)}')
-    columns = [
-        Column(head, head, itemgetter(k), is_number=k > 0)
-        for k, head in enumerate(heads)
-    ]
-    return Table(columns, rows)
+    return shown_table(heads, rows)
 
 
 # ------------------------------------------------------- figures of a bench's paper
@@ -235,11 +231,7 @@ def figure_table(bench: Bench) -> Table | None:
             (f'published: {figure["scorer"]}', *figure_cells(*values))
         )
     heads = ('', *(one.name for one in sets), 'mean')
-    columns = [
-        Column(head, head, itemgetter(k), is_number=k > 0)
-        for k, head in enumerate(heads)
-    ]
-    return Table(columns, list(chain(*rows.values())))
+    return shown_table(heads, chain(*rows.values()))
 
 
 def figure_cells(

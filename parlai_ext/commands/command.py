@@ -254,8 +254,9 @@ class Command:
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
         """
-        Add the flags of this command's options, if it has any: the doctor, which has
-        none, starts where half of the package is missing.
+        Add the flags of this command's options, if it has any, and those of all
+        commands. The doctor, which has none of its own, starts where half of the
+        package is missing.
         """
         if cls.declares:
             from parlai_ext.commands.options import add_options

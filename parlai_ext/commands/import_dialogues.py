@@ -50,7 +50,8 @@ class ImportOptions:
     format: str | None = option(
         None,
         help='chatmatch, parlai, model_chat, spot_the_bot, dstc9, openai, sharegpt, '
-        'csv, jsonl (else detected)',
+        'inspect, mt_bench, langsmith, langfuse, telegram, whatsapp, csv, jsonl (else '
+        'detected)',
     )
     columns: str | None = option(
         None,

@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from operator import itemgetter
 
 from scipy.optimize import isotonic_regression
 
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.view.table import Column, Table, number_column
+from parlai_ext.view.table import Table, shown_table
 
 HUMAN, FEATURES = 'Human', ('Fluent', 'Sensible', 'Specific')
 Judged = Sequence[HumanJudgement]
@@ -102,7 +101,7 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
         (name, *(curves[name].get(n) for n in lengths)) for name in names
     ]
     title = 'unspotted after so many exchanges (Turnbull)'
-    yield 'unspotted', title, _table([*map(str, lengths)], rows)
+    yield 'unspotted', title, shown_table(['system', *map(str, lengths)], rows)
     for dimension in (HUMAN, *FEATURES):
         rates = win_rates(wins([r for r in segments if r.dimension == dimension]))
         if not rates:
@@ -114,11 +113,4 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
             mean = sum(known) / len(known) if known else None
             rows.append((name, *own, mean))
         title = f'{dimension}: wins of the row against the column, of those decided'
-        yield f'wins_{dimension}', title, _table([*names, 'mean'], rows)
-
-
-def _table(headings: Sequence[str], rows: Sequence[Row]) -> Table:
-    columns = [
-        number_column(name, name, itemgetter(k)) for k, name in enumerate(headings, 1)
-    ]
-    return Table([Column('system', 'system', itemgetter(0)), *columns], rows)
+        yield f'wins_{dimension}', title, shown_table(['system', *names, 'mean'], rows)

@@ -76,6 +76,8 @@ class LeaderboardColumn(Column):
     :param meaning: for the docs.
     :param places: where it is shown: in the `TERMINAL`, on a `PAGE`, or both.
     :param style: its class in the style sheet of a page.
+    :param tooltip: its heading's on a page, where the meaning is that of a number in a
+        file.
     :param rating_heading: its heading on the leaderboard of a tournament's rating; '':
         it is left out there.
     """
@@ -83,6 +85,7 @@ class LeaderboardColumn(Column):
     meaning: str = ''
     places: tuple[str, ...] = (TERMINAL, PAGE)
     style: str = ''
+    tooltip: str = ''
     rating_heading: str | None = None
     tournaments_only: bool = False
     exact: bool = True
@@ -227,6 +230,8 @@ COLUMNS = (
         show=lambda row: interval(row.standing.low, row.standing.high, row.digits),
         places=(PAGE,),
         style=WIDE,
+        tooltip='95 % interval for partners like these, where there are four or more; '
+        'of a rating, 1.96 standard deviations to each side',
         rating_heading='± 1.96 standard deviations',
     ),
     _column('high', 'its upper end', NUMBER),
@@ -240,6 +245,7 @@ COLUMNS = (
         ),
         places=(PAGE,),
         style=WIDE,
+        tooltip='95 % interval for these partners only',
         rating_heading='',
     ),
     _column('high_fixed', 'its upper end', NUMBER),

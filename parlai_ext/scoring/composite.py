@@ -63,14 +63,22 @@ class Term:
 
 
 @dataclass(frozen=True)
-class CompositeOptions:
+class TermModels:
     """
-    The two models, and the file of weights.
+    The models that the terms need.
     """
 
     judge_model_file: str = judge_option()
     encoder: str = encoder_option()
     context_turns: int = context_turns_option()
+
+
+@dataclass(frozen=True)
+class CompositeOptions(TermModels):
+    """
+    The two models, and the file of weights.
+    """
+
     weights: str = option(
         'fitted',
         help='centre, spread and weight of each term: a shipped name, or a file',
@@ -106,10 +114,7 @@ class Composite(JudgeScorer):
         self.terms = read_weights(doc)
         numbers = [[name, *vars(term).values()] for name, term in self.terms.items()]
         self.signed = {'weights': content_id('composite weights', numbers)}
-        names = doc.typed((doc.data or {}).get('fitted_on', []), ('fitted_on',), list)
-        self.fitted_on = tuple(
-            doc.typed(name, ('fitted_on', i), str) for i, name in enumerate(names)
-        )
+        self.fitted_on = fitted_sets(doc)
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
@@ -235,6 +240,14 @@ def repeated_words_share(
         known = set(pairwise(other))
         copied = max(copied, sum(pair in known for pair in pairs) / len(pairs))
     return max(inside, 2 * copied - 1)
+
+
+def fitted_sets(doc: Document) -> tuple[str, ...]:
+    """
+    Return the judged sets on which a file of numbers was fitted, as it says.
+    """
+    names = doc.typed((doc.data or {}).get('fitted_on', []), ('fitted_on',), list)
+    return tuple(doc.typed(name, ('fitted_on', i), str) for i, name in enumerate(names))
 
 
 def read_weights(doc: Document) -> dict[str, Term]:

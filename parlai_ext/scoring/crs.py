@@ -15,17 +15,17 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import Document
 from parlai_ext.scoring.base import ItemScore, ScoringItem
-from parlai_ext.scoring.composite import Term, overall_score
+from parlai_ext.scoring.composite import (
+    Term,
+    TermModels,
+    fitted_sets,
+    overall_score,
+)
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,
     mean_logprob,
     response_answers,
-)
-from parlai_ext.scoring.model_options import (
-    context_turns_option,
-    encoder_option,
-    judge_option,
 )
 from parlai_ext.scoring.relevance import context_cosines
 from parlai_ext.scoring.shipped_file import read_shipped_file
@@ -36,14 +36,11 @@ LEAST = 1 / 3  # the largest weight of a set is this or more
 
 
 @dataclass(frozen=True)
-class CrsOptions:
+class CrsOptions(TermModels):
     """
     The models of the sub-metrics, and the file of correlations.
     """
 
-    judge_model_file: str = judge_option()
-    encoder: str = encoder_option()
-    context_turns: int = context_turns_option()
     correlations: str = option(
         'crs',
         help='how far the sub-metrics agree with people: a shipped name, or a file',
@@ -71,9 +68,7 @@ class Crs(JudgeScorer):
         doc = read_shipped_file('composite', self.options.correlations, 'correlations')
         self.terms = read_terms(doc)
         self.dimensions = (OVERALL, *self.terms)
-        where = ('fitted_on',)
-        names = doc.typed(doc.data.get('fitted_on', []), where, list)
-        self.fitted_on = tuple(map(str, names))
+        self.fitted_on = fitted_sets(doc)
         numbers = [
             [quality, metric, *vars(term).values()]
             for quality, terms in self.terms.items()

@@ -16,9 +16,10 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from scipy.stats import entropy, rankdata
+from scipy.stats import entropy
 
 from parlai_ext.core.options import option
+from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.baselines import words_of
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.model_options import encoder_option
@@ -114,15 +115,17 @@ class HumanCentered(Scorer):
             cosines(texts, high).mean(axis=1) - cosines(texts, low).mean(axis=1)
             for high, low in (AGREEABLE, EMPATHIC)
         ]
+        matching = spearman(own, theirs)
         scores = []
         for k, (text, other) in enumerate(zip(texts, before, strict=True)):
             alone = bool(words_of(text))
             both = alone and bool(words_of(other))
+            rho = float(matching[k])
             shares = softmax(own[k] / self.options.temperature)
             values = (
                 float(entropy(shares)) if alone else None,
                 style_matching(text, other) if both else None,
-                spearman(own[k], theirs[k]) if both else None,
+                None if np.isnan(rho) or not both else rho,
                 *(float(end[k]) if alone else None for end in ends),
             )
             named = dict(zip(self.dimensions, values, strict=True))
@@ -141,12 +144,3 @@ def style_matching(text: str, other: str) -> float:
         for texts in [(words_of(text), words_of(other))]
     ]
     return fmean(1 - abs(a - b) / (a + b + SMALL) for a, b in shares)
-
-
-def spearman(first: Vectors, second: Vectors) -> float | None:
-    """
-    Return Spearman's coefficient of two vectors; `None` where one is constant.
-    """
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        return None
-    return float(np.corrcoef(rankdata(first), rankdata(second))[0, 1])

@@ -250,6 +250,18 @@ def plain_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     return Table([Column(n, of=itemgetter(k)) for k, n in enumerate(names)], [*rows])
 
 
+def shown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    """
+    Return a table of rows to be shown: a text in the first column, numbers or their
+    texts in the others.
+    """
+    columns = [
+        Column(heading, heading, itemgetter(k), is_number=k > 0)
+        for k, heading in enumerate(headings)
+    ]
+    return Table(columns, [*rows])
+
+
 def interval_cell(one: Any, digits: int = 2) -> Cell:
     """
     Return the cell of a number with its interval.

@@ -12,19 +12,9 @@ from parlai.core.message import Message
 from parlai_ext.core.nouns import Question, System
 from parlai_ext.models.parlai_likelihood import AgentVectorizer, load_judge
 from parlai_ext.systems.parlai_agents import load_system
-from tests.support.families import FAMILIES
+from tests.support.families import FAMILIES, JUDGES
 from tests.support.user_error import user_error
 
-JUDGES = (
-    'generator',
-    'style_gen',
-    'long_context',
-    'image_seq2seq',
-    'bart',
-    'r2c2',
-    'unlikelihood_vocab',
-    'unlikelihood_repetition',
-)
 CONTEXTS = [('i like tea',), ('you saw the rain', 'we want bread today', 'again')]
 REPLIES = ('we like the warm rain', 'today', 'i lost a book there')
 

@@ -19,23 +19,13 @@ from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.models.parlai_likelihood import load_judge
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.causal_models import assert_one_by_one
-from tests.support.families import FAMILIES
+from tests.support.families import FAMILIES, JUDGES
 from tests.support.family_hf import make_model
 from tests.support.tiny_models import make_generator, sentences
 
 TEXTS = sentences(40, seed=1)
 CONTEXTS = [tuple(TEXTS[i : i + n]) for i, n in ((0, 1), (1, 5), (6, 2), (8, 9))]
 FOLLOWUPS = tuple(sentences(5, seed=2))
-CLASSES = (
-    'generator',
-    'style_gen',
-    'long_context',
-    'image_seq2seq',
-    'bart',
-    'r2c2',
-    'unlikelihood_vocab',
-    'unlikelihood_repetition',
-)
 HUGGING_FACE = ('t5', 't5 tied', 'bart of hf')
 
 
@@ -49,7 +39,7 @@ def judge(model_file):
     return load_judge(model_file, no_cuda=True, dtype='float64', tokens=100)
 
 
-@pytest.fixture(scope='module', params=[*CLASSES, *HUGGING_FACE])
+@pytest.fixture(scope='module', params=[*JUDGES, *HUGGING_FACE])
 def pair(request, tmp_path_factory):
     """
     The judge of one model class, and a forward pass of its library's own in float64.

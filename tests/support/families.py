@@ -26,6 +26,17 @@ from tests.support.tiny_models import (
 END = '<|endoftext|>'
 SPEECH = {'label_truncate': 8, 'beam_block_ngram': 1}
 UNLIKELIHOOD = 'projects.dialogue_unlikelihood.agents'
+# those that write with an encoder and a decoder, which are judges, too
+JUDGES = (
+    'generator',
+    'style_gen',
+    'long_context',
+    'image_seq2seq',
+    'bart',
+    'r2c2',
+    'unlikelihood_vocab',
+    'unlikelihood_repetition',
+)
 STYLE_GEN = 'projects.style_gen.style_gen:StyleGenAgent'
 
 
