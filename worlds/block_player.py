@@ -71,14 +71,11 @@ class BlockPlayer:
         :param left_out: systems that are not to be loaded, with the reason.
         """
         systems = plan.roster.targets + plan.roster.partners
-        fit_threads(systems, machine.datapath)
+        fit_threads(systems)
         budget = memory_for_weights(machine.no_cuda, machine.max_gpu_memory)
         load = load or (lambda system: load_on(machine, system))
-        datapath = machine.datapath
-        cache = ModelCache(
-            load, budget, datapath=datapath, spent=spent, left_out=left_out
-        )
-        sampling = frozenset(s.name for s in systems if samples(s, datapath))
+        cache = ModelCache(load, budget, spent=spent, left_out=left_out)
+        sampling = frozenset(s.name for s in systems if samples(s))
         return cls(plan, cache, machine.batchsize, sampling)
 
     def missing_blocks(self, run: RunFolder | None) -> dict[Block, frozenset[ShardKey]]:
@@ -236,9 +233,7 @@ def load_on(machine: Machine, system: System) -> Player:
     """
     Load a system where and as the machine says.
     """
-    player = load_system(
-        system, datapath=machine.datapath, no_cuda=machine.no_cuda, fp16=machine.fp16
-    )
+    player = load_system(system, no_cuda=machine.no_cuda, fp16=machine.fp16)
     player.patience = machine.reply_timeout
     return player
 

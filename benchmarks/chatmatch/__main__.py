@@ -251,11 +251,9 @@ class ChatmatchTables(Command):
         machine = Machine.from_options(self.opt)
         judge = load_judge(
             name,
-            datapath=machine.datapath,
             no_cuda=machine.no_cuda,
             fp16=machine.fp16,
-            tokens=machine.batchsize * CONTEXT,
-        )
+            tokens=machine.batchsize * CONTEXT)
         return CachedLikelihood(judge)
 
     def build_scorer(

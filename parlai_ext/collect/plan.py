@@ -71,10 +71,7 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
     requested = requested_protocol(options)
     old = requested.old
     resolved = resolve_protocol(
-        requested.protocol,
-        requested.earlier_targets,
-        machine.datapath,
-        options.skip_missing,
+        requested.protocol, requested.earlier_targets, options.skip_missing
     )
     protocol = resolved.protocol
     openers: Sequence[Opener] = (
@@ -277,7 +274,7 @@ def _trusted_files(machine: Machine, old: Manifest | None) -> dict[str, str]:
         return before
     from parlai_ext.systems.safe.load import trusted_hashes
 
-    return {**before, **trusted_hashes(machine.trust_model_code, machine.datapath)}
+    return {**before, **trusted_hashes(machine.trust_model_code)}
 
 
 def _draw_openers(
@@ -288,7 +285,7 @@ def _draw_openers(
     """
     from parlai_ext.systems.openers import load_openers
 
-    openers = load_openers(protocol.openers, openers_file, datapath=machine.datapath)
+    openers = load_openers(protocol.openers, openers_file)
     longest = max((len(o.utterances) for o in openers), default=0)
     if longest >= protocol.num_turns:
         raise UserError(

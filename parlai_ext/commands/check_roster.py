@@ -75,7 +75,7 @@ class CheckRoster(Command):
 
         if self.options(DownloadOptions).download:
             self.download([system for _, system in rows])
-        resolutions = [resolve(system, self.opt['datapath']) for _, system in rows]
+        resolutions = [resolve(system) for _, system in rows]
         for (role, _), resolution in zip(rows, resolutions, strict=True):
             for line in system_lines(role, resolution, info.get(resolution.name)):
                 print(printable(line))
@@ -91,7 +91,7 @@ class CheckRoster(Command):
 
         lock = self.options(DownloadOptions).lock
         settings = DownloadSettings(Path(lock) if lock else None)
-        for result in download_systems(systems, self.opt['datapath'], settings):
+        for result in download_systems(systems, settings):
             for file in result.files:
                 print(printable(f'{result.system}: downloaded {file}'))
             if result.reason:

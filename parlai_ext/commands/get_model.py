@@ -44,20 +44,19 @@ class GetModel(Command):
 
         :raises UserError: before anything is fetched, when a name is unknown.
         """
-        datapath = self.opt['datapath']
         wanted = self.options(GetOptions).names
         names = [checked_model_name(name) for name in wanted]
         from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 
         if not names:
-            fetched = {n for n in model_names() if is_fetched(n, datapath)}
+            fetched = {n for n in model_names() if is_fetched(n)}
             print(catalogue_table(fetched))
             print('fetch one with: parlai get_model NAME')
             return []
         folders = []
         for name in names:
-            verb = 'is here' if is_fetched(name, datapath) else 'fetched'
-            folders.append(fetch_model(name, datapath))
+            verb = 'is here' if is_fetched(name) else 'fetched'
+            folders.append(fetch_model(name))
             print(f'{name} {verb}: {folders[-1]}')
         return folders
 

@@ -119,13 +119,13 @@ def own_family(
     :param systems: the options of the ranked systems, by name.
     """
     judges = [
-        model_origin(model_system(kind, name), scorer.datapath)
+        model_origin(model_system(kind, name))
         for kind, name in scorer.models.loaded
         if kind in ASKED
     ]
     likenesses = {}
     for name, opt in sorted(systems.items()):
-        origin = model_origin(System(name, opt), scorer.datapath)
+        origin = model_origin(System(name, opt))
         common = [likeness for j in judges if (likeness := j.likeness(origin))]
         if common:
             likenesses[name] = common[0]

@@ -274,10 +274,7 @@ class Regeneration:
         protocol = replace(plan.protocol, roster=Roster(*sides))
         openers, own = plan.openers, self.checker.protocol
         if own is not None and self.pack.index.withheld_text:  # texts and all
-            datapath = self.checker.machine.datapath
-            mine = load_openers(
-                own.openers, self.checker.openers_file, datapath=datapath
-            )
+            mine = load_openers(own.openers, self.checker.openers_file)
             by_id = {opener.id: opener for opener in mine}
             openers = tuple(by_id.get(one.id, one) for one in openers)
         machine = replace(
@@ -515,7 +512,7 @@ def systems_at_hand(
     Return, by their names in the pack, the checker's systems that have the same hash;
     and of the others why they are not here.
     """
-    mine, datapath = checker.systems, checker.machine.datapath
+    mine = checker.systems
     if checker.protocol is not None:
         roster = checker.protocol.roster
         mine = roster.targets + roster.partners + mine
@@ -527,11 +524,11 @@ def systems_at_hand(
         if system.opt.get('model') == ENDPOINT:
             reasons[system.name] = 'an endpoint, whose answers may change'
             continue
-        resolution = resolve(system, datapath)
+        resolution = resolve(system)
         if resolution.status != PRESENT:
             reasons[system.name] = resolution.reason or 'its model is not fetched'
             continue
-        hashes[system.name] = identity(system, datapath)
+        hashes[system.name] = identity(system)
         by_hash[hashes[system.name]] = system
     wanted, manifest = {**pack.index.targets, **pack.index.partners}, pack.run.manifest
     for name, digest in wanted.items():
@@ -541,7 +538,7 @@ def systems_at_hand(
             candidates = manifest.collect.get(f'partners.{name}.candidates')
             if name in manifest.targets:
                 candidates = candidates or manifest.targets[name].candidates
-            if candidates_hash(system, datapath) == candidates:
+            if candidates_hash(system) == candidates:
                 here[name] = system
             else:
                 reasons[name] = 'yours chooses among other replies'

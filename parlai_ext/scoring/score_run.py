@@ -10,7 +10,7 @@ from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.machine import Machine
+from parlai_ext.core.machine import Machine, use_data_folder
 from parlai_ext.core.nouns import (
     Dialogue,
     Score,
@@ -105,11 +105,11 @@ class ChosenScorer:
         """
         return build_scorer(self.section, machine, named_by_user=True)
 
-    def prepared(self, datapath: str | None = None) -> Scorer:
+    def prepared(self) -> Scorer:
         """
         Return the scorer without models: it knows its dimensions.
         """
-        return prepared_scorer(self.section, datapath, named_by_user=True)
+        return prepared_scorer(self.section, named_by_user=True)
 
 
 def choose_scorer(
@@ -160,9 +160,7 @@ def choose_scorer(
 
 
 def require_named_scorer(
-    section: Mapping[str, Any],
-    given: Mapping[str, Any] | None = None,
-    datapath: str | None = None,
+    section: Mapping[str, Any], given: Mapping[str, Any] | None = None
 ) -> None:
     """
     Refuse the scorer of a recorded ``scorer:`` section if it is code from outside the
@@ -177,7 +175,7 @@ def require_named_scorer(
         # only a scorer's author knows what its own options are for
         rest = {k: v for k, v in section.items() if k not in given}
         require_named_options(f'scorer {section.get("name")}', rest)
-    scorer = cls.from_section(section, None, datapath)
+    scorer = cls.from_section(section, None)
     for kind, name in scorer.named_models():
         if name not in given.values():
             system = model_system(kind, name)
@@ -186,7 +184,6 @@ def require_named_scorer(
 
 def prepared_scorer(
     section: Mapping[str, Any],
-    datapath: str | None = None,
     models: Models | None = None,
     *,
     named_by_user: bool = False,
@@ -199,9 +196,9 @@ def prepared_scorer(
     :raises UserError: for an unknown name or key, or a file that is not there.
     """
     if not named_by_user:
-        require_named_scorer(section, None, datapath)
+        require_named_scorer(section, None)
     cls = scorer_class(section, named_by_user=named_by_user)
-    return cls.from_section(section, models, datapath)
+    return cls.from_section(section, models)
 
 
 def build_scorer(
@@ -218,9 +215,8 @@ def build_scorer(
     :param named_by_user: as for `prepared_scorer`.
     :raises UserError: names the key that is wrong.
     """
-    datapath = machine.datapath if machine else None
     models = ModelHandle(machine)
-    scorer = prepared_scorer(section, datapath, models, named_by_user=named_by_user)
+    scorer = prepared_scorer(section, models, named_by_user=named_by_user)
     with naming_another(scorer):
         scorer.load_models()
     return scorer
@@ -236,12 +232,7 @@ def model_systems(
     return [model_system(kind, name) for kind, name in scorer.named_models()]
 
 
-def check_scorer(
-    section: Mapping[str, Any],
-    datapath: str | None = None,
-    *,
-    named_by_user: bool = False,
-) -> None:
+def check_scorer(section: Mapping[str, Any], *, named_by_user: bool = False) -> None:
     """
     Refuse a scorer that could not be built: asked before days of dialogues, not after
     them. Its models are fetched and not loaded.
@@ -249,10 +240,10 @@ def check_scorer(
     :raises UserError: for what building it would raise: an unknown name, key or set of
         follow-ups, a model that is not there or cannot be downloaded.
     """
-    scorer = prepared_scorer(section, datapath, named_by_user=named_by_user)
+    scorer = prepared_scorer(section, named_by_user=named_by_user)
     with naming_another(scorer):
         for kind, name in scorer.named_models():
-            check_model(kind, name, datapath)
+            check_model(kind, name)
 
 
 @contextmanager
@@ -457,7 +448,8 @@ def scorer_elsewhere(
     Return the scorer of another process, its models loaded as `build_scorer` does.
     """
     machine = machine or Machine()
-    with trust_files(machine.trust_model_code, machine.datapath):
+    use_data_folder(machine.datapath)
+    with trust_files(machine.trust_model_code):
         return build_scorer(section, machine, named_by_user=named_by_user)
 
 

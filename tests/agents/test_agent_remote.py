@@ -28,7 +28,7 @@ LANES = [BatchRow(pairing, opener) for pairing in (FIRST, SECOND) for opener in 
 
 
 def player(folder, url, name='a', **opt):
-    return load_system(make_remote(folder, url, name, **opt), datapath=str(folder))
+    return load_system(make_remote(folder, url, name, **opt))
 
 
 def pair(folder, url, **opt):

@@ -37,9 +37,7 @@ def ranked(opt, context):
 @pytest.mark.parametrize('name', JUDGES)
 def test_a_judges_numbers_are_those_of_parlais_ranking(tmp_path, name):
     opt = FAMILIES[name](tmp_path)
-    judge = load_judge(
-        opt['model_file'], datapath=opt.get('datapath'), no_cuda=True, dtype='float64'
-    )
+    judge = load_judge(opt['model_file'], no_cuda=True, dtype='float64')
     answers = judge.answer([Question(context, REPLIES) for context in CONTEXTS])
     for context, answer in zip(CONTEXTS, answers, strict=True):
         means = [sum(tokens) / len(tokens) for tokens in answer.continuations]

@@ -177,4 +177,4 @@ def test_a_model_for_several_gpus_judges_without_any(tmp_path):
 def test_a_model_that_cannot_be_had_is_one_line(tmp_path, monkeypatch, name, line):
     refuse_connections(monkeypatch)
     with user_error(line):
-        load_judge(name, datapath=str(tmp_path))
+        load_judge(name)

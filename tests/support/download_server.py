@@ -18,6 +18,7 @@ import parlai.zoo
 import pytest
 
 from parlai_ext.commands import plugin
+from parlai_ext.core.machine import DATA_FOLDER
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.http_file import DownloadSettings
 
@@ -231,10 +232,11 @@ def forget():
 
 
 @pytest.fixture
-def data(tmp_path):
+def data(tmp_path, monkeypatch):
     """
-    Give a data folder that is not there yet.
+    Give a data folder that is not there yet, which is used.
     """
+    monkeypatch.setenv(DATA_FOLDER, str(tmp_path / 'data'))
     return tmp_path / 'data'
 
 
@@ -246,7 +248,7 @@ def fetch_model(data):
 
     def fetched(name, **options):
         settings = replace(QUICK, **options)
-        return zoo.fetch_path(f'zoo:fake/{name}/model', str(data), settings)
+        return zoo.fetch_path(f'zoo:fake/{name}/model', settings)
 
     return fetched
 

@@ -38,27 +38,25 @@ DEFAULT_HUB = 'https://huggingface.co'
 Source = Callable[[ModelCard, Path, DownloadSettings], Path]
 
 
-def model_folder(name: str, datapath: str | None) -> Path:
+def model_folder(name: str) -> Path:
     """
     Return the folder of a model of the catalogue, where it is once it is fetched.
     """
-    return Path(data_folder(datapath), 'models', 'catalogue', name)
+    return Path(data_folder(), 'models', 'catalogue', name)
 
 
-def is_fetched(name: str, datapath: str | None = None) -> bool:
+def is_fetched(name: str) -> bool:
     """
     True if a model is in its folder, with the files that its card names.
     """
     try:
-        note = parse_json((model_folder(name, datapath) / NOTE).read_bytes())
+        note = parse_json((model_folder(name) / NOTE).read_bytes())
         return bool(note['card'] == _pinned(model_card(name)))
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
-def fetch_model(
-    name: str, datapath: str | None = None, settings: DownloadSettings | None = None
-) -> Path:
+def fetch_model(name: str, settings: DownloadSettings | None = None) -> Path:
     """
     Return the folder of a model; fetch it when it is not there.
 
@@ -66,13 +64,13 @@ def fetch_model(
 
     :raises UserError: when no source can give it, with what to do.
     """
-    folder = model_folder(name, datapath)
-    if is_fetched(name, datapath):
+    folder = model_folder(name)
+    if is_fetched(name):
         return folder
     card, settings = model_card(name), settings or DownloadSettings()
-    scratch = downloads_folder(Path(data_folder(datapath))) / f'catalogue-{name}'
+    scratch = downloads_folder() / f'catalogue-{name}'
     with exclusive(scratch):
-        if not is_fetched(name, datapath):  # by the process that this one waited for
+        if not is_fetched(name):  # by the process that this one waited for
             needed = 2 * card.download_bytes + card.disk_bytes + SPARE_DISK
             free = shutil.disk_usage(scratch).free
             if free < needed:
@@ -83,10 +81,9 @@ def fetch_model(
             try:
                 files, source = _fetch_files(card, scratch, settings)
             except UserError as error:
-                where = f' --datapath {datapath}' if datapath else ''
                 raise UserError(
                     f'model {name} is not here and cannot be fetched: {error}; with a '
-                    f'network: parlai get_model {name}{where}'
+                    f'network: parlai get_model {name} --datapath {data_folder()}'
                 ) from None
             _publish(_made_model(card, files, source, scratch, settings), folder)
             for entry in scratch.iterdir():

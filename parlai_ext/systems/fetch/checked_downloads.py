@@ -101,19 +101,17 @@ def _switch(name: str, original: Function) -> Function:
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
 
 
-def lock_file_of(datapath: str | None, settings: DownloadSettings) -> LockFile:
+def lock_file_of(settings: DownloadSettings) -> LockFile:
     """
     Return the file of checksums that the settings name, or the one in the folder of
     models.
     """
-    default = Path(data_folder(datapath), 'models', LOCK_NAME)
+    default = Path(data_folder(), 'models', LOCK_NAME)
     return LockFile(settings.lock or default)
 
 
 @contextmanager
-def checked_downloads(
-    datapath: str | None = None, settings: DownloadSettings | None = None
-) -> Iterator[Downloader]:
+def checked_downloads(settings: DownloadSettings | None = None) -> Iterator[Downloader]:
     """
     Let ParlAI's modules download through a `Downloader` only.
 
@@ -122,8 +120,8 @@ def checked_downloads(
     the end, if all went well.
     """
     settings = settings or DownloadSettings()
-    lock = lock_file_of(datapath, settings)
-    downloader = Downloader(Path(data_folder(datapath)), lock, settings)
+    lock = lock_file_of(settings)
+    downloader = Downloader(lock, settings)
     with replaced(downloader.functions()):
         try:
             yield downloader
@@ -135,7 +133,7 @@ def checked_downloads(
 
 
 @contextmanager
-def ensure_checked_downloads(datapath: str | None) -> Iterator[None]:
+def ensure_checked_downloads() -> Iterator[None]:
     """
     Download by `checked_downloads` what a model or a task fetches while it is built.
 
@@ -144,7 +142,7 @@ def ensure_checked_downloads(datapath: str | None) -> Iterator[None]:
     if replacements:
         yield
     else:
-        with checked_downloads(datapath):
+        with checked_downloads():
             yield
 
 
@@ -156,7 +154,6 @@ class Downloader:
     :param entries: what was downloaded, by address.
     """
 
-    datapath: Path
     lock: LockFile
     settings: DownloadSettings
     entries: dict[str, Entry] = field(default_factory=dict)
@@ -245,7 +242,7 @@ class Downloader:
 
     def _part_folder(self, url: str) -> Path:
         name = hashlib.sha256(url.encode()).hexdigest()[:32]
-        return downloads_folder(self.datapath) / name
+        return downloads_folder() / name
 
 
 def untar(
