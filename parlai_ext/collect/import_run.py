@@ -8,7 +8,6 @@ so that an import that is killed leaves no half-written run.
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,6 @@ from parlai_ext.collect.manifest import (
     dialogue_signature,
     protocol_record,
     score_keys,
-    versions,
 )
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
@@ -35,12 +33,14 @@ from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import FEWEST_TURNS, Protocol
 from parlai_ext.data.import_rules import ImportedDialogue
 from parlai_ext.data.imported_dialogues import ImportedDialogues
+from parlai_ext.engines.code_facts import versions
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder
 from parlai_ext.store.manifest import Manifest, read_manifest
 from parlai_ext.store.plan import numbered_id
 from parlai_ext.worlds.pairings import IMPORTED
+from parlai_ext.worlds.schedule import named_pairing
 
 SHARD = 64
 LOCK = '.lock'
@@ -52,10 +52,8 @@ def pairing_of(first: str, second: str) -> Pairing:
     """
     Return the pairing of two systems of which only the names are known.
     """
-    short = ['-'.join(re.findall('[A-Za-z0-9_]+', n))[:24] for n in (first, second)]
-    digits = content_id('pairing', IMPORTED, first, second)[:12]
-    slug = '--'.join(name.strip('-') or 'x' for name in short)
-    return Pairing(f'{slug}-{digits}', first, second, IMPORTED)
+    digest = content_id('pairing', IMPORTED, first, second)
+    return named_pairing(first, second, IMPORTED, digest)
 
 
 def group_by_pairing(

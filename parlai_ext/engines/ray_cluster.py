@@ -30,7 +30,7 @@ from parlai_ext.engines.host import Done, Failure, Host, Started
 from parlai_ext.engines.shared_folder import Token, token_in
 from parlai_ext.engines.waiting_tasks import JobTasks
 
-# --- where workers may be --------------------------------------------------------------
+# --- where workers may be -------------------------------------------------------------
 GPU_MEMORY = 'gpu_memory'  # GB of all GPUs of a node, which its `ray start` declares
 
 
