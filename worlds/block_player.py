@@ -84,16 +84,9 @@ class BlockPlayer:
 
         :param run: `None` lacks them all; it need not know all of the plan's pairings.
         """
-        written = {
-            (shard.pairing_id, shard.index)
-            for shard in (run.dialogue_shards() if run else ())
-        }
+        written = set(run.dialogue_shards() if run else ())
         missing = {
-            block: frozenset(
-                shard
-                for shard in block.shards
-                if (shard.pairing_id, shard.index) not in written
-            )
+            block: frozenset(block.shards) - written
             for block in self.plan.blocks(self.is_sampling)
         }
         return {block: shards for block, shards in missing.items() if shards}

@@ -39,6 +39,13 @@ class ShardKey:
         """
         return self.stop - self.start
 
+    @property
+    def file(self) -> str:
+        """
+        The name of a file about it, in a folder with one for each pairing.
+        """
+        return f'{self.pairing_id}/{self.index:05d}.jsonl'
+
 
 @dataclass(frozen=True)
 class Block:

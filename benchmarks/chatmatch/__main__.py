@@ -253,7 +253,8 @@ class ChatmatchTables(Command):
             name,
             no_cuda=machine.no_cuda,
             fp16=machine.fp16,
-            tokens=machine.batchsize * CONTEXT)
+            tokens=machine.batchsize * CONTEXT,
+        )
         return CachedLikelihood(judge)
 
     def build_scorer(

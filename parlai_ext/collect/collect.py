@@ -120,7 +120,7 @@ def _collect(
             closing(engine.run(job, tasks, bar)) as finished,
         ):
             for _, block in finished:
-                wait_for_files(run.dialogues_path(*shard) for shard in block.written)
+                wait_for_files(map(run.dialogues_path, block.written))
                 n_played += block.n_played
                 problems |= block.problems
     except KeyboardInterrupt:
@@ -187,7 +187,7 @@ class PlayedBlock:
     dialogues they have, and why systems cannot go on.
     """
 
-    written: tuple[tuple[str, int], ...]
+    written: tuple[ShardKey, ...]
     n_played: int
     problems: Mapping[str, str]
 
@@ -215,8 +215,8 @@ class BlockWorker(Worker):
         n_played = 0
         for shard, dialogues in self.player.play_block(block).items():
             if shard in missing:
-                self.run.write_dialogues(shard.pairing_id, shard.index, dialogues)
-                written.append((shard.pairing_id, shard.index))
+                self.run.write_dialogues(shard, dialogues)
+                written.append(shard)
                 n_played += len(dialogues)
         if self.player.kept_in is not None:
             self.run.remove_partial_replies()

@@ -190,11 +190,12 @@ def _write(run: RunFolder, dialogues: DialoguesByPairing) -> int:
         for pairing in run.pairings:
             own = dialogues[pairing.id]
             for index, start in enumerate(range(0, len(own), run.shard_size)):
-                shard = own[start : start + run.shard_size]
-                if not run.has_dialogues(pairing.id, index):
-                    run.write_dialogues(pairing.id, index, shard)
+                part = own[start : start + run.shard_size]
+                shard = run.shard(pairing.id, index)
+                if not run.has_dialogues(shard):
+                    run.write_dialogues(shard, part)
                     written += 1
-                bar.update(len(shard))
+                bar.update(len(part))
     return written
 
 

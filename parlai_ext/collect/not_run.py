@@ -44,7 +44,7 @@ def missing_by_pair(run: RunFolder) -> dict[tuple[str, str], int]:
         sizes = [
             shard.n_dialogues
             for shard in run.planned_shards(pairing.id)
-            if not run.has_dialogues(pairing.id, shard.index)
+            if not run.has_dialogues(shard)
         ]
         if sizes:
             missing[pairing.first, pairing.second] = sum(sizes)
@@ -130,7 +130,7 @@ def failed_everywhere(run: RunFolder) -> dict[str, tuple[int, str]]:
         for shard in own:
             ended = [
                 (dialogue.ended_by, dialogue.reason)
-                for dialogue in run.read_dialogues(shard.pairing_id, shard.index)
+                for dialogue in run.read_dialogues(shard)
                 if dialogue.ended_by in (None, name)
             ]
             if (None, None) in ended:

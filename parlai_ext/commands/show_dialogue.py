@@ -18,6 +18,7 @@ from parlai_ext.core.options import option
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import Dialogue, ScoredDialogue
     from parlai_ext.store import RunFolder
+    from parlai_ext.worlds.schedule import ShardKey
 
 NARROWEST = 40  # columns
 FEWEST_LETTERS = 4  # of the beginning of an id
@@ -71,7 +72,7 @@ class ShowDialogue(Command):
         return dialogue
 
     def _scored(
-        self, run: RunFolder, dialogue: Dialogue, shard: int
+        self, run: RunFolder, dialogue: Dialogue, shard: ShardKey
     ) -> ScoredDialogue | None:
         """
         Return the scores of the dialogue; `None` in a run that is not scored.
@@ -82,7 +83,7 @@ class ShowDialogue(Command):
         if not scores and not any(run.root.glob('scores/*/signature.txt')):
             return None
         signature, _ = choose_scores(run, scores)
-        by_id = run.scores(signature).by_dialogue(dialogue.pairing_id, shard)
+        by_id = run.scores(signature).by_dialogue(shard)
         return by_id.get(dialogue.id)
 
     def _dimensions(self, scored: ScoredDialogue | None) -> list[str]:
@@ -99,10 +100,9 @@ class ShowDialogue(Command):
         return [wanted]
 
 
-def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, int]:
+def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, ShardKey]:
     """
-    Return the dialogue of this id, or the only one whose id begins so, and the index of
-    its shard.
+    Return the dialogue of this id, or the only one whose id begins so, and its shard.
 
     :raises UserError: when there is none, or several, with near ones.
     """
@@ -110,15 +110,15 @@ def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, int]:
 
     shards = run.dialogue_shards()
     ids = []
-    begin: list[tuple[Dialogue, int]] = []
+    begin: list[tuple[Dialogue, ShardKey]] = []
     with bar_of('read', sum(shard.n_dialogues for shard in shards), delay=3) as bar:
         for shard in shards:
-            for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
+            for dialogue in run.read_dialogues(shard):
                 if dialogue.id == wanted:
-                    return dialogue, shard.index
+                    return dialogue, shard
                 ids.append(dialogue.id)
                 if dialogue.id.startswith(wanted) and len(wanted) >= FEWEST_LETTERS:
-                    begin.append((dialogue, shard.index))
+                    begin.append((dialogue, shard))
                 bar.update()
     if len(begin) == 1:
         return begin[0]

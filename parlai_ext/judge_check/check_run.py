@@ -101,8 +101,11 @@ def basis_of(run: RunFolder, store: ScoreStore, sample: int) -> str:
     Return the hash of what a check with a sample of this size rests on: the scored
     shards and people's replies.
     """
-    keys = [(shard.pairing_id, shard.index) for shard in run.dialogue_shards()]
-    shards = [[*key, run.dialogues_checksum(*key)] for key in keys if store.has(*key)]
+    shards = [
+        [shard.pairing_id, shard.index, run.dialogues_checksum(shard)]
+        for shard in run.dialogue_shards()
+        if store.has(shard)
+    ]
     replies = [opener.reply for opener in run.openers]
     return content_id('judge check', VERSION, sample, [replies, *shards])
 

@@ -131,7 +131,7 @@ class DialoguePlace:
         Return the dialogue of the pack.
         """
         shard = self.shard
-        return pack.run.read_dialogues(shard.pairing_id, shard.index)[self.number]
+        return pack.run.read_dialogues(shard)[self.number]
 
 
 def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlace]:
@@ -141,7 +141,7 @@ def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlac
     return [
         DialoguePlace(shard, number, pack.run.pairing(shard.pairing_id))
         for shard in shards
-        if pack.run.has_dialogues(shard.pairing_id, shard.index)
+        if pack.run.has_dialogues(shard)
         for number in range(shard.n_dialogues)
     ]
 
@@ -341,7 +341,7 @@ class Regeneration:
             dialogue = again.texts.get(dialogue.id, dialogue)
             (scored,) = score_dialogues([dialogue], scorer, first_only, given_judged)
             shard = place.shard
-            stored = pack.run.scores(signature).read(shard.pairing_id, shard.index)
+            stored = pack.run.scores(signature).read(shard)
             says, gives = _by_place(stored[place.number]), _by_place(scored)
             problems += [
                 f'dialogue {dialogue.id}, {where}: the pack says {a}, scored again it '

@@ -296,7 +296,7 @@ def score_run(
     signature = score_signature(scorer, include_given)
     store = run.scores(signature)
     shards = run.dialogue_shards()
-    todo = [s for s in shards if not store.has(s.pairing_id, s.index)]
+    todo = [s for s in shards if not store.has(s)]
     counts: Counter[str] = Counter()
     store.remove_partial()
     folder, there = str(run.root.resolve()), run.manifest.digest
@@ -324,7 +324,7 @@ def score_run(
         closing(engine.run(job, tasks, bar)) as finished,
     ):
         for task, of_shard in finished:
-            wait_for_files([store.path(task.data.pairing_id, task.data.index)])
+            wait_for_files([store.path(task.data)])
             counts.update(of_shard)
     if shards:
         about = scorer_record(scorer, include_given, config or {}, ranking or {})
@@ -389,9 +389,8 @@ class ShardScorer(Worker):
         """
         Score a shard.
         """
-        place = data.pairing_id, data.index
-        dialogues = self.run.read_dialogues(*place)
-        partial = self.store.partial(*place)
+        dialogues = self.run.read_dialogues(data)
+        partial = self.store.partial(data)
         with self.scorer.watched(Watch(tell, partial)), partial.saved_at_exit():
             scored = score_dialogues(
                 dialogues, self.scorer, self.first_speaker_only, self.include_given
@@ -403,7 +402,7 @@ class ShardScorer(Worker):
                 )
                 for one in scored
             ]
-        self.store.write(*place, scored)
+        self.store.write(data, scored)
         partial.remove()
         return shard_counts(scored)
 
