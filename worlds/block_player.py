@@ -70,7 +70,7 @@ class BlockPlayer:
         :param spent: is filled with what each system has used, however this ends.
         :param left_out: systems that are not to be loaded, with the reason.
         """
-        systems = plan.roster.targets + plan.roster.partners
+        systems = plan.roster.systems
         fit_threads(systems)
         budget = memory_for_weights(machine.no_cuda, machine.max_gpu_memory)
         load = load or (lambda system: load_on(machine, system))
@@ -95,14 +95,14 @@ class BlockPlayer:
         """
         True if one of the pair draws its replies at random.
         """
-        return not self.sampling.isdisjoint((pairing.first, pairing.second))
+        return not self.sampling.isdisjoint(pairing.speakers)
 
     def speakers(self, block: Block) -> list[str]:
         """
         Return the names of the systems that a block needs.
         """
         pairs = (self._pairings[shard.pairing_id] for shard in block.shards)
-        return list(dict.fromkeys(name for p in pairs for name in (p.first, p.second)))
+        return list(dict.fromkeys(name for p in pairs for name in p.speakers))
 
     def play_block(self, block: Block) -> dict[ShardKey, list[Dialogue]]:
         """
@@ -122,7 +122,7 @@ class BlockPlayer:
         Load the systems of these pairs. A system that fails to load is left out and its
         error recorded in the cache.
         """
-        names = dict.fromkeys(n for p in pairs for n in (p.first, p.second))
+        names = dict.fromkeys(n for p in pairs for n in p.speakers)
         return self.cache.load_all([self.plan.roster.system(name) for name in names])
 
     def play_rows(
@@ -161,7 +161,7 @@ class BlockPlayer:
         systems: dict[str, System] = {}
         for shard in block.shards:
             pair = by_id[shard.pairing_id]
-            both = {n: self.plan.roster.system(n) for n in (pair.first, pair.second)}
+            both = {n: self.plan.roster.system(n) for n in pair.speakers}
             if not groups or not self.cache.can_hold({**systems, **both}.values()):
                 groups.append({})
                 systems = {}
@@ -173,7 +173,7 @@ class BlockPlayer:
         self, pairs: ShardPairs, seed: str
     ) -> dict[ShardKey, list[Dialogue]]:
         players = self.load_players(pairs.values())
-        ready = {s: p for s, p in pairs.items() if {p.first, p.second} <= {*players}}
+        ready = {s: p for s, p in pairs.items() if {*p.speakers} <= {*players}}
         rows = [
             BatchRow(pairing, opener)
             for shard, pairing in ready.items()
@@ -208,7 +208,7 @@ class BlockPlayer:
             return
         manifest = self.kept_in.manifest
         known = manifest.everybody
-        speakers = {n for row in rows for n in (row.pairing.first, row.pairing.second)}
+        speakers = {n for row in rows for n in row.pairing.speakers}
         key = content_id(
             'replies',
             manifest.collect,

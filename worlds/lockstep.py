@@ -100,7 +100,7 @@ class LockstepWorld(World):
         num_turns: int,
         batchsize: int | None = None,
     ):
-        names = dict.fromkeys(n for row in rows for n in _speakers(row.pairing))
+        names = dict.fromkeys(n for row in rows for n in row.pairing.speakers)
         self.players = {name: players[name] for name in names}
         agents = [player.agent for player in self.players.values()]
         super().__init__(Opt({'task': 'lockstep'}), agents)
@@ -196,7 +196,7 @@ class OpenDialogue:
         self.num_turns = num_turns
         self.ended_by: str | None = None
         self.reason: str | None = None
-        self.speakers = _speakers(row.pairing)
+        self.speakers = row.pairing.speakers
         given = row.opener.utterances[:num_turns]
         self.utterances = [
             Utterance(self.speakers[i % 2], text, given=True)
@@ -281,7 +281,3 @@ class OpenDialogue:
 
     def _end(self, system: str, reason: str) -> None:
         self.ended_by, self.reason = system, reason
-
-
-def _speakers(pairing: Pairing) -> tuple[str, str]:
-    return pairing.first, pairing.second

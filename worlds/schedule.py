@@ -138,7 +138,7 @@ def _check(roster: Roster, scheme: str) -> None:
         raise UserError(
             f'{scheme} pairing needs at least {wanted.fewest_targets} targets'
         )
-    names = Counter(system.name for system in roster.targets + roster.partners)
+    names = Counter(system.name for system in roster.systems)
     if repeated := [repr(name) for name, number in names.items() if number > 1]:
         raise UserError(
             f'systems named more than once: {", ".join(repeated)}; '

@@ -111,7 +111,7 @@ def _collect(
         whole_tasks=True,
         key=content_id('collect', root, manifest, left_out),
         on_close=add_spent,
-        small=are_small(plan.roster.targets + plan.roster.partners, machine),
+        small=are_small(plan.roster.systems, machine),
     )
     n_missing = sum(task.size for task in tasks)
     try:
@@ -248,7 +248,7 @@ def block_tasks(plan: Plan, blocks: Mapping[Block, frozenset[ShardKey]]) -> list
     tasks = []
     for block, missing in blocks.items():
         pairings = [pairs[id] for id in {shard.pairing_id: 0 for shard in block.shards}]
-        names = {name: 0 for pair in pairings for name in (pair.first, pair.second)}
+        names = {name: 0 for pair in pairings for name in pair.speakers}
         for name in names:
             if name not in weights:
                 system = plan.roster.system(name)

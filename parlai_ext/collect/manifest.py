@@ -5,7 +5,7 @@ The manifest of a run that is to be collected, and its signature.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parlai_ext.collect.resolved import ResolvedProtocol, systems_of
+from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core.nouns import Opener, Pairing, content_id, to_json
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.signature import signature_line
@@ -54,7 +54,7 @@ def build_manifest(
                 s.name: {'identity': resolved.identities[s.name]}
                 for s in roster.partners
             },
-            'systems': {s.name: dict(s.opt) for s in systems_of(protocol)},
+            'systems': {s.name: dict(s.opt) for s in protocol.roster.systems},
             'pairings': pairings,
             'openers': openers,
             'shard_size': shard_size,

@@ -44,10 +44,10 @@ def resolve_protocol(
     from parlai_ext.systems.identity import candidates_hash
     from parlai_ext.systems.parlai_agents import samples
 
-    wanted = [s for s in systems_of(protocol) if s.name not in before]
+    wanted = [s for s in protocol.roster.systems if s.name not in before]
     identities, missing = _identities(wanted, skip_missing)
     protocol = _pinned(without_systems(protocol, missing), before)
-    there = systems_of(protocol)
+    there = protocol.roster.systems
     known = {name: target.candidates for name, target in before.items()}
     hashes = known | {s.name: candidates_hash(s) for s in there if s.name not in before}
     sampled = frozenset(name for name, target in before.items() if target.shard_size)
@@ -58,13 +58,6 @@ def resolve_protocol(
         {name: digest for name, digest in hashes.items() if digest is not None},
         missing,
     )
-
-
-def systems_of(protocol: Protocol) -> tuple[System, ...]:
-    """
-    Return the targets and the partners of a protocol.
-    """
-    return protocol.roster.targets + protocol.roster.partners
 
 
 def _identities(

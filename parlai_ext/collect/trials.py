@@ -25,7 +25,6 @@ from parlai_ext.collect.plan import (
 )
 from parlai_ext.collect.resolved import (
     missing_error,
-    systems_of,
     without_systems,
 )
 from parlai_ext.core.errors import UserError
@@ -144,7 +143,7 @@ def dry_run(options: PlanOptions, *, judge: bool) -> DryRun:
     status, of_models = (
         [resolve(system) for system in some] for some in (asked.needed_systems, models)
     )
-    names = {system.name: system.name for system in systems_of(protocol)}
+    names = {system.name: system.name for system in protocol.roster.systems}
     pairs = pairings(protocol.roster, protocol.pairing, names)
     dialogues = len(pairs) * protocol.num_dialogues
     turns = range(GIVEN, protocol.num_turns, 1 if protocol.score == 'both' else 2)

@@ -129,7 +129,7 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
             targets.setdefault(name, theirs.targets[target])
             systems.setdefault(name, theirs.systems[target])
         for one in theirs.pairings:
-            first, second = (mine.get(n, n) for n in (one.first, one.second))
+            first, second = (mine.get(n, n) for n in one.speakers)
             pairings.setdefault(one.id, replace(one, first=first, second=second))
     joined = manifest.changed(
         asked={},

@@ -426,7 +426,7 @@ class Replay:
         True if all systems and the texts of all openers of a block are here.
         """
         plan = self.player.plan
-        names = {s.name for s in plan.roster.targets + plan.roster.partners}
+        names = {s.name for s in plan.roster.systems}
         return names.issuperset(self.player.speakers(block)) and all(
             opener.utterances
             for shard in block.shards
@@ -514,8 +514,7 @@ def systems_at_hand(
     """
     mine = checker.systems
     if checker.protocol is not None:
-        roster = checker.protocol.roster
-        mine = roster.targets + roster.partners + mine
+        mine = checker.protocol.roster.systems + mine
     here: dict[str, System] = {}
     reasons: dict[str, str] = {}
     hashes: dict[str, str] = {}

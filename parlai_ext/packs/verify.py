@@ -365,7 +365,7 @@ def _pairing_problems(run: RunFolder) -> Iterator[str]:
         (p.first, p.second): p.id
         for p in pairings(plan.roster, plan.protocol.pairing, identities)
     }
-    given = {(p.first, p.second): p.id for p in plan.pairings}
+    given = {p.speakers: p.id for p in plan.pairings}
     for pair in {**derived, **given}:
         if derived.get(pair) != given.get(pair):
             yield (
@@ -415,7 +415,7 @@ def _dialogue_problem(
         return f'there is no opener {dialogue.opener_id}'
     if dialogue.id != dialogue_id(pairing.id, opener.id):
         return 'its id does not follow from its pair and opener'
-    speakers = (pairing.first, pairing.second)
+    speakers = pairing.speakers
     if any(u.speaker != speakers[i % 2] for i, u in enumerate(dialogue.utterances)):
         return f'its speakers are not {pairing.first!r} and {pairing.second!r} in turn'
     if len(dialogue.utterances) > num_turns:

@@ -270,7 +270,7 @@ def target_and_partner(pairing: Pairing, manifest: Manifest) -> tuple[str, str]:
     """
     if pairing.first in manifest.partners:
         return pairing.second, pairing.first
-    return pairing.first, pairing.second
+    return pairing.speakers
 
 
 def dimensions_won(
