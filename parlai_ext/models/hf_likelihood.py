@@ -74,8 +74,7 @@ def load_hf_judge(
         family = check_options(system)
         options = options_from_opt(ModelOptions, opt, PREFIX)
         arguments = loading_arguments(options, device)
-        repo, revision = family.repository(system.opt), family.revision(system.opt)
-        folder = hub.fetch_weights(repo, revision).parent
+        folder = family.fetched_weights(system.opt).parent
         allowed = ', which no judge may run'
         config, tokenizer, model = read(folder, device, arguments, allowed=allowed)
         if config.is_encoder_decoder:

@@ -34,12 +34,12 @@ from parlai_ext.store.atomic import (
     write_text,
 )
 from parlai_ext.store.lines import (
-    checksum,
     damage_error,
     decode_shard,
     dumps,
     encode_shard,
     read_records,
+    sealed_text,
     short_hash,
     short_text,
     without_checksum,
@@ -278,8 +278,7 @@ class RunFolder:
         their order.
         """
         content = parse_own_json(without_secrets(dumps(data)))  # as it will be read
-        sealed = {**content, 'checksum': checksum(content)}
-        self.write_text(name, dumps(sealed, indent=1) + '\n')
+        self.write_text(name, sealed_text(content))
 
     def write_text(self, name: str, text: str) -> None:
         """

@@ -107,6 +107,12 @@ class HubFamily(Family):
         with data_in(opt.get('datapath')):
             return hub.cached_weights(self.repository(opt), self.revision(opt))
 
+    def fetched_weights(self, opt: Options) -> Path:
+        """
+        Return the weights, which are fetched where they are not here.
+        """
+        return hub.fetch_weights(self.repository(opt), self.revision(opt))
+
     def locate_weights(self, system: System) -> tuple[str, str]:
         repo, revision = self.repository(system.opt), self.revision(system.opt)
         cached = self.cached_weights(system.opt)
@@ -124,8 +130,7 @@ class HubFamily(Family):
     def fetch_weights(self, system: System, record: Record) -> list[str]:
         if self.cached_weights(system.opt) is not None:
             return []
-        repo, revision = self.repository(system.opt), self.revision(system.opt)
-        weights = hub.fetch_weights(repo, revision)
+        repo, weights = self.repository(system.opt), self.fetched_weights(system.opt)
         if is_model_name(repo):
             return [repo]  # its card has its checksums
         address = f'https://huggingface.co/{repo}/resolve/{self.commit(system.opt)}'
@@ -143,8 +148,7 @@ class HubFamily(Family):
         Return the hash of every file that changes a reply. A folder that moves, or a
         snapshot in the cache with the same files, is the same model.
         """
-        repo, revision = self.repository(system.opt), self.revision(system.opt)
-        weights = hub.fetch_weights(repo, revision)
+        weights = self.fetched_weights(system.opt)
         folder = weights.parent
         code = ('*.py',) if hub.truthy(system.opt.get('hf_trust_code')) else ()
         files = [*hub.weight_files(weights), *hub.companions(folder, code)]

@@ -15,6 +15,8 @@ from parlai_ext.systems.fetch import http_file
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 
+pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
+
 
 def written(folder, text, name='own.yaml'):
     path = folder / name
@@ -135,8 +137,6 @@ def test_hash_does_not_depend_on_the_file(tmp_path):
 
 PROGRAM = """
 import os
-
-pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
 
 def evaluate():
   os.abort()

@@ -143,14 +143,14 @@ def _fetch_from_hub(card: ModelCard, scratch: Path, settings: DownloadSettings) 
         if place.is_file():
             continue  # of a run that was interrupted; it is checked below
         parts = scratch / 'parts' / file.name
-        parts.mkdir(parents=True, exist_ok=True)
+        make_folder(parts)
         url = f'{hub}/{card.repository}/resolve/{card.revision}/{file.name}'
         download = FileDownload(url, parts, settings)
         entry = download.run()
         if entry.sha256 != file.sha256:
             download.remove()
             raise UserError(f'{url} is another file: its sha256 is {entry.sha256}')
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(place.parent)
         os.replace(download.data, place)
     return folder
 

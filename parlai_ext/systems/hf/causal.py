@@ -162,7 +162,6 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
                 if FILE_NAME.fullmatch(path.name):
                     texts[path.name] = path.read_text('utf-8')
         place = Path(filename or self.opt['dict_file'])
-        place.parent.mkdir(parents=True, exist_ok=True)
         write_file(place, json.dumps(texts, ensure_ascii=False, indent=0).encode())
 
 
