@@ -87,11 +87,12 @@ class CheckRoster(Command):
         Download what the systems need; print for each what was downloaded or why not.
         """
         from parlai_ext.systems.downloads import download_systems
-        from parlai_ext.systems.fetch.http_file import DownloadSettings
+        from parlai_ext.systems.fetch.http_file import DownloadSettings, downloading
 
         lock = self.options(DownloadOptions).lock
-        settings = DownloadSettings(Path(lock) if lock else None)
-        for result in download_systems(systems, settings):
+        with downloading(DownloadSettings(Path(lock) if lock else None)):
+            results = download_systems(systems)
+        for result in results:
             for file in result.files:
                 print(printable(f'{result.system}: downloaded {file}'))
             if result.reason:

@@ -17,9 +17,9 @@ from parlai_ext.files.option_files import files_at, sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.systems import candidates, zoo
 from parlai_ext.systems.families import family_of
-from parlai_ext.systems.fetch.checked_downloads import checked_downloads, lock_file_of
+from parlai_ext.systems.fetch.checked_downloads import checked_downloads, lock_file
 from parlai_ext.systems.fetch.data_folder import data_folder, is_zoo_path
-from parlai_ext.systems.fetch.http_file import DownloadSettings, Entry, Unreachable
+from parlai_ext.systems.fetch.http_file import Entry, Unreachable
 from parlai_ext.systems.system_options import effective_options
 
 
@@ -37,7 +37,7 @@ class NeededFile:
     names: tuple[str, ...]
     urls: tuple[str, ...]
     note: str
-    fetch: Callable[[DownloadSettings], object]
+    fetch: Callable[[], object]
 
 
 def needed_file(option: str, value: str) -> NeededFile | None:
@@ -49,8 +49,8 @@ def needed_file(option: str, value: str) -> NeededFile | None:
     if is_zoo_path(value):
         urls = zoo.option_urls(option, value)
 
-        def fetch_model(settings: DownloadSettings) -> None:
-            file = zoo.fetch_path(value, settings)
+        def fetch_model() -> None:
+            file = zoo.fetch_path(value)
             if not files_at(file, is_prefix=option in INDEX_OPTIONS):
                 raise UserError(f'{value}: the download has no file {file}')
 
@@ -67,8 +67,8 @@ def needed_file(option: str, value: str) -> NeededFile | None:
         more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
         note = f'the replies of {value}, from {urls[0]}{more}'
 
-    def fetch_replies(settings: DownloadSettings) -> None:
-        with checked_downloads(settings):
+    def fetch_replies() -> None:
+        with checked_downloads():
             candidates.candidates_file(value)
 
     return NeededFile((value,), tuple(urls), note, fetch_replies)
@@ -91,11 +91,11 @@ def needed_tokenizer(opt: Mapping[str, Any]) -> NeededFile | None:
     # ParlAI downloads both if one is missing
     urls = () if all(file.is_file() for file in places) else both
 
-    def fetch(settings: DownloadSettings) -> None:
+    def fetch() -> None:
         # the helper's own constructor would load the files too
         helper = Gpt2BpeHelper.__new__(Gpt2BpeHelper)
         helper.opt = {'datapath': datapath}
-        with checked_downloads(settings):
+        with checked_downloads():
             Gpt2BpeHelper._build_data(helper)
 
     return NeededFile(names=urls, urls=urls, note=' '.join(urls), fetch=fetch)
@@ -114,14 +114,12 @@ class Downloaded:
     reason: str | None = None
 
 
-def download_systems(
-    systems: Iterable[System], settings: DownloadSettings | None = None
-) -> list[Downloaded]:
+def download_systems(systems: Iterable[System]) -> list[Downloaded]:
     """
     Download what the systems lack; files that are here are not touched.
     """
     prepare_parlai()
-    downloads = _Downloads(settings or DownloadSettings())
+    downloads = _Downloads()
     return [downloads.download(system) for system in systems]
 
 
@@ -130,8 +128,7 @@ class _Downloads:
     The downloads of one roster. What failed is not tried again for another system.
     """
 
-    def __init__(self, settings: DownloadSettings):
-        self.settings = settings
+    def __init__(self) -> None:
         self.failures: dict[tuple[str, ...], UserError] = {}
         self.silent_hosts: set[str] = set()
 
@@ -177,7 +174,7 @@ class _Downloads:
             raise UserError(f'{names[0]} {what}')
         if names not in self.failures:
             try:
-                needed.fetch(self.settings)
+                needed.fetch()
                 return names
             except UserError as e:
                 if isinstance(e, Unreachable):
@@ -195,4 +192,4 @@ class _Downloads:
             f'{address}/{path.name}': Entry(sha256(path), path.stat().st_size)
             for path in files
         }
-        lock_file_of(self.settings).record(entries)
+        lock_file().record(entries)

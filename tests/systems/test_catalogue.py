@@ -13,7 +13,6 @@ import pytest
 from parlai_ext.systems.catalogue import fetch_model as fetching
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 from parlai_ext.systems.catalogue.wheels import _downloaded_bytes
-from tests.support.download_server import QUICK
 from tests.support.model_catalogue import FILES, REPOSITORY, REVISION, sha256
 from tests.support.user_error import user_error
 
@@ -35,7 +34,7 @@ def hub(server, catalogue, monkeypatch):
 
 
 def fetch(data, name='tiny'):
-    return fetch_model(name, QUICK)
+    return fetch_model(name)
 
 
 def contents(folder):

@@ -15,7 +15,7 @@ from parlai.core import build_data
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.data_folder import downloads_folder, exclusive
-from tests.support.download_server import QUICK, add_model, seen, tar_of
+from tests.support.download_server import add_model, seen, tar_of
 
 pytest_plugins = ['tests.support.download_server']
 MODEL = random.Random(0).randbytes(3_000_000)
@@ -33,7 +33,7 @@ def fetch(data, when):
         archives.move_into = die
     if when == 'building':
         build_data.mark_done = die
-    zoo.fetch_path('zoo:fake/m/model', QUICK)
+    zoo.fetch_path('zoo:fake/m/model')
 
 
 def nothing_is_left(data):

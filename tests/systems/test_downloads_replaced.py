@@ -4,12 +4,15 @@ ParlAI's download functions are replaced for modules of any kind, and only meanw
 
 import gzip
 
+import pytest
 from parlai.core import build_data
 
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
-from tests.support.download_server import QUICK, add_model, seen
+from tests.support.download_server import add_model, seen
 from tests.support.user_error import user_error
+
+pytestmark = pytest.mark.usefixtures('data')
 
 pytest_plugins = ['tests.support.download_server']
 MODEL = bytes(range(256)) * 1000
@@ -58,7 +61,7 @@ def test_parlais_own_functions_are_back_afterwards(server, tmp_path):
         function = build_data.download
         with (
             user_error('web page'),
-            checked_downloads(QUICK),
+            checked_downloads(),
         ):
             function(f'{server.url}/a/x', str(tmp_path), name)
         function(f'{server.url}/a/x', str(tmp_path), name)
@@ -67,8 +70,8 @@ def test_parlais_own_functions_are_back_afterwards(server, tmp_path):
 
 def test_the_innermost_block_downloads(server, tmp_path):
     server.files['/a/x'] = b'x'
-    with checked_downloads(QUICK) as outer:
-        with checked_downloads(QUICK) as inner:
+    with checked_downloads() as outer:
+        with checked_downloads() as inner:
             build_data.download(f'{server.url}/a/x', str(tmp_path), 'x')
         build_data.download(f'{server.url}/a/x', str(tmp_path), 'y')
     assert len(inner.entries) == len(outer.entries) == 1

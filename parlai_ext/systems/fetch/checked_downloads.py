@@ -28,7 +28,7 @@ from parlai_ext.systems.fetch.data_folder import (
 )
 from parlai_ext.systems.fetch.http_file import (
     LOCK_NAME,
-    DownloadSettings,
+    SETTINGS,
     Entry,
     FileDownload,
     LockFile,
@@ -101,17 +101,17 @@ def _switch(name: str, original: Function) -> Function:
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
 
 
-def lock_file_of(settings: DownloadSettings) -> LockFile:
+def lock_file() -> LockFile:
     """
     Return the file of checksums that the settings name, or the one in the folder of
     models.
     """
     default = Path(data_folder(), 'models', LOCK_NAME)
-    return LockFile(settings.lock or default)
+    return LockFile(SETTINGS.get().lock or default)
 
 
 @contextmanager
-def checked_downloads(settings: DownloadSettings | None = None) -> Iterator[Downloader]:
+def checked_downloads() -> Iterator[Downloader]:
     """
     Let ParlAI's modules download through a `Downloader` only.
 
@@ -119,9 +119,7 @@ def checked_downloads(settings: DownloadSettings | None = None) -> Iterator[Down
     be killed, without another download. Checksums of new files enter the lock file at
     the end, if all went well.
     """
-    settings = settings or DownloadSettings()
-    lock = lock_file_of(settings)
-    downloader = Downloader(lock, settings)
+    downloader = Downloader(lock_file())
     with replaced(downloader.functions()):
         try:
             yield downloader
@@ -155,7 +153,6 @@ class Downloader:
     """
 
     lock: LockFile
-    settings: DownloadSettings
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def functions(self) -> dict[str, Callable[..., Any]]:
@@ -195,7 +192,7 @@ class Downloader:
         :param expected: the SHA-256 that the file must have.
         :raises UserError: when it cannot be had, or is not what it was at first.
         """
-        part = FileDownload(url, self._part_folder(url), self.settings)
+        part = FileDownload(url, self._part_folder(url))
         if place.exists() and not again:
             return
         with exclusive(part.folder):
