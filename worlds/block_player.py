@@ -27,7 +27,6 @@ from parlai_ext.systems.model_cache import (
 )
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import Player
-from parlai_ext.systems.spending import Spending
 from parlai_ext.worlds.kept_replies import KeptReplies
 from parlai_ext.worlds.lockstep import BatchRow, Respond, let_speak, play_on
 from parlai_ext.worlds.schedule import Block, Schedule, ShardKey
@@ -60,21 +59,19 @@ class BlockPlayer:
         machine: Machine,
         *,
         load: Callable[[System], Player] | None = None,
-        spent: dict[str, Spending] | None = None,
         left_out: Mapping[str, str] | None = None,
     ) -> BlockPlayer:
         """
         Return the player of a schedule's blocks; nothing is loaded yet.
 
         :param load: builds a system, if it is not `load_on` that does.
-        :param spent: is filled with what each system has used, however this ends.
         :param left_out: systems that are not to be loaded, with the reason.
         """
         systems = plan.roster.systems
         fit_threads(systems)
         budget = memory_for_weights(machine.no_cuda, machine.max_gpu_memory)
         load = load or (lambda system: load_on(machine, system))
-        cache = ModelCache(load, budget, spent=spent, left_out=left_out)
+        cache = ModelCache(load, budget, left_out=left_out)
         sampling = frozenset(s.name for s in systems if samples(s))
         return cls(plan, cache, machine.batchsize, sampling)
 

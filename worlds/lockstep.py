@@ -37,26 +37,6 @@ class BatchRow:
     opener: Opener
 
 
-def play(
-    rows: Sequence[BatchRow],
-    players: Mapping[str, Player],
-    num_turns: int,
-    batchsize: int | None = None,
-) -> list[Dialogue]:
-    """
-    Play one dialogue for each row, side by side; return them in the rows' order.
-
-    :param players: by system name.
-    :param num_turns: utterances in a dialogue, given ones included.
-    :param batchsize: most dialogues that go through a model together (`None`: all).
-    :raises SystemFailed: when a system cannot go on.
-    """
-    played, failed = play_on(rows, players, num_turns, batchsize)
-    for error in failed.values():
-        raise error
-    return [dialogue for dialogue in played if dialogue is not None]
-
-
 def play_on(
     rows: Sequence[BatchRow],
     players: Mapping[str, Player],

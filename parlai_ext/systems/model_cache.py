@@ -17,7 +17,7 @@ from parlai_ext.isolation.names import is_our_agent
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.model_options import named_servers
-from parlai_ext.systems.spending import Ledger, Spending
+from parlai_ext.systems.spending import Ledger
 from parlai_ext.systems.system_options import model_path
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
@@ -33,7 +33,7 @@ class ModelCache:
     Loaded players by the name of their system. The longest unused one is dropped first.
 
     A system that cannot be loaded is not tried again; `problems` holds its error. What
-    a system has used, as far as it counts that, is added to ``spent`` when it is
+    a system has used, as far as it counts that, is in `ledger` when it is
     dropped.
 
     :param budget: bytes of weights that may be loaded at once.
@@ -45,13 +45,12 @@ class ModelCache:
         load: Callable[[System], Player],
         budget: int,
         *,
-        spent: dict[str, Spending] | None = None,
         left_out: Mapping[str, str] | None = None,
     ):
         self.load = load
         self.budget = budget
         self.problems: dict[str, str] = dict(left_out or {})
-        self.ledger = Ledger(spent)
+        self.ledger = Ledger()
         self._players: dict[str, Player] = {}
         # what systems that share their weights have in common, by name
         self._weights: dict[str, Hashable] = {}

@@ -13,8 +13,9 @@ from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.remote import plain
-from parlai_ext.worlds.lockstep import BatchRow, play
+from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.family_remote import control, make_remote, received, running_server
+from tests.support.lockstep_play import play
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']

@@ -15,8 +15,9 @@ from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import acts_in_batches
 from parlai_ext.systems.system_options import model_path
-from parlai_ext.worlds.lockstep import BatchRow, play
+from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.families import FAMILIES
+from tests.support.lockstep_play import play
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
 from tests.support.user_error import user_error
 

@@ -42,7 +42,6 @@ ARRAYS = {
         for i, part in enumerate(('kernel', 'recurrent', 'bias'))
     },
 }
-SETTINGS = ('filters', 'split', 'lower', 'num_words', 'word_index', 'oov_token')
 
 
 class KerasTokenizer:
