@@ -38,7 +38,7 @@ from parlai_ext.systems.model_cache import (
     are_small,
     memory_for_weights,
     size_on_disk,
-    weights_name,
+    weights_key,
 )
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.load import trust_files
@@ -252,7 +252,7 @@ def block_tasks(plan: Plan, blocks: Mapping[Block, frozenset[ShardKey]]) -> list
         for name in names:
             if name not in weights:
                 system = plan.roster.system(name)
-                weights[name] = weights_name(system), size_on_disk(system)
+                weights[name] = str(weights_key(system)), size_on_disk(system)
         first, last = pairings[0], pairings[-1]
         more = '' if len(pairings) == 1 else f' to {last.first} – {last.second}'
         shard = block.shards[0]

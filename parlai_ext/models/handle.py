@@ -93,15 +93,18 @@ def _load_likelihood(kind: str, name: str, machine: Machine) -> Any:
 
 def _load_encoder(kind: str, name: str, machine: Machine) -> Any:
     from parlai_ext.models.encoder_kinds import load_encoder
-    from parlai_ext.systems import hub
-    from parlai_ext.systems.pretrained import PREFIX, ModelOptions, chosen_device
+    from parlai_ext.systems.pretrained import (
+        PREFIX,
+        ModelOptions,
+        chosen_device,
+        fetch_named_weights,
+    )
 
     system = model_system(kind, name)
     try:
         opt = {**system.opt, 'no_cuda': machine.no_cuda}
         options = options_from_opt(ModelOptions, opt, PREFIX)
-        repository = hub.checked_repository(options.model)
-        folder = hub.fetch_weights(repository, options.revision).parent
+        folder = fetch_named_weights(options).parent
         tokens = machine.batchsize * CONTEXT
         return load_encoder(kind, folder, chosen_device(options), tokens)
     except UserError as error:

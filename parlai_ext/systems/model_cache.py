@@ -88,7 +88,7 @@ class ModelCache:
 
     def loaded_weights(self) -> set[str]:
         """
-        Return the names of the weights that are loaded, as `weights_name` says.
+        Return the names of the weights that are loaded: their keys, as text.
         """
         return {str(self._weights[name]) for name in self._players}
 
@@ -154,13 +154,6 @@ def weights_key(system: System) -> Hashable:
     where nobody does.
     """
     return family_of(system.opt).weights_key(system.opt) or system.name
-
-
-def weights_name(system: System) -> str:
-    """
-    Return a name of the system's weights, which those that share them have, too.
-    """
-    return str(weights_key(system))
 
 
 def size_on_disk(system: System) -> int:

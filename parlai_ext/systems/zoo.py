@@ -72,11 +72,10 @@ def _noted_urls(path: str, datapath: str) -> list[str]:
     try:
         with _only_noting(urls):
             build_data.modelzoo_path(datapath, path)
-    except ModuleNotFoundError as e:
-        if not (e.name or '').startswith('parlai'):
+    except ImportError as e:
+        is_foreign = not (e.name or '').startswith('parlai')
+        if isinstance(e, ModuleNotFoundError) and is_foreign:
             raise UserError(f'{path} needs the package {e.name!r}') from None
-        raise UserError(f'the zoo has no {path}; {nearest_path(path)}') from None
-    except ImportError:
         raise UserError(f'the zoo has no {path}; {nearest_path(path)}') from None
     except (TypeError, AttributeError, RuntimeError, UserError) as e:
         raise UserError(f'{path} cannot be had from the zoo: {e}') from None
