@@ -19,6 +19,7 @@ from parlai_ext.collect.manifest import (
     dialogue_signature,
     protocol_record,
     score_keys,
+    versions,
 )
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
@@ -33,11 +34,9 @@ from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import FEWEST_TURNS, Protocol
 from parlai_ext.data.import_rules import ImportedDialogue
 from parlai_ext.data.imported_dialogues import ImportedDialogues
-from parlai_ext.engines.code_facts import versions
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder
-from parlai_ext.store.manifest import Manifest, read_manifest
 from parlai_ext.store.plan import numbered_id
 from parlai_ext.worlds.pairings import IMPORTED
 from parlai_ext.worlds.schedule import named_pairing
@@ -105,7 +104,7 @@ def import_manifest(
     pairings: Sequence[Pairing],
     dialogues: DialoguesByPairing,
     options: Mapping[str, Any],
-) -> Manifest:
+) -> manifests.Manifest:
     """
     Return the manifest of the run; what is unknown is named so.
 
@@ -126,7 +125,7 @@ def import_manifest(
     about = {**protocol_record(protocol), 'num_turns': longest}
     for unknown in ('num_dialogues', 'openers', 'seed'):
         del about[unknown]
-    return read_manifest(
+    return manifests.read_manifest(
         {
             'protocol': about,
             'collect': collect,
@@ -155,7 +154,7 @@ def import_manifest(
 
 def write_run(
     root: Path,
-    manifest: Manifest,
+    manifest: manifests.Manifest,
     dialogues: DialoguesByPairing,
 ) -> bool:
     """
@@ -199,7 +198,7 @@ def _write(run: RunFolder, dialogues: DialoguesByPairing) -> int:
     return written
 
 
-def _again(root: Path, new: Manifest, dialogues: DialoguesByPairing) -> bool:
+def _again(root: Path, new: manifests.Manifest, dialogues: DialoguesByPairing) -> bool:
     """
     Write the deleted shards of an existing run. Return True if there were any.
 

@@ -62,7 +62,7 @@ def without_checksum(data: Mapping[str, Any]) -> dict[str, Any]:
     return content
 
 
-def sealed_text(content: Mapping[str, Any]) -> str:
+def sealed_text(content: Mapping[str, object]) -> str:
     """
     Return the text of a JSON file with its checksum.
     """
