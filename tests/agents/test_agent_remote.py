@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from parlai_ext.core.errors import SystemFailed
+from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.remote import plain
@@ -29,7 +30,8 @@ LANES = [BatchRow(pairing, opener) for pairing in (FIRST, SECOND) for opener in 
 
 
 def player(folder, url, name='a', **opt):
-    return load_system(make_remote(folder, url, name, **opt))
+    with data_in(str(folder)):
+        return load_system(make_remote(folder, url, name, **opt))
 
 
 def pair(folder, url, **opt):

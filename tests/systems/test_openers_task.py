@@ -15,6 +15,8 @@ from parlai_ext.systems.openers import load_openers
 from tests.support.no_network import refuse_connections
 from tests.support.user_error import user_error
 
+pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
+
 # written for this test, in the manner of the official files: no quoting, candidates
 # in a ninth cell of test rows
 ROWS = """\
