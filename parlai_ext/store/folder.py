@@ -215,7 +215,7 @@ class RunFolder:
         """
         Return the collected shards, in the manifest's order.
         """
-        found = []
+        found: list[ShardKey] = []
         for pairing in self.pairings:
             paths = (self.root / 'dialogues' / pairing.id).glob('*.jsonl')
             names = (re.fullmatch(r'\d{5,}', path.stem) for path in paths)
