@@ -155,7 +155,7 @@ def choose_scorer(
         given = scorer_section(bare, opt, named_by_user=name_is_given)
         if not name_is_given:
             del given['name']
-        require_named_scorer(merged, given, opt.get('datapath'))
+        require_named_scorer(merged, given)
     return ChosenScorer(merged, ranking)
 
 
