@@ -18,7 +18,7 @@ setup(
     version='0.1.0',
     description='Automatic evaluation of open-domain dialogue systems, for ParlAI',
     license='MIT',
-    python_requires='>=3.11',
+    python_requires='>=3.11,<3.12',  # with which the tests were run
     packages=find_packages(
         include=['parlai_ext', 'parlai_ext.*', 'parlai_internal', 'parlai_internal.*']
     )

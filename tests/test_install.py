@@ -1,0 +1,42 @@
+"""
+What `make`, `setup.py` and the requirements say before anything is installed.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
+
+ROOT = Path(__file__).parents[1]
+# a Python that says to be another one
+OTHER = """#!/bin/sh
+[ "$1" = --version ] && echo Python {number}.1 && exit
+exec '{python}' -c 'import sys; sys.version_info = ({digits}, 1); exec(sys.argv[1])' "$2"
+"""
+
+
+@pytest.mark.parametrize('minor', [10, 12, 13])
+def test_make_refuses_a_python_that_was_not_tried_in_one_line(tmp_path, minor):
+    for name in ('Makefile', 'setup.py'):
+        shutil.copy(ROOT / name, tmp_path)
+    other = tmp_path / 'python3'
+    text = OTHER.format(number=f'3.{minor}', digits=f'3, {minor}', python=sys.executable)
+    other.write_text(text)
+    other.chmod(0o755)
+    command = ['make', '-C', str(tmp_path), 'install', f'PYTHON={other}']
+    done = subprocess.run(command, capture_output=True, text=True)
+    [line] = [one for one in done.stderr.split('\n') if one.startswith('error: ')]
+    assert 'Python 3.11 is needed' in line and f'not Python 3.{minor}.1' in line
+    assert 'make PYTHON=' in line and done.returncode
+    assert not (tmp_path / '.venv').exists()
+
+
+def test_pip_refuses_a_python_that_was_not_tried():
+    text = (ROOT / 'setup.py').read_text()
+    [wanted] = re.findall(r"python_requires='(.*)'", text)
+    candidates = ['3.10.14', '3.11.0', '3.11.9', '3.12.0', '3.13.1', '4.0']
+    assert list(SpecifierSet(wanted).filter(candidates)) == ['3.11.0', '3.11.9']
