@@ -96,6 +96,8 @@ setup(
         'train': ['peft', 'accelerate'],
         # work on several machines (Apache-2.0)
         'ray': ['ray>=2.40'],
+        # zipped logs of inspect_ai, as it compresses them since 2026 (MIT)
+        'inspect': ['zipfile-zstd'],
         # the paper's own rating; its licence allows non-commercial use only
         'trueskill': ['trueskill'],
         'dev': [

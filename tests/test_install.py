@@ -14,8 +14,11 @@ from packaging.specifiers import SpecifierSet
 ROOT = Path(__file__).parents[1]
 # a Python that says to be another one
 OTHER = """#!/bin/sh
-[ "$1" = --version ] && echo Python {number}.1 && exit
-exec '{python}' -c 'import sys; sys.version_info = ({digits}, 1); exec(sys.argv[1])' "$2"
+[ "$1" = --version ] && echo Python 3.{minor}.1 && exit
+exec '{python}' -c '
+import sys
+sys.version_info = (3, {minor}, 1)
+exec(sys.argv[1])' "$2"
 """
 
 
@@ -24,8 +27,7 @@ def test_make_refuses_a_python_that_was_not_tried_in_one_line(tmp_path, minor):
     for name in ('Makefile', 'setup.py'):
         shutil.copy(ROOT / name, tmp_path)
     other = tmp_path / 'python3'
-    text = OTHER.format(number=f'3.{minor}', digits=f'3, {minor}', python=sys.executable)
-    other.write_text(text)
+    other.write_text(OTHER.format(minor=minor, python=sys.executable))
     other.chmod(0o755)
     command = ['make', '-C', str(tmp_path), 'install', f'PYTHON={other}']
     done = subprocess.run(command, capture_output=True, text=True)
