@@ -38,27 +38,15 @@ slow: $(READY)
 
 check: lint types test
 
-lint: $(READY) build/types
+lint: $(READY)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	cd build/types && PYTHONPATH=. $(VENV)/bin/lint-imports --no-logo --no-cache \
-	  --config $(CURDIR)/pyproject.toml
+	$(VENV)/bin/lint-imports --no-logo --no-cache
 	$(PY) -m vulture
 	$(PY) -m tests.house.measures
 
-# the tree as it is installed: mypy and import-linter do not follow the import hook of an
-# editable install and would skip the folders beside parlai_ext without a word
-build/types: FORCE
-	@rm -rf build/types && mkdir -p build/types/parlai_ext
-	@ln -s $(CURDIR)/parlai_internal build/types/
-	@for f in parlai_ext/* agents tasks worlds zoo_configs; do \
-	  ln -s "$(CURDIR)/$$f" build/types/parlai_ext/; done
-
-types: $(READY) build/types
-	cd build/types && $(PY) -m mypy --python-executable $(PY) \
-	  --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/build/mypy
-
-FORCE:
+types: $(READY)
+	$(PY) -m mypy --cache-dir build/mypy
 
 mini-zoo: $(READY)
 	$(PY) -m benchmarks.mini_training.train --out parlai_ext/mini/zoo

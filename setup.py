@@ -10,20 +10,18 @@ that are not its own. `benchmarks/`, `torture/` and `tests/` are not installed.
 
 from setuptools import find_packages, setup
 
-BESIDE = ['agents', 'tasks', 'worlds', 'zoo_configs']
-inside = find_packages(include=BESIDE + [f'{folder}.*' for folder in BESIDE])
-
 setup(
     name='parlai_ext',
     version='0.1.0',
     description='Automatic evaluation of open-domain dialogue systems, for ParlAI',
     license='MIT',
     python_requires='>=3.11,<3.12',  # with which the tests were run
+    # `parlai_ext/agents` and the other three are links to the folders beside it
     packages=find_packages(
         include=['parlai_ext', 'parlai_ext.*', 'parlai_internal', 'parlai_internal.*']
-    )
-    + [f'parlai_ext.{name}' for name in inside],
-    package_dir={f'parlai_ext.{folder}': folder for folder in BESIDE},
+    ),
+    # an editable install is then the path of this folder, which mypy and editors follow
+    package_dir={'': '.'},
     package_data={
         'parlai_ext': ['py.typed'],
         'parlai_ext.view': ['templates/*', 'templates/sections/*'],

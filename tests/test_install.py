@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,30 @@ def test_pip_refuses_a_python_that_was_not_tried():
     [wanted] = re.findall(r"python_requires='(.*)'", text)
     candidates = ['3.10.14', '3.11.0', '3.11.9', '3.12.0', '3.13.1', '4.0']
     assert list(SpecifierSet(wanted).filter(candidates)) == ['3.11.0', '3.11.9']
+
+
+def test_an_editable_install_is_a_path_that_mypy_and_editors_follow(tmp_path):
+    tree, packages = tmp_path / 'tree', ('agents', 'tasks', 'worlds', 'zoo_configs')
+    for name in ('parlai_ext', 'parlai_internal', *packages):
+        (tree / name).mkdir(parents=True)
+        (tree / name / '__init__.py').touch()
+    for name in packages:
+        shutil.copy(
+            ROOT / 'parlai_ext' / name, tree / 'parlai_ext', follow_symlinks=False
+        )
+    for name in ('setup.py', 'pyproject.toml'):
+        shutil.copy(ROOT / name, tree)
+    build = (
+        f'from setuptools import build_meta as b; b.build_editable({str(tmp_path)!r})'
+    )
+    subprocess.run(
+        [sys.executable, '-c', build], cwd=tree, capture_output=True, check=True
+    )
+    [wheel] = tmp_path.glob('*.whl')
+    with zipfile.ZipFile(wheel) as archive:
+        [path] = [name for name in archive.namelist() if name.endswith('.pth')]
+        # a line that begins with `import` would be a hook
+        [folder] = archive.read(path).decode().split()
+    inside = Path(folder, 'parlai_ext')
+    assert all((inside / name / '__init__.py').is_file() for name in packages)
+    assert not [name for name in archive.namelist() if name.endswith('.py')]

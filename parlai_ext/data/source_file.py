@@ -154,7 +154,7 @@ class SourceFile:
             file.
         """
         if path.suffix == ZIPPED_LOG:
-            return cls(str(path), path.stem, tuple(_samples(path)), columns or {})
+            return cls(str(path), path.stem, tuple(zipped_samples(path)), columns or {})
         data = utf8_bytes(read_bytes(path), path).removeprefix(BOM)
         text = data.decode('utf-8', 'surrogateescape')
         lines = tuple(line.removesuffix('\r') for line in text.split('\n'))
@@ -217,7 +217,7 @@ class SourceFile:
         return SourceDialogue(self.file, line, problems=(self.problem(line, problem),))
 
 
-def _samples(path: Path) -> Iterator[str]:
+def zipped_samples(path: Path) -> Iterator[str]:
     """
     Yield each sample of a zipped log of inspect_ai as a log with this sample, without
     the events, which are most of it.
@@ -237,7 +237,7 @@ def _samples(path: Path) -> Iterator[str]:
     except OSError as error:
         raise UserError(f'{path}: {error.strerror}') from None
     except (zipfile.BadZipFile, ValueError, LookupError, TypeError) as error:
-        raise UserError(f'{path}: no log of inspect_ai: {error}') from None
+        raise UserError(f'{path}, as a log of inspect_ai: {error}') from None
 
 
 Reader = Callable[[SourceFile], Iterator[SourceDialogue]]
