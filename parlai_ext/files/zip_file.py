@@ -2,7 +2,6 @@
 A zip of others, whose members are counted and measured before they are read.
 """
 
-import contextlib
 import os
 import zipfile
 from functools import partial
@@ -52,16 +51,14 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     info = archive.getinfo(name)
     if info.file_size > LARGEST_MEMBER:
         raise zipfile.BadZipFile(f'{name} has more than {LARGEST_MEMBER:,} bytes')
-    known = 'its compression is not known here'
-    if info.compress_type == ZSTANDARD:
-        known = 'it is compressed by Zstandard; install zipfile-zstd with pip'
-        with contextlib.suppress(ImportError):
-            import zipfile_zstd  # noqa: F401 (it teaches zipfile to read it)
     try:
+        if info.compress_type == ZSTANDARD:
+            import zipfile_zstd  # noqa: F401 (it teaches zipfile to read it)
         with archive.open(info) as file:  # which gives no more than its `file_size`
             return b''.join(iter(partial(file.read, CHUNK), b''))
-    except NotImplementedError:
-        raise zipfile.BadZipFile(f'{name}: {known}') from None
+    except ImportError:
+        problem = 'it is compressed by Zstandard; install zipfile-zstd with pip'
+        raise zipfile.BadZipFile(f'{name}: {problem}') from None
     except Exception as error:  # each compression has its own
         raise zipfile.BadZipFile(f'{name}: {error}') from None
 

@@ -8,7 +8,6 @@ with the target's mean scores; the ranking's scores and intervals are the log's 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
@@ -29,63 +28,76 @@ def write_inspect_logs(run: RunFolder, ranking: Ranking, folder: Path) -> list[P
     """
     Write a log for each target and return the paths.
     """
-    samples: dict[str, list[dict[str, Any]]] = {}
+    samples: dict[str, list[object]] = {}
     store = run.scores(ranking.scorer_signature)
     for dialogue, scored in store.scored_dialogues():
         pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
         for name, partner in dict.fromkeys((pair, pair[::-1])):
             if name in run.manifest.targets:
-                sample = _sample(dialogue, scored, name, partner)
+                sample = sample_of_dialogue(dialogue, scored, name, partner)
                 samples.setdefault(name, []).append(sample)
     paths = []
     for name, own in samples.items():
         task_id = content_id(ranking.signature, name)
-        scores = [
-            {
-                'name': standing.dimension,
-                'scorer': scorer_name(ranking.scorer_signature),
-                'scored_samples': standing.n_dialogues - standing.n_unscored,
-                'unscored_samples': standing.n_unscored,
-                'metrics': {
-                    key: {'name': key, 'value': value}
-                    for key in METRICS
-                    if (value := getattr(standing, key)) is not None
-                },
-            }
-            for standings in ranking.standings.values()
-            for standing in standings
-            if standing.system == name
-        ]
-        log = {
-            'version': 2,
-            'status': 'success',
-            'eval': {
-                'created': CREATED,
-                'task': ranking.protocol,
-                'task_id': task_id,
-                'model': name,
-                'dataset': {},
-                'config': {'epochs': 1},
-                'metadata': {'signature': ranking.signature},
-            },
-            # `inspect view` reads the keys above the samples alone
-            'plan': {},
-            'stats': {},
-            'results': {
-                'total_samples': len(own),
-                'completed_samples': len(own),
-                'scores': scores,
-            },
-            'samples': own,
-        }
+        log = log_of_target(ranking, name, task_id, own)
         paths.append(folder / f'{NAME}_{task_id}.json')
         write_text(paths[-1], dumps(log, indent=1) + '\n')
     return paths
 
 
-def _sample(
+def log_of_target(
+    ranking: Ranking, name: str, task_id: str, samples: list[object]
+) -> object:
+    """
+    Return the `EvalLog` of a target.
+    """
+    scores = [
+        {
+            'name': standing.dimension,
+            'scorer': scorer_name(ranking.scorer_signature),
+            'scored_samples': standing.n_dialogues - standing.n_unscored,
+            'unscored_samples': standing.n_unscored,
+            'metrics': {
+                key: {'name': key, 'value': value}
+                for key in METRICS
+                if (value := getattr(standing, key)) is not None
+            },
+        }
+        for standings in ranking.standings.values()
+        for standing in standings
+        if standing.system == name
+    ]
+    total = len(samples)
+    return {
+        'version': 2,
+        'status': 'success',
+        'eval': {
+            'created': CREATED,
+            'task': ranking.protocol,
+            'task_id': task_id,
+            'model': name,
+            'dataset': {},
+            'config': {'epochs': 1},
+            'metadata': {'signature': ranking.signature},
+        },
+        # `inspect view` reads the keys above the samples alone
+        'plan': {},
+        'stats': {},
+        'results': {
+            'total_samples': total,
+            'completed_samples': total,
+            'scores': scores,
+        },
+        'samples': samples,
+    }
+
+
+def sample_of_dialogue(
     dialogue: Dialogue, scored: ScoredDialogue | None, name: str, partner: str
-) -> dict[str, Any]:
+) -> object:
+    """
+    Return the `EvalSample` of a dialogue.
+    """
     means = dialogue_means(dialogue, scored, name) if scored else {}
     return {
         'id': dialogue.id,
