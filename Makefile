@@ -12,11 +12,12 @@ VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 # the set-up is done once for these files, this choice of torch and this folder
-READY := .venv/ready-$(shell { cat setup.py Makefile; echo '$(TORCH) $(CURDIR)'; } \
+LOCK := requirements/py3.11.txt
+READY := .venv/ready-$(shell { cat setup.py Makefile requirements/*.txt; echo '$(TORCH) $(CURDIR)'; } \
   | cksum | cut -d' ' -f1)
 
 .PHONY: demo real reference test slow check lint types mini-zoo families bench torture install
-.PHONY: clean
+.PHONY: lock clean
 
 demo: $(READY)
 	$(VENV)/bin/parlai evaluate_systems --config demo --run-dir runs/demo
@@ -66,8 +67,14 @@ torture: $(READY)
 
 install: $(READY)
 
-# torch first, so that TORCH decides which; `parlai` last and without its pins, which
-# are too old for the rest and which it does not need (`parlai doctor` names them)
+# writes $(LOCK) anew: the newest versions that `setup.py` allows, with their hashes
+lock:
+	@$(PYTHON) -m venv --clear build/lock
+	@build/lock/bin/python requirements/lock.py $(TORCH)
+
+# everything in the versions and with the hashes of the lock file, but for torch, which
+# TORCH chooses: the same version has other bytes for a CPU and for each GPU. `parlai`
+# without its pins, which are too old for the rest and which it does not need
 $(READY):
 	@$(or $(PYTHON),false) -c '$(IS_TRIED)' 2>/dev/null || { echo 'error: Python 3.11 is' \
 	  "needed (newer ones were not tried), not $$($(or $(PYTHON),python3) --version 2>&1);" \
@@ -75,12 +82,12 @@ $(READY):
 	@grep -qs '$(VENV)' $(VENV)/bin/pip && $(PY) -c 'import sys' \
 	  || $(PYTHON) -m venv --clear $(VENV)
 	@rm -f .venv/ready-*
-	@echo 'installing $(TORCH) (once, some minutes)'
-	@$(PIP) install $(TORCH)
-	@echo 'installing parlai_ext and what it needs'
-	@$(PIP) install --no-warn-conflicts -e '.[dev]'
-	@echo 'installing parlai 1.7.2 without its version pins'
-	@$(PIP) install --no-deps parlai==1.7.2
+	@echo 'installing what parlai_ext needs, as $(LOCK) has it (once, some minutes)'
+	@$(PIP) install --no-deps --require-hashes -r $(LOCK) -r requirements/parlai.txt
+	@echo 'installing $(TORCH)'
+	@$(PIP) install --no-warn-conflicts $(TORCH)
+	@echo 'installing parlai_ext'
+	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
 clean:

@@ -119,8 +119,9 @@ setup(
             'bert-score',
             'sentencepiece',
             'protobuf',
-            # of the extra moderation
+            # of the extras moderation and inspect
             'h5py',
+            'zipfile-zstd',
             # training of judges
             'peft',
             'accelerate',
