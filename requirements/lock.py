@@ -6,8 +6,8 @@ SHA-256 of its files on PyPI.
 
 pip chooses the versions, from whatever index it is told to use. The hashes are PyPI's:
 of the wheels for this Python on Linux and macOS, or of the source where there are none.
-A file of the index that PyPI does not have is refused. torch is left out, with what only
-its builds for a GPU need: TORCH of the Makefile says which build is installed.
+A file of the index that PyPI does not have is refused. torch is left out, with what
+only its builds for a GPU need: TORCH of the Makefile says which build is installed.
 """
 
 import json

@@ -3,6 +3,7 @@ What `make`, `setup.py` and the requirements say before anything is installed.
 """
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import setuptools
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 # a Python that says to be another one
@@ -70,3 +74,47 @@ def test_an_editable_install_is_a_path_that_mypy_and_editors_follow(tmp_path):
     inside = Path(folder, 'parlai_ext')
     assert all((inside / name / '__init__.py').is_file() for name in packages)
     assert not [name for name in archive.namelist() if name.endswith('.py')]
+
+
+def locked():
+    """
+    Return version and hashes of each package of the lock file.
+    """
+    text = (ROOT / 'requirements' / 'py3.11.txt').read_text().replace('\\\n', ' ')
+    lines = [line.split() for line in text.split('\n') if line and line[0] != '#']
+    return {
+        line[0].split('==')[0]: (line[0].split('==')[1], line[1:]) for line in lines
+    }
+
+
+@pytest.fixture
+def required(monkeypatch):
+    """
+    What `setup.py` requires, and what its extra `dev` does.
+    """
+    given = {}
+    monkeypatch.setattr(setuptools, 'setup', lambda **words: given.update(words))
+    runpy.run_path(str(ROOT / 'setup.py'))
+    always, dev = given['install_requires'], given['extras_require']['dev']
+    return list(map(Requirement, always)), list(map(Requirement, dev))
+
+
+def test_the_lock_file_has_what_setup_requires_in_allowed_versions(required):
+    versions = locked()
+    for one in (*required[0], *required[1]):
+        if one.name != 'torch':
+            version, _ = versions[canonicalize_name(one.name)]
+            assert one.specifier.contains(version), one
+
+
+def test_every_line_of_the_lock_file_is_one_version_with_hashes_and_no_address():
+    versions = locked()
+    assert len(versions) > 100 and 'torch' not in versions
+    for version, hashes in versions.values():
+        assert re.fullmatch(r'[\d.]+(post\d+)?', version) and hashes
+        assert all(re.fullmatch(r'--hash=sha256:[0-9a-f]{64}', one) for one in hashes)
+
+
+def test_every_requirement_has_a_lower_end(required):
+    for one in required[0]:
+        assert '>=' in str(one.specifier), one
