@@ -2,11 +2,13 @@
 What `make`, `setup.py` and the requirements say before anything is installed.
 """
 
+import io
 import re
 import runpy
 import shutil
 import subprocess
 import sys
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -118,3 +120,28 @@ def test_every_line_of_the_lock_file_is_one_version_with_hashes_and_no_address()
 def test_every_requirement_has_a_lower_end(required):
     for one in required[0]:
         assert '>=' in str(one.specifier), one
+
+
+def test_the_lock_file_takes_the_files_for_this_python_and_refuses_strange_ones(
+    monkeypatch,
+):
+    files = {
+        'x-1.0-cp311-cp311-manylinux_2_28_x86_64.whl': 'a' * 64,
+        'x-1.0-cp311-cp311-win_amd64.whl': 'b' * 64,
+        'x-1.0-cp312-cp312-macosx_11_0_arm64.whl': 'c' * 64,
+        'x-1.0-cp39-abi3-macosx_11_0_arm64.whl': 'd' * 64,
+        'x-1.0.tar.gz': 'e' * 64,
+        'x-1.0.1-py3-none-any.whl': 'f' * 64,
+    }
+    page = ''.join(f'<a href="https://f/{n}#sha256={h}">' for n, h in files.items())
+    hashes_on_pypi = runpy.run_path(str(ROOT / 'requirements' / 'lock.py'))[
+        'hashes_on_pypi'
+    ]
+    monkeypatch.setattr(
+        urllib.request, 'urlopen', lambda *_, **__: io.BytesIO(page.encode())
+    )
+    assert hashes_on_pypi('x', '1.0', 'a' * 64) == ['a' * 64, 'd' * 64]
+    assert hashes_on_pypi('x', '1.0', 'e' * 64) == [c * 64 for c in 'abcde']
+    for other in ('f', '0'):
+        with pytest.raises(SystemExit, match=r'x 1\.0: the index has a file'):
+            hashes_on_pypi('x', '1.0', other * 64)
