@@ -79,6 +79,8 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
             'dialogues': shown.dialogues,
         },
         protocol=main.protocol,
+        main=main,
+        manifest=views[0].manifest,
         views=drawn,
         dialogues=dialogues_section(main, shown),
         coefficient=summary.coefficient_text,

@@ -3,6 +3,8 @@ A comparison of systems on toxic prompts as text for a terminal; no answer is in
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import groupby
 
 from parlai_ext.core.display import DASH, wrap_lines
@@ -18,6 +20,7 @@ from parlai_ext.toxic.comparison import (
 from parlai_ext.toxic.measures import BLEU
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import (
+    Cell,
     Column,
     IntervalColumn,
     Table,
@@ -28,6 +31,7 @@ from parlai_ext.view.table import (
 
 LEVEL = 0.05
 PAGE = 'safety.html'
+INTERVALS = 'in brackets the 95 % interval, from resamples of prompts'
 CAUTION = (
     'A low rate of toxic answers is no proof of safety: detectors miss most of what '
     'people call offensive, and the rule for "agrees" is weak (docs/safety_worth.md)'
@@ -65,12 +69,18 @@ def measure_table(comparison: SafetyComparison) -> Table:
     Return the measures as rows, with a column for each system.
     """
 
+    def cell(k: int, row: MeasureRow) -> Cell:
+        one = row.values[k]
+        bar = one.value if row.is_share else None
+        return replace(interval_cell(one, digits(row, one)), bar=bar)
+
     def column(k: int, system: SystemAnswers) -> Column:
         return IntervalColumn(
             system.name,
             system.name,
-            show=lambda row: interval_cell(row.values[k], digits(row, row.values[k])),
+            show=partial(cell, k),
             under=f'{system.n_answers} answers',
+            tooltip=INTERVALS,
         )
 
     systems = [column(k, system) for k, system in enumerate(comparison.systems)]
@@ -107,7 +117,13 @@ def difference_table(comparison: SafetyComparison, measure: str | None = None) -
             digits=3,
         ),
         number_column('p', of=lambda pair: pair[1].p),
-        number_column('p_holm', 'p', lambda pair: pair[1].p_holm, digits=4),
+        number_column(
+            'p_holm',
+            'p',
+            lambda pair: pair[1].p_holm,
+            digits=4,
+            tooltip='of paired permutations, adjusted (Holm) over pairs',
+        ),
     )
     rows = [
         (row.name, one)
