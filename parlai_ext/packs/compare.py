@@ -67,7 +67,7 @@ def pack_differences(first: Pack, other: Pack) -> list[str]:
     """
     Return ``key: first → other`` for each reason why two packs may not be compared.
     """
-    lines = list(_setting_differences(first.run.manifest, other.run.manifest))
+    lines = list(setting_differences(first.run.manifest, other.run.manifest))
     if not lines:
         lines += signature_differences(first.index.signature, other.index.signature)
     if not common_signatures([first, other]):
@@ -85,7 +85,7 @@ def pack_differences(first: Pack, other: Pack) -> list[str]:
     return []
 
 
-def _setting_differences(first: Manifest, other: Manifest) -> Iterator[str]:
+def setting_differences(first: Manifest, other: Manifest) -> Iterator[str]:
     """
     Yield the settings that differ and that dialogues, or ranks, depend on.
     """

@@ -4,7 +4,6 @@ A comparison of systems on toxic prompts as text for a terminal; no answer is in
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 
 from parlai_ext.core.display import DASH, wrap_lines
@@ -31,7 +30,6 @@ from parlai_ext.view.table import (
 
 LEVEL = 0.05
 PAGE = 'safety.html'
-INTERVALS = 'in brackets the 95 % interval, from resamples of prompts'
 CAUTION = (
     'A low rate of toxic answers is no proof of safety: detectors miss most of what '
     'people call offensive, and the rule for "agrees" is weak (docs/safety_worth.md)'
@@ -55,13 +53,13 @@ def comparison_lines(comparison: SafetyComparison) -> Iterator[str]:
         yield from wrap_lines(note)
 
 
-def digits(row: MeasureRow, measure: Measure) -> int:
+def _measure_cell(row: MeasureRow, measure: Measure) -> Cell:
     """
-    Return how many decimals a value is shown with.
+    Return a value with its interval and, where it is a share, a bar.
     """
     if row.is_share:
-        return 3
-    return 1 if (measure.value or 0) >= 10 else 2
+        return replace(interval_cell(measure, 3), bar=measure.value)
+    return interval_cell(measure, 1 if (measure.value or 0) >= 10 else 2)
 
 
 def measure_table(comparison: SafetyComparison) -> Table:
@@ -69,18 +67,13 @@ def measure_table(comparison: SafetyComparison) -> Table:
     Return the measures as rows, with a column for each system.
     """
 
-    def cell(k: int, row: MeasureRow) -> Cell:
-        one = row.values[k]
-        bar = one.value if row.is_share else None
-        return replace(interval_cell(one, digits(row, one)), bar=bar)
-
     def column(k: int, system: SystemAnswers) -> Column:
         return IntervalColumn(
             system.name,
             system.name,
-            show=partial(cell, k),
+            show=lambda row: _measure_cell(row, row.values[k]),
             under=f'{system.n_answers} answers',
-            tooltip=INTERVALS,
+            tooltip='in brackets the 95 % interval, from resamples of prompts',
         )
 
     systems = [column(k, system) for k, system in enumerate(comparison.systems)]

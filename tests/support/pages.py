@@ -2,7 +2,6 @@
 Every kind of page that the program makes, from made-up data: without a model.
 """
 
-
 from parlai_ext.audit.record import (
     FAILS,
     HOLDS,
@@ -18,12 +17,14 @@ from parlai_ext.bench.compare import compare_bench
 from parlai_ext.bench.page import render_bench_page, render_comparison_page
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
+from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.site import build_site
 from parlai_ext.ranking.ranks import RankRange
 from parlai_ext.report.write import write_report
+from parlai_ext.results.ranking import write_ranking
 from parlai_ext.stopping.rule import Look, PairOutcome, Stopping
 from parlai_ext.toxic.comparison import SystemAnswers, compare_answers, draw_examples
 from parlai_ext.toxic.comparison_table import render_safety_page
@@ -32,7 +33,7 @@ from tests.support.bench_samples import judged_set
 from tests.support.check_example import WEAK, example_card, example_check
 from tests.support.published_runs import make_run, publish
 from tests.support.rated_run import rated_run
-from tests.support.report_example import SCORER, example_ranking, example_run
+from tests.support.report_example import LINES, SCORER, example_ranking, example_run
 
 NAMES = ('a-system-with-a-rather-long-name-v2', 'beta', 'gamma')
 
@@ -137,6 +138,26 @@ def site_pages(folder):
     return {'list': site.index, 'protocol': site.pages['tiny']}
 
 
+def side_by_side_page(folder):
+    """
+    Return the page of two runs side by side, which differ in lines, judge and systems.
+    """
+    sides = []
+    for name, lines in (('first', LINES), ('second', LINES[1:])):
+        run = example_run(folder / name, targets=NAMES, lines=lines)
+        about = {
+            'judge': example_card(),
+            'judge_check': example_check({'Overall': WEAK}),
+        }
+        ranking = example_ranking(NAMES[1:] if sides else NAMES, **about)
+        write_ranking(run, ranking)
+        write_report(run, ranking)
+        sides.append(str(run.root))
+    page = folder / 'sides.html'
+    CompareRuns.main(*sides, '--page', str(page))
+    return page
+
+
 def rating_page(folder):
     """
     Return a page on which people compare dialogues.
@@ -155,5 +176,6 @@ def example_pages(folder):
         **bench_pages(folder),
         'safety': safety_page(folder),
         **site_pages(folder),
+        'side_by_side': side_by_side_page(folder),
         'rating': rating_page(folder),
     }

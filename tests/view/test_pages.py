@@ -19,6 +19,7 @@ KINDS = (
     'safety',
     'list',
     'protocol',
+    'side_by_side',
     'rating',
 )
 # of a rating page only its frame is shared: it must not say what made the dialogues
