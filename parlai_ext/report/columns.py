@@ -2,7 +2,7 @@
 The columns of a leaderboard, each declared once.
 
 `leaderboard.csv`, the data frame, the terminal table, the page and the table in
-docs/evaluate.md are made from `COLUMNS`. A new column is one more entry there.
+docs/run_folder.md are made from `COLUMNS`. A new column is one more entry there.
 """
 
 from collections.abc import Sequence
