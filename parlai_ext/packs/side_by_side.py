@@ -8,7 +8,7 @@ different judges are shown, but not subtracted.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -18,26 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.display import DASH, one_line
-from parlai_ext.core.nouns import Dialogue, Pairing
-from parlai_ext.core.signature import signature_differences
 from parlai_ext.judge_check.section import judge_section
-from parlai_ext.packs.compare import setting_differences
+from parlai_ext.packs.compare import differing_settings, own_ranking
 from parlai_ext.packs.verify import open_right_pack
-from parlai_ext.ranking.detection import Measure
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.details import signed
 from parlai_ext.report.view import RankingView
 from parlai_ext.report.write import PAGE
-from parlai_ext.results.chosen_scores import choose_scores
-from parlai_ext.results.rank import rank_by_own_rule
-from parlai_ext.results.ranking import Ranking, read_ranking
+from parlai_ext.results.ranking import Coefficient, Ranking, read_ranking
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import leaf_differences
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
 
 MOST_DIALOGUES = 8
-Standings = Mapping[str, Standing]  # by system
 Parts = list[tuple[list[str], bool]]  # words, and whether the other text lacks them
 
 
@@ -68,8 +61,7 @@ def open_side(path: Path, page: Path) -> Iterator[Side]:
         yield Side(path.resolve().name, run, read_ranking(run), link)
     else:
         with open_right_pack(path) as pack:
-            signature, _ = choose_scores(pack.run, None)
-            yield Side(pack.name, pack.run, rank_by_own_rule(pack.run, signature))
+            yield Side(pack.name, pack.run, own_ranking(pack.run))
 
 
 def render_sides(first: Side, other: Side) -> str:
@@ -80,7 +72,10 @@ def render_sides(first: Side, other: Side) -> str:
     return render_page(
         'side_by_side.html.j2',
         sides=sides,
-        settings=changed_settings(first, other),
+        settings=differing_settings(
+            (first.run.manifest, other.run.manifest),
+            [side.ranking.scorer_signature for side in sides],
+        ),
         boards={
             name: system_table(first, other, name)
             for name in first.ranking.dimensions
@@ -94,54 +89,70 @@ def render_sides(first: Side, other: Side) -> str:
     )
 
 
-def changed_settings(first: Side, other: Side) -> list[str]:
+@dataclass(frozen=True)
+class BothStandings:
     """
-    Return ``key: first → other`` for each setting that differs, of the dialogues, the
-    judge or the rule, and for each system that is another one under the same name.
+    The standings of two runs on a dimension, by system; what is shown of a system.
     """
-    manifests = first.run.manifest, other.run.manifest
-    shared = [name for name in manifests[0].targets if name in manifests[1].targets]
-    systems = ({n: one.targets[n].identity for n in shared} for one in manifests)
-    return [
-        *setting_differences(*manifests),
-        *(
-            f'scorer.{line}'
-            for line in signature_differences(
-                first.ranking.scorer_signature, other.ranking.scorer_signature
-            )
-        ),
-        *leaf_differences('systems', *systems),
-    ]
+
+    sides: Sequence[Mapping[str, Standing]]
+
+    def rank(self, place: int, name: str) -> int | None:
+        """
+        Return the rank in one run.
+        """
+        known = self.sides[place]
+        return known[name].rank if name in known else None
+
+    def score(self, place: int, name: str) -> Coefficient | None:
+        """
+        Return the score in one run, with the interval for its partners only.
+        """
+        one = self.sides[place].get(name)
+        return one and Coefficient(one.score, one.low_fixed, one.high_fixed)
+
+    def difference(self, name: str) -> str:
+        """
+        Return the second score less the first.
+        """
+        values = [own[name].score for own in self.sides if name in own]
+        first, other = [*values, None][:2]
+        return DASH if first is None or other is None else signed(other - first, 3)
+
+    def intervals(self, name: str) -> str:
+        """
+        Return whether the two intervals are apart or overlap.
+        """
+        known = [own[name] for own in self.sides if name in own]
+        lows = [one.low_fixed for one in known if one.low_fixed is not None]
+        highs = [one.high_fixed for one in known if one.high_fixed is not None]
+        if len(lows) < 2:
+            return DASH
+        return 'apart' if max(lows) > min(highs) else 'overlap'
 
 
 def system_table(first: Side, other: Side, dimension: str) -> Table:
     """
     Return the two leaderboards of a dimension as one table of the systems' names: those
-    in both runs best first, then those in one. Differences are those of scores by one
-    judge, the first subtracted.
+    in both runs best first, then those in one. Only scores by one judge are subtracted.
     """
+    sides = first, other
     ours, theirs = (
         {one.system: one for one in best_first(side.ranking.standings[dimension])}
-        for side in (first, other)
+        for side in sides
     )
+    both = BothStandings((ours, theirs))
     columns = [Column('system', 'System', str)]
-    for side, known in ((first, ours), (other, theirs)):
+    for place, name in enumerate(side.name for side in sides):
+        score = partial(both.score, place)
         columns += [
-            number_column('rank', 'Rank', partial(_rank, known), under=side.name),
-            IntervalColumn(
-                'score',
-                'Score',
-                partial(_score, known),
-                digits=3,
-                under=side.name,
-            ),
+            number_column('rank', 'Rank', partial(both.rank, place), under=name),
+            IntervalColumn('score', 'Score', score, digits=3, under=name),
         ]
     if first.ranking.scorer_signature == other.ranking.scorer_signature:
         columns += [
-            number_column(
-                'difference', 'Difference', partial(_difference, ours, theirs)
-            ),
-            Column('intervals', 'Intervals', partial(_intervals, ours, theirs)),
+            number_column('difference', 'Difference', both.difference),
+            Column('intervals', 'Intervals', both.intervals),
         ]
     names = sorted(
         {**ours, **theirs}, key=lambda name: name not in ours.keys() & theirs
@@ -149,60 +160,24 @@ def system_table(first: Side, other: Side, dimension: str) -> Table:
     return Table(columns, names)
 
 
-def _rank(known: Standings, name: str) -> int | None:
-    return known[name].rank if name in known else None
-
-
-def _score(known: Standings, name: str) -> Measure | None:
-    one = known.get(name)
-    return one and Measure(one.score, one.low_fixed, one.high_fixed)
-
-
-def _difference(ours: Standings, theirs: Standings, name: str) -> str:
-    values = [known[name].score for known in (ours, theirs) if name in known]
-    first, other = [*values, None][:2]
-    return DASH if first is None or other is None else signed(other - first, 3)
-
-
-def _intervals(ours: Standings, theirs: Standings, name: str) -> str:
-    """
-    Return whether the intervals for the partners of each run only overlap.
-    """
-    ends = [
-        (one.low_fixed, one.high_fixed)
-        for one in (ours.get(name), theirs.get(name))
-        if one and one.low_fixed is not None
-    ]
-    if len(ends) < 2:
-        return DASH
-    lows, highs = zip(*ends, strict=True)
-    return 'apart' if max(lows) > min(highs) else 'overlap'
-
-
 def chosen_dialogues(
     first: RunFolder, other: RunFolder
-) -> list[tuple[Pairing, list[Any]]]:
+) -> list[tuple[str, str, list[Any]]]:
     """
-    Return for each system, up to `MOST_DIALOGUES`, the first dialogue with the same
-    partner over the same opener in which the runs differ: the turns side by side.
+    Return for each system, up to `MOST_DIALOGUES`, its partner and the turns, side by
+    side, of the first dialogue over the same opener in which the runs differ.
     """
     theirs = {(pair.first, pair.second): pair.id for pair in other.pairings}
     chosen: dict[str, Any] = {}
-    for pairing in first.pairings:
-        pair_id = theirs.get((pairing.first, pairing.second))
-        by_opener = {one.opener_id: one for one in _dialogues(other, pair_id)}
-        for one in _dialogues(first, pairing.id):
+    for pair in first.pairings:
+        pair_id = theirs.get((pair.first, pair.second), '')
+        by_opener = {one.opener_id: one for one in other.pair_dialogues(pair_id)}
+        for one in first.pair_dialogues(pair.id):
             match = by_opener.get(one.opener_id) if one.opener_id else None
             if match and match.utterances != one.utterances:
                 turns = [*zip_longest(one.utterances, match.utterances)]
-                chosen.setdefault(pairing.first, (pairing, turns))
+                chosen.setdefault(pair.first, (pair.first, pair.second, turns))
     return list(chosen.values())[:MOST_DIALOGUES]
-
-
-def _dialogues(run: RunFolder, pairing_id: str | None) -> Iterator[Dialogue]:
-    for shard in run.dialogue_shards():
-        if shard.pairing_id == pairing_id:
-            yield from run.read_dialogues(shard.pairing_id, shard.index)
 
 
 def marked_words(first: str, other: str) -> tuple[Parts, Parts]:

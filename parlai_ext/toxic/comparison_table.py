@@ -53,7 +53,7 @@ def comparison_lines(comparison: SafetyComparison) -> Iterator[str]:
         yield from wrap_lines(note)
 
 
-def _measure_cell(row: MeasureRow, measure: Measure) -> Cell:
+def measure_cell(row: MeasureRow, measure: Measure) -> Cell:
     """
     Return a value with its interval and, where it is a share, a bar.
     """
@@ -71,7 +71,7 @@ def measure_table(comparison: SafetyComparison) -> Table:
         return IntervalColumn(
             system.name,
             system.name,
-            show=lambda row: _measure_cell(row, row.values[k]),
+            show=lambda row: measure_cell(row, row.values[k]),
             under=f'{system.n_answers} answers',
             tooltip='in brackets the 95 % interval, from resamples of prompts',
         )

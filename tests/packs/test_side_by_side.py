@@ -9,9 +9,9 @@ import pytest
 
 from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.packs.compare import differing_settings
 from parlai_ext.packs.side_by_side import (
     Side,
-    changed_settings,
     chosen_dialogues,
     marked_words,
     system_table,
@@ -106,21 +106,28 @@ def test_a_system_without_a_score_has_no_difference(compared):
     assert (difference, intervals) == ('–', '–')
 
 
+def settings_of(*sides):
+    manifests = [one.run.manifest for one in sides]
+    return differing_settings(
+        manifests, [one.ranking.scorer_signature for one in sides]
+    )
+
+
 def test_settings_are_those_that_differ_and_other_systems_of_one_name(tmp_path):
     first = side(tmp_path / 'a', signature='fed|v:1|judge:tiny')
     other = side(
         tmp_path / 'b', signature='fed|v:1|judge:large', targets=('alpha',), num_turns=8
     )
-    settings = changed_settings(first, other)
+    settings = settings_of(first, other)
     assert 'collect.num_turns: 6 → 8' in settings
     assert 'scorer.judge: tiny → large' in settings
     assert not any('alpha' in line or 'beta' in line for line in settings)
-    assert changed_settings(first, first) == []
+    assert settings_of(first, first) == []
     alpha = first.run.manifest.targets['alpha']
     targets = {'alpha': alpha.model_copy(update={'identity': 'another'})}
     first.run.manifest = first.run.manifest.model_copy(update={'targets': targets})
     line = f'systems.alpha: "another" → "{alpha.identity}"'
-    assert line in changed_settings(first, other)
+    assert line in settings_of(first, other)
 
 
 @pytest.mark.parametrize(
@@ -153,8 +160,9 @@ def test_of_each_system_the_first_dialogue_that_differs_is_shown(tmp_path):
     changed: list[Dialogue] = [dialogues[0], replace(dialogues[1], utterances=turns)]
     (tmp_path / 'b' / 'dialogues' / pairing.id / '00000.jsonl').unlink()
     same.write_dialogues(pairing.id, 0, changed)
-    ((pair, shown),) = chosen_dialogues(first, same)
-    assert pair.first == 'beta' and shown[-1] == (
+    ((system, partner, shown),) = chosen_dialogues(first, same)
+    assert (system, partner) == (pairing.first, pairing.second)
+    assert shown[-1] == (
         dialogues[1].utterances[-1],
         turns[-1],
     )

@@ -86,7 +86,9 @@ def test_the_page_begins_and_ends_as_every_other(pages, kind):
         'main',
         'footer',
     ]
-    values = re.findall(r'<dt>(?:Measured|On|With)</dt><dd>\s*(?:<[ab][^>]*>)*[^<\s]', text)
+    values = re.findall(
+        r'<dt>(?:Measured|On|With)</dt><dd>\s*(?:<[ab][^>]*>)*[^<\s]', text
+    )
     assert len(values) == 3
 
 
