@@ -109,7 +109,7 @@ class BothStandings:
         Return the score in one run, with the interval for its partners only.
         """
         one = self.sides[place].get(name)
-        return one and Coefficient(one.score, one.low_fixed, one.high_fixed)
+        return Coefficient(one.score, one.low_fixed, one.high_fixed) if one else None
 
     def difference(self, name: str) -> str:
         """
