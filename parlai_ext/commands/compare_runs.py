@@ -32,7 +32,11 @@ class CompareOptions:
     """
 
     packs: tuple[str, ...] = option(
-        (), positional=True, nargs='*', metavar='PACK', help='published runs'
+        (),
+        positional=True,
+        nargs='*',
+        metavar='PACK',
+        help='published runs; with --page run folders, too',
     )
     out: str | None = option(
         None,
