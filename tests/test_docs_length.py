@@ -18,7 +18,6 @@ REFERENCE = {
     'judges_compared',
     'paireval',
     'papers',
-    'performance',
     'stopping_method',
 }
 
