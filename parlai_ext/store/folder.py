@@ -237,6 +237,14 @@ class RunFolder:
         for shard in self.dialogue_shards():
             yield from self.read_dialogues(shard)
 
+    def pair_dialogues(self, pairing_id: str) -> Iterator[Dialogue]:
+        """
+        Yield the collected dialogues of one pairing.
+        """
+        for shard in self.dialogue_shards():
+            if shard.pairing_id == pairing_id:
+                yield from self.read_dialogues(shard)
+
     def dialogues_checksum(self, shard: ShardKey) -> str:
         """
         Return 16 hex digits of a shard's bytes.
