@@ -214,7 +214,7 @@ def test_with_room_for_two_only_the_changing_one_is_loaded(
 ):
     loads = counted(monkeypatch)
     run = folder_of(tmp_path, roster)
-    monkeypatch.setattr(model_cache, 'size_on_disk', lambda system, path: 5)
+    monkeypatch.setattr(model_cache, 'size_on_disk', lambda system: 5)
     monkeypatch.setattr(model_cache.Player, 'n_bytes', 5)
     monkeypatch.setattr(block_player, 'memory_for_weights', lambda *limits: 10)
     collect(run, Machine.from_options(OPT))
