@@ -20,7 +20,7 @@ from parlai_ext.core.nouns import Dialogue, Opener, Pairing, System
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player
-from parlai_ext.worlds.lockstep import BatchRow, play
+from parlai_ext.worlds.lockstep import BatchRow, play_on
 from parlai_ext.worlds.schedule import sample_openers
 from tests.support.tiny_models import in_float64
 
@@ -35,8 +35,8 @@ def compare(player: Player, openers: Sequence[Opener]) -> tuple[int, int]:
     pairing = Pairing('parity', player.name, player.name, 'self_play')
     rows = [BatchRow(pairing, opener) for opener in openers]
     players = {player.name: player}
-    together = play(rows, players, NUM_TURNS)
-    alone = [play([row], players, NUM_TURNS)[0] for row in rows]
+    together, _ = play_on(rows, players, NUM_TURNS)
+    alone = [play_on([row], players, NUM_TURNS)[0][0] for row in rows]
     pairs = [first_difference(*two) for two in zip(together, alone, strict=True)]
     return sum(same for same, _ in pairs), sum(differ for _, differ in pairs)
 

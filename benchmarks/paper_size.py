@@ -102,9 +102,9 @@ def make_run(root: Path, num_openers: int) -> RunFolder:
             dialogues = [
                 random_dialogue(rng, pair, o) for o in openers[key.start : key.stop]
             ]
-            run.write_dialogues(pair.id, key.index, dialogues)
+            run.write_dialogues(key, dialogues)
             scored = [random_scores(rng, one) for one in dialogues]
-            run.scores(SIGNATURE).write(pair.id, key.index, scored)
+            run.scores(SIGNATURE).write(key, scored)
     return run
 
 

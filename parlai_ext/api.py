@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.json_text import half_character
-from parlai_ext.core.machine import Machine
+from parlai_ext.core.machine import Machine, data_in
 from parlai_ext.core.nouns import (
     Dialogue,
     ScoredDialogue,
@@ -259,7 +259,7 @@ def score(
     """
     from parlai_ext.report.frames import score_frame
 
-    with _printing(verbose):
+    with _printing(verbose), data_in(_plain_path(options.get('datapath'))):
         judging = _scorer_with_options(score, scorer, options)
         given, scored = _score_spoken(judging, dialogues, speakers)
     return score_frame(given, scored, judging.dimensions)
@@ -290,7 +290,7 @@ def check_judge(
     from parlai_ext.judge_check.pair_check import check_pairs
     from parlai_ext.scoring.base import turn_items
 
-    with _printing(verbose):
+    with _printing(verbose), data_in(_plain_path(options.get('datapath'))):
         judging = _scorer_with_options(check_judge, scorer, options)
         if judging.level == 'pair':
             spoken = zip(*_spoken(dialogues, speakers), strict=True)

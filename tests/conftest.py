@@ -5,9 +5,12 @@ One thread for each test process: tiny models are slower with more.
 import gc
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from parlai_ext.core.machine import DATA_FOLDER
 
 # a busy machine is no failure
 settings.register_profile('no_deadline', deadline=None)
@@ -33,6 +36,14 @@ def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     Skip fsync, which only a power cut would miss.
     """
     monkeypatch.setattr(os, 'fsync', lambda handle: None)
+
+
+@pytest.fixture
+def data_in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Let models and data lie in the folder of the test.
+    """
+    monkeypatch.setenv(DATA_FOLDER, str(tmp_path))
 
 
 @pytest.fixture(autouse=True, scope='session')

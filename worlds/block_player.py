@@ -27,7 +27,6 @@ from parlai_ext.systems.model_cache import (
 )
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import Player
-from parlai_ext.systems.spending import Spending
 from parlai_ext.worlds.kept_replies import KeptReplies
 from parlai_ext.worlds.lockstep import BatchRow, Respond, let_speak, play_on
 from parlai_ext.worlds.schedule import Block, Schedule, ShardKey
@@ -60,25 +59,20 @@ class BlockPlayer:
         machine: Machine,
         *,
         load: Callable[[System], Player] | None = None,
-        spent: dict[str, Spending] | None = None,
         left_out: Mapping[str, str] | None = None,
     ) -> BlockPlayer:
         """
         Return the player of a schedule's blocks; nothing is loaded yet.
 
         :param load: builds a system, if it is not `load_on` that does.
-        :param spent: is filled with what each system has used, however this ends.
         :param left_out: systems that are not to be loaded, with the reason.
         """
-        systems = plan.roster.targets + plan.roster.partners
-        fit_threads(systems, machine.datapath)
+        systems = plan.roster.systems
+        fit_threads(systems)
         budget = memory_for_weights(machine.no_cuda, machine.max_gpu_memory)
         load = load or (lambda system: load_on(machine, system))
-        datapath = machine.datapath
-        cache = ModelCache(
-            load, budget, datapath=datapath, spent=spent, left_out=left_out
-        )
-        sampling = frozenset(s.name for s in systems if samples(s, datapath))
+        cache = ModelCache(load, budget, left_out=left_out)
+        sampling = frozenset(s.name for s in systems if samples(s))
         return cls(plan, cache, machine.batchsize, sampling)
 
     def missing_blocks(self, run: RunFolder | None) -> dict[Block, frozenset[ShardKey]]:
@@ -87,16 +81,9 @@ class BlockPlayer:
 
         :param run: `None` lacks them all; it need not know all of the plan's pairings.
         """
-        written = {
-            (shard.pairing_id, shard.index)
-            for shard in (run.dialogue_shards() if run else ())
-        }
+        written = set(run.dialogue_shards() if run else ())
         missing = {
-            block: frozenset(
-                shard
-                for shard in block.shards
-                if (shard.pairing_id, shard.index) not in written
-            )
+            block: frozenset(block.shards) - written
             for block in self.plan.blocks(self.is_sampling)
         }
         return {block: shards for block, shards in missing.items() if shards}
@@ -105,14 +92,14 @@ class BlockPlayer:
         """
         True if one of the pair draws its replies at random.
         """
-        return not self.sampling.isdisjoint((pairing.first, pairing.second))
+        return not self.sampling.isdisjoint(pairing.speakers)
 
     def speakers(self, block: Block) -> list[str]:
         """
         Return the names of the systems that a block needs.
         """
         pairs = (self._pairings[shard.pairing_id] for shard in block.shards)
-        return list(dict.fromkeys(name for p in pairs for name in (p.first, p.second)))
+        return list(dict.fromkeys(name for p in pairs for name in p.speakers))
 
     def play_block(self, block: Block) -> dict[ShardKey, list[Dialogue]]:
         """
@@ -132,7 +119,7 @@ class BlockPlayer:
         Load the systems of these pairs. A system that fails to load is left out and its
         error recorded in the cache.
         """
-        names = dict.fromkeys(n for p in pairs for n in (p.first, p.second))
+        names = dict.fromkeys(n for p in pairs for n in p.speakers)
         return self.cache.load_all([self.plan.roster.system(name) for name in names])
 
     def play_rows(
@@ -171,7 +158,7 @@ class BlockPlayer:
         systems: dict[str, System] = {}
         for shard in block.shards:
             pair = by_id[shard.pairing_id]
-            both = {n: self.plan.roster.system(n) for n in (pair.first, pair.second)}
+            both = {n: self.plan.roster.system(n) for n in pair.speakers}
             if not groups or not self.cache.can_hold({**systems, **both}.values()):
                 groups.append({})
                 systems = {}
@@ -183,7 +170,7 @@ class BlockPlayer:
         self, pairs: ShardPairs, seed: str
     ) -> dict[ShardKey, list[Dialogue]]:
         players = self.load_players(pairs.values())
-        ready = {s: p for s, p in pairs.items() if {p.first, p.second} <= {*players}}
+        ready = {s: p for s, p in pairs.items() if {*p.speakers} <= {*players}}
         rows = [
             BatchRow(pairing, opener)
             for shard, pairing in ready.items()
@@ -218,7 +205,7 @@ class BlockPlayer:
             return
         manifest = self.kept_in.manifest
         known = manifest.everybody
-        speakers = {n for row in rows for n in (row.pairing.first, row.pairing.second)}
+        speakers = {n for row in rows for n in row.pairing.speakers}
         key = content_id(
             'replies',
             manifest.collect,
@@ -236,9 +223,7 @@ def load_on(machine: Machine, system: System) -> Player:
     """
     Load a system where and as the machine says.
     """
-    player = load_system(
-        system, datapath=machine.datapath, no_cuda=machine.no_cuda, fp16=machine.fp16
-    )
+    player = load_system(system, no_cuda=machine.no_cuda, fp16=machine.fp16)
     player.patience = machine.reply_timeout
     return player
 

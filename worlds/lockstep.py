@@ -37,26 +37,6 @@ class BatchRow:
     opener: Opener
 
 
-def play(
-    rows: Sequence[BatchRow],
-    players: Mapping[str, Player],
-    num_turns: int,
-    batchsize: int | None = None,
-) -> list[Dialogue]:
-    """
-    Play one dialogue for each row, side by side; return them in the rows' order.
-
-    :param players: by system name.
-    :param num_turns: utterances in a dialogue, given ones included.
-    :param batchsize: most dialogues that go through a model together (`None`: all).
-    :raises SystemFailed: when a system cannot go on.
-    """
-    played, failed = play_on(rows, players, num_turns, batchsize)
-    for error in failed.values():
-        raise error
-    return [dialogue for dialogue in played if dialogue is not None]
-
-
 def play_on(
     rows: Sequence[BatchRow],
     players: Mapping[str, Player],
@@ -100,7 +80,7 @@ class LockstepWorld(World):
         num_turns: int,
         batchsize: int | None = None,
     ):
-        names = dict.fromkeys(n for row in rows for n in _speakers(row.pairing))
+        names = dict.fromkeys(n for row in rows for n in row.pairing.speakers)
         self.players = {name: players[name] for name in names}
         agents = [player.agent for player in self.players.values()]
         super().__init__(Opt({'task': 'lockstep'}), agents)
@@ -196,7 +176,7 @@ class OpenDialogue:
         self.num_turns = num_turns
         self.ended_by: str | None = None
         self.reason: str | None = None
-        self.speakers = _speakers(row.pairing)
+        self.speakers = row.pairing.speakers
         given = row.opener.utterances[:num_turns]
         self.utterances = [
             Utterance(self.speakers[i % 2], text, given=True)
@@ -281,7 +261,3 @@ class OpenDialogue:
 
     def _end(self, system: str, reason: str) -> None:
         self.ended_by, self.reason = system, reason
-
-
-def _speakers(pairing: Pairing) -> tuple[str, str]:
-    return pairing.first, pairing.second

@@ -39,6 +39,13 @@ class ShardKey:
         """
         return self.stop - self.start
 
+    @property
+    def file(self) -> str:
+        """
+        The name of a file about it, in a folder with one for each pairing.
+        """
+        return f'{self.pairing_id}/{self.index:05d}.jsonl'
+
 
 @dataclass(frozen=True)
 class Block:
@@ -108,10 +115,12 @@ def pairings(
     targets, partners = (
         [system.name for system in side] for side in (roster.targets, roster.partners)
     )
-    return [
-        Pairing(_pairing_id(first, second, scheme, identities), first, second, scheme)
-        for first, second in PLAYED[scheme].pairs(targets, partners)
-    ]
+    found = []
+    for first, second in PLAYED[scheme].pairs(targets, partners):
+        both = (first, identities[first], second, identities[second])
+        digest = content_id('pairing', scheme, *both)
+        found.append(named_pairing(first, second, scheme, digest))
+    return found
 
 
 def _check(roster: Roster, scheme: str) -> None:
@@ -129,7 +138,7 @@ def _check(roster: Roster, scheme: str) -> None:
         raise UserError(
             f'{scheme} pairing needs at least {wanted.fewest_targets} targets'
         )
-    names = Counter(system.name for system in roster.targets + roster.partners)
+    names = Counter(system.name for system in roster.systems)
     if repeated := [repr(name) for name, number in names.items() if number > 1]:
         raise UserError(
             f'systems named more than once: {", ".join(repeated)}; '
@@ -137,24 +146,14 @@ def _check(roster: Roster, scheme: str) -> None:
         )
 
 
-def _pairing_id(
-    first: str, second: str, scheme: str, identities: Mapping[str, str]
-) -> str:
+def named_pairing(first: str, second: str, scheme: str, digest: str) -> Pairing:
     """
-    Return a readable name that is also a safe file name, with 12 hex digits.
+    Return a pairing with a readable id that is also a safe file name: at most 24
+    characters of each name, and 12 digits of a hash, which tell alike names apart.
     """
-    digest = content_id(
-        'pairing', scheme, first, identities[first], second, identities[second]
-    )
-    return f'{_slug(first)}--{_slug(second)}-{digest[:12]}'
-
-
-def _slug(name: str) -> str:
-    """
-    Return at most 24 safe characters of ``name``; the digits of the id differ anyway.
-    """
-    words = re.findall('[A-Za-z0-9_]+', name)
-    return '-'.join(words)[:24].strip('-') or 'x'
+    words = (re.findall('[A-Za-z0-9_]+', name) for name in (first, second))
+    slugs = ('-'.join(some)[:24].strip('-') or 'x' for some in words)
+    return Pairing(f'{"--".join(slugs)}-{digest[:12]}', first, second, scheme)
 
 
 def dialogue_id(pairing_id: str, opener_id: str) -> str:

@@ -31,7 +31,6 @@ class OpenersSelfChatWorld(SelfChatWorld):
             self.opener_task,
             self.opt.get('openers_file'),
             split=str(given.get('datatype', 'test')).split(':')[0],
-            datapath=self.opt.get('datapath'),
         )
         n, seed = self.opt.get('num_self_chats', 1), self.opt.get('seed', 0)
         self._openers: list[Opener] = sample_openers(openers, n, seed)

@@ -9,6 +9,7 @@ from typing import Any
 
 from parlai.core.opt import Opt
 
+from parlai_ext.core.machine import data_in
 from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.systems.chat.conversation import (
     DEGRADE,
@@ -50,7 +51,8 @@ class HfAgent(DeclaresOptions, ConversationAgent):
             self.counts: dict[str, float] = shared['counts']
         else:
             options = options_from_opt(ModelOptions, opt, PREFIX)
-            loaded = load_model(options, opt.get('datapath'))
+            with data_in(opt.get('datapath')):
+                loaded = load_model(options)
             self.generator = make_generator(loaded, opt)
             names = ('requests', 'prompt_tokens', 'completion_tokens', 'cut_messages')
             self.counts = dict.fromkeys(names, 0)

@@ -197,9 +197,7 @@ def guarded_system(opt: Opt) -> Guarded:
     options = options_from_opt(SafetyOptions, opt, SAFETY)
     machine = Machine(datapath=opt.get('datapath'), no_cuda=bool(opt.get('no_cuda')))
     return Guarded(
-        load_system(
-            system_inside(opt), datapath=machine.datapath, no_cuda=machine.no_cuda
-        ),
+        load_system(system_inside(opt), no_cuda=machine.no_cuda),
         read_detector(options.detector, ModelHandle(machine), named_by_user=True),
         read_deflections(opt),
         FIRED if options.checks == 'both' else (options.checks,),

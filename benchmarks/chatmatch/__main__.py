@@ -251,7 +251,6 @@ class ChatmatchTables(Command):
         machine = Machine.from_options(self.opt)
         judge = load_judge(
             name,
-            datapath=machine.datapath,
             no_cuda=machine.no_cuda,
             fp16=machine.fp16,
             tokens=machine.batchsize * CONTEXT,

@@ -58,7 +58,7 @@ def audit_run(
     audited = read_audited(run, options).with_systems(named.systems)
     places = clones.cloned_targets(audited, options.clone)
     results = [
-        *checks_of_tables(audited, options, machine.datapath),
+        *checks_of_tables(audited, options),
         *played_checks(audited, options, machine, places, named),
     ]
     signature = audited.scores.scorer_signature
@@ -94,14 +94,12 @@ def audit_run(
     return audit
 
 
-def checks_of_tables(
-    audited: Audited, options: AuditOptions, datapath: str | None
-) -> list[PartResult]:
+def checks_of_tables(audited: Audited, options: AuditOptions) -> list[PartResult]:
     """
     Return the results of the checks that play nothing.
     """
     names = dict.fromkeys((*audited.systems, *audited.opponents))
-    families = system_families(audited.run, list(names), datapath)
+    families = system_families(audited.run, list(names))
     about = PartResult(SETS)
     if audited.options.is_tournament:
         about.report(

@@ -53,7 +53,7 @@ def other_scorers(audited: Audited) -> dict[str, Floats]:
         signature = read_signature(file)
         store = run.scores(signature)
         if signature == audited.scores.scorer_signature or not any(
-            store.has(shard.pairing_id, shard.index) for shard in run.dialogue_shards()
+            store.has(shard) for shard in run.dialogue_shards()
         ):
             continue  # its own, or begun, and nothing is scored
         tables = read_run_scores(run, signature, {}).tables

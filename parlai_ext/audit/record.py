@@ -151,10 +151,10 @@ def content_of_scores(store: ScoreStore) -> tuple[str, int]:
     parts: list[Any] = []
     number = 0
     for shard in run.dialogue_shards():
-        path = store.path(shard.pairing_id, shard.index)
+        path = store.path(shard)
         scores = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ''
-        key = (shard.pairing_id, shard.index)
-        parts.append([*key, run.dialogues_checksum(*key), scores])
+        checksum = run.dialogues_checksum(shard)
+        parts.append([shard.pairing_id, shard.index, checksum, scores])
         number += shard.n_dialogues
     return content_id('audit', parts), number
 

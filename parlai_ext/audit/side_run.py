@@ -95,7 +95,7 @@ class SidePlayer:
             if not is_own and section != named.scorer:
                 name = section.get('name')
                 given = {'name': name} if name == options.scores else {}
-                require_named_scorer(section, given, machine.datapath)
+                require_named_scorer(section, given)
             scorer = build_scorer(section, machine, named_by_user=True)
             signature = score_signature(scorer, bool(about.get('given')))
             then = audited.scores.scorer_signature
@@ -173,7 +173,7 @@ class SidePlayer:
             reference={},
             reference_kind=None,
         )
-        resolved = resolve_protocol(protocol, {}, self.machine.datapath, False)
+        resolved = resolve_protocol(protocol, {}, False)
         known = manifest.everybody
         for name, identity in resolved.identities.items():
             if name in known and known[name].identity != identity:

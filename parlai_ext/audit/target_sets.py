@@ -67,9 +67,7 @@ def published(name: str) -> str:
 # ------------------------------------------------------------------------ the families
 
 
-def system_families(
-    run: RunFolder, names: Sequence[str], datapath: str | None = None
-) -> dict[str, str]:
+def system_families(run: RunFolder, names: Sequence[str]) -> dict[str, str]:
     """
     Return the family of each system: the one that its roster declares (`family:`), else
     the name with which its model's own begins, its architecture, its agent without a
@@ -85,7 +83,7 @@ def system_families(
         agent = str(opt.get('model') or '').rpartition(':')[2]
         family = run.manifest.families.get(name)
         if not family and opt:  # imported systems have none
-            origin = model_origin(System(name, opt), datapath)
+            origin = model_origin(System(name, opt))
             family = origin.name or origin.model_type or file or agent
             # models of the embedded zoo share a maker and nothing else
             if file.startswith(ZOO) and origin.name == 'mini':

@@ -155,7 +155,7 @@ def _cuts_so_far(note: Note, run: RunFolder) -> dict[str, Cuts]:
 
     def n_shards(name: str) -> int:
         pairs = (run.pairing(shard.pairing_id) for shard in shards)
-        return sum(name in (pair.first, pair.second) for pair in pairs)
+        return sum(name in pair.speakers for pair in pairs)
 
     cuts = {n: cut for n, cut in note.cuts.items() if n_shards(n) == cut.n_shards}
     if note.system is not None:

@@ -16,7 +16,7 @@ from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import named_systems, prepare
-from parlai_ext.core.machine import Machine
+from parlai_ext.core.machine import Machine, use_data_folder
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.progress import bar_of
 from parlai_ext.engines.engine import (
@@ -38,7 +38,7 @@ from parlai_ext.systems.model_cache import (
     are_small,
     memory_for_weights,
     size_on_disk,
-    weights_name,
+    weights_key,
 )
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.load import trust_files
@@ -92,7 +92,7 @@ def _collect(
     left_out = dict(at_work.left_out)
     load = at_work.noting(partial(load_on, machine))
     player = BlockPlayer.from_plan(plan, machine, load=load, left_out=left_out)
-    tasks = block_tasks(plan, player.missing_blocks(run), machine.datapath)
+    tasks = block_tasks(plan, player.missing_blocks(run))
     spent = {} if spent is None else spent
     problems: dict[str, str] = {}
     n_played = 0
@@ -111,7 +111,7 @@ def _collect(
         whole_tasks=True,
         key=content_id('collect', root, manifest, left_out),
         on_close=add_spent,
-        small=are_small(plan.roster.targets + plan.roster.partners, machine),
+        small=are_small(plan.roster.systems, machine),
     )
     n_missing = sum(task.size for task in tasks)
     try:
@@ -120,7 +120,7 @@ def _collect(
             closing(engine.run(job, tasks, bar)) as finished,
         ):
             for _, block in finished:
-                wait_for_files(run.dialogues_path(*shard) for shard in block.written)
+                wait_for_files(map(run.dialogues_path, block.written))
                 n_played += block.n_played
                 problems |= block.problems
     except KeyboardInterrupt:
@@ -187,7 +187,7 @@ class PlayedBlock:
     dialogues they have, and why systems cannot go on.
     """
 
-    written: tuple[tuple[str, int], ...]
+    written: tuple[ShardKey, ...]
     n_played: int
     problems: Mapping[str, str]
 
@@ -215,8 +215,8 @@ class BlockWorker(Worker):
         n_played = 0
         for shard, dialogues in self.player.play_block(block).items():
             if shard in missing:
-                self.run.write_dialogues(shard.pairing_id, shard.index, dialogues)
-                written.append((shard.pairing_id, shard.index))
+                self.run.write_dialogues(shard, dialogues)
+                written.append(shard)
                 n_played += len(dialogues)
         if self.player.kept_in is not None:
             self.run.remove_partial_replies()
@@ -237,9 +237,7 @@ class BlockWorker(Worker):
         return self.player.cache.ledger.spent
 
 
-def block_tasks(
-    plan: Plan, blocks: Mapping[Block, frozenset[ShardKey]], datapath: str | None
-) -> list[Task]:
+def block_tasks(plan: Plan, blocks: Mapping[Block, frozenset[ShardKey]]) -> list[Task]:
     """
     Return a task for each block.
 
@@ -250,11 +248,11 @@ def block_tasks(
     tasks = []
     for block, missing in blocks.items():
         pairings = [pairs[id] for id in {shard.pairing_id: 0 for shard in block.shards}]
-        names = {name: 0 for pair in pairings for name in (pair.first, pair.second)}
+        names = {name: 0 for pair in pairings for name in pair.speakers}
         for name in names:
             if name not in weights:
                 system = plan.roster.system(name)
-                weights[name] = weights_name(system), size_on_disk(system, datapath)
+                weights[name] = str(weights_key(system)), size_on_disk(system)
         first, last = pairings[0], pairings[-1]
         more = '' if len(pairings) == 1 else f' to {last.first} – {last.second}'
         shard = block.shards[0]
@@ -286,6 +284,7 @@ def block_worker(
         may have no note.
     :param share: of the memory of its device, from 0 to 1.
     """
+    use_data_folder(machine.datapath)
     run = RunFolder.existing(run_dir)
     refuse_difference(f'{run_dir}/manifest.json', run.manifest.digest, manifest)
     note_parts(run.manifest, named, on_disk=False)
@@ -304,7 +303,7 @@ def load_same(run: RunFolder, machine: Machine, system: System) -> Player:
     Load a system in another process, if it is what the run's manifest says.
     """
     known = run.manifest.everybody[system.name].identity
-    with trust_files(machine.trust_model_code, machine.datapath):
-        here = identity(system, machine.datapath)
+    with trust_files(machine.trust_model_code):
+        here = identity(system)
         refuse_difference(f'system {system.name!r}: its options and files', here, known)
         return load_on(machine, system)

@@ -19,7 +19,7 @@ from parlai_ext.core.display import data_size, duration, money
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
-from parlai_ext.systems.spending import add_spendings
+from parlai_ext.systems.spending import Reading, add_spendings
 
 FORECAST = 'timing/forecast.json'
 ACTUAL = 'timing/actual.json'
@@ -44,7 +44,7 @@ class SystemForecast:
     reply_seconds: float
     load_seconds: float
     weights_bytes: int
-    spent: Mapping[str, float | None] | None = None
+    spent: Reading | None = None
     from_cache: float = 0
 
     def line(self, name: str) -> str:
@@ -164,7 +164,7 @@ class Actual:
     score: StageTime = field(default_factory=StageTime)
     peak_bytes: int = 0
     peak_gpu_bytes: int = 0
-    spent: Mapping[str, float | None] = field(default_factory=dict)
+    spent: Reading = field(default_factory=dict)
 
 
 def bytes_on_disk(utterances: int, judged: int) -> int:
@@ -211,7 +211,7 @@ def read_forecast(root: str | Path) -> Forecast | None:
 def timed(
     run: RunFolder,
     stage: str,
-    spent: Mapping[str, Mapping[str, float | None]] | None = None,
+    spent: Mapping[str, Reading] | None = None,
     clock: Clock = time.perf_counter,
 ) -> Iterator[None]:
     """

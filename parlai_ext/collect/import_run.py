@@ -8,7 +8,6 @@ so that an import that is killed leaves no half-written run.
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,9 +37,9 @@ from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked, make_folder
-from parlai_ext.store.manifest import Manifest, read_manifest
 from parlai_ext.store.plan import numbered_id
 from parlai_ext.worlds.pairings import IMPORTED
+from parlai_ext.worlds.schedule import named_pairing
 
 SHARD = 64
 LOCK = '.lock'
@@ -52,10 +51,8 @@ def pairing_of(first: str, second: str) -> Pairing:
     """
     Return the pairing of two systems of which only the names are known.
     """
-    short = ['-'.join(re.findall('[A-Za-z0-9_]+', n))[:24] for n in (first, second)]
-    digits = content_id('pairing', IMPORTED, first, second)[:12]
-    slug = '--'.join(name.strip('-') or 'x' for name in short)
-    return Pairing(f'{slug}-{digits}', first, second, IMPORTED)
+    digest = content_id('pairing', IMPORTED, first, second)
+    return named_pairing(first, second, IMPORTED, digest)
 
 
 def group_by_pairing(
@@ -107,7 +104,7 @@ def import_manifest(
     pairings: Sequence[Pairing],
     dialogues: DialoguesByPairing,
     options: Mapping[str, Any],
-) -> Manifest:
+) -> manifests.Manifest:
     """
     Return the manifest of the run; what is unknown is named so.
 
@@ -128,7 +125,7 @@ def import_manifest(
     about = {**protocol_record(protocol), 'num_turns': longest}
     for unknown in ('num_dialogues', 'openers', 'seed'):
         del about[unknown]
-    return read_manifest(
+    return manifests.read_manifest(
         {
             'protocol': about,
             'collect': collect,
@@ -157,7 +154,7 @@ def import_manifest(
 
 def write_run(
     root: Path,
-    manifest: Manifest,
+    manifest: manifests.Manifest,
     dialogues: DialoguesByPairing,
 ) -> bool:
     """
@@ -192,15 +189,16 @@ def _write(run: RunFolder, dialogues: DialoguesByPairing) -> int:
         for pairing in run.pairings:
             own = dialogues[pairing.id]
             for index, start in enumerate(range(0, len(own), run.shard_size)):
-                shard = own[start : start + run.shard_size]
-                if not run.has_dialogues(pairing.id, index):
-                    run.write_dialogues(pairing.id, index, shard)
+                part = own[start : start + run.shard_size]
+                shard = run.shard(pairing.id, index)
+                if not run.has_dialogues(shard):
+                    run.write_dialogues(shard, part)
                     written += 1
-                bar.update(len(shard))
+                bar.update(len(part))
     return written
 
 
-def _again(root: Path, new: Manifest, dialogues: DialoguesByPairing) -> bool:
+def _again(root: Path, new: manifests.Manifest, dialogues: DialoguesByPairing) -> bool:
     """
     Write the deleted shards of an existing run. Return True if there were any.
 

@@ -2,18 +2,15 @@
 The manifest of a run that is to be collected, and its signature.
 """
 
-import platform
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from parlai_ext.collect.resolved import ResolvedProtocol, systems_of
+from parlai_ext.collect.resolved import ResolvedProtocol
 from parlai_ext.core.nouns import Opener, Pairing, content_id, to_json
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.signature import signature_line
+from parlai_ext.engines.code_facts import versions
 from parlai_ext.store.manifest import BATCHSIZE, Manifest, read_manifest
-
-PACKAGES = ('parlai_ext', 'parlai', 'torch', 'transformers', 'tokenizers', 'numpy')
 
 
 def build_manifest(
@@ -57,7 +54,7 @@ def build_manifest(
                 s.name: {'identity': resolved.identities[s.name]}
                 for s in roster.partners
             },
-            'systems': {s.name: dict(s.opt) for s in systems_of(protocol)},
+            'systems': {s.name: dict(s.opt) for s in protocol.roster.systems},
             'pairings': pairings,
             'openers': openers,
             'shard_size': shard_size,
@@ -145,21 +142,6 @@ def dialogue_signature(
     """
     partners = {k: v for k, v in collect.items() if k.startswith('partners.')}
     rest = {k: v for k, v in collect.items() if not k.startswith('partners.')}
-    made_by = made_by or _version('parlai_ext')
+    made_by = made_by or versions()['parlai_ext']
     head = {'protocol': protocol.name, 'parlai_ext': made_by}
     return signature_line({**head, **rest, 'partners': partners})
-
-
-def versions() -> dict[str, str]:
-    """
-    Return the versions of what numbers may depend on.
-    """
-    packages = {name: _version(name) for name in PACKAGES}
-    return {'python': platform.python_version(), **packages}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return 'absent'

@@ -44,10 +44,10 @@ def missing_by_pair(run: RunFolder) -> dict[tuple[str, str], int]:
         sizes = [
             shard.n_dialogues
             for shard in run.planned_shards(pairing.id)
-            if not run.has_dialogues(pairing.id, shard.index)
+            if not run.has_dialogues(shard)
         ]
         if sizes:
-            missing[pairing.first, pairing.second] = sum(sizes)
+            missing[pairing.speakers] = sum(sizes)
     return missing
 
 
@@ -59,7 +59,7 @@ def missing_by_target(run: RunFolder, plan: Plan) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for pairing in plan.pairings:
         for judged in plan.judged_sides(pairing):
-            counts[judged.first] += missing.get((pairing.first, pairing.second), 0)
+            counts[judged.first] += missing.get(pairing.speakers, 0)
     targets = [system.name for system in plan.roster.targets]
     return {name: counts[name] for name in sorted(targets) if counts[name]}
 
@@ -121,7 +121,7 @@ def failed_everywhere(run: RunFolder) -> dict[str, tuple[int, str]]:
     shards: dict[str, list[ShardKey]] = {}
     for shard in run.dialogue_shards():
         pairing = run.pairing(shard.pairing_id)
-        for name in {pairing.first: 0, pairing.second: 0}:
+        for name in dict.fromkeys(pairing.speakers):
             shards.setdefault(name, []).append(shard)
     failed = {}
     for name, own in shards.items():
@@ -130,7 +130,7 @@ def failed_everywhere(run: RunFolder) -> dict[str, tuple[int, str]]:
         for shard in own:
             ended = [
                 (dialogue.ended_by, dialogue.reason)
-                for dialogue in run.read_dialogues(shard.pairing_id, shard.index)
+                for dialogue in run.read_dialogues(shard)
                 if dialogue.ended_by in (None, name)
             ]
             if (None, None) in ended:

@@ -151,7 +151,7 @@ def pilot(
     shards = [shard for block in missing.values() for shard in block]
     n_dialogues = sum(shard.n_dialogues for shard in shards)
     replies, judged = replies_left(plan, shards)
-    everybody = plan.roster.targets + plan.roster.partners
+    everybody = plan.roster.systems
     names = [system.name for system in everybody if system.name in spoke]
     systems = system_forecasts(names, spoke, replies, play_seconds)
     score_seconds = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.resolved import resolve_protocol, systems_of
+from parlai_ext.collect.resolved import resolve_protocol
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Pairing, System
@@ -57,7 +57,7 @@ class RequestedProtocol:
         """
         The systems without which the options are refused.
         """
-        everybody = systems_of(self.protocol)
+        everybody = self.protocol.roster.systems
         return [s for s in everybody if s.name not in self.earlier_targets]
 
 
@@ -71,10 +71,7 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
     requested = requested_protocol(options)
     old = requested.old
     resolved = resolve_protocol(
-        requested.protocol,
-        requested.earlier_targets,
-        machine.datapath,
-        options.skip_missing,
+        requested.protocol, requested.earlier_targets, options.skip_missing
     )
     protocol = resolved.protocol
     openers: Sequence[Opener] = (
@@ -93,7 +90,7 @@ def make_plan(options: PlanOptions, machine: Machine) -> Plan:
         if len(openers) > len(old.openers):
             grown_from = (*grown_from, len(old.openers))
     left_out = tuple(f'{name}: {why}' for name, why in resolved.missing.items())
-    names = {system.name for system in systems_of(protocol)}
+    names = {system.name for system in protocol.roster.systems}
     manifest = build_manifest(
         resolved,
         pairs,
@@ -144,7 +141,7 @@ def named_systems(plan: Plan) -> list[str]:
     Return the parts of a plan's manifest with the systems that the user named, now or
     when their record was made.
     """
-    return [system_part(s.name) for s in systems_of(plan.protocol) if is_named(s)]
+    return [system_part(s.name) for s in plan.protocol.roster.systems if is_named(s)]
 
 
 def refuse_collecting(run: RunFolder) -> None:
@@ -241,10 +238,10 @@ def _refuse_other_pairs(
     """
     Refuse new targets with which two systems of the run would no longer be a pair.
     """
-    names = {system.name for system in systems_of(protocol)}
-    planned = {(pair.first, pair.second) for pair in pairs}
+    names = {system.name for system in protocol.roster.systems}
+    planned = {pair.speakers for pair in pairs}
     for pairing in old.pairings:
-        first, second = pairing.first, pairing.second
+        first, second = pairing.speakers
         if {first, second} <= names and (first, second) not in planned:
             raise UserError(
                 f'targets: with {protocol.pairing} pairing none can be added to a run, '
@@ -277,7 +274,7 @@ def _trusted_files(machine: Machine, old: Manifest | None) -> dict[str, str]:
         return before
     from parlai_ext.systems.safe.load import trusted_hashes
 
-    return {**before, **trusted_hashes(machine.trust_model_code, machine.datapath)}
+    return {**before, **trusted_hashes(machine.trust_model_code)}
 
 
 def _draw_openers(
@@ -288,7 +285,7 @@ def _draw_openers(
     """
     from parlai_ext.systems.openers import load_openers
 
-    openers = load_openers(protocol.openers, openers_file, datapath=machine.datapath)
+    openers = load_openers(protocol.openers, openers_file)
     longest = max((len(o.utterances) for o in openers), default=0)
     if longest >= protocol.num_turns:
         raise UserError(

@@ -101,7 +101,7 @@ def preflight(plan: Plan, machine: Machine, run: RunFolder | None) -> list[Syste
     player = BlockPlayer.from_plan(plan, machine)
     blocks = player.missing_blocks(run)
     needed = {name for block in blocks for name in player.speakers(block)}
-    systems = plan.roster.targets + plan.roster.partners
+    systems = plan.roster.systems
     names = [system.name for system in systems if system.name in needed]
     checks = []
     with bar_of('preflight', len(names), unit='system') as bar:

@@ -31,10 +31,7 @@ class ResolvedProtocol:
 
 
 def resolve_protocol(
-    protocol: Protocol,
-    before: Mapping[str, SystemRecord],
-    datapath: str | None,
-    skip_missing: bool,
+    protocol: Protocol, before: Mapping[str, SystemRecord], skip_missing: bool
 ) -> ResolvedProtocol:
     """
     Resolve the systems of a protocol; models that are not here are downloaded.
@@ -47,33 +44,24 @@ def resolve_protocol(
     from parlai_ext.systems.identity import candidates_hash
     from parlai_ext.systems.parlai_agents import samples
 
-    wanted = [s for s in systems_of(protocol) if s.name not in before]
-    identities, missing = _identities(wanted, datapath, skip_missing)
+    wanted = [s for s in protocol.roster.systems if s.name not in before]
+    identities, missing = _identities(wanted, skip_missing)
     protocol = _pinned(without_systems(protocol, missing), before)
-    there = systems_of(protocol)
+    there = protocol.roster.systems
     known = {name: target.candidates for name, target in before.items()}
-    hashes = known | {
-        s.name: candidates_hash(s, datapath) for s in there if s.name not in before
-    }
+    hashes = known | {s.name: candidates_hash(s) for s in there if s.name not in before}
     sampled = frozenset(name for name, target in before.items() if target.shard_size)
     return ResolvedProtocol(
         protocol,
         {name: target.identity for name, target in before.items()} | identities,
-        sampled | {s.name for s in there if samples(s, datapath)},
+        sampled | {s.name for s in there if samples(s)},
         {name: digest for name, digest in hashes.items() if digest is not None},
         missing,
     )
 
 
-def systems_of(protocol: Protocol) -> tuple[System, ...]:
-    """
-    Return the targets and the partners of a protocol.
-    """
-    return protocol.roster.targets + protocol.roster.partners
-
-
 def _identities(
-    systems: Sequence[System], datapath: str | None, skip_missing: bool
+    systems: Sequence[System], skip_missing: bool
 ) -> tuple[dict[str, str], dict[str, str]]:
     """
     Return the content hash of each system, and why others cannot be had.
@@ -82,7 +70,7 @@ def _identities(
     from parlai_ext.systems.parlai_agents import check_options
     from parlai_ext.systems.resolve import MISSING, resolve
 
-    resolved = [resolve(system, datapath) for system in systems]
+    resolved = [resolve(system) for system in systems]
     missing = {r.name: r.reason or '' for r in resolved if r.status == MISSING}
     identities = {}
     for system in systems:
@@ -92,8 +80,8 @@ def _identities(
         if system.name in missing:
             continue
         try:
-            identities[system.name] = identity(system, datapath)
-            check_options(system, datapath)
+            identities[system.name] = identity(system)
+            check_options(system)
         except UserError as e:
             missing[system.name] = str(e).removeprefix(f'system {system.name!r}: ')
     if missing and not skip_missing:

@@ -25,7 +25,6 @@ from parlai_ext.collect.plan import (
 )
 from parlai_ext.collect.resolved import (
     missing_error,
-    systems_of,
     without_systems,
 )
 from parlai_ext.core.errors import UserError
@@ -111,12 +110,12 @@ def try_before_run(
     if judge and options.run_dir and not trials.dry_run:
         asked = requested_protocol(options)
         named = asked.scorer_is_named
-        check_scorer(asked.protocol.scorer, machine.datapath, named_by_user=named)
+        check_scorer(asked.protocol.scorer, named_by_user=named)
     if trials.preflight:
         _preflight(options, machine, judge)
     result: DryRun | Forecast | None = None
     if trials.dry_run:
-        result = dry_run(options, machine.datapath, judge=judge)
+        result = dry_run(options, judge=judge)
         print('\n'.join(result.lines()))
         asked = requested_protocol(options)
         result.refuse_missing(asked.protocol, options.skip_missing)
@@ -126,7 +125,7 @@ def try_before_run(
     return result
 
 
-def dry_run(options: PlanOptions, datapath: str | None, *, judge: bool) -> DryRun:
+def dry_run(options: PlanOptions, *, judge: bool) -> DryRun:
     """
     Return what the run has to do, without loading a model or a task's data.
 
@@ -142,10 +141,9 @@ def dry_run(options: PlanOptions, datapath: str | None, *, judge: bool) -> DryRu
     named = asked.scorer_is_named
     models = model_systems(protocol.scorer, named_by_user=named) if judge else []
     status, of_models = (
-        [resolve(system, datapath) for system in some]
-        for some in (asked.needed_systems, models)
+        [resolve(system) for system in some] for some in (asked.needed_systems, models)
     )
-    names = {system.name: system.name for system in systems_of(protocol)}
+    names = {system.name: system.name for system in protocol.roster.systems}
     pairs = pairings(protocol.roster, protocol.pairing, names)
     dialogues = len(pairs) * protocol.num_dialogues
     turns = range(GIVEN, protocol.num_turns, 1 if protocol.score == 'both' else 2)

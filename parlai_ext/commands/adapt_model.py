@@ -141,7 +141,7 @@ class AdaptModel(Command):
             raise UserError(f'--base {base}: a Hugging Face model is needed')
         repository = hub.checked_repository(opt['hf_model'])
         revision = opt.get('hf_revision')
-        return hub.fetch_weights(repository, revision, self.machine.datapath).parent
+        return hub.fetch_weights(repository, revision).parent
 
 
 def scale_line(

@@ -90,7 +90,7 @@ class BuildToxicPrompts(Command):
             if len(sources) < len(parts):
                 raise UserError('--statistics: two of one name; NAME=PATH names them')
             for name, path in sources.items():
-                data = with_public_sets(ToxicData(path=path), self.machine.datapath)
+                data = with_public_sets(ToxicData(path=path))
                 sources[name] = str(data.path)
             print('\n'.join(statistics_table(sources).lines()))
             return None
@@ -127,7 +127,7 @@ class BuildToxicPrompts(Command):
         from itertools import islice
 
         if given.task:
-            pairs = task_pairs(given.task, given.split, self.opt['datapath'])
+            pairs = task_pairs(given.task, given.split)
         else:
             self.require(source='the format of the dialogues', path='the dialogues')
             pairs = PairSource(
@@ -141,7 +141,7 @@ class BuildToxicPrompts(Command):
         return islice(pairs, given.max_pairs)
 
 
-def task_pairs(task: str, split: str, datapath: str | None) -> Iterator[TurnPair]:
+def task_pairs(task: str, split: str) -> Iterator[TurnPair]:
     """
     Yield text and first label of each example of a ParlAI task, once, in its order.
 
@@ -156,8 +156,6 @@ def task_pairs(task: str, split: str, datapath: str | None) -> Iterator[TurnPair
     fold = {'validation': 'valid'}.get(split, split)
     datatype = 'train:evalmode' if fold == 'train' else fold
     opt = {'task': task, 'datatype': datatype}
-    if datapath:
-        opt['datapath'] = datapath
     parsed = ParlaiParser(True, False).parse_kwargs(**opt)
     [teacher] = create_task_agent_from_taskname(parsed)
     number = 0

@@ -75,7 +75,7 @@ class CheckRoster(Command):
 
         if self.options(DownloadOptions).download:
             self.download([system for _, system in rows])
-        resolutions = [resolve(system, self.opt['datapath']) for _, system in rows]
+        resolutions = [resolve(system) for _, system in rows]
         for (role, _), resolution in zip(rows, resolutions, strict=True):
             for line in system_lines(role, resolution, info.get(resolution.name)):
                 print(printable(line))
@@ -87,11 +87,12 @@ class CheckRoster(Command):
         Download what the systems need; print for each what was downloaded or why not.
         """
         from parlai_ext.systems.downloads import download_systems
-        from parlai_ext.systems.fetch.http_file import DownloadSettings
+        from parlai_ext.systems.fetch.http_file import DownloadSettings, downloading
 
         lock = self.options(DownloadOptions).lock
-        settings = DownloadSettings(Path(lock) if lock else None)
-        for result in download_systems(systems, self.opt['datapath'], settings):
+        with downloading(DownloadSettings(Path(lock) if lock else None)):
+            results = download_systems(systems)
+        for result in results:
             for file in result.files:
                 print(printable(f'{result.system}: downloaded {file}'))
             if result.reason:

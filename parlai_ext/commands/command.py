@@ -29,7 +29,7 @@ from parlai_ext.commands.signals import (
 )
 from parlai_ext.core.display import VisibleOutput
 from parlai_ext.core.errors import UserError, nearest, printable
-from parlai_ext.core.machine import Machine
+from parlai_ext.core.machine import Machine, data_in
 from parlai_ext.core.options import Flags, flag_values, read_options
 from parlai_ext.core.secrets import hide_printed, without_secrets
 
@@ -176,8 +176,16 @@ class Command:
         """
         Run with what the run needs around it.
         """
-        self.check_early()
-        return self.run()
+        with data_in(self.opt.get('datapath')):
+            self.check_early()
+            with self.trusted_files():
+                return self.run()
+
+    def trusted_files(self) -> contextlib.AbstractContextManager[None]:
+        """
+        Let files run code meanwhile; those of a command that loads no model may not.
+        """
+        return contextlib.nullcontext()
 
     def check_early(self) -> None:
         """
@@ -354,15 +362,13 @@ class ModelCommand(Command):
     A command that loads models: the files of ``--trust-model-code`` may run code.
     """
 
-    def start(self) -> Any:
-        self.check_early()
-        machine = self.machine
-        if not machine.trust_model_code:
-            return self.run()
+    def trusted_files(self) -> contextlib.AbstractContextManager[None]:
+        files = self.machine.trust_model_code
+        if not files:
+            return contextlib.nullcontext()
         from parlai_ext.systems.safe.load import trust_files
 
-        with trust_files(machine.trust_model_code, machine.datapath):
-            return self.run()
+        return trust_files(files)
 
 
 @contextlib.contextmanager

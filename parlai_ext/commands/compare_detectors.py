@@ -114,7 +114,7 @@ class CompareDetectors(Command):
         for name in given.sets or sets_in(Path(given.toxic_path or '')):
             folder = Path(given.toxic_path or '')
             if name in SETS and not given.toxic_path:
-                folder = fetch_public_set(name, self.machine.datapath)
+                folder = fetch_public_set(name)
             found = labelled_texts(name, folder, given.fold)
             texts[Path(name).stem] = found[: given.max_texts]
         return texts

@@ -153,7 +153,7 @@ class CompareSafety(ModelCommand):
             if not answers:
                 self.require(toxic_data='the prompts')
             return asked.prompts_of_answers(answers)[: given.max_prompts]
-        data = with_public_sets(data, self.machine.datapath)
+        data = with_public_sets(data)
         chosen = choose_pairs(data, given.fold)
         prompts = asked.prompts_of_pairs(chosen.pairs, data.context)
         return prompts[: given.max_prompts]

@@ -63,23 +63,21 @@ class ConvertModel(Command):
         """
         from parlai_ext.systems.safe.load import trusted_hashes
 
-        given, datapath = self.options(ConvertOptions), self.machine.datapath
-        source = existing_model(given.model_file, datapath)
+        given = self.options(ConvertOptions)
+        source = existing_model(given.model_file)
         output = output_path(given.output)
         flag = '--trust-model-code'
         named = self.machine.trust_model_code
-        trusted = [str(existing_model(path, datapath, flag)) for path in named]
-        result = convert(source, output, trusted, datapath)
-        for name, digest in trusted_hashes(trusted, datapath).items():
+        trusted = [str(existing_model(path, flag)) for path in named]
+        result = convert(source, output, trusted)
+        for name, digest in trusted_hashes(trusted).items():
             print(printable(f'trusted to run code: {name}, sha256 {digest}'))
         for line in result_lines(result):
             print(printable(line))
         return result
 
 
-def existing_model(
-    path: str | None, datapath: str | None = None, option: str = '--model-file'
-) -> Path:
+def existing_model(path: str | None, option: str = '--model-file') -> Path:
     """
     Return the path of the model file that an option names.
 
@@ -91,10 +89,10 @@ def existing_model(
 
     if not path:
         raise UserError(f'{option} is needed')
-    if is_zoo_path(path) and zoo.needed_downloads(path, datapath):
+    if is_zoo_path(path) and zoo.needed_downloads(path):
         fetch = f'parlai check_roster --download --add-target it={path}'
         raise UserError(f'{option}: {path} is not on disk; download it first: {fetch}')
-    file = local_path(path, datapath)
+    file = local_path(path)
     if not file.is_file():
         raise UserError(f'{option}: {missing_file(str(file))}')
     return file
@@ -115,12 +113,7 @@ def output_path(path: str | None) -> Path:
     return Path(path)
 
 
-def convert(
-    source: Path,
-    output: Path,
-    trusted: Sequence[str] = (),
-    datapath: str | None = None,
-) -> Converted:
+def convert(source: Path, output: Path, trusted: Sequence[str] = ()) -> Converted:
     """
     Write ``output`` and its companions, all or none of them.
 
@@ -135,7 +128,7 @@ def convert(
     )
     from parlai_ext.systems.safe.safetensors_file import same_bits, write_states
 
-    with guarded(trusted, {'datapath': datapath} if datapath else {}):
+    with guarded(trusted, {}):
         check_model_files(source)
         states = read_states(source)
         has_opt = Path(f'{source}.opt').is_file()
@@ -146,7 +139,7 @@ def convert(
         shutil.copymode(source, scratch / output.name)
         if not same_bits(states['model'], read_states(scratch / output.name)['model']):
             raise UserError(f'{source}: the weights read back are not those written')
-        copied = files_beside(source, opt, datapath)
+        copied = files_beside(source, opt)
         for suffix, path in copied.items():
             shutil.copyfile(path, scratch / f'{output.name}{suffix}')
         if opt is not None:
@@ -163,9 +156,7 @@ def convert(
     return Converted(output, beside, tuple(dropped), len(states['model']), *sizes)
 
 
-def files_beside(
-    source: Path, opt: Options | None, datapath: str | None
-) -> dict[str, Path]:
+def files_beside(source: Path, opt: Options | None) -> dict[str, Path]:
     """
     Return the files beside a model that belong to it, by the end of their names.
     """
@@ -179,7 +170,7 @@ def files_beside(
             files[suffix] = path
     dictionary = str((opt or {}).get('dict_file') or '')
     if '.dict' not in files and dictionary:
-        dictionary = str(local_path(dictionary, datapath))
+        dictionary = str(local_path(dictionary))
         for end in DICTIONARY_SUFFIXES:
             if Path(f'{dictionary}{end}').is_file():
                 files.setdefault(f'.dict{end}', Path(f'{dictionary}{end}'))

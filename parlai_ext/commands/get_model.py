@@ -59,7 +59,6 @@ class GetModel(Command):
 
         :raises UserError: before anything is fetched, when a name is unknown.
         """
-        datapath = self.opt['datapath']
         wanted = self.options(GetOptions).names
         names = [checked_model_name(name) for name in wanted]
         from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
@@ -67,7 +66,7 @@ class GetModel(Command):
         if not names:
             models = []
             for name in model_names():
-                card, fetched = model_card(name), is_fetched(name, datapath)
+                card, fetched = model_card(name), is_fetched(name)
                 size = card.download_bytes
                 about = (card.kinds, size, card.licence, fetched, card.good_for)
                 models.append(ListedModel(name, *about))
@@ -76,8 +75,8 @@ class GetModel(Command):
             return models
         folders = []
         for name in names:
-            verb = 'is here' if is_fetched(name, datapath) else 'fetched'
-            folders.append(fetch_model(name, datapath))
+            verb = 'is here' if is_fetched(name) else 'fetched'
+            folders.append(fetch_model(name))
             print(f'{name} {verb}: {folders[-1]}')
         return folders
 

@@ -20,6 +20,7 @@ from parlai_ext.core.options import option
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import Dialogue, ScoredDialogue
     from parlai_ext.store import RunFolder
+    from parlai_ext.worlds.schedule import ShardKey
 
 NARROWEST = 40  # columns
 FEWEST_LETTERS = 4  # of the beginning of an id
@@ -96,13 +97,13 @@ class ShowDialogue(Command):
         return dialogue
 
     def _scored(
-        self, run: RunFolder, dialogue: Dialogue, shard: int
+        self, run: RunFolder, dialogue: Dialogue, shard: ShardKey
     ) -> ScoredDialogue | None:
         """
         Return the scores of the dialogue; `None` in a run that is not scored.
         """
         store = run.scores(self._signature(run))
-        return store.by_dialogue(dialogue.pairing_id, shard).get(dialogue.id)
+        return store.by_dialogue(shard).get(dialogue.id)
 
     def _signature(self, run: RunFolder) -> str:
         """
@@ -179,10 +180,9 @@ class ShowDialogue(Command):
         return [wanted]
 
 
-def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, int]:
+def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, ShardKey]:
     """
-    Return the dialogue of this id, or the only one whose id begins so, and the index of
-    its shard.
+    Return the dialogue of this id, or the only one whose id begins so, and its shard.
 
     :raises UserError: when there is none, or several, with near ones.
     """
@@ -190,15 +190,15 @@ def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, int]:
 
     shards = run.dialogue_shards()
     ids = []
-    begin: list[tuple[Dialogue, int]] = []
+    begin: list[tuple[Dialogue, ShardKey]] = []
     with bar_of('read', sum(shard.n_dialogues for shard in shards), delay=3) as bar:
         for shard in shards:
-            for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
+            for dialogue in run.read_dialogues(shard):
                 if dialogue.id == wanted:
-                    return dialogue, shard.index
+                    return dialogue, shard
                 ids.append(dialogue.id)
                 if dialogue.id.startswith(wanted) and len(wanted) >= FEWEST_LETTERS:
-                    begin.append((dialogue, shard.index))
+                    begin.append((dialogue, shard))
                 bar.update()
     if len(begin) == 1:
         return begin[0]

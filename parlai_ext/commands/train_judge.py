@@ -61,7 +61,6 @@ class TrainJudge(Command):
             Path(given.out),
             self.options(JudgeTrainingOptions),
             no_cuda=machine.no_cuda,
-            datapath=machine.datapath,
         )
         if result.num_left_out:
             print(f'left out, longer than --max-tokens: {result.num_left_out} prompts')

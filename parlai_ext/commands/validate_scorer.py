@@ -221,7 +221,7 @@ class ValidateScorer(ModelCommand):
         """
         Refuse judgements in no dimension of the scorer before hours go by.
         """
-        dimensions = chosen.prepared(self.opt['datapath']).dimensions
+        dimensions = chosen.prepared().dimensions
         check_dimensions(dimensions, human, self.source)
 
 

@@ -4,11 +4,14 @@ Where models lie on this machine, and how they compute on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from parlai_ext.core.options import flag_values, one_value, option
 
+DATA_FOLDER = 'PARLAI_DATAPATH'  # the variable; ParlAI's own parser sets it, too
 SHARE_FOR_WEIGHTS = 0.6  # of memory; the rest is for what the models compute
 
 
@@ -64,3 +67,26 @@ class Machine:
         values = flag_values(cls, opt)
         files = values.get('trust_model_code', ())
         return cls(**{**values, 'trust_model_code': tuple(files)})
+
+
+def use_data_folder(folder: str | None) -> None:
+    """
+    Have models and data in ``folder`` from now on, in the whole process and in those
+    that it starts, as ParlAI's own ``--datapath`` does; `None` changes nothing.
+    """
+    if folder:
+        os.environ[DATA_FOLDER] = folder
+
+
+@contextmanager
+def data_in(folder: str | None) -> Iterator[None]:
+    """
+    Use a data folder meanwhile; what ParlAI sets inside is undone as well.
+    """
+    before = os.environ.get(DATA_FOLDER)
+    use_data_folder(folder)
+    try:
+        yield
+    finally:
+        os.environ.pop(DATA_FOLDER, None)
+        use_data_folder(before)

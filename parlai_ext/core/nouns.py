@@ -61,13 +61,20 @@ class Roster:
     targets: tuple[System, ...]
     partners: tuple[System, ...] = ()
 
+    @property
+    def systems(self) -> tuple[System, ...]:
+        """
+        Everybody: targets, then partners.
+        """
+        return self.targets + self.partners
+
     def system(self, name: str) -> System:
         """
         Return the system called ``name``.
 
         :raises KeyError: when there is none.
         """
-        for system in self.targets + self.partners:
+        for system in self.systems:
             if system.name == name:
                 return system
         raise KeyError(name)
@@ -108,6 +115,13 @@ class Pairing:
     first: str
     second: str
     scheme: str
+
+    @property
+    def speakers(self) -> tuple[str, str]:
+        """
+        Its systems; they are one in self-play.
+        """
+        return self.first, self.second
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """
-What must be equal on all machines: this package and those that numbers depend on.
+The versions of what numbers depend on, which must be equal on all machines.
 """
 
 from __future__ import annotations
@@ -11,9 +11,22 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-PACKAGES = ('parlai', 'torch', 'transformers', 'tokenizers', 'numpy')
+PACKAGES = ('parlai_ext', 'parlai', 'torch', 'transformers', 'tokenizers', 'numpy')
 PARTS = ('', '.agents', '.tasks', '.worlds', '.zoo_configs')
 SUFFIXES = ('.py', '.yaml', '.opt')
+
+
+def versions() -> dict[str, str]:
+    """
+    Return the versions of what numbers may depend on.
+    """
+    facts = {'python': platform.python_version()}
+    for package in PACKAGES:
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            facts[package] = 'absent'
+    return facts
 
 
 @cache
@@ -22,18 +35,8 @@ def code_facts() -> dict[str, str]:
     Return versions by package, and a hash of this package's own files: two checkouts
     of one version may differ.
     """
-    return {
-        'parlai_ext': f'{_version("parlai_ext")} #{_own_hash()}',
-        'Python': platform.python_version(),
-        **{name: _version(name) for name in PACKAGES},
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return 'absent'
+    facts = versions()
+    return {**facts, 'parlai_ext': f'{facts["parlai_ext"]} #{_own_hash()}'}
 
 
 def _own_hash() -> str:

@@ -160,7 +160,7 @@ class Host:
         """
         try:
             if self.key != key or self.worker is None:
-                self._close()
+                self.end()
                 self.worker, self.key = make(share), key
         except Exception as error:
             return Failure.from_exception(error)
@@ -192,10 +192,7 @@ class Host:
 
     def end(self) -> Any:
         """
-        Return what the worker tells at the end of its job.
+        Close the worker, if there is one. Return what it tells at the end of its job.
         """
-        return self._close()
-
-    def _close(self) -> Any:
         worker, self.worker, self.key = self.worker, None, None
         return worker.close() if worker is not None else None

@@ -101,8 +101,11 @@ def basis_of(run: RunFolder, store: ScoreStore, sample: int) -> str:
     Return the hash of what a check with a sample of this size rests on: the scored
     shards and people's replies.
     """
-    keys = [(shard.pairing_id, shard.index) for shard in run.dialogue_shards()]
-    shards = [[*key, run.dialogues_checksum(*key)] for key in keys if store.has(*key)]
+    shards = [
+        [shard.pairing_id, shard.index, run.dialogues_checksum(shard)]
+        for shard in run.dialogue_shards()
+        if store.has(shard)
+    ]
     replies = [opener.reply for opener in run.openers]
     return content_id('judge check', VERSION, sample, [replies, *shards])
 
@@ -119,13 +122,13 @@ def own_family(
     :param systems: the options of the ranked systems, by name.
     """
     judges = [
-        model_origin(model_system(kind, name), scorer.datapath)
+        model_origin(model_system(kind, name))
         for kind, name in scorer.models.loaded
         if kind in ASKED
     ]
     likenesses = {}
     for name, opt in sorted(systems.items()):
-        origin = model_origin(System(name, opt), scorer.datapath)
+        origin = model_origin(System(name, opt))
         common = [likeness for j in judges if (likeness := j.likeness(origin))]
         if common:
             likenesses[name] = common[0]

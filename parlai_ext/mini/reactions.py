@@ -27,18 +27,7 @@ LEADS = ('Sorry,', 'Hm,', 'Honestly,', 'To be honest,', 'Well,')
 PRAISE_LEADS = ('Oh,', 'You know,', 'To be honest,', 'Well,')
 
 # the family of complaints about each kind of corruption, besides plain dislike
-BLAME = {
-    'off_topic': 'senseless',
-    'wrong_slot': 'senseless',
-    'repeat_self': 'again',
-    'echo': 'again',
-    'stutter': 'broken',
-    'loop': 'broken',
-    'drop_words': 'broken',
-    'random_words': 'broken',
-    'mash': 'senseless',
-    'no_detail': 'vague',
-}
+BLAME: dict[str, str] = _sentences['blame']
 
 _CHOICE = re.compile(r'\[([^\]]*)\]')
 

@@ -27,12 +27,7 @@ class AgentChat:
     """
 
     def __init__(self, system: System, machine: Machine):
-        agent = load_system(
-            system,
-            datapath=machine.datapath,
-            no_cuda=machine.no_cuda,
-            fp16=machine.fp16,
-        ).agent
+        agent = load_system(system, no_cuda=machine.no_cuda, fp16=machine.fp16).agent
         if not isinstance(agent, ConversationAgent):
             raise UserError(
                 f'chat {system.name}: {type(agent).__name__} is no chat model'
@@ -41,7 +36,7 @@ class AgentChat:
         self.batchsize = machine.batchsize
         self.watch = NO_WATCH
         self.asks_anew = False  # even what is kept of an endpoint's earlier replies
-        self.signature = f'system={identity(system, machine.datapath)}'
+        self.signature = f'system={identity(system)}'
 
     @property
     def num_parameters(self) -> int | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
-from parlai_ext.core.machine import Machine
+from parlai_ext.core.machine import Machine, data_in
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.files.model_cards import check_kind, is_model_name, model_names
@@ -51,7 +51,9 @@ class ModelHandle(Models):
         """
         key = (kind, name, self.machine)
         if key not in _LOADED:
-            _LOADED[key] = LOADERS.get(kind, _load_encoder)(kind, name, self.machine)
+            load = LOADERS.get(kind, _load_encoder)
+            with data_in(self.machine.datapath):
+                _LOADED[key] = load(kind, name, self.machine)
         return _LOADED[key]
 
     def commit(self, name: str) -> str | None:
@@ -83,7 +85,6 @@ def _load_likelihood(kind: str, name: str, machine: Machine) -> Any:
 
     return load_judge(
         name,
-        datapath=machine.datapath,
         no_cuda=machine.no_cuda,
         fp16=machine.fp16,
         tokens=machine.batchsize * CONTEXT,
@@ -92,17 +93,18 @@ def _load_likelihood(kind: str, name: str, machine: Machine) -> Any:
 
 def _load_encoder(kind: str, name: str, machine: Machine) -> Any:
     from parlai_ext.models.encoder_kinds import load_encoder
-    from parlai_ext.systems import hub
-    from parlai_ext.systems.pretrained import PREFIX, ModelOptions, chosen_device
+    from parlai_ext.systems.pretrained import (
+        PREFIX,
+        ModelOptions,
+        chosen_device,
+        fetch_named_weights,
+    )
 
     system = model_system(kind, name)
     try:
         opt = {**system.opt, 'no_cuda': machine.no_cuda}
         options = options_from_opt(ModelOptions, opt, PREFIX)
-        repository = hub.checked_repository(options.model)
-        folder = hub.fetch_weights(
-            repository, options.revision, machine.datapath
-        ).parent
+        folder = fetch_named_weights(options).parent
         tokens = machine.batchsize * CONTEXT
         return load_encoder(kind, folder, chosen_device(options), tokens)
     except UserError as error:
@@ -116,7 +118,7 @@ def _load_word_vectors(kind: str, name: str, machine: Machine) -> Any:
     opt = model_system(kind, name).opt
     if 'model_file' in opt:
         return word_vectors.read_text_vectors(Path(opt['model_file']))
-    weights = hub.fetch_weights(str(opt['hf_model']), None, machine.datapath)
+    weights = hub.fetch_weights(str(opt['hf_model']), None)
     return word_vectors.read_vectors(weights.parent)
 
 
@@ -172,7 +174,7 @@ def model_system(kind: str, name: str) -> System:
     return system
 
 
-def is_here(kind: str, name: str, datapath: str | None) -> bool:
+def is_here(kind: str, name: str) -> bool:
     """
     True if a model is on this machine, so that loading it asks no network.
 
@@ -182,11 +184,11 @@ def is_here(kind: str, name: str, datapath: str | None) -> bool:
     from parlai_ext.systems.family import PRESENT
 
     system = model_system(kind, name)
-    status, _ = family_of(system.opt).locate_weights(system, datapath)
+    status, _ = family_of(system.opt).locate_weights(system)
     return status == PRESENT
 
 
-def check_model(kind: str, name: str, datapath: str | None = None) -> None:
+def check_model(kind: str, name: str) -> None:
     """
     Refuse a model that cannot be had; it is fetched and not loaded.
 
@@ -196,10 +198,10 @@ def check_model(kind: str, name: str, datapath: str | None = None) -> None:
     from parlai_ext.systems.resolve import DOWNLOAD, MISSING, resolve
 
     system = model_system(kind, name)
-    resolution = resolve(system, datapath)
+    resolution = resolve(system)
     if resolution.status == MISSING:
         raise SystemFailed(system.name, resolution.reason or 'it is missing')
     if resolution.status == DOWNLOAD:
-        for download in download_systems([system], datapath):
+        for download in download_systems([system]):
             if download.reason:
                 raise UserError(download.reason)

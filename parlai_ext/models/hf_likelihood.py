@@ -52,20 +52,13 @@ CHAT_OPTIONS = ('hf_system_role', 'hf_template_args', 'hf_date')
 
 
 def load_hf_judge(
-    system: System,
-    *,
-    datapath: str | None,
-    dtype: str | None,
-    no_cuda: bool,
-    fp16: bool | None,
-    tokens: int,
+    system: System, *, dtype: str | None, no_cuda: bool, fp16: bool | None, tokens: int
 ) -> Causal | EncoderDecoder:
     """
     Return a Hugging Face model as a `Likelihood`. Code in its folder is never run.
 
     :param system: an ``ext:hf`` or a ``hugging_face/dialogpt``; it is downloaded if it
         is missing.
-    :param datapath: ParlAI's data folder, for a model of the catalogue.
     :param dtype: of weights and sums, instead of the one in the system's options.
     :param fp16: half precision on a GPU, unless the options name a precision.
     :param tokens: the most tokens in one forward pass, padding counted.
@@ -81,8 +74,7 @@ def load_hf_judge(
         family = check_options(system)
         options = options_from_opt(ModelOptions, opt, PREFIX)
         arguments = loading_arguments(options, device)
-        repo, revision = family.repository(system.opt), family.revision(system.opt)
-        folder = hub.fetch_weights(repo, revision, datapath).parent
+        folder = family.fetched_weights(system.opt).parent
         allowed = ', which no judge may run'
         config, tokenizer, model = read(folder, device, arguments, allowed=allowed)
         if config.is_encoder_decoder:

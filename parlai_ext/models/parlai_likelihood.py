@@ -69,7 +69,6 @@ DICTIONARY = ('', '-vocab.json', '-merges.txt', '.codecs')
 def load_judge(
     model_file: str,
     *,
-    datapath: str | None = None,
     no_cuda: bool = False,
     fp16: bool | None = None,
     tokens: int = TOKENS,
@@ -90,12 +89,7 @@ def load_judge(
         from parlai_ext.models.hf_likelihood import load_hf_judge
 
         return load_hf_judge(
-            system,
-            datapath=datapath,
-            dtype=dtype,
-            no_cuda=no_cuda,
-            fp16=fp16,
-            tokens=tokens,
+            system, dtype=dtype, no_cuda=no_cuda, fp16=fp16, tokens=tokens
         )
     dtype = dtype or system.opt.get(DTYPE)
     opt = {key: value for key, value in system.opt.items() if key != DTYPE}
@@ -106,8 +100,8 @@ def load_judge(
         )
     system = System(system.name, opt)
     keep_double_attention()
-    fit_threads([system], datapath)
-    player = load_system(system, datapath=datapath, no_cuda=no_cuda, fp16=fp16)
+    fit_threads([system])
+    player = load_system(system, no_cuda=no_cuda, fp16=fp16)
     agent = check_agent(player.agent, model_file)
     if dtype is not None:
         agent.model.to(getattr(torch, dtype))

@@ -153,7 +153,7 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
             targets.setdefault(name, theirs.targets[target])
             systems.setdefault(name, theirs.systems[target])
         for one in theirs.pairings:
-            first, second = (mine.get(n, n) for n in (one.first, one.second))
+            first, second = (mine.get(n, n) for n in one.speakers)
             pairings.setdefault(one.id, replace(one, first=first, second=second))
     joined = manifest.changed(
         asked={},
@@ -230,14 +230,14 @@ def _join_dialogues(
                 continue
             chosen = [dialogues[one] for one in ids]
             scores = {s: [scored[s][d.id] for d in chosen] for s in signatures}
-            if run.has_dialogues(pairing.id, shard.index):
+            if run.has_dialogues(shard):
                 counts = repeated.setdefault(names[pairing.first], [0, 0])
                 counts[0] += len(chosen)
                 counts[1] += _count_different(run, shard, chosen, scores)
                 continue
-            run.write_dialogues(pairing.id, shard.index, chosen)
+            run.write_dialogues(shard, chosen)
             for signature, values in scores.items():
-                run.scores(signature).write(pairing.id, shard.index, values)
+                run.scores(signature).write(shard, values)
     for name, (n, n_different) in repeated.items():
         yield (
             f'{name} is in several packs; in {pack.name}, {n_different} of its {n} '
@@ -258,14 +258,13 @@ def _count_different(
     Return how many dialogues are not those of a shard that is there, or have other
     scores there.
     """
-    place = shard.pairing_id, shard.index
     different = {
         theirs.id
-        for ours, theirs in zip(run.read_dialogues(*place), dialogues, strict=True)
+        for ours, theirs in zip(run.read_dialogues(shard), dialogues, strict=True)
         if ours != theirs
     }
     for signature, scored in scores.items():
-        for mine, one in zip(run.scores(signature).read(*place), scored, strict=True):
+        for mine, one in zip(run.scores(signature).read(shard), scored, strict=True):
             if mine.scores != one.scores:
                 different.add(one.dialogue_id)
     return len(different)
@@ -288,13 +287,13 @@ def _of_pairing(
     for shard in pack.run.dialogue_shards():
         if shard.pairing_id != pairing_id:
             continue
-        for dialogue in pack.run.read_dialogues(pairing_id, shard.index):
+        for dialogue in pack.run.read_dialogues(shard):
             said = tuple(renamed(one, 'speaker') for one in dialogue.utterances)
             dialogues[dialogue.opener_id] = renamed(
                 replace(dialogue, utterances=said), 'ended_by'
             )
         for signature in signatures:
-            for one in pack.run.scores(signature).read(pairing_id, shard.index):
+            for one in pack.run.scores(signature).read(shard):
                 scores = tuple(renamed(score, 'system') for score in one.scores)
                 scored[signature][one.dialogue_id] = replace(one, scores=scores)
     return dialogues, scored

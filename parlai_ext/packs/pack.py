@@ -28,7 +28,7 @@ from parlai_ext.core.secrets import without_secrets
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.folder import SCORER_FILE
-from parlai_ext.store.lines import checksum, dumps
+from parlai_ext.store.lines import dumps, sealed_text
 from parlai_ext.store.manifest import Manifest
 from parlai_ext.systems.fetch.archives import unpack_zip
 
@@ -347,9 +347,7 @@ def json_bytes(data: Mapping[str, Any]) -> bytes:
     Return the bytes of a file as `RunFolder.write_json` writes it: with a checksum and
     without secrets.
     """
-    content = as_read(data)
-    sealed = {**content, 'checksum': checksum(content)}
-    return (dumps(sealed, indent=1) + '\n').encode()
+    return sealed_text(as_read(data)).encode()
 
 
 def as_read(data: Any) -> Any:

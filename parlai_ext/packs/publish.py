@@ -131,7 +131,7 @@ def _complete_scores(
     for folder in folders:
         signature, _ = choose_scores(run, folder)
         store = run.scores(signature)
-        n_missing = sum(not store.has(s.pairing_id, s.index) for s in shards)
+        n_missing = sum(not store.has(s) for s in shards)
         if n_missing:
             left_out.append(f'scores {folder}: {n_missing} of {len(shards)} files miss')
         else:
@@ -156,7 +156,7 @@ def dialogue_bytes(run: RunFolder, shard: ShardKey, withhold_text: bool) -> byte
     Return the bytes of a shard of dialogues.
     """
     records = []
-    for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
+    for dialogue in run.read_dialogues(shard):
         shown = without_text(dialogue) if withhold_text else dialogue
         record = dialogue_record(shown, f'{shard.index:05d}')
         if withhold_text:
@@ -212,7 +212,7 @@ def _score_members(
             {'basis': judge_check.check_basis(store), **judge_check.to_json(check)}
         )
     for shard in run.dialogue_shards():
-        scored = store.read(shard.pairing_id, shard.index)
+        scored = store.read(shard)
         shown = map(without_words, scored) if withhold_text else scored
         dialogues = dialogue_bytes(run, shard, withhold_text)
         source = hashlib.sha256(dialogues).hexdigest()[:16]

@@ -131,7 +131,7 @@ class DialoguePlace:
         Return the dialogue of the pack.
         """
         shard = self.shard
-        return pack.run.read_dialogues(shard.pairing_id, shard.index)[self.number]
+        return pack.run.read_dialogues(shard)[self.number]
 
 
 def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlace]:
@@ -141,7 +141,7 @@ def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlac
     return [
         DialoguePlace(shard, number, pack.run.pairing(shard.pairing_id))
         for shard in shards
-        if pack.run.has_dialogues(shard.pairing_id, shard.index)
+        if pack.run.has_dialogues(shard)
         for number in range(shard.n_dialogues)
     ]
 
@@ -274,10 +274,7 @@ class Regeneration:
         protocol = replace(plan.protocol, roster=Roster(*sides))
         openers, own = plan.openers, self.checker.protocol
         if own is not None and self.pack.index.withheld_text:  # texts and all
-            datapath = self.checker.machine.datapath
-            mine = load_openers(
-                own.openers, self.checker.openers_file, datapath=datapath
-            )
+            mine = load_openers(own.openers, self.checker.openers_file)
             by_id = {opener.id: opener for opener in mine}
             openers = tuple(by_id.get(one.id, one) for one in openers)
         machine = replace(
@@ -344,7 +341,7 @@ class Regeneration:
             dialogue = again.texts.get(dialogue.id, dialogue)
             (scored,) = score_dialogues([dialogue], scorer, first_only, given_judged)
             shard = place.shard
-            stored = pack.run.scores(signature).read(shard.pairing_id, shard.index)
+            stored = pack.run.scores(signature).read(shard)
             says, gives = _by_place(stored[place.number]), _by_place(scored)
             problems += [
                 f'dialogue {dialogue.id}, {where}: the pack says {a}, scored again it '
@@ -429,7 +426,7 @@ class Replay:
         True if all systems and the texts of all openers of a block are here.
         """
         plan = self.player.plan
-        names = {s.name for s in plan.roster.targets + plan.roster.partners}
+        names = {s.name for s in plan.roster.systems}
         return names.issuperset(self.player.speakers(block)) and all(
             opener.utterances
             for shard in block.shards
@@ -515,10 +512,9 @@ def systems_at_hand(
     Return, by their names in the pack, the checker's systems that have the same hash;
     and of the others why they are not here.
     """
-    mine, datapath = checker.systems, checker.machine.datapath
+    mine = checker.systems
     if checker.protocol is not None:
-        roster = checker.protocol.roster
-        mine = roster.targets + roster.partners + mine
+        mine = checker.protocol.roster.systems + mine
     here: dict[str, System] = {}
     reasons: dict[str, str] = {}
     hashes: dict[str, str] = {}
@@ -527,11 +523,11 @@ def systems_at_hand(
         if system.opt.get('model') == ENDPOINT:
             reasons[system.name] = 'an endpoint, whose answers may change'
             continue
-        resolution = resolve(system, datapath)
+        resolution = resolve(system)
         if resolution.status != PRESENT:
             reasons[system.name] = resolution.reason or 'its model is not fetched'
             continue
-        hashes[system.name] = identity(system, datapath)
+        hashes[system.name] = identity(system)
         by_hash[hashes[system.name]] = system
     wanted, manifest = {**pack.index.targets, **pack.index.partners}, pack.run.manifest
     for name, digest in wanted.items():
@@ -541,7 +537,7 @@ def systems_at_hand(
             candidates = manifest.collect.get(f'partners.{name}.candidates')
             if name in manifest.targets:
                 candidates = candidates or manifest.targets[name].candidates
-            if candidates_hash(system, datapath) == candidates:
+            if candidates_hash(system) == candidates:
                 here[name] = system
             else:
                 reasons[name] = 'yours chooses among other replies'

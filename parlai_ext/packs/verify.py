@@ -187,7 +187,7 @@ def judge_problems(
             f'{store.signature:.80}'
         )
     if shards := store.run.dialogue_shards():
-        scored = store.read(shards[0].pairing_id, shards[0].index)
+        scored = store.read(shards[0])
         of_scores = {score.dimension for one in scored for score in one.scores}
         if {*check.dimensions} != of_scores:
             yield (
@@ -365,7 +365,7 @@ def _pairing_problems(run: RunFolder) -> Iterator[str]:
         (p.first, p.second): p.id
         for p in pairings(plan.roster, plan.protocol.pairing, identities)
     }
-    given = {(p.first, p.second): p.id for p in plan.pairings}
+    given = {p.speakers: p.id for p in plan.pairings}
     for pair in {**derived, **given}:
         if derived.get(pair) != given.get(pair):
             yield (
@@ -386,7 +386,7 @@ def dialogue_problems(run: RunFolder, withheld_text: bool) -> Iterator[str]:
         place = f'dialogues/{shard.pairing_id}/{shard.index:05d}.jsonl'
         path = run.root / place
         records = decode_shard(path.read_bytes(), shard.index, path)
-        dialogues = run.read_dialogues(shard.pairing_id, shard.index)
+        dialogues = run.read_dialogues(shard)
         if plan.scheme.is_played:
             ids = [o.id for o in run.openers[shard.start : shard.stop]]
             if [dialogue.opener_id for dialogue in dialogues] != ids:
@@ -415,7 +415,7 @@ def _dialogue_problem(
         return f'there is no opener {dialogue.opener_id}'
     if dialogue.id != dialogue_id(pairing.id, opener.id):
         return 'its id does not follow from its pair and opener'
-    speakers = (pairing.first, pairing.second)
+    speakers = pairing.speakers
     if any(u.speaker != speakers[i % 2] for i, u in enumerate(dialogue.utterances)):
         return f'its speakers are not {pairing.first!r} and {pairing.second!r} in turn'
     if len(dialogue.utterances) > num_turns:
@@ -437,8 +437,8 @@ def score_problems(run: RunFolder, signature: str) -> Iterator[str]:
     expected = ExpectedScores(run, signature)
     for shard in run.dialogue_shards():
         place = f'scores/{store.root.name}/{shard.pairing_id}/{shard.index:05d}.jsonl'
-        dialogues = run.read_dialogues(shard.pairing_id, shard.index)
-        scored = store.read(shard.pairing_id, shard.index)
+        dialogues = run.read_dialogues(shard)
+        scored = store.read(shard)
         ids = [one.dialogue_id for one in scored]
         if ids != [dialogue.id for dialogue in dialogues]:
             yield f'{place}: these are scores of other dialogues'

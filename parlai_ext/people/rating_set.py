@@ -29,7 +29,7 @@ from parlai_ext.people.run_dialogues import (
 )
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import make_folder, write_text
-from parlai_ext.store.lines import checksum, dumps, without_checksum
+from parlai_ext.store.lines import sealed_text, without_checksum
 
 FOLDER = 'people'
 KEY = 'key.json'
@@ -211,8 +211,7 @@ def write_key(folder: Path, key: RatingKey, option: str) -> Path:
     :raises UserError: when the folder holds the key of another rating set.
     """
     path = folder / KEY
-    content = record_to_json(key)
-    text = dumps({**content, 'checksum': checksum(content)}, indent=1) + '\n'
+    text = sealed_text(record_to_json(key))
     if path.exists() and path.read_bytes() != text.encode():
         raise UserError(
             f'{option}: {path} is of other items or questions, whose answers may still '

@@ -77,7 +77,7 @@ def judged_dialogues(
         ]
         if not sides:
             continue
-        for dialogue in run.read_dialogues(shard.pairing_id, shard.index):
+        for dialogue in run.read_dialogues(shard):
             if dialogue.ended_by is not None:
                 num_broken += 1
                 continue
@@ -131,7 +131,9 @@ def stream_turns(
         pairing = run.pairing(key[0])
         scheme = SCHEMES[pairing.scheme]
         self_play = scheme.is_self_play(pairing.first, pairing.second)
-        dialogues = {dialogue.id: dialogue for dialogue in run.read_dialogues(*key)}
+        dialogues = {
+            dialogue.id: dialogue for dialogue in run.read_dialogues(run.shard(*key))
+        }
         for reference in here:
             turns = []
             for place, one in enumerate(dialogues[reference.dialogue_id].utterances):

@@ -153,10 +153,10 @@ def read_page_dialogues(
         wanted.setdefault(candidate.pairing_id, {})[candidate.dialogue_id] = why
     dialogues: list[dict[str, Any]] = []
     for shard in run.dialogue_shards():
-        key, reasons = (shard.pairing_id, shard.index), wanted.get(shard.pairing_id, {})
-        chosen = run.read_dialogues(*key) if reasons else []
+        reasons = wanted.get(shard.pairing_id, {})
+        chosen = run.read_dialogues(shard) if reasons else []
         chosen = [dialogue for dialogue in chosen if dialogue.id in reasons]
-        scored = [store.by_dialogue(*key) if chosen else {} for store in stores]
+        scored = [store.by_dialogue(shard) if chosen else {} for store in stores]
         pairing = run.pairing(shard.pairing_id)
         names = target_and_partner(pairing, run.manifest)
         both_judged = not (
@@ -270,7 +270,7 @@ def target_and_partner(pairing: Pairing, manifest: Manifest) -> tuple[str, str]:
     """
     if pairing.first in manifest.partners:
         return pairing.second, pairing.first
-    return pairing.first, pairing.second
+    return pairing.speakers
 
 
 def dimensions_won(

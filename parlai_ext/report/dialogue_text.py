@@ -25,7 +25,7 @@ def dialogue_lines(
     :param dimensions: those whose scores are shown.
     :param width: columns of the terminal.
     """
-    names = tuple(dict.fromkeys((pairing.first, pairing.second)))
+    names = tuple(dict.fromkeys(pairing.speakers))
     speakers = f'{pairing.first} with {pairing.second}'
     yield from wrap_lines(f'dialogue {dialogue.id}: {speakers}', width=width)
     yield from wrap_lines(f'opener {dialogue.opener_id or "unknown"}', width=width)

@@ -211,8 +211,8 @@ def missing_scores(
     counts: Counter[str] = Counter()
     files = []
     for shard in run.dialogue_shards():
-        if not store.has(shard.pairing_id, shard.index):
-            path = store.path(shard.pairing_id, shard.index)
+        if not store.has(shard):
+            path = store.path(shard)
             files.append(str(path.relative_to(run.root)))
             for judged in run.plan.judged_sides(run.pairing(shard.pairing_id)):
                 counts[judged.first] += shard.n_dialogues

@@ -85,14 +85,14 @@ def read_tables(
     columns = {name: i for i, name in enumerate(tables.opponents)}
     for dialogue, scored in run.scores(scorer_signature).scored_dialogues():
         pairing = run.pairing(dialogue.pairing_id)
-        tables.n_played.update({pairing.first, pairing.second})
+        tables.n_played.update({*pairing.speakers})
         if dialogue.ended_by is not None:
             reasons = tables.failures.setdefault(dialogue.ended_by, Counter())
             reasons[dialogue.reason or 'no reason given'] += 1
         if on_dialogue is not None:
             on_dialogue(pairing, dialogue, scored)
         if games and scored is not None:
-            first, second = pairing.first, pairing.second
+            first, second = pairing.speakers
             raw = {n: dialogue_means(dialogue, scored, n) for n in (first, second)}
             tables.games.append(Game(first, second, raw, dialogue.id))
         opener = place_of_opener[dialogue.opener_id]

@@ -140,31 +140,25 @@ class Scorer:
         self,
         options: Any = None,
         models: Models | None = None,
-        datapath: str | None = None,
     ):
         given = option_values(options) if options is not None else {}
         where = f'scorer {self.name}: '
         self.options = read_options(self.options_class, given, where)
         self.models = AskedModels(self.name, models)
-        self.datapath = datapath
         self.prepare()
 
     @classmethod
     def from_section(
-        cls,
-        section: Mapping[str, Any],
-        models: Models | None = None,
-        datapath: str | None = None,
+        cls, section: Mapping[str, Any], models: Models | None = None
     ) -> Scorer:
         """
         Return the scorer of a protocol's ``scorer:`` section. No model is loaded.
 
-        :param datapath: the folder for files that are fetched.
         :raises UserError: names the key that is wrong.
         """
         given = {key: value for key, value in section.items() if key != 'name'}
         options = read_options(cls.options_class, given, 'scorer: ')
-        return cls(options, models, datapath)
+        return cls(options, models)
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """

@@ -161,11 +161,10 @@ class Fed(JudgeScorer):
         self,
         options: FedOptions | None = None,
         models: Models | None = None,
-        datapath: str | None = None,
         followups: FollowUps | None = None,
     ):
         self.given_followups = followups
-        super().__init__(options, models, datapath)
+        super().__init__(options, models)
 
     def prepare(self) -> None:
         """
@@ -190,9 +189,7 @@ class Fed(JudgeScorer):
                 'scorer: less: no_response needs scope followup, since it compares '
                 'the same tokens'
             )
-        self.followups = self.given_followups or load_followups(
-            self.options.followups, self.datapath
-        )
+        self.followups = self.given_followups or load_followups(self.options.followups)
         if self.options.without:
             self.followups = self.followups.without(self.options.without)
         self.signed = {'followups': self.followups.hash}

@@ -93,22 +93,21 @@ class FollowUps:
         return FollowUps(kept, self.dialogue_level & frozenset(kept))
 
 
-def load_followups(name: str, datapath: str | None = None) -> FollowUps:
+def load_followups(name: str) -> FollowUps:
     """
     Return a follow-up set by shipped name, by path, or ``fed_2020`` (fetched).
 
-    :param datapath: where what is fetched is kept.
     :raises UserError: for anything in the file that cannot be meant.
     """
     if name == FED_2020:
-        return read_followups(fetch_fed_2020(datapath))
+        return read_followups(fetch_fed_2020())
     doc = read_shipped_file('followups', name, 'followups', (FED_2020,))
     if isinstance(doc.data, dict) and 'of' in doc.data:
-        return chosen_followups(doc, datapath)
+        return chosen_followups(doc)
     return read_followups(doc)
 
 
-def chosen_followups(doc: Document, datapath: str | None = None) -> FollowUps:
+def chosen_followups(doc: Document) -> FollowUps:
     """
     Return dimensions whose follow-ups are chosen from qualities of another set.
 
@@ -117,7 +116,7 @@ def chosen_followups(doc: Document, datapath: str | None = None) -> FollowUps:
     keys = ('of', 'description', 'dimensions')
     data = doc.mapping(doc.data, (), keys, 'a choice of follow-ups')
     source = doc.typed(data['of'], ('of',), str)
-    qualities = load_followups(source, datapath).dimensions
+    qualities = load_followups(source).dimensions
 
     def texts(side: str, choice: Any, where: tuple[Key, ...]) -> list[str]:
         found = []
@@ -211,14 +210,13 @@ def _texts(doc: Document, raw: Any, where: tuple[Key, ...]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def fetch_fed_2020(datapath: str | None = None) -> Document:
+def fetch_fed_2020() -> Document:
     """
     Return the authors' lists by level and quality, from the cache or the network.
 
-    :param datapath: the cache is ``followups/`` in it.
     :raises UserError: when they cannot be had, with what to do instead.
     """
-    home = Path(data_folder(datapath))
+    home = Path(data_folder())
     authors = PinnedFile(URL, SHA256, f'follow-ups {FED_2020!r}', '--followups FILE')
     program = authors.fetch(home / 'followups' / 'fed_2020.txt').decode('utf-8')
     lists = assigned_literals(program)

@@ -65,7 +65,7 @@ class Full(JudgeScorer):
 
         :raises UserError: for a set without negative ones.
         """
-        followups = load_followups(self.options.followups, self.datapath)
+        followups = load_followups(self.options.followups)
         self.signed = {'followups': followups.hash}
         self.asked = {
             name: sides.negative for name, sides in followups.dimensions.items()

@@ -10,7 +10,7 @@ from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.machine import Machine
+from parlai_ext.core.machine import Machine, use_data_folder
 from parlai_ext.core.nouns import (
     Dialogue,
     Score,
@@ -105,11 +105,11 @@ class ChosenScorer:
         """
         return build_scorer(self.section, machine, named_by_user=True)
 
-    def prepared(self, datapath: str | None = None) -> Scorer:
+    def prepared(self) -> Scorer:
         """
         Return the scorer without models: it knows its dimensions.
         """
-        return prepared_scorer(self.section, datapath, named_by_user=True)
+        return prepared_scorer(self.section, named_by_user=True)
 
 
 def choose_scorer(
@@ -155,14 +155,12 @@ def choose_scorer(
         given = scorer_section(bare, opt, named_by_user=name_is_given)
         if not name_is_given:
             del given['name']
-        require_named_scorer(merged, given, opt.get('datapath'))
+        require_named_scorer(merged, given)
     return ChosenScorer(merged, ranking)
 
 
 def require_named_scorer(
-    section: Mapping[str, Any],
-    given: Mapping[str, Any] | None = None,
-    datapath: str | None = None,
+    section: Mapping[str, Any], given: Mapping[str, Any] | None = None
 ) -> None:
     """
     Refuse the scorer of a recorded ``scorer:`` section if it is code from outside the
@@ -177,7 +175,7 @@ def require_named_scorer(
         # only a scorer's author knows what its own options are for
         rest = {k: v for k, v in section.items() if k not in given}
         require_named_options(f'scorer {section.get("name")}', rest)
-    scorer = cls.from_section(section, None, datapath)
+    scorer = cls.from_section(section, None)
     for kind, name in scorer.named_models():
         if name not in given.values():
             system = model_system(kind, name)
@@ -186,7 +184,6 @@ def require_named_scorer(
 
 def prepared_scorer(
     section: Mapping[str, Any],
-    datapath: str | None = None,
     models: Models | None = None,
     *,
     named_by_user: bool = False,
@@ -199,9 +196,9 @@ def prepared_scorer(
     :raises UserError: for an unknown name or key, or a file that is not there.
     """
     if not named_by_user:
-        require_named_scorer(section, None, datapath)
+        require_named_scorer(section, None)
     cls = scorer_class(section, named_by_user=named_by_user)
-    return cls.from_section(section, models, datapath)
+    return cls.from_section(section, models)
 
 
 def build_scorer(
@@ -218,9 +215,8 @@ def build_scorer(
     :param named_by_user: as for `prepared_scorer`.
     :raises UserError: names the key that is wrong.
     """
-    datapath = machine.datapath if machine else None
     models = ModelHandle(machine)
-    scorer = prepared_scorer(section, datapath, models, named_by_user=named_by_user)
+    scorer = prepared_scorer(section, models, named_by_user=named_by_user)
     with naming_another(scorer):
         scorer.load_models()
     return scorer
@@ -236,12 +232,7 @@ def model_systems(
     return [model_system(kind, name) for kind, name in scorer.named_models()]
 
 
-def check_scorer(
-    section: Mapping[str, Any],
-    datapath: str | None = None,
-    *,
-    named_by_user: bool = False,
-) -> None:
+def check_scorer(section: Mapping[str, Any], *, named_by_user: bool = False) -> None:
     """
     Refuse a scorer that could not be built: asked before days of dialogues, not after
     them. Its models are fetched and not loaded.
@@ -249,10 +240,10 @@ def check_scorer(
     :raises UserError: for what building it would raise: an unknown name, key or set of
         follow-ups, a model that is not there or cannot be downloaded.
     """
-    scorer = prepared_scorer(section, datapath, named_by_user=named_by_user)
+    scorer = prepared_scorer(section, named_by_user=named_by_user)
     with naming_another(scorer):
         for kind, name in scorer.named_models():
-            check_model(kind, name, datapath)
+            check_model(kind, name)
 
 
 @contextmanager
@@ -305,7 +296,7 @@ def score_run(
     signature = score_signature(scorer, include_given)
     store = run.scores(signature)
     shards = run.dialogue_shards()
-    todo = [s for s in shards if not store.has(s.pairing_id, s.index)]
+    todo = [s for s in shards if not store.has(s)]
     counts: Counter[str] = Counter()
     store.remove_partial()
     folder, there = str(run.root.resolve()), run.manifest.digest
@@ -333,7 +324,7 @@ def score_run(
         closing(engine.run(job, tasks, bar)) as finished,
     ):
         for task, of_shard in finished:
-            wait_for_files([store.path(task.data.pairing_id, task.data.index)])
+            wait_for_files([store.path(task.data)])
             counts.update(of_shard)
     if shards:
         about = scorer_record(scorer, include_given, config or {}, ranking or {})
@@ -398,9 +389,8 @@ class ShardScorer(Worker):
         """
         Score a shard.
         """
-        place = data.pairing_id, data.index
-        dialogues = self.run.read_dialogues(*place)
-        partial = self.store.partial(*place)
+        dialogues = self.run.read_dialogues(data)
+        partial = self.store.partial(data)
         with self.scorer.watched(Watch(tell, partial)), partial.saved_at_exit():
             scored = score_dialogues(
                 dialogues, self.scorer, self.first_speaker_only, self.include_given
@@ -412,7 +402,7 @@ class ShardScorer(Worker):
                 )
                 for one in scored
             ]
-        self.store.write(*place, scored)
+        self.store.write(data, scored)
         partial.remove()
         return shard_counts(scored)
 
@@ -457,7 +447,8 @@ def scorer_elsewhere(
     Return the scorer of another process, its models loaded as `build_scorer` does.
     """
     machine = machine or Machine()
-    with trust_files(machine.trust_model_code, machine.datapath):
+    use_data_folder(machine.datapath)
+    with trust_files(machine.trust_model_code):
         return build_scorer(section, machine, named_by_user=named_by_user)
 
 

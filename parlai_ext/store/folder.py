@@ -34,12 +34,12 @@ from parlai_ext.store.atomic import (
     write_text,
 )
 from parlai_ext.store.lines import (
-    checksum,
     damage_error,
     decode_shard,
     dumps,
     encode_shard,
     read_records,
+    sealed_text,
     short_hash,
     short_text,
     without_checksum,
@@ -137,34 +137,31 @@ class RunFolder:
             finally:
                 self._depth -= 1
 
-    def has_dialogues(self, pairing_id: str, index: int) -> bool:
+    def has_dialogues(self, shard: ShardKey) -> bool:
         """
         True if this shard has been collected.
         """
-        return self.dialogues_path(pairing_id, index).exists()
+        return self.dialogues_path(shard).exists()
 
-    def write_dialogues(
-        self, pairing_id: str, index: int, dialogues: Sequence[Dialogue]
-    ) -> None:
+    def write_dialogues(self, shard: ShardKey, dialogues: Sequence[Dialogue]) -> None:
         """
         Write one shard's dialogues, in the order of its openers.
 
         :raises ValueError: when these are not the shard's dialogues, or it is
             already there with other content.
         """
-        path = self.dialogues_path(pairing_id, index)
-        shard = self._key(pairing_id, index)
-        where = f'{pairing_id} shard {index}'
+        path = self.dialogues_path(shard)
+        where = f'{shard.pairing_id} shard {shard.index}'
         if not dialogues:
             raise ValueError(f'no dialogues for {where}')
-        if any(dialogue.pairing_id != pairing_id for dialogue in dialogues):
+        if any(dialogue.pairing_id != shard.pairing_id for dialogue in dialogues):
             raise ValueError(f'dialogues of another pairing for {where}')
         if len({dialogue.id for dialogue in dialogues}) < len(dialogues):
             raise ValueError(f'a dialogue occurs twice for {where}')
         if not self._has_openers(shard, dialogues):
             raise ValueError(f'dialogues over other openers for {where}')
         records = [dialogue_record(dialogue, path.stem) for dialogue in dialogues]
-        data = encode_shard(records, index)
+        data = encode_shard(records, shard.index)
         if path.exists():
             if path.read_bytes() != data:
                 raise ValueError(f'{path} is there, with other dialogues')
@@ -183,33 +180,31 @@ class RunFolder:
     def _write_metadata(self, shard: ShardKey) -> None:
         settings = self._settings_then(shard)
         about = shard_metadata(self._by_id[shard.pairing_id], settings)
-        dialogues = self.dialogues_path(shard.pairing_id, shard.index)
+        dialogues = self.dialogues_path(shard)
         path = dialogues.with_suffix('.metadata')
         data = bytes_without_secrets((dumps(about) + '\n').encode())
         if not path.exists() or path.read_bytes() != data:
             write_file(path, data)
 
-    def read_dialogues(self, pairing_id: str, index: int) -> list[Dialogue]:
+    def read_dialogues(self, shard: ShardKey) -> list[Dialogue]:
         """
         Return one shard's dialogues.
 
         :raises UserError: when they are missing or damaged in any way.
         """
-        return self.read_with_checksum(pairing_id, index)[0]
+        return self.read_with_checksum(shard)[0]
 
-    def read_with_checksum(
-        self, pairing_id: str, index: int
-    ) -> tuple[list[Dialogue], str]:
+    def read_with_checksum(self, shard: ShardKey) -> tuple[list[Dialogue], str]:
         """
         Return one shard's dialogues, and what `dialogues_checksum` does of them.
         """
-        path = self.dialogues_path(pairing_id, index)
+        path = self.dialogues_path(shard)
         data = _read_bytes(path, 'collect it')
-        records = decode_shard(data, index, path)
+        records = decode_shard(data, shard.index, path)
         dialogues = read_records(dialogue_from_record, records, path, 'dialogue')
-        if any(dialogue.pairing_id != pairing_id for dialogue in dialogues):
+        if any(dialogue.pairing_id != shard.pairing_id for dialogue in dialogues):
             raise damage_error(path, 'line 1 is of another pairing')
-        if not self._has_openers(self._key(pairing_id, index), dialogues):
+        if not self._has_openers(shard, dialogues):
             raise UserError(
                 f'{path}: these are dialogues over other openers than those of '
                 f'{self.root / manifests.NAME}; restore one of them from a copy'
@@ -220,11 +215,13 @@ class RunFolder:
         """
         Return the collected shards, in the manifest's order.
         """
-        return [
-            self._key(pairing.id, index)
-            for pairing in self.pairings
-            for index in self._indices(pairing.id)
-        ]
+        found: list[ShardKey] = []
+        for pairing in self.pairings:
+            paths = (self.root / 'dialogues' / pairing.id).glob('*.jsonl')
+            names = (re.fullmatch(r'\d{5,}', path.stem) for path in paths)
+            indices = sorted(int(match[0]) for match in names if match)
+            found += [self.shard(pairing.id, index) for index in indices]
+        return found
 
     def planned_shards(self, pairing_id: str) -> list[ShardKey]:
         """
@@ -238,7 +235,7 @@ class RunFolder:
         Yield every collected dialogue, in the manifest's order.
         """
         for shard in self.dialogue_shards():
-            yield from self.read_dialogues(shard.pairing_id, shard.index)
+            yield from self.read_dialogues(shard)
 
     def pair_dialogues(self, pairing_id: str) -> Iterator[Dialogue]:
         """
@@ -246,13 +243,13 @@ class RunFolder:
         """
         for shard in self.dialogue_shards():
             if shard.pairing_id == pairing_id:
-                yield from self.read_dialogues(pairing_id, shard.index)
+                yield from self.read_dialogues(shard)
 
-    def dialogues_checksum(self, pairing_id: str, index: int) -> str:
+    def dialogues_checksum(self, shard: ShardKey) -> str:
         """
         Return 16 hex digits of a shard's bytes.
         """
-        path = self.dialogues_path(pairing_id, index)
+        path = self.dialogues_path(shard)
         return short_hash(_read_bytes(path, 'collect it'))
 
     def partial_replies(self, key: str) -> PartialWork:
@@ -289,8 +286,7 @@ class RunFolder:
         their order.
         """
         content = parse_own_json(without_secrets(dumps(data)))  # as it will be read
-        sealed = {**content, 'checksum': checksum(content)}
-        self.write_text(name, dumps(sealed, indent=1) + '\n')
+        self.write_text(name, sealed_text(content))
 
     def write_text(self, name: str, text: str) -> None:
         """
@@ -349,32 +345,25 @@ class RunFolder:
             raise ValueError(f'{name!r} is not a name within the run folder')
         return self.root.joinpath(*parts)
 
-    def dialogues_path(self, pairing_id: str, index: int) -> Path:
+    def dialogues_path(self, shard: ShardKey) -> Path:
         """
         Return the path of one shard's dialogues.
         """
-        folder = self.root / 'dialogues' / self.pairing(pairing_id).id
-        return folder / f'{index:05d}.jsonl'
+        return self.root / 'dialogues' / shard.file
 
-    def _indices(self, pairing_id: str) -> list[int]:
+    def shard(self, pairing_id: str, index: int) -> ShardKey:
         """
-        Return the indices of a pairing's collected shards.
-        """
-        paths = (self.root / 'dialogues' / pairing_id).glob('*.jsonl')
-        names = (re.fullmatch(r'\d{5,}', path.stem) for path in paths)
-        return sorted(int(match[0]) for match in names if match)
+        Return a shard: its pairing, its index, and the openers that it covers.
 
-    def _key(self, pairing_id: str, index: int) -> ShardKey:
+        :raises KeyError: when the run has no such pairing.
         """
-        Return the key of a shard: its pairing, its index, and the openers that it
-        covers.
-        """
+        name = self.pairing(pairing_id).id
         if not self.openers:  # of imported dialogues, which may have none
             start = index * self.shard_size
-            return ShardKey(pairing_id, index, start, start + self.shard_size)
-        planned = self.planned_shards(pairing_id)
+            return ShardKey(name, index, start, start + self.shard_size)
+        planned = self.planned_shards(name)
         if index >= len(planned):
-            path = self.dialogues_path(pairing_id, index)
+            path = self.root / 'dialogues' / name / f'{index:05d}.jsonl'
             raise UserError(f'{path} is no file of this run: it has fewer openers')
         return planned[index]
 
@@ -428,25 +417,23 @@ class ScoreStore:
         self.signature = signature
         self.root = run.root / 'scores' / content_id(signature)
 
-    def has(self, pairing_id: str, index: int) -> bool:
+    def has(self, shard: ShardKey) -> bool:
         """
         True if this shard is scored.
         """
-        return self.path(pairing_id, index).exists()
+        return self.path(shard).exists()
 
-    def write(
-        self, pairing_id: str, index: int, scored: Sequence[ScoredDialogue]
-    ) -> None:
+    def write(self, shard: ShardKey, scored: Sequence[ScoredDialogue]) -> None:
         """
         Write the scores of one shard: one entry for each of its dialogues, in order.
         """
-        dialogues, source = self.run.read_with_checksum(pairing_id, index)
+        dialogues, source = self.run.read_with_checksum(shard)
         if [one.dialogue_id for one in scored] != [one.id for one in dialogues]:
-            raise ValueError(f'scores of other dialogues than {pairing_id} {index}')
+            raise ValueError(f'scores of other dialogues than those of {shard}')
         records = [scored_record(scored_dialogue, source) for scored_dialogue in scored]
-        data = encode_shard(records, index)
+        data = encode_shard(records, shard.index)
         self._write_signature()
-        write_file(self.path(pairing_id, index), data)
+        write_file(self.path(shard), data)
 
     def scored_dialogues(
         self,
@@ -458,28 +445,25 @@ class ScoreStore:
         shards = self.run.dialogue_shards()
         with bar_of('read', sum(s.n_dialogues for s in shards), delay=3) as bar:
             for shard in shards:
-                place = shard.pairing_id, shard.index
-                dialogues, source = self.run.read_with_checksum(*place)
-                scored = self.by_dialogue(*place, source)
+                dialogues, source = self.run.read_with_checksum(shard)
+                scored = self.by_dialogue(shard, source)
                 for dialogue in dialogues:
                     yield dialogue, scored.get(dialogue.id)
                     bar.update()
 
-    def read(
-        self, pairing_id: str, index: int, source: str | None = None
-    ) -> list[ScoredDialogue]:
+    def read(self, shard: ShardKey, source: str | None = None) -> list[ScoredDialogue]:
         """
         Return the scores of one shard.
 
         :param source: the checksum of its dialogues, if it is known.
         :raises UserError: when they are damaged, or of dialogues that have changed.
         """
-        path = self.path(pairing_id, index)
-        records = decode_shard(_read_bytes(path, 'have it scored'), index, path)
+        path = self.path(shard)
+        records = decode_shard(_read_bytes(path, 'have it scored'), shard.index, path)
         scored = read_records(scored_from_record, records, path, 'score')
-        source = source or self.run.dialogues_checksum(pairing_id, index)
+        source = source or self.run.dialogues_checksum(shard)
         if any(record['dialogues'] != source for record in records):
-            self.run.read_dialogues(pairing_id, index)  # which may be damaged
+            self.run.read_dialogues(shard)  # which may be damaged
             raise UserError(
                 f'{path}: these are scores of other dialogues than the run has now; '
                 'delete this file and run again to have it redone'
@@ -487,14 +471,14 @@ class ScoreStore:
         return scored
 
     def by_dialogue(
-        self, pairing_id: str, index: int, source: str | None = None
+        self, shard: ShardKey, source: str | None = None
     ) -> dict[str, ScoredDialogue]:
         """
         Return the scores of one shard by dialogue; none when it is not scored.
         """
-        if not self.has(pairing_id, index):
+        if not self.has(shard):
             return {}
-        return {one.dialogue_id: one for one in self.read(pairing_id, index, source)}
+        return {one.dialogue_id: one for one in self.read(shard, source)}
 
     def about(self) -> dict[str, Any]:
         """
@@ -521,19 +505,19 @@ class ScoreStore:
     def _name(self) -> str:
         return f'scores/{self.root.name}/{SCORER_FILE}'
 
-    def path(self, pairing_id: str, index: int) -> Path:
+    def path(self, shard: ShardKey) -> Path:
         """
         Return the path of the scores of one shard.
         """
-        return self.root / self.run.pairing(pairing_id).id / f'{index:05d}.jsonl'
+        return self.root / shard.file
 
-    def partial(self, pairing_id: str, index: int) -> PartialWork:
+    def partial(self, shard: ShardKey) -> PartialWork:
         """
         Return what models have answered for a shard that is not scored yet.
         """
-        source = self.run.dialogues_checksum(pairing_id, index)
+        source = self.run.dialogues_checksum(shard)
         self._write_signature()
-        path = self.path(pairing_id, index)
+        path = self.path(shard)
         return PartialWork(path.with_suffix('.partial'), source)
 
     def remove_partial(self) -> None:

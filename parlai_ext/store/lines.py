@@ -62,6 +62,13 @@ def without_checksum(data: Mapping[str, Any]) -> dict[str, Any]:
     return content
 
 
+def sealed_text(content: Mapping[str, object]) -> str:
+    """
+    Return the text of a JSON file with its checksum.
+    """
+    return dumps({**content, 'checksum': checksum(content)}, indent=1) + '\n'
+
+
 def encode(record: Mapping[str, Any]) -> str:
     """
     Return the one line of ``record``, without secrets.

@@ -33,7 +33,7 @@ from parlai_ext.core.records import (
 )
 from parlai_ext.core.secrets import without_secrets
 from parlai_ext.store.atomic import write_file
-from parlai_ext.store.lines import checksum, dumps, without_checksum
+from parlai_ext.store.lines import dumps, sealed_text, without_checksum
 from parlai_ext.worlds.pairings import IMPORTED, SCHEMES, PairingScheme
 
 logger = logging.getLogger(__name__)
@@ -333,8 +333,7 @@ def save(root: Path, manifest: Manifest | Mapping[str, Any]) -> None:
     Write the manifest, with its checksum.
     """
     content = manifest.to_json() if isinstance(manifest, Manifest) else manifest
-    data = {**content, 'checksum': checksum(content)}
-    write_file(root / NAME, (dumps(data, indent=1) + '\n').encode())
+    write_file(root / NAME, sealed_text(content).encode())
 
 
 def load(root: Path) -> Manifest:

@@ -60,7 +60,7 @@ class Plan(Schedule):
         return self.scheme.opponents(
             [system.name for system in self.roster.targets],
             [system.name for system in self.roster.partners],
-            [(pairing.first, pairing.second) for pairing in self.pairings],
+            [pairing.speakers for pairing in self.pairings],
         )
 
     def judged_sides(self, pairing: Pairing) -> tuple[Pairing, ...]:

@@ -68,7 +68,7 @@ def shard_metadata(pairing: Pairing, collect: Mapping[str, Any]) -> dict[str, An
         'date': '1970-01-01 00:00:00',
         'opt': dict(collect),
         'self_chat': pairing.first == pairing.second,
-        'speakers': list(dict.fromkeys((pairing.first, pairing.second))),
+        'speakers': list(dict.fromkeys(pairing.speakers)),
         'version': METADATA_VERSION,
         'pairing_id': pairing.id,
     }

@@ -69,9 +69,7 @@ def parse_spec(spec: str) -> tuple[str, str]:
     return task, 'train:evalmode' if split == 'train' else split
 
 
-def candidates_file(
-    spec: str, datapath: str | None = None, *, build: bool = True
-) -> Path:
+def candidates_file(spec: str, *, build: bool = True) -> Path:
     """
     Return the file with the replies of a task, made from its data unless it is there.
 
@@ -81,13 +79,13 @@ def candidates_file(
     task, datatype = parse_spec(spec)
     slug = re.sub(r'[^A-Za-z0-9_-]+', '-', task)[:60].strip('-')
     name = f'{slug}-{content_id("candidates", task, datatype, RULE)[:8]}.txt'
-    path = Path(data_folder(datapath), 'parlai_ext', 'candidates', name)
+    path = Path(data_folder(), 'parlai_ext', 'candidates', name)
     if build and not _is_fresh(path):
-        _build(path, task, datatype, datapath)
+        _build(path, task, datatype)
     return path
 
 
-def to_download(spec: str, datapath: str | None = None) -> list[str]:
+def to_download(spec: str) -> list[str]:
     """
     Return the URLs that would be downloaded for the replies of a task.
 
@@ -102,9 +100,9 @@ def to_download(spec: str, datapath: str | None = None) -> list[str]:
     for part in parse_spec(spec)[0].split(','):
         with openers.unknown_task_named(part):
             modules.append(str(load_teacher_module(part).__module__))
-    if _is_fresh(candidates_file(spec, datapath, build=False)):
+    if _is_fresh(candidates_file(spec, build=False)):
         return []
-    return [url for module in modules for url in _data_urls(module, datapath)]
+    return [url for module in modules for url in _data_urls(module)]
 
 
 class _WouldDownload(Exception):
@@ -113,7 +111,7 @@ class _WouldDownload(Exception):
     """
 
 
-def _data_urls(module: str, datapath: str | None) -> list[str]:
+def _data_urls(module: str) -> list[str]:
     """
     Return what a task's own `build` would download now; [] where that is not known.
 
@@ -134,7 +132,7 @@ def _data_urls(module: str, datapath: str | None) -> list[str]:
     functions |= dict.fromkeys(
         ('make_dir', 'remove_dir', 'mark_done'), lambda *args, **kwargs: None
     )
-    opt = {'datapath': data_folder(datapath), 'datatype': 'train:evalmode'}
+    opt = {'datapath': data_folder(), 'datatype': 'train:evalmode'}
     try:
         with replaced(functions), quiet_parlai(), zoo.printing_nothing():
             build.build(opt)
@@ -176,13 +174,13 @@ def _hashes(paths: Iterable[str]) -> dict[str, str]:
     return {p: sha256(Path(p)) for p in paths if os.path.isfile(p)}
 
 
-def _build(path: Path, task: str, datatype: str, datapath: str | None) -> None:
+def _build(path: Path, task: str, datatype: str) -> None:
     """
     Collect a task's replies into a file, and note beside it what they came from.
     """
     try:
-        with ensure_checked_downloads(datapath):
-            teachers = openers.teachers_of(task, datatype, datapath)
+        with ensure_checked_downloads():
+            teachers = openers.teachers_of(task, datatype)
             replies = sorted(
                 {line for teacher in teachers for line in _replies(teacher)}
             )

@@ -17,9 +17,9 @@ from parlai_ext.files.option_files import files_at, sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.systems import candidates, zoo
 from parlai_ext.systems.families import family_of
-from parlai_ext.systems.fetch.checked_downloads import checked_downloads, lock_file_of
+from parlai_ext.systems.fetch.checked_downloads import checked_downloads, lock_file
 from parlai_ext.systems.fetch.data_folder import data_folder, is_zoo_path
-from parlai_ext.systems.fetch.http_file import DownloadSettings, Entry, Unreachable
+from parlai_ext.systems.fetch.http_file import Entry, Unreachable
 from parlai_ext.systems.system_options import effective_options
 
 
@@ -37,20 +37,20 @@ class NeededFile:
     names: tuple[str, ...]
     urls: tuple[str, ...]
     note: str
-    fetch: Callable[[DownloadSettings], object]
+    fetch: Callable[[], object]
 
 
-def needed_file(option: str, value: str, datapath: str | None) -> NeededFile | None:
+def needed_file(option: str, value: str) -> NeededFile | None:
     """
     Return what an option needs; `None` for a file of this machine.
 
     :raises UserError: ``option: …`` when it cannot be had.
     """
     if is_zoo_path(value):
-        urls = zoo.option_urls(option, value, datapath)
+        urls = zoo.option_urls(option, value)
 
-        def fetch_model(settings: DownloadSettings) -> None:
-            file = zoo.fetch_path(value, datapath, settings)
+        def fetch_model() -> None:
+            file = zoo.fetch_path(value)
             if not files_at(file, is_prefix=option in INDEX_OPTIONS):
                 raise UserError(f'{value}: the download has no file {file}')
 
@@ -58,8 +58,8 @@ def needed_file(option: str, value: str, datapath: str | None) -> NeededFile | N
     if not candidates.is_spec(value):
         return None
     try:
-        urls = candidates.to_download(value, datapath)
-        file = candidates.candidates_file(value, datapath, build=False)
+        urls = candidates.to_download(value)
+        file = candidates.candidates_file(value, build=False)
     except UserError as e:
         raise UserError(f'{option}: {e}') from None
     note = f'the replies of {value}, in {file} (made of data that is here)'
@@ -67,14 +67,14 @@ def needed_file(option: str, value: str, datapath: str | None) -> NeededFile | N
         more = f' and {len(urls) - 1} more' if len(urls) > 1 else ''
         note = f'the replies of {value}, from {urls[0]}{more}'
 
-    def fetch_replies(settings: DownloadSettings) -> None:
-        with checked_downloads(datapath, settings):
-            candidates.candidates_file(value, datapath)
+    def fetch_replies() -> None:
+        with checked_downloads():
+            candidates.candidates_file(value)
 
     return NeededFile((value,), tuple(urls), note, fetch_replies)
 
 
-def needed_tokenizer(opt: Mapping[str, Any], datapath: str | None) -> NeededFile | None:
+def needed_tokenizer(opt: Mapping[str, Any]) -> NeededFile | None:
     """
     Return the two files of GPT-2's tokenizer that BART and R2C2 need beside their
     model; `None` for other systems.
@@ -85,17 +85,17 @@ def needed_tokenizer(opt: Mapping[str, Any], datapath: str | None) -> NeededFile
         return None
     from parlai.utils.bpe import Gpt2BpeHelper
 
-    datapath = data_folder(opt.get('datapath') or datapath)
+    datapath = data_folder(opt.get('datapath'))
     both = (Gpt2BpeHelper.DEFAULT_VOCAB_BPE, Gpt2BpeHelper.DEFAULT_ENCODER_JSON)
     places = [Path(datapath, 'gpt2', url.rpartition('/')[2]) for url in both]
     # ParlAI downloads both if one is missing
     urls = () if all(file.is_file() for file in places) else both
 
-    def fetch(settings: DownloadSettings) -> None:
+    def fetch() -> None:
         # the helper's own constructor would load the files too
         helper = Gpt2BpeHelper.__new__(Gpt2BpeHelper)
         helper.opt = {'datapath': datapath}
-        with checked_downloads(datapath, settings):
+        with checked_downloads():
             Gpt2BpeHelper._build_data(helper)
 
     return NeededFile(names=urls, urls=urls, note=' '.join(urls), fetch=fetch)
@@ -114,16 +114,12 @@ class Downloaded:
     reason: str | None = None
 
 
-def download_systems(
-    systems: Iterable[System],
-    datapath: str | None = None,
-    settings: DownloadSettings | None = None,
-) -> list[Downloaded]:
+def download_systems(systems: Iterable[System]) -> list[Downloaded]:
     """
     Download what the systems lack; files that are here are not touched.
     """
     prepare_parlai()
-    downloads = _Downloads(datapath, settings or DownloadSettings())
+    downloads = _Downloads()
     return [downloads.download(system) for system in systems]
 
 
@@ -132,9 +128,7 @@ class _Downloads:
     The downloads of one roster. What failed is not tried again for another system.
     """
 
-    def __init__(self, datapath: str | None, settings: DownloadSettings):
-        self.datapath = datapath
-        self.settings = settings
+    def __init__(self) -> None:
         self.failures: dict[tuple[str, ...], UserError] = {}
         self.silent_hosts: set[str] = set()
 
@@ -147,14 +141,12 @@ class _Downloads:
         try:
             for option in FILE_OPTIONS:
                 value = str(system.opt.get(option) or '')
-                files += self._fetch(needed_file(option, value, self.datapath))
+                files += self._fetch(needed_file(option, value))
             option = 'model'
-            files += family_of(system.opt).fetch_weights(
-                system, self._record, self.datapath
-            )
+            files += family_of(system.opt).fetch_weights(system, self._record)
             option = 'dict_tokenizer'
-            opt = effective_options(system, self.datapath)
-            files += self._fetch(needed_tokenizer(opt, self.datapath))
+            opt = effective_options(system)
+            files += self._fetch(needed_tokenizer(opt))
             inner = family_of(opt).inner_system(opt)
             if inner is not None:
                 downloaded = self.download(inner)
@@ -182,7 +174,7 @@ class _Downloads:
             raise UserError(f'{names[0]} {what}')
         if names not in self.failures:
             try:
-                needed.fetch(self.settings)
+                needed.fetch()
                 return names
             except UserError as e:
                 if isinstance(e, Unreachable):
@@ -200,4 +192,4 @@ class _Downloads:
             f'{address}/{path.name}': Entry(sha256(path), path.stat().st_size)
             for path in files
         }
-        lock_file_of(self.datapath, self.settings).record(entries)
+        lock_file().record(entries)

@@ -31,6 +31,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.compat.rag import BERT_FILES, bert_home, index_files
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.options import json_object, option, options_of
 from parlai_ext.files.model_cards import is_model_name, model_card
@@ -98,17 +99,23 @@ class HubFamily(Family):
             return None
         return weights.parent.name
 
-    def cached_weights(self, opt: Options, datapath: str | None = None) -> Path | None:
+    def cached_weights(self, opt: Options) -> Path | None:
         """
         Return the weights in the hub's cache, in the folder, or in the folder of the
         catalogue's models; `None` without them.
         """
-        datapath = opt.get('datapath') or datapath
-        return hub.cached_weights(self.repository(opt), self.revision(opt), datapath)
+        with data_in(opt.get('datapath')):
+            return hub.cached_weights(self.repository(opt), self.revision(opt))
 
-    def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:
+    def fetched_weights(self, opt: Options) -> Path:
+        """
+        Return the weights, which are fetched where they are not here.
+        """
+        return hub.fetch_weights(self.repository(opt), self.revision(opt))
+
+    def locate_weights(self, system: System) -> tuple[str, str]:
         repo, revision = self.repository(system.opt), self.revision(system.opt)
-        cached = self.cached_weights(system.opt, datapath)
+        cached = self.cached_weights(system.opt)
         if cached:
             return PRESENT, str(cached)
         if is_model_name(repo):
@@ -120,34 +127,28 @@ class HubFamily(Family):
         at = f' at {revision}' if revision else ''
         return DOWNLOAD, f'https://huggingface.co/{repo}{at}'
 
-    def fetch_weights(
-        self, system: System, record: Record, datapath: str | None
-    ) -> list[str]:
-        if self.cached_weights(system.opt, datapath) is not None:
+    def fetch_weights(self, system: System, record: Record) -> list[str]:
+        if self.cached_weights(system.opt) is not None:
             return []
-        repo, revision = self.repository(system.opt), self.revision(system.opt)
-        weights = hub.fetch_weights(repo, revision, datapath)
+        repo, weights = self.repository(system.opt), self.fetched_weights(system.opt)
         if is_model_name(repo):
             return [repo]  # its card has its checksums
         address = f'https://huggingface.co/{repo}/resolve/{self.commit(system.opt)}'
         record(address, hub.weight_files(weights))
         return [repo]
 
-    def weight_bytes(self, system: System, datapath: str | None = None) -> int:
-        weights = self.cached_weights(system.opt, datapath)
+    def weight_bytes(self, system: System) -> int:
+        weights = self.cached_weights(system.opt)
         if weights is None:
             return 0
         return sum(path.stat().st_size for path in hub.weight_files(weights))
 
-    def contents(
-        self, system: System, opt: Options, datapath: str | None
-    ) -> dict[str, str]:
+    def contents(self, system: System, opt: Options) -> dict[str, str]:
         """
         Return the hash of every file that changes a reply. A folder that moves, or a
         snapshot in the cache with the same files, is the same model.
         """
-        repo, revision = self.repository(system.opt), self.revision(system.opt)
-        weights = hub.fetch_weights(repo, revision, datapath)
+        weights = self.fetched_weights(system.opt)
         folder = weights.parent
         code = ('*.py',) if hub.truthy(system.opt.get('hf_trust_code')) else ()
         files = [*hub.weight_files(weights), *hub.companions(folder, code)]
@@ -182,14 +183,14 @@ class HuggingFace(HubFamily):
         """
         return tuple(str(opt.get(name)) for name in LOADING_OPTIONS)
 
-    def weight_bytes(self, system: System, datapath: str | None = None) -> int:
+    def weight_bytes(self, system: System) -> int:
         """
         Return about how many bytes the weights take in the precision asked for.
         """
-        stored = super().weight_bytes(system, datapath)
+        stored = super().weight_bytes(system)
         asked = (system.opt.get(f'hf_{name}') for name in ('quantisation', 'dtype'))
         bits = next((BITS[str(name)] for name in asked if str(name) in BITS), None)
-        weights = self.cached_weights(system.opt, datapath)
+        weights = self.cached_weights(system.opt)
         if bits is None or weights is None:
             return stored
         config = hub.read_config(weights.parent)
@@ -334,7 +335,7 @@ class Ranker(Family):
     def covers(self, opt: Options) -> bool:
         return 'fixed_candidate_vecs' in opt or bool(opt.get(CANDIDATES))
 
-    def check(self, opt: Options, error: OptionError, datapath: str | None) -> None:
+    def check(self, opt: Options, error: OptionError) -> None:
         if 'fixed_candidate_vecs' not in opt:
             return  # an agent that generates, though its options name candidates
         if opt['fixed_candidate_vecs'] not in ('reuse', 'replace'):
@@ -351,9 +352,7 @@ class Ranker(Family):
             if not Path(path).is_file():
                 raise error(CANDIDATES, f'there is no file {path}')
 
-    def contents(
-        self, system: System, opt: Options, datapath: str | None
-    ) -> dict[str, str]:
+    def contents(self, system: System, opt: Options) -> dict[str, str]:
         return {} if system.opt.get(CANDIDATES) else self.candidates(opt)
 
     def candidates(self, opt: Options) -> dict[str, str]:
@@ -442,7 +441,7 @@ class Passages(Family):
     def covers(self, opt: Options) -> bool:
         return 'rag_retriever_type' in opt or super().covers(opt)
 
-    def check(self, opt: Options, error: OptionError, datapath: str | None) -> None:
+    def check(self, opt: Options, error: OptionError) -> None:
         paths = retrieval_paths(opt)
         if not paths:
             return
@@ -460,24 +459,22 @@ class Passages(Family):
                 if path.endswith('.gz'):
                     unpack = 'unpack it, for ParlAI reads plain text only'
                     raise UserError(f'{path} is packed; {unpack}')
-                for file in _files(key, path, opt, datapath):
+                for file in _files(key, path, opt):
                     if not file.is_file():
                         hint = HINTS.get(key, '')
                         raise UserError(f'there is no file {file}{hint}')
             key = 'query_model'
-            _bert_files(opt, datapath)
+            _bert_files(opt)
         except UserError as problem:
             raise error(key, str(problem)) from problem
 
-    def contents(
-        self, system: System, opt: Options, datapath: str | None
-    ) -> dict[str, str]:
+    def contents(self, system: System, opt: Options) -> dict[str, str]:
         named: dict[str, Path] = {}
         for key, path in retrieval_paths(opt).items():
-            files = _files(key, path, opt, datapath)
+            files = _files(key, path, opt)
             named |= {f'{key}.{i}' if i else key: file for i, file in enumerate(files)}
         if named:
-            named |= _bert_files(opt, datapath)
+            named |= _bert_files(opt)
         for key, file in named.items():
             if not file.is_file():
                 raise UserError(f'{key}: there is no file {file}')
@@ -505,22 +502,22 @@ def retrieval_paths(opt: Options) -> dict[str, str]:
     return paths
 
 
-def _files(key: str, path: str, opt: Options, datapath: str | None) -> list[Path]:
+def _files(key: str, path: str, opt: Options) -> list[Path]:
     """
     Return the files that the value of an option stands for; those of the zoo are
     downloaded when they are not here.
     """
-    datapath = opt.get('datapath') or datapath
-    file = zoo.fetch_path(path, datapath)
-    if key == 'polyencoder_init_model':
-        return [file, Path(f'{file}.dict')]
-    if key != 'path_to_index':
-        return [file]
-    vectors = opt.get('path_to_dense_embeddings')
-    return index_files(file, local_path(str(vectors), datapath) if vectors else None)
+    with data_in(opt.get('datapath')):
+        file = zoo.fetch_path(path)
+        if key == 'polyencoder_init_model':
+            return [file, Path(f'{file}.dict')]
+        if key != 'path_to_index':
+            return [file]
+        vectors = opt.get('path_to_dense_embeddings')
+        return index_files(file, local_path(str(vectors)) if vectors else None)
 
 
-def _bert_files(opt: Options, datapath: str | None) -> dict[str, Path]:
+def _bert_files(opt: Options) -> dict[str, Path]:
     """
     Return the files of the query encoder, where that is a BERT, by a name for each.
 
@@ -530,8 +527,8 @@ def _bert_files(opt: Options, datapath: str | None) -> dict[str, Path]:
         return {}
     model_file = str(opt.get('model_file') or '')
     places = {
-        'model_file': str(local_path(model_file, datapath)) if model_file else None,
-        'datapath': data_folder(opt.get('datapath') or datapath),
+        'model_file': str(local_path(model_file)) if model_file else None,
+        'datapath': data_folder(opt.get('datapath')),
     }
     home = bert_home({**opt, **places})
     return {f'query_model/{name}': home / name for name in BERT_FILES}
@@ -552,7 +549,7 @@ class Remote(Family):
         if not option.info.signed
     )
 
-    def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:
+    def locate_weights(self, system: System) -> tuple[str, str]:
         return PRESENT, f'{Settings.from_options(system.opt).endpoint} (not contacted)'
 
     def samples(self, opt: Options) -> bool:
@@ -573,9 +570,7 @@ class Remote(Family):
             pinned['remote_dated_model'] = dated_name(opt) or UNTOLD
         return pinned
 
-    def contents(
-        self, system: System, opt: Options, datapath: str | None
-    ) -> dict[str, str]:
+    def contents(self, system: System, opt: Options) -> dict[str, str]:
         settings = Settings.from_options(system.opt)
         name = settings.dated_model or dated_name(system.opt) or UNTOLD
         if name == UNTOLD:
@@ -652,17 +647,15 @@ class SafetyLayer(Family):
     def inner_system(self, opt: Options) -> System:
         return system_inside(opt)
 
-    def weight_bytes(self, system: System, datapath: str | None) -> int:
+    def weight_bytes(self, system: System) -> int:
         inner, family = _inner(system.opt)
-        return family.weight_bytes(inner, datapath)
+        return family.weight_bytes(inner)
 
     def weights_key(self, opt: Options) -> Hashable:
         inner, family = _inner(opt)
         return family.weights_key(inner.opt)
 
-    def contents(
-        self, system: System, opt: Options, datapath: str | None
-    ) -> dict[str, str]:
+    def contents(self, system: System, opt: Options) -> dict[str, str]:
         """
         Return the hashes of the sentences, and of the files that the detector reads.
         """

@@ -77,7 +77,7 @@ class Family:
         :raises UserError: ``model: what is wrong``.
         """
 
-    def locate_weights(self, system: System, datapath: str | None) -> tuple[str, str]:
+    def locate_weights(self, system: System) -> tuple[str, str]:
         """
         Return `PRESENT` or `DOWNLOAD`, and the path or the URLs of the weights.
 
@@ -90,14 +90,12 @@ class Family:
             return PRESENT, 'no model file'
         if not is_zoo_path(str(path)):
             return PRESENT, str(existing_file(str(path), 'model_file').absolute())
-        urls = zoo.option_urls('model_file', str(path), datapath)
+        urls = zoo.option_urls('model_file', str(path))
         if urls:
             return DOWNLOAD, ' '.join(urls)
-        return PRESENT, str(local_path(str(path), datapath).absolute())
+        return PRESENT, str(local_path(str(path)).absolute())
 
-    def fetch_weights(
-        self, system: System, record: Record, datapath: str | None
-    ) -> list[str]:
+    def fetch_weights(self, system: System, record: Record) -> list[str]:
         """
         Download weights that no file option names. Return the names of what was
         downloaded.
@@ -109,11 +107,11 @@ class Family:
         """
         return []
 
-    def weight_bytes(self, system: System, datapath: str | None) -> int:
+    def weight_bytes(self, system: System) -> int:
         """
         Return the size in bytes of the weights on disk; 0 without any (yet).
         """
-        path = model_path(system, datapath)
+        path = model_path(system)
         return path.stat().st_size if path and path.is_file() else 0
 
     def weights_key(self, opt: Options) -> Hashable:
@@ -123,9 +121,7 @@ class Family:
         """
         return None
 
-    def contents(
-        self, system: System, opt: Options, datapath: str | None
-    ) -> dict[str, str]:
+    def contents(self, system: System, opt: Options) -> dict[str, str]:
         """
         Return what else identifies a system, by a word for it, beside its options and
         the files that the roster names: hashes of other files, or the model that an
@@ -148,7 +144,7 @@ class Family:
         """
         return {}
 
-    def check(self, opt: Options, error: OptionError, datapath: str | None) -> None:
+    def check(self, opt: Options, error: OptionError) -> None:
         """
         Refuse options with which the agent cannot be built; download what it reads.
 

@@ -93,9 +93,7 @@ def files_hash(folder: Path) -> str:
     return content_id([(path.name, sha256(path)) for path in files])
 
 
-def cached_weights(
-    repo: str, revision: str | None = None, datapath: str | None = None
-) -> Path | None:
+def cached_weights(repo: str, revision: str | None = None) -> Path | None:
     """
     Return the weights of a repository, when they are in the hub's cache (or the
     repository is a folder, or a model of the catalogue that is in ``datapath``); of
@@ -107,9 +105,9 @@ def cached_weights(
     if is_model_name(repo):
         if revision:
             raise UserError(f'hf_revision: the catalogue fixes the revision of {repo}')
-        if not is_fetched(repo, datapath):
+        if not is_fetched(repo):
             return None
-        repo = str(model_folder(repo, datapath).absolute())
+        repo = str(model_folder(repo).absolute())
     if Path(repo).is_dir():
         check_model_folder(Path(repo))
         places: Iterable[Any] = (f'{repo}/{name}' for name in WEIGHTS)
@@ -148,27 +146,25 @@ def weight_files(weights: Path) -> list[Path]:
     return [weights, *files]
 
 
-def fetch_weights(
-    repo: str, revision: str | None = None, datapath: str | None = None
-) -> Path:
+def fetch_weights(repo: str, revision: str | None = None) -> Path:
     """
     Return the weights of a repository or of a model of the catalogue, from this
     machine or the network.
 
     :raises UserError: when they cannot be had.
     """
-    weights = cached_weights(repo, revision, datapath)
+    weights = cached_weights(repo, revision)
     if weights is not None:
         return weights
     if is_model_name(repo):
-        fetch_model(repo, datapath)
+        fetch_model(repo)
     elif Path(repo).is_dir():
         raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')
     else:
         reason = _download(repo, revision)
         if reason:
             raise _not_downloaded(repo, reason)
-    weights = cached_weights(repo, revision, datapath)
+    weights = cached_weights(repo, revision)
     if weights is None:
         raise _not_downloaded(repo, 'it has no weights that torch reads')
     return weights

@@ -33,7 +33,7 @@ PLACES = PLACE_OPTIONS | {
 }
 
 
-def identity(system: System, datapath: str | None = None) -> str:
+def identity(system: System) -> str:
     """
     Return a hash of the system's options and of the content of its files, which are
     downloaded when they are not here.
@@ -45,12 +45,12 @@ def identity(system: System, datapath: str | None = None) -> str:
     try:
         for key in FILE_OPTIONS:
             if system.opt.get(key):
-                contents |= _contents(key, str(system.opt[key]), datapath)
-        opt = effective_options(system, datapath)
-        contents |= family_of(opt).contents(system, opt, datapath)
+                contents |= _contents(key, str(system.opt[key]))
+        opt = effective_options(system)
+        contents |= family_of(opt).contents(system, opt)
         inner = family_of(opt).inner_system(opt)
         if inner is not None:
-            contents['inner'] = identity(inner, datapath)
+            contents['inner'] = identity(inner)
     except SystemFailed:
         raise
     except UserError as e:
@@ -74,27 +74,27 @@ def identity_options(system: System) -> dict[str, Any]:
     return {k: v for k, v in sorted(system.opt.items()) if k not in places}
 
 
-def candidates_hash(system: System, datapath: str | None = None) -> str | None:
+def candidates_hash(system: System) -> str | None:
     """
     Return a short hash of what a retriever may say; `None` without such a file.
     """
     value = system.opt.get(CANDIDATES)
     if value:
-        hashes = _contents(CANDIDATES, str(value), datapath)
+        hashes = _contents(CANDIDATES, str(value))
     else:
-        opt = effective_options(system, datapath)
+        opt = effective_options(system)
         hashes = family_of(opt).candidates(opt)
     return content_id('candidates', *hashes.values()) if hashes else None
 
 
-def _contents(key: str, value: str, datapath: str | None) -> dict[str, str]:
+def _contents(key: str, value: str) -> dict[str, str]:
     """
     Return the hashes of an option's files and, for a model, of the dictionary and the
     options beside it.
     """
     find = candidates_file if is_spec(value) else zoo.fetch_path
     try:
-        path = find(value, datapath)
+        path = find(value)
     except UserError as e:
         raise UserError(f'{key}: {e}') from None
     files = files_at(path, is_prefix=key in INDEX_OPTIONS)

@@ -17,7 +17,7 @@ from parlai_ext.isolation.names import is_our_agent
 from parlai_ext.systems.families import family_of
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.model_options import named_servers
-from parlai_ext.systems.spending import Ledger, Spending
+from parlai_ext.systems.spending import Ledger
 from parlai_ext.systems.system_options import model_path
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
@@ -33,7 +33,7 @@ class ModelCache:
     Loaded players by the name of their system. The longest unused one is dropped first.
 
     A system that cannot be loaded is not tried again; `problems` holds its error. What
-    a system has used, as far as it counts that, is added to ``spent`` when it is
+    a system has used, as far as it counts that, is in `ledger` when it is
     dropped.
 
     :param budget: bytes of weights that may be loaded at once.
@@ -45,15 +45,12 @@ class ModelCache:
         load: Callable[[System], Player],
         budget: int,
         *,
-        datapath: str | None = None,
-        spent: dict[str, Spending] | None = None,
         left_out: Mapping[str, str] | None = None,
     ):
         self.load = load
         self.budget = budget
-        self.datapath = datapath
         self.problems: dict[str, str] = dict(left_out or {})
-        self.ledger = Ledger(spent)
+        self.ledger = Ledger()
         self._players: dict[str, Player] = {}
         # what systems that share their weights have in common, by name
         self._weights: dict[str, Hashable] = {}
@@ -71,7 +68,7 @@ class ModelCache:
             if name not in self._players and name not in self.problems:
                 self._weights[name] = key = weights_key(system)
                 shared = any(self._weights[other] == key for other in self._players)
-                size = 0 if shared else size_on_disk(system, self.datapath)
+                size = 0 if shared else size_on_disk(system)
                 self._make_room(size, wanted)
                 self._load(system, wanted)
         self._make_room(0, wanted)
@@ -85,13 +82,13 @@ class ModelCache:
         for system in systems:
             key = weights_key(system)
             player = self._players.get(system.name)
-            size = player.n_bytes if player else size_on_disk(system, self.datapath)
+            size = player.n_bytes if player else size_on_disk(system)
             sizes[key] = max(size, sizes.get(key, 0))
         return sum(sizes.values()) <= self.budget
 
     def loaded_weights(self) -> set[str]:
         """
-        Return the names of the weights that are loaded, as `weights_name` says.
+        Return the names of the weights that are loaded: their keys, as text.
         """
         return {str(self._weights[name]) for name in self._players}
 
@@ -159,18 +156,11 @@ def weights_key(system: System) -> Hashable:
     return family_of(system.opt).weights_key(system.opt) or system.name
 
 
-def weights_name(system: System) -> str:
-    """
-    Return a name of the system's weights, which those that share them have, too.
-    """
-    return str(weights_key(system))
-
-
-def size_on_disk(system: System, datapath: str | None = None) -> int:
+def size_on_disk(system: System) -> int:
     """
     Return the size of the system's weights on disk, 1 when it has none (yet).
     """
-    return max(1, family_of(system.opt).weight_bytes(system, datapath))
+    return max(1, family_of(system.opt).weight_bytes(system))
 
 
 def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -> int:
@@ -194,7 +184,7 @@ def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -
     return min(limit, int(max_memory * 1e9))
 
 
-def fit_threads(systems: Iterable[System], datapath: str | None) -> None:
+def fit_threads(systems: Iterable[System]) -> None:
     """
     Use one thread if the model files of all these systems are small: a small model
     gains little from a second thread, and loses much when another program needs the
@@ -206,7 +196,7 @@ def fit_threads(systems: Iterable[System], datapath: str | None) -> None:
     """
     if 'OMP_NUM_THREADS' in os.environ:
         return
-    paths = [model_path(system, datapath) for system in systems]
+    paths = [model_path(system) for system in systems]
     files = [path for path in paths if path is not None and path.is_file()]
     if files and all(path.stat().st_size < SMALL for path in files):
         torch.set_num_threads(1)
@@ -229,7 +219,7 @@ def are_small(systems: Iterable[System], machine: Machine) -> bool:
 
 
 def _is_small(system: System, machine: Machine) -> bool:
-    size = size_on_disk(system, machine.datapath)
+    size = size_on_disk(system)
     is_here = size > 1 or not system.opt.get('model_file')
     return is_here and size < SMALL
 

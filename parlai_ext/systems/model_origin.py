@@ -43,11 +43,9 @@ class ModelOrigin:
         return f'both are of the type {self.model_type}' if same else None
 
 
-def model_origin(system: System, datapath: str | None = None) -> ModelOrigin:
+def model_origin(system: System) -> ModelOrigin:
     """
     Return where a system's model comes from. Nothing is loaded or downloaded.
-
-    :param datapath: the folder of the catalogue's models.
     """
     opt = system.opt
     if opt.get('model') == 'ext:remote':
@@ -57,11 +55,11 @@ def model_origin(system: System, datapath: str | None = None) -> ModelOrigin:
     family = family_of(opt)
     inner = family.inner_system(opt)
     if inner is not None:
-        return model_origin(inner, datapath)
+        return model_origin(inner)
     if isinstance(family, HubFamily) and not opt.get('model_file'):
         try:
             repository = family.repository(opt)
-            weights = family.cached_weights(opt, datapath)
+            weights = family.cached_weights(opt)
         except UserError:
             return ModelOrigin()
         config = hub.read_config(weights.parent) if weights is not None else {}

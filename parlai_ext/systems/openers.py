@@ -24,11 +24,7 @@ NO_DOWNLOAD = (SAY, 'ext:everyday_openers', 'ext:smalltalk')
 
 
 def load_openers(
-    task: str,
-    openers_file: str | None = None,
-    *,
-    split: str = 'test',
-    datapath: str | None = None,
+    task: str, openers_file: str | None = None, *, split: str = 'test'
 ) -> list[Opener]:
     """
     Return an opener of two utterances for each dialogue of the task, or one of one
@@ -61,7 +57,7 @@ def load_openers(
         return [Opener.from_utterances(words, SAY.rstrip(':'))]
     if not task:
         raise UserError('openers: the name of a task is expected, not nothing')
-    openers = list(_from_acts(_first_acts(task, split, datapath), f'{task}:{split}'))
+    openers = list(_from_acts(_first_acts(task, split), f'{task}:{split}'))
     if not openers:
         raise UserError(f'task {task!r} has no dialogue that could open a conversation')
     return openers
@@ -96,14 +92,12 @@ def _last_line(act: Any) -> str:
     return next((line for line in reversed(lines) if line), '')
 
 
-def _first_acts(
-    task: str, split: str, datapath: str | None
-) -> Iterator[tuple[Any, Any]]:
+def _first_acts(task: str, split: str) -> Iterator[tuple[Any, Any]]:
     """
     Yield the first and, if there is one, the second act of every episode of a task, in
     the order of its data.
     """
-    for teacher in teachers_of(task, split, datapath):
+    for teacher in teachers_of(task, split):
         episode: list[Any] = []
         while not teacher.epoch_done():
             episode.append(teacher.act())
@@ -112,7 +106,7 @@ def _first_acts(
                 episode = []
 
 
-def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:
+def teachers_of(task: str, split: str) -> list[Any]:
     """
     Build the teachers of a task with ParlAI's own defaults.
     """
@@ -123,7 +117,6 @@ def teachers_of(task: str, split: str, datapath: str | None) -> list[Any]:
     given: dict[str, Any] = {
         'task': task,
         'datatype': 'train:evalmode' if split == 'train' else split,
-        **({'datapath': datapath} if datapath else {}),
     }
     try:
         with unknown_task_named(task):

@@ -59,11 +59,7 @@ DEFAULTS = {'datatype': 'valid', 'interactive_mode': True}
 
 
 def load_system(
-    system: System,
-    *,
-    datapath: str | None = None,
-    no_cuda: bool = False,
-    fp16: bool | None = None,
+    system: System, *, no_cuda: bool = False, fp16: bool | None = None
 ) -> Player:
     """
     Build the system's agent; its options win over those in the model's own `.opt`.
@@ -72,25 +68,23 @@ def load_system(
     """
     require_named(system)
     prepare_parlai()
-    with _read_as_data(system, datapath):
+    with _read_as_data(system):
         try:
-            return _build(system, datapath, no_cuda, fp16)
+            return _build(system, no_cuda, fp16)
         except BadModelFile:
             raise
         except UserError as error:
             raise SystemFailed(system.name, str(error)) from error.__cause__
 
 
-def _build(
-    system: System, datapath: str | None, no_cuda: bool, fp16: bool | None
-) -> Player:
+def _build(system: System, no_cuda: bool, fp16: bool | None) -> Player:
     """
     Build the agent of a system; every error names the system and an option.
     """
     bad = _option_error(system)
-    given = _options_to_build(system, datapath)
+    given = _options_to_build(system)
     opt = parsed_options(system, given)
-    all_options = {**opt, **effective_options(system, datapath), **given}
+    all_options = {**opt, **effective_options(system), **given}
     model = str(all_options.get('model'))
     if getattr(load_agent_module(model), 'is_scorer', False):
         # whose options may name code that no roster or model file may bring in
@@ -98,7 +92,7 @@ def _build(
             'model', f'{model} is a scorer: it judges utterances and does not talk'
         )
     family = family_of(all_options)
-    family.check(all_options, bad, datapath)
+    family.check(all_options, bad)
     ours = {key: given.get(key, value) for key, value in DEFAULTS.items()}
     ours |= {'batchsize': 1, **({'no_cuda': True} if no_cuda else {})}
     if fp16 is not None and 'fp16' not in given:
@@ -110,7 +104,7 @@ def _build(
     loading = limit and replace(limit, servers=(*limit.servers, *hub.servers()))
     try:
         with (
-            ensure_checked_downloads(datapath),
+            ensure_checked_downloads(),
             fresh_candidates(),
             quiet_parlai(),
             limited(loading),
@@ -118,7 +112,7 @@ def _build(
         ):
             agent = create_agent(opt, requireModelExists='model_file' in given)
     except UserError as error:
-        tokenizer = needed_tokenizer(all_options, datapath)
+        tokenizer = needed_tokenizer(all_options)
         if tokenizer and any(url in str(error) for url in tokenizer.urls):
             raise bad('dict_tokenizer', str(error)) from error
         raise
@@ -163,28 +157,28 @@ def cost_of_model(opt: Options) -> AbstractContextManager[None]:
     return bounded_cost(file, [Path(name) for name in names if os.path.isfile(name)])
 
 
-def check_options(system: System, datapath: str | None = None) -> None:
+def check_options(system: System) -> None:
     """
     Read the system's options as `load_system` does, without loading it.
 
     :raises UserError: naming the system and the option that cannot be meant.
     """
     prepare_parlai()
-    with _read_as_data(system, datapath):
-        parsed_options(system, _options_to_build(system, datapath))
+    with _read_as_data(system):
+        parsed_options(system, _options_to_build(system))
 
 
-def samples(system: System, datapath: str | None = None) -> bool:
+def samples(system: System) -> bool:
     """
     True if the system draws its replies at random.
 
     Reads the model's own `.opt` where it is on disk; downloads nothing.
     """
-    opt = effective_options(system, datapath)
+    opt = effective_options(system)
     return family_of(opt).samples(opt)
 
 
-def _options_to_build(system: System, datapath: str | None) -> dict[str, Any]:
+def _options_to_build(system: System) -> dict[str, Any]:
     """
     Return the roster's options as the agent needs them: with local paths, the files
     downloaded.
@@ -197,7 +191,7 @@ def _options_to_build(system: System, datapath: str | None) -> dict[str, Any]:
         if key in given and (key == 'model_file' or is_spec(given[key])):
             try:
                 with quiet_parlai():
-                    given[key] = str(fetch(str(given[key]), datapath))
+                    given[key] = str(fetch(str(given[key])))
             except UserError as error:
                 raise bad(key, str(error)) from error
     if 'model_file' in given:
@@ -208,11 +202,9 @@ def _options_to_build(system: System, datapath: str | None) -> dict[str, Any]:
         check_model_files(file)
     elif 'model' not in given:
         raise bad('model_file', 'not given, and no model either')
-    check_reader(effective_options(system, datapath))
+    check_reader(effective_options(system))
     if isinstance(given.get('stop'), list):  # which ParlAI would join with commas
         given['stop'] = json.dumps(given['stop'], ensure_ascii=False)
-    if datapath is not None:
-        given.setdefault('datapath', datapath)
     return given
 
 
@@ -226,7 +218,7 @@ def parsed_options(system: System, given: Options) -> Opt:
         with quiet_parlai():
             return parser.parse_kwargs(**given)
     except (ImportError, AttributeError) as error:
-        name = effective_options(system, given.get('datapath')).get('model')
+        name = effective_options(system).get('model')
         raise bad('model', f'no agent {name!r}: {in_words(error)}') from error
     except KeyError as error:
         options = (o for action in parser._actions for o in action.option_strings)
@@ -250,13 +242,12 @@ def parsed_options(system: System, given: Options) -> Opt:
 
 
 @contextmanager
-def _read_as_data(system: System, datapath: str | None) -> Iterator[None]:
+def _read_as_data(system: System) -> Iterator[None]:
     """
     Let the system's files be read as data; name the system whose file is refused.
     """
-    data_folder = {} if datapath is None else {'datapath': datapath}
     try:
-        with guarded(roster_opt={**data_folder, **system.opt}):
+        with guarded(roster_opt=system.opt):
             yield
     except BadModelFile as error:
         raise SystemFailed(system.name, error.as_option) from error

@@ -156,17 +156,16 @@ def _hub_kernel(config: Any) -> str | None:
     return next((value[:LONGEST] for value in values if '/' in value), None)
 
 
-def fetch_named_weights(options: ModelOptions, datapath: str | None) -> Path:
+def fetch_named_weights(options: ModelOptions) -> Path:
     """
     Return the weights of the model that options name, downloaded when they are not
     here.
 
-    :param datapath: ParlAI's data folder, for a model of the catalogue.
     :raises UserError: ``hf_model: what is wrong``.
     """
     repo = hub.checked_repository(options.model)
     try:
-        return hub.fetch_weights(repo, options.revision or None, datapath)
+        return hub.fetch_weights(repo, options.revision or None)
     except UserError as error:
         raise UserError(f'hf_model: {str(error).removeprefix("hf_model: ")}') from None
 

@@ -2,7 +2,6 @@
 Check whether a system's files are here, to be downloaded, or missing and why.
 """
 
-import os
 import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.files.roster_file import FILE_OPTIONS, shipped_systems
@@ -45,7 +45,7 @@ class Resolution:
     besides: tuple[str, ...] = ()
 
 
-def resolve(system: System, datapath: str | None = None) -> Resolution:
+def resolve(system: System) -> Resolution:
     """
     Return whether a system is present, to be downloaded or missing, after a check of
     its weights, agent, options and files. The network is not touched.
@@ -58,11 +58,11 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
     besides: list[str] = []
     model: Path | None = None
     try:
-        status, where = family_of(system.opt).locate_weights(system, datapath)
+        status, where = family_of(system.opt).locate_weights(system)
         if status == PRESENT and system.opt.get('model_file'):
             model = Path(where)
-        models_options = own_options(system, datapath) if model else {}
-        besides = list(_other_files(system, datapath, models_options))
+        models_options = own_options(system) if model else {}
+        besides = list(_other_files(system, models_options))
         agent = system.opt.get('model') or models_options.get('model')
         if agent:
             _check_agent(system, str(agent), models_options)
@@ -74,7 +74,7 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
             status = DOWNLOAD
         inner = family_of(system.opt).inner_system(system.opt)
         if inner is not None:
-            found = resolve(inner, datapath)
+            found = resolve(inner)
             reason = found.reason and f'its system: {found.reason}'
             return replace(found, name=system.name, reason=reason)
     except UserError as e:
@@ -89,9 +89,7 @@ def resolve(system: System, datapath: str | None = None) -> Resolution:
     return Resolution(system.name, status, where, reason, params, size, tuple(besides))
 
 
-def _other_files(
-    system: System, datapath: str | None, models_options: Options
-) -> Iterator[str]:
+def _other_files(system: System, models_options: Options) -> Iterator[str]:
     """
     Yield a line for each file beside the weights that is to be fetched or made.
 
@@ -101,12 +99,12 @@ def _other_files(
         value = str(system.opt.get(option) or '')
         if option == 'model_file' or not value:
             continue
-        needed = needed_file(option, value, datapath)
+        needed = needed_file(option, value)
         if needed is None:
             existing_file(value, option)
         elif needed.note:
             yield f'{option}: {needed.note}'
-    tokenizer = needed_tokenizer({**models_options, **roster_options(system)}, datapath)
+    tokenizer = needed_tokenizer({**models_options, **roster_options(system)})
     if tokenizer and tokenizer.note:
         yield f'dict_tokenizer: {tokenizer.note}'
 
@@ -138,12 +136,8 @@ def _check_agent(system: System, agent: str, models_options: Options) -> None:
     # without files, so that none is looked for in the zoo
     given = roster_options(system)
     given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
-    before = os.environ.get('PARLAI_DATAPATH')
-    try:
+    with data_in(None):  # which the parser sets
         parsed_options(system, {**given, 'model': agent})
-    finally:  # which the parser sets
-        if before is None:
-            os.environ.pop('PARLAI_DATAPATH', None)
 
 
 def _agent_names_like(agent: str) -> list[str]:

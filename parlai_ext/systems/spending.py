@@ -59,8 +59,8 @@ class Ledger:
     `spent` is by system; what a shared meter shows is the last one's to be dropped.
     """
 
-    def __init__(self, spent: dict[str, Spending] | None = None):
-        self.spent: dict[str, Spending] = {} if spent is None else spent
+    def __init__(self) -> None:
+        self.spent: dict[str, Spending] = {}
         self._open: dict[int, tuple[Spending, set[str]]] = {}
 
     def begin(self, name: str, agent: Any) -> None:

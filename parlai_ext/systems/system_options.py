@@ -11,12 +11,12 @@ from parlai_ext.systems.fetch.data_folder import local_path
 from parlai_ext.systems.safe.load import BadModelFile, read_opt
 
 
-def model_path(system: System, datapath: str | None) -> Path | None:
+def model_path(system: System) -> Path | None:
     """
     Return where the system's model file is, or would be after a download.
     """
     path = str(system.opt.get('model_file') or '')
-    return local_path(path, datapath) if path else None
+    return local_path(path) if path else None
 
 
 def roster_options(system: System) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def roster_options(system: System) -> dict[str, Any]:
     return {key: value for key, value in system.opt.items() if value is not None}
 
 
-def own_options(system: System, datapath: str | None) -> dict[str, Any]:
+def own_options(system: System) -> dict[str, Any]:
     """
     Return what the `.opt` beside the system's model file says; empty without one.
 
@@ -34,23 +34,22 @@ def own_options(system: System, datapath: str | None) -> dict[str, Any]:
 
     :raises UserError: when it holds no options, or more than data.
     """
-    path = model_path(system, datapath)
+    path = model_path(system)
     if path is None or not Path(f'{path}.opt').is_file():
         return {}
-    data_folder = {} if datapath is None else {'datapath': datapath}
     try:
-        return read_opt(f'{path}.opt', roster_opt={**data_folder, **system.opt})
+        return read_opt(f'{path}.opt', roster_opt=system.opt)
     except BadModelFile as error:
         raise UserError(error.as_option) from error
 
 
-def effective_options(system: System, datapath: str | None) -> dict[str, Any]:
+def effective_options(system: System) -> dict[str, Any]:
     """
     Return the model's own options with the roster's over them.
 
     :raises SystemFailed: when the model's own options cannot be read.
     """
     try:
-        return {**own_options(system, datapath), **roster_options(system)}
+        return {**own_options(system), **roster_options(system)}
     except UserError as error:
         raise SystemFailed(system.name, str(error)) from error

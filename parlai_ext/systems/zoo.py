@@ -37,12 +37,12 @@ from parlai_ext.systems.fetch.data_folder import (
     is_zoo_path,
     local_path,
 )
-from parlai_ext.systems.fetch.http_file import DownloadSettings, Unreachable
+from parlai_ext.systems.fetch.http_file import Unreachable
 
 SHIPPED = 'mini/'  # comes with us
 
 
-def needed_downloads(path: str, datapath: str | None) -> list[str]:
+def needed_downloads(path: str) -> list[str]:
     """
     Return the URLs that ParlAI would fetch now for this zoo path.
 
@@ -52,7 +52,7 @@ def needed_downloads(path: str, datapath: str | None) -> list[str]:
 
     :raises UserError: for a path that the zoo does not have.
     """
-    home = Path(data_folder(datapath))
+    home = Path(data_folder())
     if not path.partition(':')[2].startswith(SHIPPED):
         with tempfile.TemporaryDirectory() as folder:
             _copy_marks(home, Path(folder))
@@ -72,11 +72,10 @@ def _noted_urls(path: str, datapath: str) -> list[str]:
     try:
         with _only_noting(urls):
             build_data.modelzoo_path(datapath, path)
-    except ModuleNotFoundError as e:
-        if not (e.name or '').startswith('parlai'):
+    except ImportError as e:
+        is_foreign = not (e.name or '').startswith('parlai')
+        if isinstance(e, ModuleNotFoundError) and is_foreign:
             raise UserError(f'{path} needs the package {e.name!r}') from None
-        raise UserError(f'the zoo has no {path}; {nearest_path(path)}') from None
-    except ImportError:
         raise UserError(f'the zoo has no {path}; {nearest_path(path)}') from None
     except (TypeError, AttributeError, RuntimeError, UserError) as e:
         raise UserError(f'{path} cannot be had from the zoo: {e}') from None
@@ -92,19 +91,19 @@ def _noted_urls(path: str, datapath: str) -> list[str]:
     return urls
 
 
-def option_urls(option: str, path: str, datapath: str | None) -> list[str]:
+def option_urls(option: str, path: str) -> list[str]:
     """
     Return what would be downloaded for an option with a path of the zoo.
 
     :raises UserError: when it cannot be had, or is not among what was downloaded.
     """
     try:
-        urls = needed_downloads(path, datapath)
+        urls = needed_downloads(path)
     except UserError as e:
         raise UserError(f'{option}: {e}') from None
     if urls:
         return urls
-    file = local_path(path, datapath)
+    file = local_path(path)
     if not files_at(file, is_prefix=option in INDEX_OPTIONS):
         raise UserError(
             f'{option}: {path}: there is no file {file}; {nearest_path(path)}'
@@ -161,9 +160,7 @@ def printing_nothing() -> contextlib.AbstractContextManager[Any]:
     return contextlib.redirect_stdout(io.StringIO())
 
 
-def fetch_path(
-    path: str, datapath: str | None, settings: DownloadSettings | None = None
-) -> Path:
+def fetch_path(path: str) -> Path:
     """
     Return where a model's file is; one of the zoo is downloaded when it is not here.
 
@@ -172,18 +169,17 @@ def fetch_path(
     """
     if not is_zoo_path(path):
         return Path(path)
-    home = Path(data_folder(datapath))
-    if not needed_downloads(path, str(home)):
-        return local_path(path, str(home))
+    if not needed_downloads(path):
+        return local_path(path)
     try:
-        _build(path, home, settings)
+        _build(path)
     except Exception as e:  # whatever network, archive, disk and zoo come up with
         kind = Unreachable if isinstance(e, Unreachable) else UserError
         raise kind(f'{path} cannot be downloaded: {first_line(e)}') from e
-    return local_path(path, str(home))
+    return local_path(path)
 
 
-def _build(path: str, home: Path, settings: DownloadSettings | None) -> None:
+def _build(path: str) -> None:
     """
     Let ParlAI build a model in a scratch data folder; move it when it is complete.
 
@@ -192,9 +188,9 @@ def _build(path: str, home: Path, settings: DownloadSettings | None) -> None:
     from parlai.core.build_data import modelzoo_path
 
     zoo_folder = path.partition(':')[2].partition('/')[0]
-    folder = downloads_folder(home) / re.sub(r'\W', '_', f'scratch-{zoo_folder}')
-    scratch = folder / 'data'
-    with exclusive(folder), checked_downloads(str(home), settings) as downloader:
+    folder = downloads_folder() / re.sub(r'\W', '_', f'scratch-{zoo_folder}')
+    home, scratch = Path(data_folder()), folder / 'data'
+    with exclusive(folder), checked_downloads() as downloader:
         _empty(folder)  # of a process that was killed
         try:
             _copy_marks(home, scratch)

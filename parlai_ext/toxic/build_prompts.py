@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
+from parlai_ext.core.machine import Machine, use_data_folder
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.progress import bar_of
@@ -371,6 +371,7 @@ def selector_elsewhere(
     :param contents: those of the selector in the process of the command.
     :param share: of the memory of its device; models ask for what is free.
     """
+    use_data_folder(machine.datapath)
     selector = BlockSelector(chosen, features, machine)
     for name, content in selector.contents().items():
         refuse_difference(name, content, contents.get(name))

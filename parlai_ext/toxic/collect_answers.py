@@ -87,7 +87,7 @@ def collect_answers(
     """
     roster = Roster(tuple(systems))
     resolved = resolve_protocol(
-        Protocol(name='answers', roster=roster), {}, machine.datapath, skip_missing
+        Protocol(name='answers', roster=roster), {}, skip_missing
     )
     problems = {name: f'{name}: {why}' for name, why in resolved.missing.items()}
     make_folder(folder)
@@ -152,11 +152,10 @@ def _ask_missing(
     """
     todo = [questions for questions in asked if questions.missing]
     n_missing = sum(len(one.blocks[number]) for one in todo for number in one.missing)
-    fit_threads((one.system for one in todo), machine.datapath)
+    fit_threads(one.system for one in todo)
     cache = ModelCache(
         lambda system: load_on(machine, system),
         memory_for_weights(machine.no_cuda, machine.max_gpu_memory),
-        datapath=machine.datapath,
     )
     with bar_of('answers', n_missing, unit='answer') as bar:
         for questions in todo:

@@ -106,9 +106,7 @@ def word_list(path: str, models: ModelHandle) -> Toxicity:
     Return the detector of a list of words in a file, or of the Track's list.
     """
     words = path == TRACK_WORDS and not Path(path).exists()
-    return WordList(
-        track_words(models.machine.datapath) if words else read_phrases(path)
-    )
+    return WordList(track_words() if words else read_phrases(path))
 
 
 def parlai_matcher(path: str, models: ModelHandle) -> Toxicity:
@@ -122,7 +120,6 @@ def parlai_matcher(path: str, models: ModelHandle) -> Toxicity:
     from parlai_ext.systems.fetch.checked_downloads import checked_downloads
     from parlai_ext.systems.fetch.data_folder import data_folder
 
-    datapath = models.machine.datapath
     if path:
         phrases = read_phrases(path)  # which a list in JSON needs, too
         with NamedTemporaryFile('w', suffix='.txt', encoding='utf-8') as file:
@@ -131,8 +128,8 @@ def parlai_matcher(path: str, models: ModelHandle) -> Toxicity:
             matcher = OffensiveStringMatcher(file.name)
     else:
         try:
-            with checked_downloads(datapath):
-                matcher = OffensiveStringMatcher(str(data_folder(datapath)))
+            with checked_downloads():
+                matcher = OffensiveStringMatcher(str(data_folder()))
         except (UserError, OSError) as error:
             raise UserError(
                 f"parlai_matcher: ParlAI's word list cannot be downloaded: {error}; "
@@ -209,7 +206,7 @@ def parlai_classifier(name: str, label: str | None, models: ModelHandle) -> Toxi
     machine = models.machine
     opt = {
         'model': 'transformer/classifier',
-        'model_file': str(fetch_path(name, machine.datapath)),
+        'model_file': str(fetch_path(name)),
         'print_scores': True,
         'datatype': 'valid',
         'batchsize': 1,

@@ -320,7 +320,7 @@ def _reference_scorer(spec: str, models: ModelHandle, *, download: bool) -> Scor
     try:
         scorer = cls(cls.options_class(**given), models)
         for kind, model in () if download else scorer.named_models():
-            if not is_here(kind, model, models.machine.datapath):
+            if not is_here(kind, model):
                 raise UserError(
                     f'{model} is not on this machine, and is downloaded only if '
                     f'--reference-metrics {name} asks for it'

@@ -45,14 +45,14 @@ SETS = {
 }
 
 
-def fetch_public_set(name: str, datapath: str | None) -> Path:
+def fetch_public_set(name: str) -> Path:
     """
     Return the folder of a set; fetch its files where they are not there yet.
 
     :raises UserError: when they cannot be had, with what to do instead.
     """
     chosen = SETS[name]
-    folder = Path(data_folder(datapath), 'toxic_sets', name)
+    folder = Path(data_folder(), 'toxic_sets', name)
     if not folder.is_dir():
         owner, repository, *_ = chosen.place.split('/')
         print(f'{name}: {chosen.licence}, https://github.com/{owner}/{repository}')
@@ -63,7 +63,7 @@ def fetch_public_set(name: str, datapath: str | None) -> Path:
     return folder
 
 
-def with_public_sets(data: ToxicData, datapath: str | None) -> ToxicData:
+def with_public_sets(data: ToxicData) -> ToxicData:
     """
     Return the options with the folder of a public set in the place of its name; a file
     or folder of this name comes first.
@@ -72,15 +72,15 @@ def with_public_sets(data: ToxicData, datapath: str | None) -> ToxicData:
     for number, part in enumerate(places):
         name = part.strip()
         if name in SETS and not Path(name).exists():
-            places[number] = str(fetch_public_set(name, datapath))
+            places[number] = str(fetch_public_set(name))
     return replace(data, path=','.join(places))
 
 
-def track_words(datapath: str | None) -> list[str]:
+def track_words() -> list[str]:
     """
     Return the swear words by which the Track filtered, as its program lists them.
     """
-    folder = fetch_public_set(TRACK_WORDS, datapath)
+    folder = fetch_public_set(TRACK_WORDS)
     [name] = SETS[TRACK_WORDS].checksums
     words: list[str] = assigned_literals((folder / name).read_text())['swear_words']
     return words

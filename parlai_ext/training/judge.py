@@ -86,7 +86,6 @@ def train_judge(
     options: JudgeTrainingOptions,
     *,
     no_cuda: bool = False,
-    datapath: str | None = None,
 ) -> TrainedJudge:
     """
     Train a judge and write its folder; a training that was interrupted goes on.
@@ -101,7 +100,7 @@ def train_judge(
         if (out / CARD).is_file():
             raise UserError(f'--out: {out} holds a judge already; name another folder')
         refuse_model(out)
-        folder = hub.fetch_weights(hub.checked_repository(base), None, datapath).parent
+        folder = hub.fetch_weights(hub.checked_repository(base), None).parent
         device = chosen_device(ModelOptions(no_cuda=no_cuda))
         arguments = {'dtype': getattr(torch, options.dtype)}
         _, tokenizer, network = read(folder, device, arguments)

@@ -23,7 +23,7 @@ def build(datapath: str, split: str) -> str:
     folder = os.path.join(datapath, 'empatheticdialogues')
     if not built(folder, VERSION):
         try:
-            with checked_downloads(datapath):
+            with checked_downloads():
                 source.build({'datapath': datapath})
         except (UserError, OSError) as e:
             raise UserError(

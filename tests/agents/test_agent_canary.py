@@ -14,7 +14,8 @@ from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.judge_check.parrots import PARROTS
 from parlai_ext.judge_check.perturbations import ResponseInDialogue, parrot
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.worlds.lockstep import BatchRow, play
+from parlai_ext.worlds.lockstep import BatchRow
+from tests.support.lockstep_play import play
 
 
 def replies(kind, heard, own=None):

@@ -9,8 +9,9 @@ import torch
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.spending import spending_of
-from parlai_ext.worlds.lockstep import BatchRow, play
+from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.family_hf import FAMILIES, OPT, TEMPLATE, make_model
+from tests.support.lockstep_play import play
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
 

@@ -10,11 +10,13 @@ import pytest
 import yaml
 
 from parlai_ext.core.errors import SystemFailed
+from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.remote import plain
-from parlai_ext.worlds.lockstep import BatchRow, play
+from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.family_remote import control, make_remote, received, running_server
+from tests.support.lockstep_play import play
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
@@ -28,7 +30,8 @@ LANES = [BatchRow(pairing, opener) for pairing in (FIRST, SECOND) for opener in 
 
 
 def player(folder, url, name='a', **opt):
-    return load_system(make_remote(folder, url, name, **opt), datapath=str(folder))
+    with data_in(str(folder)):
+        return load_system(make_remote(folder, url, name, **opt))
 
 
 def pair(folder, url, **opt):

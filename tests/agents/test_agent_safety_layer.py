@@ -12,9 +12,10 @@ from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import read_opt
-from parlai_ext.worlds.lockstep import BatchRow, play
+from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.family_hf import OPT, make_model
 from tests.support.family_remote import make_remote, received, running_server
+from tests.support.lockstep_play import play
 from tests.support.talk import heard, replies_together_and_alone
 from tests.support.user_error import user_error
 

@@ -58,7 +58,7 @@ def numbers(report):
 def stage_means(run, signature):
     found = {}
     for shard in run.dialogue_shards():
-        for scored in run.scores(signature).read(shard.pairing_id, shard.index):
+        for scored in run.scores(signature).read(shard):
             for score in scored.scores:
                 if score.value is not None:
                     found.setdefault(score.dimension, []).append(score.value)

@@ -160,14 +160,14 @@ def lengths(run, signature='length'):
     store = run.scores(signature)
     for shard in run.dialogue_shards():
         scored = []
-        for d in run.read_dialogues(shard.pairing_id, shard.index):
+        for d in run.read_dialogues(shard):
             scores = tuple(
                 Score(d.id, i, u.speaker, 'words', float(len(u.text.split())))
                 for i, u in enumerate(d.utterances)
                 if not u.given
             )
             scored.append(ScoredDialogue(d.id, scores))
-        store.write(shard.pairing_id, shard.index, scored)
+        store.write(shard, scored)
     return rank_run(run, signature, bootstraps=20)
 
 

@@ -11,6 +11,7 @@ import torch
 
 from parlai_ext.commands import plugin
 from parlai_ext.commands.check_roster import CheckRoster, system_lines
+from parlai_ext.core.machine import data_in
 from parlai_ext.files.roster_file import load_roster, parse_target
 from parlai_ext.systems.resolve import Resolution, resolve
 from parlai_ext.systems.safe.load import count_parameters
@@ -38,7 +39,8 @@ def model(tmp_path):
 
 
 def one(spec, datapath=None):
-    return resolve(parse_target(spec)[0], datapath)
+    with data_in(datapath):
+        return resolve(parse_target(spec)[0])
 
 
 def test_a_local_model_is_present_with_its_size(model):

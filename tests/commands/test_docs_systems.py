@@ -168,7 +168,7 @@ def run(folder, bot):
 @pytest.mark.parametrize('name', SYSTEMS)
 def test_systems_copied_from_the_page_talk_and_are_scored(run, name):
     pairing = next(p for p in run.pairings if p.first == name)
-    [dialogue] = run.read_dialogues(pairing.id, 0)
+    [dialogue] = run.read_dialogues(run.shard(pairing.id, 0))
     assert (dialogue.ended_by, dialogue.reason) == (None, None)
     assert len(dialogue.utterances) == 12
     overall = run.read_json('ranking.json')['dimensions']['Overall']
@@ -177,7 +177,7 @@ def test_systems_copied_from_the_page_talk_and_are_scored(run, name):
 
 def test_the_bot_says_what_its_server_says(run):
     pairing = next(p for p in run.pairings if p.first == 'mybot')
-    [dialogue] = run.read_dialogues(pairing.id, 0)
+    [dialogue] = run.read_dialogues(run.shard(pairing.id, 0))
     heard, said = (dialogue.utterances[i].text for i in (1, 2))
     assert said == f'You said: {heard}'
 

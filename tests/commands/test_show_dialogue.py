@@ -35,7 +35,7 @@ def test_every_turn_is_there_with_its_scores(run, capsys):
     assert dialogue == one
     parts = re.split(r'\n\n(?=\d+  )', text)
     assert len(parts) == 1 + len(one.utterances)
-    scores = run.scores(SCORER).by_dialogue(one.pairing_id, 0)[one.id].scores
+    scores = run.scores(SCORER).by_dialogue(run.shard(one.pairing_id, 0))[one.id].scores
     for k, (part, turn) in enumerate(zip(parts[1:], one.utterances, strict=True)):
         assert part.startswith(f'{k}  {turn.speaker}') and turn.text in part
         assert (', given' in part) == turn.given
@@ -98,10 +98,9 @@ def test_a_run_without_scores_is_shown_without(run, capsys):
 
 def test_scores_of_another_scorer_by_its_name(run, capsys):
     for shard in run.dialogue_shards():
-        dialogues = run.read_dialogues(shard.pairing_id, shard.index)
+        dialogues = run.read_dialogues(shard)
         run.scores('scorer:other|v:1').write(
-            shard.pairing_id,
-            shard.index,
+            shard,
             [ScoredDialogue(d.id, ()) for d in dialogues],
         )
     _, text = shown(run, capsys, finished(run).id, scores='other')
@@ -146,7 +145,7 @@ def test_without_an_id_the_dialogues_are_listed_with_their_targets_means(run, ca
     assert lines[0].split() == ['dialogue', 'system', 'with', 'Overall']
     for row, line in zip(rows, lines[1:], strict=False):
         dialogue, shard = show_dialogue.find_dialogue(run, row.id)
-        scores = run.scores(SCORER).by_dialogue(dialogue.pairing_id, shard)[row.id]
+        scores = run.scores(SCORER).by_dialogue(shard)[row.id]
         values = [
             s.value
             for s in scores.scores

@@ -80,7 +80,7 @@ def test_utf_32_with_a_byte_order_mark_is_read(tmp_path, encoding):
     imported(tmp_path, str(path))
     run = RunFolder.existing(tmp_path / 'run')
     (shard,) = run.dialogue_shards()
-    (dialogue,) = run.read_dialogues(shard.pairing_id, shard.index)
+    (dialogue,) = run.read_dialogues(shard)
     assert [u.text for u in dialogue.utterances] == ['grün 🙂', 'hm']
 
 
@@ -114,7 +114,7 @@ def self_chat(folder, partner=None, opener='do you like tea ?'):
 def turns_of_run(folder):
     run = RunFolder.existing(folder / 'run')
     (shard,) = run.dialogue_shards()
-    (dialogue,) = run.read_dialogues(shard.pairing_id, shard.index)
+    (dialogue,) = run.read_dialogues(shard)
     return run, dialogue.utterances
 
 

@@ -5,7 +5,7 @@ Where workers are placed, and which task each of them does next.
 import pytest
 
 from parlai_ext.engines.engine import Task
-from parlai_ext.engines.places import places
+from parlai_ext.engines.ray_cluster import places
 from parlai_ext.engines.waiting_tasks import WaitingTasks
 
 

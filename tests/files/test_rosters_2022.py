@@ -15,10 +15,13 @@ from parlai.core.params import ParlaiParser
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.commands.check_roster import CheckRoster
+from parlai_ext.core.machine import data_in
 from parlai_ext.files.roster_file import FILE_OPTIONS, load_roster, shipped_systems
 from parlai_ext.systems import zoo
 from parlai_ext.systems.resolve import resolve
 from tests.support.no_network import refuse_sockets
+
+pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
 
 ROSTERS = ('bipartite_2022', 'cheating_dialogpt', 'cheating_blender', 'chatmatch_2022')
 MAP = Path(__file__).parents[3] / 'shared' / 'research' / 'zoo_map.json'
@@ -128,7 +131,8 @@ def test_the_urls_are_what_parlais_downloader_asks_for(name, asked_of_parlai, tm
     system = SYSTEMS[name][0]
     urls = asked_of_parlai(system.opt['model_file'])
     assert urls
-    found = resolve(system, str(tmp_path / 'ours'))
+    with data_in(str(tmp_path / 'ours')):
+        found = resolve(system)
     assert (found.status, found.reason) == ('download', None)
     assert found.where.split(' ') == urls
     assert not (tmp_path / 'ours').exists()
@@ -136,7 +140,7 @@ def test_the_urls_are_what_parlais_downloader_asks_for(name, asked_of_parlai, tm
 
 @pytest.mark.parametrize('name', ZOO)
 def test_the_urls_are_those_of_the_map(name, listed, tmp_path):
-    found = resolve(SYSTEMS[name][0], str(tmp_path))
+    found = resolve(SYSTEMS[name][0])
     assert found.where.split(' ') == listed[name]['download_urls']
     assert SYSTEMS[name][0].opt['model_file'] == listed[name]['model_file']
 
@@ -150,7 +154,7 @@ def test_the_repository_is_that_of_the_map(name, listed):
 @pytest.mark.parametrize('name', SERVED)
 def test_a_system_that_is_to_be_served_says_so(name, tmp_path):
     system, info = SYSTEMS[name]
-    found = resolve(system, str(tmp_path))
+    found = resolve(system)
     assert found.status == 'missing'
     assert found.reason.startswith('remote_url: ')
     assert 'Serve it' in info.notes and 'remote_url' in info.notes
@@ -160,7 +164,7 @@ def test_a_system_that_is_to_be_served_says_so(name, tmp_path):
 def test_an_address_seats_a_system_that_is_served(name, tmp_path):
     system, _ = SYSTEMS[name]
     where = {'remote_url': 'http://127.0.0.1:9/say', 'remote_format': 'plain'}
-    found = resolve(system.__class__(name, {**system.opt, **where}), str(tmp_path))
+    found = resolve(system.__class__(name, {**system.opt, **where}))
     assert (found.status, found.reason) == ('present', None)
 
 
@@ -204,7 +208,7 @@ def test_alternatives_of_the_map_are_told(name, listed):
 def test_every_alternative_is_one_that_the_zoo_can_fetch(name, tmp_path):
     for path in INFO[name].alternatives:
         assert path != SYSTEMS[name][0].opt['model_file']
-        assert zoo.needed_downloads(path, str(tmp_path))
+        assert zoo.needed_downloads(path)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +223,7 @@ def test_a_retriever_tells_which_replies_it_would_fetch(name, tmp_path):
     }
     system = SYSTEMS[name][0]
     spec = system.opt['fixed_candidates_path']
-    [line] = resolve(system, str(tmp_path)).besides
+    [line] = resolve(system).besides
     assert line.startswith(f'fixed_candidates_path: the replies of {spec}, from ')
     assert f'http://parl.ai/downloads/{module[spec]}/' in line
     assert list(tmp_path.iterdir()) == []

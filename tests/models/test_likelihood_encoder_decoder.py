@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from parlai.agents.image_seq2seq.image_seq2seq import ImageSeq2seqAgent
 
+from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import Answer, Question, System
 from parlai_ext.core.watch import Watch
 from parlai_ext.models.likelihood import encoder_decoder
@@ -51,8 +52,8 @@ def pair(request, tmp_path_factory):
         )
         return judge, own_pass(judge.model.model)
     opt = FAMILIES[request.param](folder)
-    where = {'datapath': opt.get('datapath'), 'no_cuda': True}
-    judge = load_judge(opt['model_file'], dtype='float64', **where)
+    with data_in(opt.get('datapath')):
+        judge = load_judge(opt['model_file'], dtype='float64', no_cuda=True)
     agent = load_system(System('stock', opt), no_cuda=True).agent
     agent.model.double().eval()
     image = (None,) if isinstance(agent, ImageSeq2seqAgent) else ()

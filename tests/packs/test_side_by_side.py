@@ -155,11 +155,12 @@ def test_words_that_the_other_text_lacks_are_marked(first, other, parts):
 def test_of_each_system_the_first_dialogue_that_differs_is_shown(tmp_path):
     first, same = (example_run(tmp_path / name) for name in 'ab')
     pairing = next(p for p in same.pairings if p.first == 'beta')
-    dialogues = same.read_dialogues(pairing.id, 0)
+    shard = same.shard(pairing.id, 0)
+    dialogues = same.read_dialogues(shard)
     turns = (*dialogues[1].utterances[:-1], Utterance('mary', 'Something else.'))
     changed: list[Dialogue] = [dialogues[0], replace(dialogues[1], utterances=turns)]
     (tmp_path / 'b' / 'dialogues' / pairing.id / '00000.jsonl').unlink()
-    same.write_dialogues(pairing.id, 0, changed)
+    same.write_dialogues(shard, changed)
     ((system, partner, shown),) = chosen_dialogues(first, same)
     assert (system, partner) == (pairing.first, pairing.second)
     assert shown[-1] == (

@@ -39,7 +39,7 @@ def test_a_log_for_each_target_has_its_dialogues_scores_and_intervals(run, tmp_p
             roles = {'assistant': name, 'user': sample['metadata']['partner']}
             speakers = tuple(roles[m['role']] for m in sample['messages'])
             assert speakers == dialogue.speakers
-            scored = run.scores(SCORER).by_dialogue(dialogue.pairing_id, 0)
+            scored = run.scores(SCORER).by_dialogue(run.shard(dialogue.pairing_id, 0))
             values = [
                 s.value
                 for s in scored[dialogue.id].scores

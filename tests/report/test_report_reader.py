@@ -58,9 +58,9 @@ def add_word_counts(run):
                     if turn.speaker == target and not turn.given
                 ),
             )
-            for one in run.read_dialogues(shard.pairing_id, shard.index)
+            for one in run.read_dialogues(shard)
         ]
-        run.scores(OTHER).write(shard.pairing_id, shard.index, scored)
+        run.scores(OTHER).write(shard, scored)
 
 
 def written(folder, **about):
@@ -130,9 +130,9 @@ def means(run, dimension, signature=SCORER):
     """
     found = {}
     for shard in run.dialogue_shards():
-        by_id = run.scores(signature).by_dialogue(shard.pairing_id, shard.index)
+        by_id = run.scores(signature).by_dialogue(shard)
         target = run.pairing(shard.pairing_id).first
-        for one in run.read_dialogues(shard.pairing_id, shard.index):
+        for one in run.read_dialogues(shard):
             mean = dialogue_means(one, by_id[one.id], target).get(dimension)
             found[one.id] = target, mean
     return found

@@ -59,8 +59,8 @@ def scored_run(
             broken = pairing.first == silent and j < silences
             dialogues.append(talk(pairing, opener, broken))
             scores.append(judged(pairing, dialogues[-1]))
-        run.write_dialogues(pairing.id, 0, dialogues)
-        run.scores(SCORER).write(pairing.id, 0, scores)
+        run.write_dialogues(run.shard(pairing.id, 0), dialogues)
+        run.scores(SCORER).write(run.shard(pairing.id, 0), scores)
     return run
 
 
@@ -169,7 +169,7 @@ def without_scores(run, *pairs):
     files = []
     for pairing in run.pairings:
         if (pairing.first, pairing.second) in pairs:
-            path = run.scores(SCORER).path(pairing.id, 0)
+            path = run.scores(SCORER).path(run.shard(pairing.id, 0))
             path.unlink()
             files.append(str(path.relative_to(run.root)))
     return files
@@ -247,8 +247,7 @@ def add_scores(run, signature, config):
     """
     store = run.scores(signature)
     for shard in run.dialogue_shards() if signature != SCORER else ():
-        key = (shard.pairing_id, shard.index)
-        store.write(*key, run.scores(SCORER).read(*key))
+        store.write(shard, run.scores(SCORER).read(shard))
     about = {'signature': signature, 'config': config, 'given': False}
     run.write_json(f'scores/{store.root.name}/scorer.json', about)
 

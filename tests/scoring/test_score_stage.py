@@ -44,7 +44,7 @@ def scores(run, signature):
     return [
         (s.dialogue_id, s.utterance_index, s.system, s.dimension, s.value, s.reason)
         for shard in run.dialogue_shards()
-        for one in run.scores(signature).read(shard.pairing_id, shard.index)
+        for one in run.scores(signature).read(shard)
         for s in one.scores
     ]
 
@@ -137,7 +137,7 @@ def test_labels_of_the_evidence_lie_beside_the_scores(tmp_path):
     folder = run.scores(report.signature).root
     about = json.loads((folder / 'scorer.json').read_text())
     assert about['evidence_labels'] == ['dull', 'dim', 'sad']
-    [scored, _] = run.scores(report.signature).read('p', 0)
+    [scored, _] = run.scores(report.signature).read(run.shard('p', 0))
     assert all(len(row) == 3 for row in scored.evidence.values())
 
 

@@ -15,6 +15,8 @@ from parlai_ext.systems.fetch import http_file
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 
+pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
+
 
 def written(folder, text, name='own.yaml'):
     path = folder / name
@@ -68,7 +70,7 @@ def test_fed_file_has_the_counts_of_the_paper():
 
 def test_a_reading_of_the_papers_four_dimensions_has_its_counts(monkeypatch):
     full = read_file(shared('fed/followups_fed_2020.json'))
-    monkeypatch.setattr(followups, 'fetch_fed_2020', lambda datapath: full)
+    monkeypatch.setattr(followups, 'fetch_fed_2020', lambda: full)
     found = load_followups('fed_2020_four')
     counts = {
         n: (len(s.positive), len(s.negative)) for n, s in found.dimensions.items()
@@ -156,7 +158,7 @@ def served(folder, monkeypatch, text=PROGRAM, expected=PROGRAM):
 
 def test_authors_lists_are_read_and_nothing_is_run(tmp_path, monkeypatch):
     served(tmp_path, monkeypatch)
-    assert load_followups('fed_2020', str(tmp_path)).dimensions == {
+    assert load_followups('fed_2020').dimensions == {
         'kind': Sides(('Nice.',), ()),
         'deep': Sides((), ('Flat.',)),
     }
@@ -164,26 +166,26 @@ def test_authors_lists_are_read_and_nothing_is_run(tmp_path, monkeypatch):
 
 def test_the_authors_lists_are_fetched_once(tmp_path, monkeypatch):
     served(tmp_path, monkeypatch)
-    first = load_followups('fed_2020', str(tmp_path))
+    first = load_followups('fed_2020')
     (tmp_path / 'served.py').unlink()
-    assert load_followups('fed_2020', str(tmp_path)) == first
+    assert load_followups('fed_2020') == first
 
 
 def test_a_download_with_another_checksum_is_refused(tmp_path, monkeypatch):
     served(tmp_path, monkeypatch, text=PROGRAM + '#')
     with user_error('another checksum'):
-        load_followups('fed_2020', str(tmp_path))
+        load_followups('fed_2020')
 
 
 def test_damaged_cache_is_fetched_again(tmp_path, monkeypatch):
     served(tmp_path, monkeypatch)
-    first = load_followups('fed_2020', str(tmp_path))
+    first = load_followups('fed_2020')
     [cached] = (tmp_path / 'followups').iterdir()
     cached.write_text('damaged')
-    assert load_followups('fed_2020', str(tmp_path)) == first
+    assert load_followups('fed_2020') == first
 
 
 def test_a_missing_network_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(followups, 'URL', 'http://localhost:9/fed.py')
     with user_error('cannot be reached .*--followups FILE'):
-        load_followups('fed_2020', str(tmp_path))
+        load_followups('fed_2020')

@@ -76,7 +76,7 @@ def test_dialogues_over_other_openers_than_the_manifests_are_refused(tmp_path):
     save(tmp_path, manifest)
     run = RunFolder.existing(tmp_path)
     with user_error('00000.jsonl: these are dialogues over other'):
-        run.read_dialogues(run.pairings[0].id, 0)
+        run.read_dialogues(run.shard(run.pairings[0].id, 0))
 
 
 def test_a_run_is_not_begun_with_a_manifest_that_could_not_be_read(tmp_path):

@@ -173,7 +173,7 @@ def test_a_record_of_a_scorer_of_another_kind_is_refused(root, key):
 def test_a_missing_shard_is_named(tmp_path):
     run = sample_run(tmp_path)
     with user_error(r'00000\.jsonl is missing'):
-        run.read_dialogues(run.pairings[0].id, 0)
+        run.read_dialogues(run.shard(run.pairings[0].id, 0))
 
 
 def test_scores_of_changed_dialogues_are_refused(tmp_path):
@@ -185,9 +185,13 @@ def test_scores_of_changed_dialogues_are_refused(tmp_path):
     del record['checksum']
     record['dialog'][0][0]['text'] = 'changed, with a fitting checksum'
     path.write_text(encode(record) + '\n')
-    assert run.read_dialogues(name, 1)[0].utterances[0].text.startswith('changed')
+    assert (
+        run.read_dialogues(run.shard(name, 1))[0]
+        .utterances[0]
+        .text.startswith('changed')
+    )
     with user_error('scores of other dialogues'):
-        run.scores(SIGNATURE).read(name, 1)
+        run.scores(SIGNATURE).read(run.shard(name, 1))
 
 
 @pytest.mark.parametrize('change', [b'"seed": 1', b'"seed": [', b'"s\xffed": 0'])

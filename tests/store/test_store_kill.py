@@ -227,7 +227,7 @@ def test_a_file_that_may_not_grow_is_not_shown(tmp_path):
         pairing_id, dialogues = big_shard(run)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         try:
-            run.write_dialogues(pairing_id, 0, dialogues)
+            run.write_dialogues(run.shard(pairing_id, 0), dialogues)
         except OSError as error:
             os._exit(7 if error.errno == errno.EFBIG else 8)
 

@@ -184,9 +184,9 @@ def test_another_signature_under_the_same_hash_is_refused(tmp_path):
     scores = run.scores(SIGNATURE)
     (scores.root / 'signature.txt').write_text('another')
     key = run.dialogue_shards()[0]
-    read = scores.read(key.pairing_id, key.index)
+    read = scores.read(key)
     with user_error(r'signature\.txt'):
-        scores.write(key.pairing_id, key.index, read)
+        scores.write(key, read)
 
 
 # -- one at a time

@@ -18,8 +18,9 @@ import parlai.zoo
 import pytest
 
 from parlai_ext.commands import plugin
+from parlai_ext.core.machine import DATA_FOLDER
 from parlai_ext.systems import zoo
-from parlai_ext.systems.fetch.http_file import DownloadSettings
+from parlai_ext.systems.fetch.http_file import DownloadSettings, downloading
 
 QUICK = DownloadSettings(
     progress=False, connect=5, stall=5, least=1024, tries=2, pause=0.01
@@ -231,11 +232,13 @@ def forget():
 
 
 @pytest.fixture
-def data(tmp_path):
+def data(tmp_path, monkeypatch):
     """
-    Give a data folder that is not there yet.
+    Give a data folder that is not there yet, which is used; downloads are quick.
     """
-    return tmp_path / 'data'
+    monkeypatch.setenv(DATA_FOLDER, str(tmp_path / 'data'))
+    with downloading(QUICK):
+        yield tmp_path / 'data'
 
 
 @pytest.fixture
@@ -245,8 +248,8 @@ def fetch_model(data):
     """
 
     def fetched(name, **options):
-        settings = replace(QUICK, **options)
-        return zoo.fetch_path(f'zoo:fake/{name}/model', str(data), settings)
+        with downloading(replace(QUICK, **options)):
+            return zoo.fetch_path(f'zoo:fake/{name}/model')
 
     return fetched
 

@@ -93,7 +93,7 @@ def table(run):
     signature = folder.read_json('ranking.json')['signature'].partition(' || ')[2]
     scores = folder.scores(signature)
     for shard in folder.dialogue_shards():
-        for scored in scores.read(shard.pairing_id, shard.index):
+        for scored in scores.read(shard):
             for score in scored.scores:
                 if score.dimension == 'Overall' and score.value is not None:
                     counts[score.system][2] += 1

@@ -211,5 +211,5 @@ def planted_run(root, n_openers=12, systems=SYSTEMS, reply=True):
     run = RunFolder.open(root, manifest)
     for pairing in pairings:
         made = [dialogue(pairing.first, j, pairing.id) for j in range(n_openers)]
-        run.write_dialogues(pairing.id, 0, made)
+        run.write_dialogues(run.shard(pairing.id, 0), made)
     return run

@@ -41,7 +41,7 @@ def planted_run(
             spoken(pairing, opener, [*opener.utterances, 'one two', 'yes'])
             for opener in openers
         ]
-        run.write_dialogues(pairing.id, 0, dialogues)
+        run.write_dialogues(run.shard(pairing.id, 0), dialogues)
         names = (pairing.first, pairing.second)
         for scorer, score in worth.items():
             scored = []
@@ -49,7 +49,7 @@ def planted_run(
                 value = score(*names, n)
                 scores = (Score(one.id, 2, names[0], 'Overall', value),)
                 scored.append(ScoredDialogue(one.id, scores))
-            run.scores(f'scorer:{scorer}|v:1').write(pairing.id, 0, scored)
+            run.scores(f'scorer:{scorer}|v:1').write(run.shard(pairing.id, 0), scored)
     for scorer in worth:
         store = run.scores(f'scorer:{scorer}|v:1')
         first = scorer == next(iter(worth))

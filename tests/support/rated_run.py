@@ -33,5 +33,5 @@ def rated_run(
             )
             for k, opener in enumerate(openers)
         ]
-        run.write_dialogues(pair.id, 0, dialogues)
+        run.write_dialogues(run.shard(pair.id, 0), dialogues)
     return run

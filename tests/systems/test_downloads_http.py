@@ -16,9 +16,12 @@ from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.http_file import (
     FileDownload,
     Unreachable,
+    downloading,
 )
 from tests.support.download_server import QUICK
 from tests.support.user_error import user_error
+
+pytestmark = pytest.mark.usefixtures('data')
 
 pytest_plugins = ['tests.support.download_server']
 BODY = random.Random(0).randbytes(300_000)
@@ -32,8 +35,8 @@ def get(server, tmp_path):
     server.files['/a/file.bin'] = BODY
 
     def got(path='/a/file.bin', **options):
-        settings = replace(QUICK, **options)
-        download = FileDownload(server.url + path, tmp_path, settings)
+        with downloading(replace(QUICK, **options)):
+            download = FileDownload(server.url + path, tmp_path)
         entry = download.run()
         data = download.data.read_bytes()
         assert entry.sha256 == hashlib.sha256(data).hexdigest()
@@ -237,7 +240,7 @@ def test_https_never_leads_to_http(monkeypatch, tmp_path):
 
     monkeypatch.setattr(httpx2.AsyncHTTPTransport, 'handle_async_request', respond)
     with user_error('redirects to http://a.org/x'):
-        FileDownload('https://a.org/x', tmp_path, QUICK).run()
+        FileDownload('https://a.org/x', tmp_path).run()
     assert asked == ['https://a.org/x']
 
 

@@ -15,7 +15,7 @@ from parlai.core import build_data
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch import archives
 from parlai_ext.systems.fetch.data_folder import downloads_folder, exclusive
-from tests.support.download_server import QUICK, add_model, seen, tar_of
+from tests.support.download_server import add_model, seen, tar_of
 
 pytest_plugins = ['tests.support.download_server']
 MODEL = random.Random(0).randbytes(3_000_000)
@@ -33,11 +33,11 @@ def fetch(data, when):
         archives.move_into = die
     if when == 'building':
         build_data.mark_done = die
-    zoo.fetch_path('zoo:fake/m/model', str(data), QUICK)
+    zoo.fetch_path('zoo:fake/m/model')
 
 
 def nothing_is_left(data):
-    return not [p for p in downloads_folder(data).rglob('*') if p.is_file()]
+    return not [p for p in downloads_folder().rglob('*') if p.is_file()]
 
 
 def start(data, when='never'):
@@ -64,7 +64,7 @@ def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
         deadline = time.monotonic() + 30
         while not any(  # until what was sent is on the disk
             path.stat().st_size > 10**6
-            for path in downloads_folder(data).glob('*/file.part')
+            for path in downloads_folder().glob('*/file.part')
         ):
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -72,7 +72,7 @@ def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
         process.kill()
         process.join()
     assert seen(data)[0] == []
-    have = next(downloads_folder(data).glob('*/file.part')).stat().st_size
+    have = next(downloads_folder().glob('*/file.part')).stat().st_size
     server.holds = None
     assert fetch_model('m').read_bytes() == MODEL
     assert server.ranges_asked() == [None, f'bytes={have}-']

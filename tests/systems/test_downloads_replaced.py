@@ -4,12 +4,15 @@ ParlAI's download functions are replaced for modules of any kind, and only meanw
 
 import gzip
 
+import pytest
 from parlai.core import build_data
 
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
-from tests.support.download_server import QUICK, add_model, seen
+from tests.support.download_server import add_model, seen
 from tests.support.user_error import user_error
+
+pytestmark = pytest.mark.usefixtures('data')
 
 pytest_plugins = ['tests.support.download_server']
 MODEL = bytes(range(256)) * 1000
@@ -39,7 +42,7 @@ def test_a_module_that_unpacks_by_itself_downloads_through_us_too(
     add_model(zoo_home, server, 'm')
     url = f'{server.url}/a/model.gz'
     (zoo_home / 'fake' / 'own.py').write_text(PLAIN.format(url=url))
-    assert zoo.needed_downloads('zoo:fake/own/model', str(data)) == [url]
+    assert zoo.needed_downloads('zoo:fake/own/model') == [url]
     assert not data.exists()
     server.statuses = [403]
     with user_error('answers 403'):
@@ -58,7 +61,7 @@ def test_parlais_own_functions_are_back_afterwards(server, tmp_path):
         function = build_data.download
         with (
             user_error('web page'),
-            checked_downloads(str(tmp_path / 'other'), QUICK),
+            checked_downloads(),
         ):
             function(f'{server.url}/a/x', str(tmp_path), name)
         function(f'{server.url}/a/x', str(tmp_path), name)
@@ -67,8 +70,8 @@ def test_parlais_own_functions_are_back_afterwards(server, tmp_path):
 
 def test_the_innermost_block_downloads(server, tmp_path):
     server.files['/a/x'] = b'x'
-    with checked_downloads(str(tmp_path / 'a'), QUICK) as outer:
-        with checked_downloads(str(tmp_path / 'b'), QUICK) as inner:
+    with checked_downloads() as outer:
+        with checked_downloads() as inner:
             build_data.download(f'{server.url}/a/x', str(tmp_path), 'x')
         build_data.download(f'{server.url}/a/x', str(tmp_path), 'y')
     assert len(inner.entries) == len(outer.entries) == 1

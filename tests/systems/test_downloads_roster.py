@@ -13,7 +13,7 @@ from parlai_ext.systems import hub
 from parlai_ext.systems.downloads import download_systems
 from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from parlai_ext.systems.fetch.http_file import Entry, LockFile
-from tests.support.download_server import QUICK, add_model, seen, tar_of
+from tests.support.download_server import add_model, seen, tar_of
 from tests.support.no_network import refuse_connections
 from tests.support.user_error import user_error
 
@@ -38,7 +38,7 @@ def system(name, model, **opt):
 
 
 def fetch(systems, data):
-    return download_systems(systems, str(data), QUICK)
+    return download_systems(systems)
 
 
 def test_one_failure_stops_no_other(models, data):
@@ -152,7 +152,7 @@ def fetch_task_data(server, data, folder, hashcode=None):
     content = server.files['/a/d.tgz'] = tar_of({'d/train.csv': b'a,b'})
     expected = hashcode or sha256(content)
     url = f'{server.url}/a/d.tgz'
-    with checked_downloads(str(data), QUICK):
+    with checked_downloads():
         file = build_data.DownloadableFile(url, 'd.tgz', expected)
         file.download_file(str(folder))
     return expected
@@ -189,6 +189,6 @@ def test_task_data_with_another_checksum_is_refused(server, data, tmp_path):
 def test_other_ways_are_refused(call, data, tmp_path):
     with (
         user_error('Google Drive|way of its own'),
-        checked_downloads(str(data)),
+        checked_downloads(),
     ):
         call(str(tmp_path))

@@ -42,9 +42,7 @@ def test_a_model_that_was_downloaded_talks_as_the_one_that_was_uploaded(
     add_model(zoo_home, server, 'm')
     said = []
     for path in (local, 'zoo:fake/m/model'):
-        player = load_system(
-            System('A', {'model_file': path}), datapath=str(data), no_cuda=True
-        )
+        player = load_system(System('A', {'model_file': path}), no_cuda=True)
         player.agent.observe({'text': 'you like tea', 'episode_done': False})
         said.append(player.agent.act()['text'])
         shutil.rmtree(theirs, ignore_errors=True)  # only the first is read from there

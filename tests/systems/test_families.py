@@ -14,10 +14,11 @@ from parlai.agents.rag import retrievers
 
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.worlds.lockstep import BatchRow, play
+from parlai_ext.worlds.lockstep import BatchRow
 from tests.support import family_fid
 from tests.support.families import FAMILIES
 from tests.support.family_fid import RERANKER, write_passages
+from tests.support.lockstep_play import play
 from tests.support.tiny_models import in_float64, sentences
 
 DECODING = {

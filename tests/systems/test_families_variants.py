@@ -8,8 +8,9 @@ import pytest
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.worlds.lockstep import BatchRow, play
+from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.families import FAMILIES, SPEECH
+from tests.support.lockstep_play import play
 from tests.support.tiny_models import WORDS, in_float64, make_model, make_ranker
 
 LENGTHS = [(1, 2), (30, 4), (3, 60), (1, 1)]

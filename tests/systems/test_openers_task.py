@@ -15,6 +15,8 @@ from parlai_ext.systems.openers import load_openers
 from tests.support.no_network import refuse_connections
 from tests.support.user_error import user_error
 
+pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
+
 # written for this test, in the manner of the official files: no quoting, candidates
 # in a ninth cell of test rows
 ROWS = """\
@@ -33,9 +35,9 @@ EXPECTED = [
 
 
 @pytest.fixture
-def datapath(tmp_path):
+def datapath(tmp_path, data_in_tmp_path):
     """
-    Return a data folder in which EmpatheticDialogues is built already.
+    Return the data folder, in which EmpatheticDialogues is built already.
     """
     folder = tmp_path / 'empatheticdialogues'
     (folder / 'empatheticdialogues').mkdir(parents=True)
@@ -63,7 +65,7 @@ def first_acts(source):
 
 def test_our_task_gives_the_pairs_of_the_official_file(datapath, caplog):
     with caplog.at_level(logging.WARNING):
-        found = load_openers('ext:empathetic_openers', datapath=datapath)
+        found = load_openers('ext:empathetic_openers')
     assert [o.utterances for o in found] == EXPECTED
     assert 'hit:3_conv:4' in caplog.text
 
@@ -76,14 +78,14 @@ def test_our_task_agrees_with_parlais_own_teacher(datapath):
 
 
 def test_any_parlai_task_can_open(datapath):
-    found = load_openers('empathetic_dialogues', datapath=datapath)
+    found = load_openers('empathetic_dialogues')
     assert [o.utterances for o in found] == EXPECTED
 
 
 def test_a_file_and_the_download_give_the_same_openers(datapath, tmp_path):
     (tmp_path / 'mine.csv').write_text(ROWS)
     found = load_openers('ext:empathetic_openers', str(tmp_path / 'mine.csv'))
-    downloaded = load_openers('ext:empathetic_openers', datapath=datapath)
+    downloaded = load_openers('ext:empathetic_openers')
     assert [o.id for o in found] == [o.id for o in downloaded]
     assert [o.reply for o in found] == [o.reply for o in downloaded]
     name = 'ext:empathetic_openers hit:1_conv:2'
@@ -93,13 +95,13 @@ def test_a_file_and_the_download_give_the_same_openers(datapath, tmp_path):
 
 
 def test_one_example_an_episode(datapath):
-    load_openers('ext:empathetic_openers', datapath=datapath)  # registers the prefix
+    load_openers('ext:empathetic_openers')  # registers the prefix
     found = teacher('ext:empathetic_openers', datatype='test', datapath=datapath)
     assert (found.num_episodes(), found.num_examples()) == (2, 2)
 
 
 def test_the_split_option_wins_over_the_datatype(datapath):
-    load_openers('ext:empathetic_openers', datapath=datapath)
+    load_openers('ext:empathetic_openers')
     found = teacher(
         'ext:empathetic_openers',
         datatype='valid',
@@ -110,12 +112,12 @@ def test_the_split_option_wins_over_the_datatype(datapath):
 
 
 def test_the_train_split_is_gone_through_once_in_order(datapath):
-    found = load_openers('ext:empathetic_openers', datapath=datapath, split='train')
+    found = load_openers('ext:empathetic_openers', split='train')
     assert [o.utterances for o in found] == EXPECTED
 
 
 def test_the_task_reads_a_file_too(tmp_path, datapath):
-    load_openers('ext:empathetic_openers', datapath=datapath)
+    load_openers('ext:empathetic_openers')
     (tmp_path / 'mine.csv').write_text(
         'conv_id,utterance_idx,utterance\nc,1,hi\nc,2,ho\n'
     )
@@ -128,7 +130,7 @@ def test_the_task_reads_a_file_too(tmp_path, datapath):
 
 
 def test_the_shipped_openers_are_60_to_100_different_pairs(tmp_path):
-    openers = load_openers('ext:everyday_openers', datapath=str(tmp_path))
+    openers = load_openers('ext:everyday_openers')
     texts = [text for opener in openers for text in opener.utterances]
     assert 60 <= len(openers) <= 100
     assert len(set(texts)) == len(texts) == 2 * len(openers)
@@ -138,7 +140,7 @@ def test_the_shipped_openers_are_60_to_100_different_pairs(tmp_path):
 def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
     refuse_connections(monkeypatch)
     with user_error('--openers-file'):
-        load_openers('ext:empathetic_openers', datapath=str(tmp_path))
+        load_openers('ext:empathetic_openers')
     assert not list(tmp_path.rglob('*.tar.gz'))
 
 
@@ -154,7 +156,7 @@ def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
 )
 def test_an_unknown_task_is_one_line(task, words, tmp_path):
     with user_error() as caught:
-        load_openers(task, datapath=str(tmp_path))
+        load_openers(task)
     assert words in str(caught.value)
 
 

@@ -10,14 +10,18 @@ from pathlib import Path
 import pytest
 import torch
 
+from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import acts_in_batches
 from parlai_ext.systems.system_options import model_path
-from parlai_ext.worlds.lockstep import BatchRow, play
+from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.families import FAMILIES
+from tests.support.lockstep_play import play
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
 from tests.support.user_error import user_error
+
+pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
 
 
 @pytest.fixture(scope='module')
@@ -163,8 +167,9 @@ def test_a_models_own_options_tell_whether_it_draws(folder):
 
 def test_a_zoo_model_lies_in_the_data_folder():
     system = System('a', {'model_file': 'zoo:blender/blender_90M/model'})
-    expected = Path('/data/models/blender/blender_90M/model')
-    assert model_path(system, '/data') == expected
+    with data_in('/data'):
+        place = model_path(system)
+    assert place == Path('/data/models/blender/blender_90M/model')
 
 
 def test_an_agent_with_its_own_act_speaks_alone(generator):
@@ -198,4 +203,4 @@ def test_a_model_that_cannot_be_downloaded_is_one_line(tmp_path, monkeypatch):
     opt = {'model': 'hugging_face/dialogpt', 'gpt2_size': 'small'}
     monkeypatch.chdir(tmp_path)
     with user_error("^system 'far': gpt2_size: no tokenizer of microsoft"):
-        load_system(System('far', opt), datapath=str(tmp_path))
+        load_system(System('far', opt))

@@ -179,7 +179,7 @@ def test_cookies_are_not_sent_back(url, endpoint):
 
 
 def identity_contents(opt):
-    return FAMILIES['remote'].contents(System('x', opt), opt, None)
+    return FAMILIES['remote'].contents(System('x', opt), opt)
 
 
 def test_a_model_without_a_pin_is_asked_for_its_name_once(url, endpoint):

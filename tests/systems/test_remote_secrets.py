@@ -164,8 +164,8 @@ def test_a_named_secret_is_in_no_file_of_a_run(tmp_path, named_secret):
         replace(one, utterances=(*one.utterances, told))
         for one in (sample_dialogue(pairing, o) for o in opener[: run.shard_size])
     ]
-    run.write_dialogues(pairing.id, 0, dialogues)
-    assert run.read_dialogues(pairing.id, 0)[0].utterances[-1].text == (
+    run.write_dialogues(run.shard(pairing.id, 0), dialogues)
+    assert run.read_dialogues(run.shard(pairing.id, 0))[0].utterances[-1].text == (
         'my key is $ANOTHER_KEY'
     )
     run.write_json('some.json', {'why': [named_secret]})

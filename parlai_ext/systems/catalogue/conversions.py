@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
+from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.progress import bar_of
+from parlai_ext.files.yaml_file import read_file
 from parlai_ext.systems.safe.safetensors_file import disk_errors
 from parlai_ext.systems.safe.unpickle import AllowedCall, SafeUnpickler
 
@@ -40,7 +42,6 @@ ARRAYS = {
         for i, part in enumerate(('kernel', 'recurrent', 'bias'))
     },
 }
-SETTINGS = ('filters', 'split', 'lower', 'num_words', 'word_index', 'oov_token')
 
 
 class KerasTokenizer:
@@ -173,27 +174,11 @@ def convert_vectors(vectors: Path, words: Path, folder: Path) -> None:
 
 # --- a GGUF file: safetensors in float32, config and tokenizer ------------------------
 
-# the ends of tensor names in GGUF, and in transformers
-PARTS = {
-    'attn_norm': 'input_layernorm',
-    'attn_q': 'self_attn.q_proj',
-    'attn_k': 'self_attn.k_proj',
-    'attn_v': 'self_attn.v_proj',
-    'attn_output': 'self_attn.o_proj',
-    'ffn_norm': 'post_attention_layernorm',
-    'ffn_gate': 'mlp.gate_proj',
-    'ffn_up': 'mlp.up_proj',
-    'ffn_down': 'mlp.down_proj',
-}
-WHOLE = {
-    'token_embd.weight': 'model.embed_tokens.weight',
-    'output_norm.weight': 'model.norm.weight',
-    'output.weight': 'lm_head.weight',  # where it is not the embedding
-}
+# what transformers calls the parts of a file
+NAMES = zoo_configs.HOME / 'conversions' / 'smollm_gguf.yaml'
 # architecture, tokenizer, and how the tokenizer parts a text
 KIND = ('general.architecture', 'tokenizer.ggml.model', 'tokenizer.ggml.pre')
 LM_HEAD = 'output.weight'
-TOKEN_IDS = ('bos_token_id', 'eos_token_id', 'pad_token_id')
 CONTROL = 3  # the type of a token that no text has
 
 
@@ -219,112 +204,54 @@ def convert_gguf(file: Path, folder: Path, *, shown: bool) -> None:
                 f'{file.name}: architecture and tokenizer {kind} are not read'
             )
         folder.mkdir(parents=True, exist_ok=True)
-        config = _config(facts, tied=not any(t.name == LM_HEAD for t in reader.tensors))
-        for name, content in (
-            ('config.json', config),
-            ('generation_config.json', {key: config[key] for key in TOKEN_IDS}),
-            ('tokenizer.json', _tokenizer(facts)),
-            ('tokenizer_config.json', _tokenizer_config(facts)),
-        ):
+        names = read_file(NAMES).data
+        known = {**facts, **_made_of(facts)}
+        known['tied'] = not any(t.name == LM_HEAD for t in reader.tensors)
+        for name, content in _filled(names['files'], known).items():
             text = json.dumps(content, ensure_ascii=False, indent=1)
             (folder / name).write_text(f'{text}\n', 'utf-8')
-        tensors = _tensors(reader, config, shown)
+        tensors = _tensors(reader, facts, names, shown)
         with disk_errors(folder):
             save_file(tensors, folder / 'model.safetensors', {'format': 'pt'})
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise UserError(f'{file.name} cannot be converted: {error}') from None
 
 
-def _config(facts: Mapping[str, Any], tied: bool) -> dict[str, Any]:
+def _filled(value: Any, known: Mapping[str, Any]) -> Any:
     """
-    Return the config of `LlamaForCausalLM`.
-
-    :param tied: the output layer is the embedding.
+    Return content of `NAMES` with what is known in place of each ``=NAME``.
     """
-    llama = {key.removeprefix('llama.'): value for key, value in facts.items()}
-    ids = {
-        f'{n}_token_id': facts[f'tokenizer.ggml.{n}_token_id'] for n in ('bos', 'eos')
-    }
-    ids['pad_token_id'] = facts['tokenizer.ggml.padding_token_id']
-    theta = llama['rope.freq_base']
-    return {
-        'architectures': ['LlamaForCausalLM'],
-        'model_type': 'llama',
-        'dtype': 'float32',
-        'hidden_act': 'silu',
-        'attention_bias': False,
-        'mlp_bias': False,
-        'hidden_size': llama['embedding_length'],
-        'intermediate_size': llama['feed_forward_length'],
-        'max_position_embeddings': llama['context_length'],
-        'num_attention_heads': llama['attention.head_count'],
-        'num_key_value_heads': llama['attention.head_count_kv'],
-        'num_hidden_layers': llama['block_count'],
-        'head_dim': llama['rope.dimension_count'],
-        'rms_norm_eps': llama['attention.layer_norm_rms_epsilon'],
-        'rope_parameters': {'rope_theta': theta, 'rope_type': 'default'},
-        'rope_theta': theta,  # its place before transformers 5
-        'tie_word_embeddings': tied,
-        'vocab_size': llama['vocab_size'],
-        **ids,
-    }
+    if isinstance(value, dict):
+        return {key: _filled(one, known) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, known) for one in value]
+    is_name = isinstance(value, str) and value.startswith('=')
+    return known[value[1:]] if is_name else value
 
 
-def _tokenizer(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _made_of(facts: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return the file of the library `tokenizers`: byte-level BPE over single digits.
+    Return what the files of the tokenizer say in another form than a GGUF file.
     """
     tokens, types = facts['tokenizer.ggml.tokens'], facts['tokenizer.ggml.token_type']
-    plain = {'single_word': False, 'lstrip': False, 'rstrip': False}
-    control = [
-        {'id': i, 'content': tokens[i], **plain, 'normalized': False, 'special': True}
-        for i, kind in enumerate(types)
-        if kind == CONTROL
-    ]
-    byte_level = {'type': 'ByteLevel', 'add_prefix_space': False, 'trim_offsets': True}
-    byte_level['use_regex'] = True
-    digits = {'type': 'Digits', 'individual_digits': True}
+    flags = dict.fromkeys(('single_word', 'lstrip', 'rstrip', 'normalized'), False)
     return {
-        'version': '1.0',
-        'truncation': None,
-        'padding': None,
-        'added_tokens': control,
-        'normalizer': None,
-        'pre_tokenizer': {'type': 'Sequence', 'pretokenizers': [digits, byte_level]},
-        'post_processor': None,
-        'decoder': byte_level,
-        'model': {
-            'type': 'BPE',
-            'dropout': None,
-            'unk_token': None,
-            'continuing_subword_prefix': None,
-            'end_of_word_suffix': None,
-            'fuse_unk': False,
-            'byte_fallback': False,
-            'ignore_merges': False,
-            'vocab': {token: i for i, token in enumerate(tokens)},
-            'merges': [m.split(' ') for m in facts['tokenizer.ggml.merges']],
-        },
-    }
-
-
-def _tokenizer_config(facts: Mapping[str, Any]) -> dict[str, Any]:
-    tokens = facts['tokenizer.ggml.tokens']
-    names = {'bos': 'bos', 'eos': 'eos', 'unk': 'unknown', 'pad': 'padding'}
-    return {
-        'tokenizer_class': 'PreTrainedTokenizerFast',
-        'model_max_length': facts['llama.context_length'],
-        'clean_up_tokenization_spaces': False,
+        'control': [
+            {'id': i, 'content': tokens[i], **flags, 'special': True}
+            for i, kind in enumerate(types)
+            if kind == CONTROL
+        ],
+        'vocab': {token: i for i, token in enumerate(tokens)},
+        'merges': [m.split(' ') for m in facts['tokenizer.ggml.merges']],
         **{
-            f'{name}_token': tokens[facts[f'tokenizer.ggml.{named}_token_id']]
-            for name, named in names.items()
+            f'{name}_token': tokens[facts[f'tokenizer.ggml.{name}_token_id']]
+            for name in ('bos', 'eos', 'unknown', 'padding')
         },
-        'chat_template': facts['tokenizer.chat_template'],
     }
 
 
 def _tensors(
-    reader: Any, config: Mapping[str, Any], shown: bool
+    reader: Any, facts: Mapping[str, Any], names: Mapping[str, Any], shown: bool
 ) -> dict[str, np.ndarray]:
     """
     Return the weights by their names in transformers.
@@ -332,16 +259,16 @@ def _tensors(
     from gguf import dequantize
 
     heads = {
-        'attn_q': config['num_attention_heads'],
-        'attn_k': config['num_key_value_heads'],
+        'attn_q': facts['llama.attention.head_count'],
+        'attn_k': facts['llama.attention.head_count_kv'],
     }
     tensors = {}
     with bar_of('converting', len(reader.tensors), shown, unit='tensor') as bar:
         for tensor in reader.tensors:
-            name, part = WHOLE.get(tensor.name), ''
+            name, part = names['tensors'].get(tensor.name), ''
             if name is None:
                 _, layer, part, end = tensor.name.split('.')
-                name = f'model.layers.{layer}.{PARTS[part]}.{end}'
+                name = f'model.layers.{layer}.{names["layers"][part]}.{end}'
             weights = dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
             if part in heads:
                 # llama.cpp turns pairs of neighbours, transformers one half of a head

@@ -30,35 +30,33 @@ from parlai_ext.systems.fetch.data_folder import (
     downloads_folder,
     exclusive,
 )
-from parlai_ext.systems.fetch.http_file import DownloadSettings, FileDownload
+from parlai_ext.systems.fetch.http_file import SETTINGS, FileDownload
 
 NOTE = 'parlai_ext_model.json'
 CONVERSION = 1  # one more whenever the converted bytes change
 DEFAULT_HUB = 'https://huggingface.co'
-Source = Callable[[ModelCard, Path, DownloadSettings], Path]
+Source = Callable[[ModelCard, Path], Path]
 
 
-def model_folder(name: str, datapath: str | None) -> Path:
+def model_folder(name: str) -> Path:
     """
     Return the folder of a model of the catalogue, where it is once it is fetched.
     """
-    return Path(data_folder(datapath), 'models', 'catalogue', name)
+    return Path(data_folder(), 'models', 'catalogue', name)
 
 
-def is_fetched(name: str, datapath: str | None = None) -> bool:
+def is_fetched(name: str) -> bool:
     """
     True if a model is in its folder, with the files that its card names.
     """
     try:
-        note = parse_json((model_folder(name, datapath) / NOTE).read_bytes())
+        note = parse_json((model_folder(name) / NOTE).read_bytes())
         return bool(note['card'] == _pinned(model_card(name)))
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
-def fetch_model(
-    name: str, datapath: str | None = None, settings: DownloadSettings | None = None
-) -> Path:
+def fetch_model(name: str) -> Path:
     """
     Return the folder of a model; fetch it when it is not there.
 
@@ -66,13 +64,13 @@ def fetch_model(
 
     :raises UserError: when no source can give it, with what to do.
     """
-    folder = model_folder(name, datapath)
-    if is_fetched(name, datapath):
+    folder = model_folder(name)
+    if is_fetched(name):
         return folder
-    card, settings = model_card(name), settings or DownloadSettings()
-    scratch = downloads_folder(Path(data_folder(datapath))) / f'catalogue-{name}'
+    card = model_card(name)
+    scratch = downloads_folder() / f'catalogue-{name}'
     with exclusive(scratch):
-        if not is_fetched(name, datapath):  # by the process that this one waited for
+        if not is_fetched(name):  # by the process that this one waited for
             needed = 2 * card.download_bytes + card.disk_bytes + SPARE_DISK
             free = shutil.disk_usage(scratch).free
             if free < needed:
@@ -81,14 +79,13 @@ def fetch_model(
                     'fetch a model there: --datapath or PARLAI_DATAPATH names another'
                 )
             try:
-                files, source = _fetch_files(card, scratch, settings)
+                files, source = _fetch_files(card, scratch)
             except UserError as error:
-                where = f' --datapath {datapath}' if datapath else ''
                 raise UserError(
                     f'model {name} is not here and cannot be fetched: {error}; with a '
-                    f'network: parlai get_model {name}{where}'
+                    f'network: parlai get_model {name} --datapath {data_folder()}'
                 ) from None
-            _publish(_made_model(card, files, source, scratch, settings), folder)
+            _publish(_made_model(card, files, source, scratch), folder)
             for entry in scratch.iterdir():
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     return folder
@@ -102,9 +99,7 @@ def _pinned(card: ModelCard) -> dict[str, Any]:
     return {'files': files, **({'conversion': CONVERSION} if card.is_converted else {})}
 
 
-def _fetch_files(
-    card: ModelCard, scratch: Path, settings: DownloadSettings
-) -> tuple[Path, str]:
+def _fetch_files(card: ModelCard, scratch: Path) -> tuple[Path, str]:
     """
     Return a folder with the checked files of a model, and the source that gave them.
 
@@ -119,7 +114,7 @@ def _fetch_files(
     reasons = []
     for source, fetch in sources.items():
         try:
-            folder = fetch(card, scratch, settings)
+            folder = fetch(card, scratch)
             for file in card.files:
                 path = folder / file.name
                 if not path.is_file():
@@ -133,7 +128,7 @@ def _fetch_files(
     raise UserError('; '.join(reasons))
 
 
-def _fetch_from_hub(card: ModelCard, scratch: Path, settings: DownloadSettings) -> Path:
+def _fetch_from_hub(card: ModelCard, scratch: Path) -> Path:
     """
     Return a folder with the files of a model, downloaded from the Hugging Face hub.
     """
@@ -146,14 +141,14 @@ def _fetch_from_hub(card: ModelCard, scratch: Path, settings: DownloadSettings) 
         if place.is_file():
             continue  # of a run that was interrupted; it is checked below
         parts = scratch / 'parts' / file.name
-        parts.mkdir(parents=True, exist_ok=True)
+        make_folder(parts)
         url = f'{hub}/{card.repository}/resolve/{card.revision}/{file.name}'
-        download = FileDownload(url, parts, settings)
+        download = FileDownload(url, parts)
         entry = download.run()
         if entry.sha256 != file.sha256:
             download.remove()
             raise UserError(f'{url} is another file: its sha256 is {entry.sha256}')
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(place.parent)
         os.replace(download.data, place)
     return folder
 
@@ -163,7 +158,6 @@ def _made_model(
     files: Path,
     source: str,
     scratch: Path,
-    settings: DownloadSettings,
 ) -> Path:
     """
     Return a folder with the model, as transformers reads it, and a note of its source.
@@ -172,7 +166,7 @@ def _made_model(
     shutil.rmtree(made, ignore_errors=True)  # of a process that was killed
     make_folder(made)
     if card.gguf:
-        convert_gguf(files / card.gguf, made, shown=settings.progress)
+        convert_gguf(files / card.gguf, made, shown=SETTINGS.get().progress)
     elif card.vectors and card.words:
         convert_vectors(files / card.vectors, files / card.words, made)
     elif card.weights_h5 and card.tokenizer_pickle:

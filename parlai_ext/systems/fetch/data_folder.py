@@ -12,20 +12,24 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from parlai_ext.core.machine import DATA_FOLDER
+
 ZOO_PREFIXES = ('zoo:', 'models:')
 HIDDEN = '.parlai_ext-partial'
 logger = logging.getLogger(__name__)
 
 
-def data_folder(datapath: str | None) -> str:
+def data_folder(of_system: str | None = None) -> str:
     """
-    Return the folder of models and data: the one given, that of ``PARLAI_DATAPATH``, or
-    ParlAI's own; but no folder of an environment, which would be filled anew with each
-    one: instead, the user's cache (``$XDG_CACHE_HOME/parlai_ext``, or in ``~/.cache``).
+    Return the folder of models and data: that of ``PARLAI_DATAPATH``, or ParlAI's own;
+    but no folder of an environment, which would be filled anew with each one: instead,
+    the user's cache (``$XDG_CACHE_HOME/parlai_ext``, or in ``~/.cache``).
+
+    :param of_system: the option ``datapath`` of a system, which comes first.
     """
     own = _folder_of_parlai()
     # ParlAI writes its own choice into its options and into the environment
-    for named in (datapath, os.environ.get('PARLAI_DATAPATH')):
+    for named in (of_system, os.environ.get(DATA_FOLDER)):
         if named and Path(named) != own:
             return named
     if own is not None and not {'site-packages', 'dist-packages'} & set(own.parts):
@@ -44,11 +48,11 @@ def _folder_of_parlai() -> Path | None:
     return Path(spec.origin).parents[1] / 'data' if spec and spec.origin else None
 
 
-def downloads_folder(datapath: Path) -> Path:
+def downloads_folder() -> Path:
     """
     Return the hidden folder of the downloads that are not complete.
     """
-    return datapath / 'models' / HIDDEN
+    return Path(data_folder(), 'models', HIDDEN)
 
 
 def is_zoo_path(path: str) -> bool:
@@ -58,13 +62,13 @@ def is_zoo_path(path: str) -> bool:
     return path.startswith(ZOO_PREFIXES)
 
 
-def local_path(path: str, datapath: str | None) -> Path:
+def local_path(path: str) -> Path:
     """
     Return where a model file is; one of the zoo, where it is after its download.
     """
     if not is_zoo_path(path):
         return Path(path)
-    return Path(data_folder(datapath), 'models', path.partition(':')[2])
+    return Path(data_folder(), 'models', path.partition(':')[2])
 
 
 @contextmanager

@@ -17,7 +17,9 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -147,6 +149,22 @@ class DownloadSettings:
     pause: float = 1.0
 
 
+USUAL = DownloadSettings()
+SETTINGS = ContextVar('settings of the downloads that begin', default=USUAL)
+
+
+@contextmanager
+def downloading(settings: DownloadSettings) -> Iterator[None]:
+    """
+    Download so meanwhile.
+    """
+    token = SETTINGS.set(settings)
+    try:
+        yield
+    finally:
+        SETTINGS.reset(token)
+
+
 class _Interrupted(UserError):
     """
     A failure that may pass: worth another try.
@@ -166,11 +184,9 @@ class FileDownload:
     :ivar data: the whole file, once it is here.
     """
 
-    def __init__(
-        self, url: str, folder: Path, settings: DownloadSettings | None = None
-    ):
+    def __init__(self, url: str, folder: Path):
         self.url, self.folder = url, folder
-        self.settings = settings or DownloadSettings()
+        self.settings = SETTINGS.get()
         names = ('file', 'file.part', 'file.version')
         self.data, self.part, self.note = (folder / name for name in names)
 

@@ -24,6 +24,7 @@ from torch.nn import ModuleList
 from transformers import AutoModelForCausalLM
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.machine import data_in
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.files.json_file import read_json
 from parlai_ext.isolation.names import Options
@@ -54,7 +55,8 @@ def base_model_folder(opt: Options) -> Path:
     :raises UserError: when it cannot be had.
     """
     options = options_from_opt(ModelOptions, opt, PREFIX)
-    return fetch_named_weights(options, opt.get('datapath')).parent
+    with data_in(opt.get('datapath')):
+        return fetch_named_weights(options).parent
 
 
 class TokenDictionary(HuggingFaceDictionaryAgent):
@@ -162,7 +164,6 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
                 if FILE_NAME.fullmatch(path.name):
                     texts[path.name] = path.read_text('utf-8')
         place = Path(filename or self.opt['dict_file'])
-        place.parent.mkdir(parents=True, exist_ok=True)
         write_file(place, json.dumps(texts, ensure_ascii=False, indent=0).encode())
 
 

@@ -358,18 +358,17 @@ _loaded_models: WeakValueDictionary[tuple[Any, ...], LoadedModel] = (
 )
 
 
-def load_model(options: ModelOptions, datapath: str | None = None) -> LoadedModel:
+def load_model(options: ModelOptions) -> LoadedModel:
     """
     Return the model that options name, ready to generate; downloaded when it is not
     here. A model that an agent of this process has loaded is shared.
 
-    :param datapath: ParlAI's data folder, for a model of the catalogue.
 
     :raises UserError: ``option: what is wrong; what would be right``.
     """
     device = chosen_device(options)
     arguments = loading_arguments(options, device)
-    weights = fetch_named_weights(options, datapath)
+    weights = fetch_named_weights(options)
     # a folder may be written anew
     files = [*hub.weight_files(weights), *hub.companions(weights.parent)]
     states = [(path, path.stat()) for path in files]

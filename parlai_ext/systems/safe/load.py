@@ -325,25 +325,23 @@ def count_parameters(path: str | Path, refusing: bool = False) -> int | None:
     return sum({(t.data_ptr(), t.numel()): t.numel() for t in tensors}.values())
 
 
-def trust_files(
-    names: Sequence[str] | None, datapath: str | None
-) -> contextlib.AbstractContextManager[None]:
+def trust_files(names: Sequence[str] | None) -> contextlib.AbstractContextManager[None]:
     """
     Let the files of ``--trust-model-code`` run code, and read all others as data.
     Without such files nothing changes: systems are loaded as data anyway.
     """
     if not names:
         return contextlib.nullcontext()
-    files = _existing_files(names, datapath)
+    files = _existing_files(names)
     return guarded([f'{file}{suffix}' for file in files for suffix in ('', '.opt')])
 
 
-def trusted_hashes(names: Sequence[str] | None, datapath: str | None) -> dict[str, str]:
+def trusted_hashes(names: Sequence[str] | None) -> dict[str, str]:
     """
     Return the hash of each trusted file by its name; where names are the same, by as
     much of the path as tells them apart.
     """
-    paths = map(os.path.realpath, _existing_files(names or (), datapath))
+    paths = map(os.path.realpath, _existing_files(names or ()))
     files = [Path(path) for path in dict.fromkeys(paths)]
     hashes: dict[str, str] = {}
     for file in files:
@@ -354,8 +352,8 @@ def trusted_hashes(names: Sequence[str] | None, datapath: str | None) -> dict[st
     return hashes
 
 
-def _existing_files(names: Sequence[str], datapath: str | None) -> list[Path]:
-    files = [local_path(name, datapath) for name in names]
+def _existing_files(names: Sequence[str]) -> list[Path]:
+    files = [local_path(name) for name in names]
     for file in files:
         if not file.is_file():
             raise UserError(f'--trust-model-code: there is no file {file}')

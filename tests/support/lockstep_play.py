@@ -1,0 +1,20 @@
+"""
+Dialogues that are played side by side, without a run.
+"""
+
+from parlai_ext.worlds.lockstep import play_on
+
+
+def play(rows, players, num_turns, batchsize=None):
+    """
+    Play one dialogue for each row, side by side; return them in the rows' order.
+
+    :param players: by system name.
+    :param num_turns: utterances in a dialogue, given ones included.
+    :param batchsize: most dialogues that go through a model together (`None`: all).
+    :raises SystemFailed: when a system cannot go on.
+    """
+    played, failed = play_on(rows, players, num_turns, batchsize)
+    for error in failed.values():
+        raise error
+    return [dialogue for dialogue in played if dialogue is not None]
