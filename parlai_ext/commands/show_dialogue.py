@@ -79,7 +79,7 @@ class ShowDialogue(Command):
         from parlai_ext.results.chosen_scores import choose_scores
 
         scores = self.options(ScoresChoice).scores
-        if not scores and not any(run.root.glob('scores/*/signature.txt')):
+        if not scores and not run.score_stores():
             return None
         signature, _ = choose_scores(run, scores)
         by_id = run.scores(signature).by_dialogue(dialogue.pairing_id, shard)

@@ -248,7 +248,7 @@ def read_index(folder: Path, path: Path) -> tuple[PackIndex, str]:
                 f'it has schema {index.get("schema")!r}, this parlai_ext reads schema '
                 f'{SCHEMA}; it was made by parlai_ext {made}'
             )
-        record: PackIndex = record_from_json(PackIndex, index)
+        record = record_from_json(PackIndex, index)
     except OSError:
         raise UserError(f'{path} is no pack: it has no {INDEX}') from None
     except (ValueError, WrongType, AttributeError) as error:

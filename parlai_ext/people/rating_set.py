@@ -233,10 +233,9 @@ def read_key(path: Path, option: str = '') -> RatingKey:
     file = path / KEY if path.is_dir() else path
     try:
         data = without_checksum(read_json(file, dict, option))
-        key: RatingKey = record_from_json(RatingKey, data)
+        return record_from_json(RatingKey, data)
     except ValueError as error:
         raise UserError(f'{option}{file}: damaged, or no key: {error}') from None
-    return key
 
 
 def read_keys(run: RunFolder) -> dict[str, RatingKey]:

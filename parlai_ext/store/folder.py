@@ -7,11 +7,11 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
@@ -55,6 +55,8 @@ from parlai_ext.store.shards import (
     shard_metadata,
 )
 from parlai_ext.worlds.schedule import ShardKey, shards
+
+T = TypeVar('T')
 
 SCORER_FILE = 'scorer.json'
 REPLIES = 'replies'  # of dialogues that are not written yet
@@ -275,6 +277,15 @@ class RunFolder:
         """
         return ScoreStore(self, scorer_signature)
 
+    def score_stores(self) -> list[ScoreStore]:
+        """
+        Return the scores of every scorer that has scored the run.
+
+        :raises UserError: when the signature of one was changed.
+        """
+        paths = sorted((self.root / 'scores').glob('*/signature.txt'))
+        return [self.scores(read_signature(path)) for path in paths]
+
     def write_json(self, name: str, data: Mapping[str, Any]) -> None:
         """
         Write a file of the run, such as ``ranking.json``, with a checksum; keys keep
@@ -316,6 +327,25 @@ class RunFolder:
             problem = short_text(error)
             raise UserError(
                 f'{self.root / name} is damaged: {problem}; {remedy}'
+            ) from None
+
+    def read_record(
+        self, name: str, read: Callable[[dict[str, Any]], T], remedy: str
+    ) -> T | None:
+        """
+        Return what a file that `write_json` wrote holds; `None` where there is none.
+
+        :param read: makes it of the file's mapping.
+        :raises UserError: when the file is damaged.
+        """
+        if not self._inside(name).exists():
+            return None
+        data = self.read_json(name, remedy)
+        try:
+            return read(data)
+        except WrongType as error:
+            raise UserError(
+                f'{self.root / name} is damaged: {error}; {remedy}'
             ) from None
 
     def remove(self, name: str) -> None:
@@ -492,15 +522,12 @@ class ScoreStore:
         """
         Return the record of the scorer that `write_about` wrote; empty without one.
         """
-        path = self.root / SCORER_FILE
-        if not path.exists():
-            return {}
-        data = self.run.read_json(self._name)
-        try:
+
+        def checked(data: dict[str, Any]) -> dict[str, Any]:
             record_from_json(_ScorerFile, data)
-        except WrongType as error:
-            raise UserError(f'{path} is damaged: {error}; delete it') from None
-        return data
+            return data
+
+        return self.run.read_record(self._name, checked, 'delete it') or {}
 
     def write_about(self, data: Mapping[str, Any]) -> None:
         """
