@@ -2,22 +2,20 @@
 Print one dialogue of a run with its scores; needs no model.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import ScoresChoice
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue
 from parlai_ext.core.options import option
-
-if TYPE_CHECKING:
-    from parlai_ext.core.nouns import Dialogue, ScoredDialogue
-    from parlai_ext.store import RunFolder
+from parlai_ext.core.progress import bar_of
+from parlai_ext.report.dialogue_text import dialogue_lines
+from parlai_ext.results.chosen_scores import choose_scores
+from parlai_ext.store import RunFolder
 
 NARROWEST = 40  # columns
 FEWEST_LETTERS = 4  # of the beginning of an id
@@ -55,7 +53,6 @@ class ShowDialogue(Command):
 
         :raises UserError: for an unknown id, scorer or dimension.
         """
-        from parlai_ext.report.dialogue_text import dialogue_lines
 
         run = self.existing_run
         given = self.options(ShowOptions)
@@ -76,7 +73,6 @@ class ShowDialogue(Command):
         """
         Return the scores of the dialogue; `None` in a run that is not scored.
         """
-        from parlai_ext.results.chosen_scores import choose_scores
 
         scores = self.options(ScoresChoice).scores
         if not scores and not run.score_stores():
@@ -106,7 +102,6 @@ def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, int]:
 
     :raises UserError: when there is none, or several, with near ones.
     """
-    from parlai_ext.core.progress import bar_of
 
     shards = run.dialogue_shards()
     ids = []
