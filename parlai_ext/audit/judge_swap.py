@@ -3,8 +3,6 @@ Does an order depend on the judge? Every scorer that has scored the run, and the
 measures, rank the same systems.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from parlai_ext.audit.audited import Audited, first_names, ranks_of

@@ -4,8 +4,6 @@ one system with two siblings of it, and what siblings do to each other's scores
 (bipartite-play, 2022, sections 3 and 7.2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 What must be equal on all machines: this package and those that numbers depend on.
 """
 
-from __future__ import annotations
-
 import hashlib
 import platform
 from functools import cache

@@ -2,8 +2,6 @@
 The places of workers: on which node, with how many cores, with how much of which GPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@ What a paper says of a published run: a citation, the numbers with their interva
 what they rest on.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

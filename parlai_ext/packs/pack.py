@@ -7,8 +7,6 @@ scorers. The hash of `pack.json` is the pack's id: it depends on the content of 
 members, and on no clock, path or version of zlib.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

@@ -4,8 +4,6 @@ A run folder becomes a pack: everything that others need to check it, and no sec
 The same run gives the same bytes, in whatever folder it lies and whenever it was made.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

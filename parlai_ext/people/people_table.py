@@ -2,8 +2,6 @@
 The ranking by people as a table for the terminal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from parlai_ext.core.display import DASH, number, wrap_lines

@@ -6,8 +6,6 @@ systems' dialogues they are.
     RUN/people/<name>/rate-1.html …    go to the annotators, and name no system
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
