@@ -43,7 +43,7 @@ from parlai_ext.people.run_dialogues import (
 )
 from parlai_ext.people.spot_the_bot import spot_the_bot_tables
 from parlai_ext.store import RunFolder
-from parlai_ext.store.atomic import make_folder, write_text
+from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
 
 PAGE = 'page'
@@ -221,7 +221,6 @@ def write_judgements(
         if lines := judged_lines(rows, turns):
             texts[FILE] = lines
             texts[CARD] = judged_card(sorted({j.dimension for j in rows}))
-    make_folder(out)
     for name, text in texts.items():
         write_text(out / name, text)
 

@@ -26,7 +26,7 @@ from parlai_ext.people.run_dialogues import (
     read_turns,
 )
 from parlai_ext.store import RunFolder
-from parlai_ext.store.atomic import make_folder, write_text
+from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import checksum, dumps, without_checksum
 
 FOLDER = 'people'
@@ -216,7 +216,6 @@ def write_key(folder: Path, key: RatingKey, option: str) -> Path:
             f'{option}: {path} is of other items or questions, whose answers may still '
             f'come; give another {option}'
         )
-    make_folder(folder)
     write_text(path, text)
     return path
 

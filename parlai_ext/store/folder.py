@@ -28,7 +28,6 @@ from parlai_ext.core.secrets import bytes_without_secrets, without_secrets
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import (
     locked,
-    make_folder,
     remove_leftovers,
     write_file,
     write_text,
@@ -95,7 +94,6 @@ class RunFolder:
         """
         root = Path(root)
         new, old = manifest.changed(), None  # as it will be read
-        make_folder(root)
         with _exclusive(root):
             if (root / manifests.NAME).exists():
                 old = manifests.load(root)
