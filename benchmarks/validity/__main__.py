@@ -69,7 +69,6 @@ from parlai_ext.files.yaml_file import read_file
 from parlai_ext.judge_check.marks import dimension_check, kind_result
 from parlai_ext.judge_check.record import DimensionCheck
 from parlai_ext.scoring.score_run import build_scorer
-from parlai_ext.store.atomic import write_text
 
 DOCUMENT = Path(__file__).parents[2] / 'docs' / 'validity.md'
 OF_GAMES = {GAMES: chatmatch_games, WHOLE_GAMES: chatmatch_whole_games}
@@ -119,7 +118,7 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> None:
     )
     bench, _ = run_bench(plan, sets, out, missing=missing, bootstraps=opt.bootstraps)
     bench = _without_turns_of_games(bench)
-    write_text(out / BENCH_PAGE, render_bench_page(bench))
+    (out / BENCH_PAGE).write_text(render_bench_page(bench), encoding='utf-8')
     print('\n'.join(bench_lines(bench)))
     if opt.score_only:
         return

@@ -183,7 +183,7 @@ def read_audit(run: RunFolder, folder: str = '') -> Audit | None:
     """
     remedy = f'parlai audit_run --run-dir {run.root} writes it again'
 
-    def read(data: Mapping[str, Any]) -> Audit:
+    def read(data: Mapping[str, object]) -> Audit:
         if data.get('schema') != SCHEMA:
             path = run.root / f'{folder}{NAME}'
             raise OldAudit(f'{path} is of another version of parlai_ext; {remedy}')

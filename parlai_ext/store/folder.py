@@ -328,7 +328,7 @@ class RunFolder:
             ) from None
 
     def read_record(
-        self, name: str, read: Callable[[dict[str, Any]], T], remedy: str
+        self, name: str, read: Callable[[dict[str, object]], T], remedy: str
     ) -> T | None:
         """
         Return what a file that `write_json` wrote holds; `None` where there is none.
@@ -521,7 +521,7 @@ class ScoreStore:
         Return the record of the scorer that `write_about` wrote; empty without one.
         """
 
-        def checked(data: dict[str, Any]) -> dict[str, Any]:
+        def checked(data: dict[str, object]) -> dict[str, object]:
             record_from_json(_ScorerFile, data)
             return data
 

@@ -37,7 +37,7 @@ class Recogniser:
     find: Finder
 
 
-class Reading(NamedTuple):
+class ReadText(NamedTuple):
     """
     How a pipeline reads a text: begin and end of its tokens, and of its entities with
     their labels.
@@ -55,7 +55,7 @@ class Pipeline:
     """
 
     signature: str
-    read: Callable[[Sequence[str]], Iterator[Reading]]
+    read: Callable[[Sequence[str]], Iterator[ReadText]]
     parts: Sequence[str]
 
 
@@ -80,7 +80,7 @@ def load_recogniser(name: str) -> Recogniser | None:
     pipeline = load_pipeline(name, 'scorer: entities', INSTEAD)
     if 'ner' not in pipeline.parts:
         raise UserError(f'scorer: entities: the pipeline {model!r} finds no entities')
-    return Recogniser(pipeline.signature, partial(counted_names, pipeline))
+    return Recogniser(pipeline.signature, partial(entities_of, pipeline))
 
 
 def names_on_list(texts: Sequence[str]) -> list[list[str]]:
@@ -97,7 +97,7 @@ def capitalised_runs(texts: Sequence[str]) -> list[list[str]]:
     return [CAPITALS.findall(text) for text in texts]
 
 
-def counted_names(pipeline: Pipeline, texts: Sequence[str]) -> list[list[str]]:
+def entities_of(pipeline: Pipeline, texts: Sequence[str]) -> list[list[str]]:
     """
     Return the entities that a pipeline finds in each text, but for dates and numbers.
     """
@@ -135,11 +135,11 @@ def _spacy(model: str) -> Pipeline:
 
     nlp = spacy.load(model)
 
-    def read(texts: Sequence[str]) -> Iterator[Reading]:
+    def read(texts: Sequence[str]) -> Iterator[ReadText]:
         for document in nlp.pipe(texts):
             tokens = [(t.idx, t.idx + len(t)) for t in document]
             found = [(e.start_char, e.end_char, e.label_) for e in document.ents]
-            yield Reading(document.text, tokens, found)
+            yield ReadText(document.text, tokens, found)
 
     signature = f'spacy-{spacy.__version__}-{model}-{nlp.meta.get("version")}'
     return Pipeline(signature, read, nlp.pipe_names)
@@ -153,14 +153,14 @@ def _stanza(language: str) -> Pipeline:
         language, processors=parts, download_method=None, verbose=False
     )
 
-    def read(texts: Sequence[str]) -> Iterator[Reading]:
+    def read(texts: Sequence[str]) -> Iterator[ReadText]:
         for text in texts:
             document = nlp(text) if text.strip() else None
             sentences = document.sentences if document else []
             tokens = [(t.start_char, t.end_char) for s in sentences for t in s.tokens]
             entities = document.ents if document else []
             found = [(e.start_char, e.end_char, e.type) for e in entities]
-            yield Reading(text, tokens, found)
+            yield ReadText(text, tokens, found)
 
     return Pipeline(f'stanza-{stanza.__version__}-{language}', read, parts.split(','))
 
