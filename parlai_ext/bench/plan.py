@@ -281,11 +281,11 @@ def _variant(doc: Document, label: str, raw: Any, set_names: Sequence[str]) -> V
         cls = find_scorer(str(section['name']), named_by_user=True)
     except UserError as error:
         raise doc.error((*where, 'name'), str(error)) from None
-    of_row, error = options_of(Variant), doc.error_in(where)
+    of_row, fail = options_of(Variant), doc.error_in(where)
     given = given_options(
-        cls.options_class, section, error=error, also=('name', *of_row)
+        cls.options_class, section, error=fail, also=('name', *of_row)
     )
-    row = given_options(Variant, section, error=error, also=section)
+    row = given_options(Variant, section, error=fail, also=section)
     _check_names(doc, row.get('sets', ()), (*where, 'sets'), set_names, 'set')
     return Variant(label, {'name': section['name'], **given}, **row)
 

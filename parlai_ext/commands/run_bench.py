@@ -61,6 +61,7 @@ class RunBenchOptions:
     max_items: int | None = option(
         None,
         low=1,
+        also='--limit',
         help='score at most N items of each set, whole contexts drawn by --seed',
     )
     turns: int | None = option(

@@ -9,7 +9,7 @@ the data. `keys` gives fields other names in the data.
 
 import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -146,9 +146,7 @@ def record_to_json(record: Any) -> Any:
     return record
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def read_own_record(kind: type[T], path: Path, advice: str) -> T:

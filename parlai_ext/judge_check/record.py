@@ -233,8 +233,9 @@ def check_basis(store: ScoreStore) -> str | None:
     """
     Return the hash of what the check that lies beside scores rests on.
     """
-    about = store.run.read_record(check_path(store), dict, REMEDY)
-    return None if about is None else about.get('basis')
+    path = check_path(store)
+    about: Mapping[str, Any] = store.run.read_record(path, dict, REMEDY) or {}
+    return about.get('basis')
 
 
 def read_check(store: ScoreStore) -> JudgeCheck | None:
