@@ -141,7 +141,7 @@ class Training:
         try:
             with bounded_cost(self.file), safe_open(self.file, 'pt') as state:
                 text = (state.metadata() or {})['facts']
-                facts: _Facts = record_from_json(_Facts, parse_json(text))
+                facts = record_from_json(_Facts, parse_json(text))
                 check_same(facts.training, self.identity, self.file.parent)
                 tensors = {key: state.get_tensor(key) for key in state.keys()}  # noqa: SIM118
             for name, weight in self.weights.items():

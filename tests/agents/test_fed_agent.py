@@ -80,7 +80,7 @@ def test_eval_model_gives_the_averages_of_the_stage(
     run = small_run(tmp_path / 'run', score=score)
     ours = {'judge_model_file': model_file, 'followups': followups, **options}
     scorer = choose_scorer({'name': 'fed'}, ours).build()
-    score_run(run, scorer, progress=False)
+    score_run(run, scorer)
     expected = stage_means(run, scorer.signature)
     report = EvalModel.main(
         model='ext:fed',
@@ -105,7 +105,7 @@ def test_eval_model_judges_a_run_by_its_own_judge_and_options(
     }
     run = small_run(tmp_path / 'run', **own)
     scorer = build_scorer({'name': 'fed', **own})
-    score_run(run, scorer, progress=False)
+    score_run(run, scorer)
     given = {'model': agent, 'task': 'ext:dialogues', 'run_dir': str(run.root)}
     found = numbers(EvalModel.main(**given))
     expected = stage_means(run, scorer.signature)
