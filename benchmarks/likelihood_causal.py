@@ -171,7 +171,7 @@ if __name__ == '__main__':
     start(
         main,
         __doc__,
-        {'clock': CLOCKS},
+        choices={'clock': CLOCKS},
         followups=str(LOCAL_LIST) if LOCAL_LIST.is_file() else 'fed_2020',
         contexts=[90, 250],
         repeats=5,

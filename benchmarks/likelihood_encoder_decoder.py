@@ -177,7 +177,7 @@ if __name__ == '__main__':
     start(
         main,
         __doc__,
-        {'shape': SHAPES, 'dtype': DTYPES, 'clock': CLOCKS},
+        choices={'shape': SHAPES, 'dtype': DTYPES, 'clock': CLOCKS},
         shape='blender_90M',
         device='cpu',
         dtype='fp32',

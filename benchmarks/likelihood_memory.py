@@ -175,7 +175,7 @@ if __name__ == '__main__':
     start(
         main,
         __doc__,
-        {'shape': SHAPES},
+        choices={'shape': SHAPES},
         utterances=10_000,
         tokens=16384,
         shape=str,

@@ -10,26 +10,41 @@ exception than `UserError`.
 import json
 import random
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from torture.figure import Figure, Settings, try_all
-from torture.tiny_run import (
+from torture.commands import (
     CONFIG,
-    OTHER,
+    JUDGEMENTS,
+    RUN,
     differences,
     files_under,
-    make_run,
     run_command,
-    validation,
+    write_protocols,
 )
+from torture.figure import Settings, Trial
 
 TRIALS = 10_000
 CUT_SHARE = 0.25  # of the trials; the others flip one byte
+OTHER = 'distinct'  # the scorer beside the protocol's
+# what reads a file, or writes it anew: commands in order, by a part of the file's name;
+# those of rankings/ are asked about the other scorer's
+READERS: dict[str, str] = {
+    '.metadata': 'collect_dialogues',
+    'agreement.json': 'validate_scorer',
+    'audit': 'report_run audit_run',
+    'people/': 'rate_dialogues',
+    'ranking.json': 'report_run rank_systems',  # written anew by the second
+    'rankings/': 'score_dialogues rank_systems report_run',
+    '': 'score_dialogues rank_other rank_systems report_run',
+}
 
 
-def figure(settings: Settings) -> Figure:
+@contextmanager
+def flips(settings: Settings) -> Iterator[tuple[int, Trial]]:
     """
     Damage the files of a run, one at a time, every file equally often.
     """
@@ -47,10 +62,47 @@ def figure(settings: Settings) -> Figure:
             problem = read_damaged(run, name, intact)
         finally:
             restore(run, intact)
-        return f'{name}: {problem}' if problem else ''
+        return problem and f'{name}: {problem}'
 
-    what = 'bytes flipped and files cut in a scored and ranked run'
-    return try_all('flips', what, TRIALS, trial, settings)
+    yield TRIALS, trial
+
+
+def make_run(folder: Path) -> Path:
+    """
+    Make a run that two scorers scored and ranked, with its agreement with people, an
+    audit and a page for annotators, and return its folder.
+    """
+    write_protocols(folder)
+    for words in [
+        'evaluate_systems',
+        'score_other',
+        'rate_dialogues',
+        'audit_run',
+        'validate_scorer',
+        'rank_other',
+        'report_other',
+        'report_run',
+    ]:
+        run_on(folder, words)
+    return folder / RUN
+
+
+def run_on(folder: Path, words: str, **more: Any) -> None:
+    """
+    Run a command on the run; ``_other`` stands for those on the other scorer's scores.
+    """
+    options = {
+        'evaluate_systems': {'config': str(folder / CONFIG)},
+        'collect_dialogues': {'config': str(folder / CONFIG)},
+        'validate_scorer': {'human_scores': str(folder / JUDGEMENTS), 'bootstraps': 5},
+        'score_other': {'scorer': OTHER},
+        'rank_other': {'scores': OTHER},
+        'report_other': {'scores': OTHER},
+    }
+    stages = {'score': 'dialogues', 'rank': 'systems', 'report': 'run'}
+    stage, _, which = words.partition('_')
+    name = f'{stage}_{stages[stage]}' if which == 'other' else words
+    run_command(name, run_dir=str(folder / RUN), **options.get(words, {}), **more)
 
 
 def damage(data: bytes, rng: random.Random) -> bytes:
@@ -70,11 +122,17 @@ def read_damaged(run: Path, name: str, intact: dict[str, bytes]) -> str:
     Let commands read a run with a damaged file, until one names it; return what did not
     hold.
     """
-    for command, options in readers(name, run.parent):
+    readers = next(READERS[part] for part in READERS if part in name)
+    others = name.startswith('rankings/')
+    for command in readers.split():
+        more = {'scores': OTHER} if others and command[:4] in ('rank', 'repo') else {}
         try:
-            run_command(command, {'run_dir': str(run), **options})
+            run_on(run.parent, command, **more)
         except UserError as error:
-            return problem_of_line(str(error), name, command)
+            line = str(error)
+            if '\n' in line:
+                return f'{command} ended in several lines'
+            return '' if name in line else f'{command} named something else: {line}'
         changed = set(differences(intact, files_under(run))) - {name}
         if changed:
             return f'{command} wrote something else: {", ".join(sorted(changed))}'
@@ -90,37 +148,6 @@ def content(data: bytes) -> object:
         return json.loads(data)
     except ValueError:
         return data
-
-
-def readers(name: str, folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    """
-    Return the commands that read a file, or write it anew, with options, in order.
-    """
-    if name.endswith('.metadata'):
-        return [('collect_dialogues', {'config': str(folder / CONFIG)})]
-    scores = {'scores': OTHER} if name.startswith('rankings/') else {}
-    rank, report = ('rank_systems', scores), ('report_run', scores)
-    if name == 'agreement.json':
-        return [('validate_scorer', validation(folder))]
-    if name.startswith('audit'):
-        return [('report_run', {}), ('audit_run', {})]
-    if name.startswith('people/'):
-        return [('rate_dialogues', {})]
-    if name.endswith('ranking.json'):
-        return [report, rank]  # in this order: it is written anew by the second
-    both = [*([('rank_systems', {'scores': OTHER})] if not scores else []), rank]
-    return [('score_dialogues', {}), *both, report]
-
-
-def problem_of_line(line: str, name: str, command: str) -> str:
-    """
-    Return what is wrong with the line about a damaged file; '' for a right one.
-    """
-    if '\n' in line:
-        return f'{command} ended in several lines'
-    if name not in line:
-        return f'{command} named something else: {line}'
-    return ''
 
 
 def restore(run: Path, intact: dict[str, bytes]) -> None:

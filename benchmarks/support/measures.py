@@ -30,15 +30,27 @@ def benchmark_parser(doc: str | None) -> argparse.ArgumentParser:
 
 
 def start(
-    main: Callable[[argparse.Namespace], object],
-    doc: str | None,
-    choices: Mapping[str, Collection[str]] | None = None,
-    required: Collection[str] = (),
-    **options: Any,
+    main: Callable[[argparse.Namespace], object], doc: str | None, **options: Any
 ) -> None:
     """
     Run a benchmark with the options of its command line; a mistake of the user is one
     line.
+
+    :param options: of `option_parser`.
+    """
+    opt = option_parser(doc, **options).parse_args()
+    with one_line_errors():
+        main(opt)
+
+
+def option_parser(
+    doc: str | None,
+    choices: Mapping[str, Collection[str]] | None = None,
+    required: Collection[str] = (),
+    **options: Any,
+) -> argparse.ArgumentParser:
+    """
+    Return the parser of a benchmark's options.
 
     :param doc: the benchmark's docstring, which is its help.
     :param choices: of some options.
@@ -63,9 +75,7 @@ def start(
             required=name in required,
             help=None if isinstance(default, type) else f'default: {default}',
         )
-    opt = parser.parse_args()
-    with one_line_errors():
-        main(opt)
+    return parser
 
 
 def seconds(work: Callable[[], object], opt: argparse.Namespace) -> float:
