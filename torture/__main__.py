@@ -18,7 +18,7 @@ from parlai_ext.commands.signals import signals_as_interrupt
 from parlai_ext.core.display import duration, one_line
 from parlai_ext.core.errors import nearest
 from parlai_ext.view.table import shown_table
-from torture.figure import Figure, Settings, Trials, try_all
+from torture.figure import Figure, Settings, try_all
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Part:
     """
     A part of the suite.
 
-    :param trials: ``module:function`` that gives its `Trials`.
+    :param trials: module and function that prepare its trials.
     :param minutes: that it took on two shared cores (docs/torture.md).
     """
 
@@ -34,30 +34,18 @@ class Part:
     trials: str
     minutes: int
 
-    def begin(self, settings: Settings) -> Trials:
-        """
-        Prepare the part's trials.
-        """
-        module, _, function = self.trials.partition(':')
-        trials: Trials = getattr(import_module(module), function)(settings)
-        return trials
-
 
 PARTS: dict[str, Part] = {
     # nothing is lost
-    'flips': Part('bytes flipped and files cut in a run', 'torture.flips:flips', 8),
-    'kills': Part('kills of commands that write', 'torture.disturbed:kills', 21),
-    'disk_full': Part('disks that fill up', 'torture.disturbed:full_disks', 5),
-    'writers': Part('several writers in one folder', 'torture.disturbed:writers', 7),
+    'flips': Part('bytes flipped and files cut in a run', 'flips:flips', 8),
+    'kills': Part('kills of commands that write', 'disturbed:kills', 21),
+    'disk_full': Part('disks that fill up', 'disturbed:full_disks', 5),
+    'writers': Part('several writers in one folder', 'disturbed:writers', 7),
     # nothing gets in
-    'misbehaving': Part(
-        'systems, endpoints that misbehave', 'torture.misbehaving:misfits', 2
-    ),
-    'strings': Part('strings on pages, in a terminal', 'torture.strings:strings', 3),
-    'models': Part('malicious models, in each use', 'torture.models:models', 4),
-    'no_network': Part(
-        'commands that are to ask nobody', 'torture.no_network:commands', 10
-    ),
+    'misbehaving': Part('systems, endpoints that misbehave', 'misbehaving:misfits', 2),
+    'strings': Part('strings on pages, in a terminal', 'strings:strings', 3),
+    'models': Part('malicious models, in each use', 'models:models', 4),
+    'no_network': Part('commands that are to ask nobody', 'no_network:commands', 10),
 }
 MEMORY = '/dev/shm'  # a folder in memory, for thousands of small files
 # of one thread each: a fork takes only the thread that forks
@@ -89,8 +77,10 @@ def run_part(name: str, settings: Settings) -> Figure:
     own = replace(settings, folder=settings.folder / name)
     own.folder.mkdir()
     what = f'{name}: {PARTS[name].what}'
+    module, _, function = PARTS[name].trials.partition(':')
     try:
-        with PARTS[name].begin(own) as (count, trial):
+        prepared = getattr(import_module(f'torture.{module}'), function)(own)
+        with prepared as (count, trial):
             figure = try_all(name, what, count, trial, own)
     except KeyboardInterrupt:
         figure = Figure(what, 0, 0, complete=False)
@@ -98,15 +88,6 @@ def run_part(name: str, settings: Settings) -> Figure:
         line = f'{type(error).__name__}: {error} [{settings.command(name, 0)}]'
         figure = Figure(f'{name} (ended early)', 1, 0, (line,))
     return replace(figure, seconds=time.perf_counter() - begin)
-
-
-def part_name(text: str) -> str:
-    """
-    Return the name of a part of the suite.
-    """
-    if text not in PARTS:
-        raise argparse.ArgumentTypeError(f'no part {text}; {nearest(text, PARTS)}')
-    return text
 
 
 def share(text: str) -> float:
@@ -126,11 +107,14 @@ def main(args: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog='python -m torture', description=__doc__)
     names = ', '.join(PARTS)
-    parser.add_argument('name', nargs='*', type=part_name, help=f'of {names} (all)')
+    parser.add_argument('name', nargs='*', help=f'of {names} (all)')
     parser.add_argument('--share', type=share, default=1.0, help='of the trials (1.0)')
     parser.add_argument('--seed', type=int, default=0, help='of random choices (0)')
     parser.add_argument('--trial', type=int, help='make only this trial again')
     options = parser.parse_args(args)
+    for name in options.name:
+        if name not in PARTS:
+            parser.error(f'no part {name}; {nearest(name, PARTS)}')
     os.environ.update(ONE_THREAD, TOKENIZERS_PARALLELISM='false')
     chosen = list(options.name or PARTS)
     minutes = max(1, round(sum(PARTS[n].minutes for n in chosen) * options.share))

@@ -8,7 +8,6 @@ calls for every number.
 import random
 import traceback
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,8 +68,6 @@ class Settings:
 
 # makes one trial; returns what did not hold, or '' where all did
 Trial = Callable[[int, random.Random], str]
-# how many trials a part has, and what makes them; on leaving, the part cleans up
-Trials = AbstractContextManager[tuple[int, Trial]]
 
 
 def try_all(

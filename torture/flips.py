@@ -10,7 +10,7 @@ exception than `UserError`.
 import json
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,15 +32,17 @@ CUT_SHARE = 0.25  # of the trials; the others flip one byte
 OTHER = 'distinct'  # the scorer beside the protocol's
 # what reads a file, or writes it anew: commands in order, by a part of the file's name;
 # those of rankings/ are asked about the other scorer's
-READERS: dict[str, str] = {
-    '.metadata': 'collect_dialogues',
-    'agreement.json': 'validate_scorer',
-    'audit': 'report_run audit_run',
-    'people/': 'rate_dialogues',
-    'ranking.json': 'report_run rank_systems',  # written anew by the second
-    'rankings/': 'score_dialogues rank_systems report_run',
-    '': 'score_dialogues rank_other rank_systems report_run',
+READERS: dict[str, Sequence[str]] = {
+    '.metadata': ('collect',),
+    'agreement.json': ('validate',),
+    'audit': ('report', 'audit'),
+    'people/': ('rate',),
+    'ranking.json': ('report', 'rank'),  # written anew by the second
+    'rankings/': ('score', 'rank', 'report'),
+    '': ('score', 'rank other', 'rank', 'report'),
 }
+MAKING = ('evaluate', 'score other', 'rate', 'audit', 'validate', 'rank other')
+MAKING += ('report other', 'report')  # the last page shows the audit
 
 
 @contextmanager
@@ -67,42 +69,42 @@ def flips(settings: Settings) -> Iterator[tuple[int, Trial]]:
     yield TRIALS, trial
 
 
+# a command by its short name, with options beside the folder of the run
+Reader = tuple[str, dict[str, Any]]
+
+
+def commands_of(folder: Path) -> dict[str, Reader]:
+    """
+    Return the commands that make and read the run; ``other`` is the other scorer's.
+    """
+    config, other = {'config': str(folder / CONFIG)}, {'scores': OTHER}
+    people = {'human_scores': str(folder / JUDGEMENTS), 'bootstraps': 5}
+    return {
+        'evaluate': ('evaluate_systems', config),
+        'collect': ('collect_dialogues', config),
+        'score': ('score_dialogues', {}),
+        'score other': ('score_dialogues', {'scorer': OTHER}),
+        'rank': ('rank_systems', {}),
+        'rank other': ('rank_systems', other),
+        'report': ('report_run', {}),
+        'report other': ('report_run', other),
+        'validate': ('validate_scorer', people),
+        'audit': ('audit_run', {}),
+        'rate': ('rate_dialogues', {}),
+    }
+
+
 def make_run(folder: Path) -> Path:
     """
     Make a run that two scorers scored and ranked, with its agreement with people, an
     audit and a page for annotators, and return its folder.
     """
     write_protocols(folder)
-    for words in [
-        'evaluate_systems',
-        'score_other',
-        'rate_dialogues',
-        'audit_run',
-        'validate_scorer',
-        'rank_other',
-        'report_other',
-        'report_run',
-    ]:
-        run_on(folder, words)
-    return folder / RUN
-
-
-def run_on(folder: Path, words: str, **more: Any) -> None:
-    """
-    Run a command on the run; ``_other`` stands for those on the other scorer's scores.
-    """
-    options = {
-        'evaluate_systems': {'config': str(folder / CONFIG)},
-        'collect_dialogues': {'config': str(folder / CONFIG)},
-        'validate_scorer': {'human_scores': str(folder / JUDGEMENTS), 'bootstraps': 5},
-        'score_other': {'scorer': OTHER},
-        'rank_other': {'scores': OTHER},
-        'report_other': {'scores': OTHER},
-    }
-    stages = {'score': 'dialogues', 'rank': 'systems', 'report': 'run'}
-    stage, _, which = words.partition('_')
-    name = f'{stage}_{stages[stage]}' if which == 'other' else words
-    run_command(name, run_dir=str(folder / RUN), **options.get(words, {}), **more)
+    run, commands = folder / RUN, commands_of(folder)
+    for name in MAKING:
+        command, options = commands[name]
+        run_command(command, run_dir=str(run), **options)
+    return run
 
 
 def damage(data: bytes, rng: random.Random) -> bytes:
@@ -117,26 +119,29 @@ def damage(data: bytes, rng: random.Random) -> bytes:
     return bytes(flipped)
 
 
-def read_damaged(run: Path, name: str, intact: dict[str, bytes]) -> str:
+def read_damaged(run: Path, path: str, intact: dict[str, bytes]) -> str:
     """
     Let commands read a run with a damaged file, until one names it; return what did not
     hold.
     """
-    readers = next(READERS[part] for part in READERS if part in name)
-    others = name.startswith('rankings/')
-    for command in readers.split():
-        more = {'scores': OTHER} if others and command[:4] in ('rank', 'repo') else {}
+    commands = commands_of(run.parent)
+    for name in next(READERS[part] for part in READERS if part in path):
+        other = f'{name} other'
+        is_other = (
+            path.startswith('rankings/') and other in commands and name != 'score'
+        )
+        command, options = commands[other if is_other else name]
         try:
-            run_on(run.parent, command, **more)
+            run_command(command, run_dir=str(run), **options)
         except UserError as error:
             line = str(error)
             if '\n' in line:
                 return f'{command} ended in several lines'
-            return '' if name in line else f'{command} named something else: {line}'
-        changed = set(differences(intact, files_under(run))) - {name}
+            return '' if path in line else f'{command} named something else: {line}'
+        changed = set(differences(intact, files_under(run))) - {path}
         if changed:
             return f'{command} wrote something else: {", ".join(sorted(changed))}'
-    same = content((run / name).read_bytes()) == content(intact[name])
+    same = content((run / path).read_bytes()) == content(intact[path])
     return '' if same else 'nobody noticed'
 
 

@@ -271,23 +271,9 @@ def headed(header: Any, data: bytes = bytes(64), size: int | None = None) -> byt
     return struct.pack('<Q', len(text) if size is None else size) + text + data
 
 
-def tensor(*offsets: int, shape: int = 4, dtype: str = 'F32') -> dict[str, Any]:
-    """
-    Return the header's entry of a tensor.
-    """
-    return {'dtype': dtype, 'shape': [shape], 'data_offsets': list(offsets)}
-
-
-OURS = {'parlai_ext': '{"names": [[1]], "shared": 7}'}
+TABLE = yaml.safe_load(Path(__file__).with_name('hostile_models.yaml').read_text())
 HEADERS: dict[str, bytes] = {
-    'overlapping': headed({'a': tensor(0, 16), 'b': tensor(8, 24)}),
-    'beyond the file': headed({'a': tensor(0, 2**40, shape=2**38)}),
-    'negative offsets': headed({'a': tensor(-16, 0)}),
-    'backwards': headed({'a': tensor(16, 0)}),
-    'huge shape': headed({'a': {**tensor(0, 16), 'shape': [2**62, 2**62]}}),
-    'unknown type': headed({'a': tensor(0, 16, dtype='PICKLE')}),
-    'metadata as a list': headed({'__metadata__': [1], 'a': tensor(0, 16)}),
-    'our metadata': headed({'__metadata__': OURS}),
+    **{name: headed(header) for name, header in TABLE.pop('headers').items()},
     'deep header': headed(b'{"a":' + b'[' * 10**6),
     'huge header': headed(b'{}', size=2**63),
     'long header': headed(b'{' + b' ' * 50_000_000),
@@ -303,7 +289,6 @@ def index_that_leads_elsewhere(site: Site) -> bytes:
     return json.dumps({'metadata': {}, 'weight_map': files}).encode()
 
 
-TABLE = Path(__file__).with_name('hostile_models.yaml')
 PLACES = (('generator', ''), ('folder', 'model.safetensors'))
 MODELS: dict[str, Model] = {
     **{name: Model('generator', {'': data}) for name, data in WEIGHTS.items()},
@@ -315,7 +300,7 @@ MODELS: dict[str, Model] = {
     },
     **{
         name: Model(base, files)
-        for base, models in yaml.safe_load(TABLE.read_text('utf-8')).items()
+        for base, models in TABLE.items()
         for name, files in models.items()
     },
     'options_too_deep': Model(

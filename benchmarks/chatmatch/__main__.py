@@ -9,7 +9,7 @@ docs/tournaments.md explains the tables.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,10 @@ from benchmarks.chatmatch.games import (
     read_games,
 )
 from benchmarks.chatmatch.judgements import Judgements, read_judgements
-from benchmarks.support.measures import option_parser, start
+from benchmarks.support.measures import start
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Answer, Dialogue, Likelihood, Question
-from parlai_ext.models.handle import CONTEXT
-from parlai_ext.models.parlai_likelihood import load_judge
+from parlai_ext.core.nouns import Dialogue
+from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.chatmatch.concepts import DEFAULT
 from parlai_ext.scoring.chatmatch.rules import READINGS, chatmatch_options
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
@@ -47,6 +45,7 @@ class ReleasedGames:
 
     def __init__(self, opt: argparse.Namespace):
         self.opt = opt
+        self.models = ModelHandle()
 
     def groups(self) -> tables.Table:
         """
@@ -126,17 +125,6 @@ class ReleasedGames:
     def results(self) -> Tournament:
         return award_points(games_from_dialogues(self.dialogues, self.raw_values))
 
-    @cached_property
-    def likelihood(self) -> Likelihood | None:
-        """
-        The language model behind fluency, asked about each text once.
-        """
-        name = self.opt.judge_model_file or chatmatch_options().judge_model_file
-        if name == 'none':
-            return None
-        batchsize = Machine().batchsize
-        return CachedLikelihood(load_judge(name, tokens=batchsize * CONTEXT))
-
     def build_scorer(
         self, reading: str, entities: str, games: str = 'original'
     ) -> ChatMatch:
@@ -146,9 +134,9 @@ class ReleasedGames:
         folder = Path(self.opt.data) / f'lemma_{games}'
         concepts = self.opt.concepts or (str(folder) if folder.is_dir() else DEFAULT)
         sources = {'entities': entities, 'concepts': concepts}
-        if self.likelihood is None:
-            sources['judge_model_file'] = 'none'
-        return ChatMatch(chatmatch_options(reading, sources), OneJudge(self.likelihood))
+        if self.opt.judge_model_file:
+            sources['judge_model_file'] = self.opt.judge_model_file
+        return ChatMatch(chatmatch_options(reading, sources), self.models)
 
     def data_path(self, name: str) -> Path:
         """
@@ -179,41 +167,6 @@ TABLES: dict[str, Callable[[ReleasedGames], tables.Table]] = {
 }
 
 
-class OneJudge:
-    """
-    `Models` with one judge, whatever its name.
-    """
-
-    def __init__(self, judge: Likelihood | None):
-        self.judge = judge
-
-    def likelihood(self, name: str) -> Any:
-        """
-        Return the judge.
-        """
-        return self.judge
-
-
-class CachedLikelihood:
-    """
-    A likelihood that answers a question it has answered before from memory.
-    """
-
-    def __init__(self, likelihood: Likelihood):
-        self.likelihood = likelihood
-        self.signature = likelihood.signature
-        self.answers: dict[Question, Answer] = {}
-
-    def answer(self, questions: Sequence[Question]) -> list[Answer]:
-        """
-        Return one answer for each question, in their order.
-        """
-        new = [q for q in dict.fromkeys(questions) if q not in self.answers]
-        answers = self.likelihood.answer(new) if new else []
-        self.answers |= dict(zip(new, answers, strict=True))
-        return [self.answers[question] for question in questions]
-
-
 def main(opt: argparse.Namespace) -> None:
     """
     Print the tables that were asked for; all but `spot_the_bot` without a choice.
@@ -241,7 +194,6 @@ OPTIONS: dict[str, Any] = {
     'judge_model_file': str,
     'seed': 0,
 }
-PARSER = option_parser(__doc__, **OPTIONS)
 
 if __name__ == '__main__':
     start(main, __doc__, **OPTIONS)

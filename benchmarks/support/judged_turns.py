@@ -101,11 +101,8 @@ def sampled(turns: Sequence[JudgedTurn], per_system: int) -> list[JudgedTurn]:
     ]
 
 
-def read_set(folder: Path, name: str, scale: float = 1.0) -> list[JudgedTurn]:
+def read_set(folder: Path, name: str) -> list[JudgedTurn]:
     """
     Return the sample of a set by which it is fitted or reported.
-
-    :param scale: factor on the number of turns of each system.
     """
-    num_turns = max(1, round(scale * PER_SYSTEM[name]))
-    return sampled(all_turns(folder, name), num_turns)
+    return sampled(all_turns(folder, name), PER_SYSTEM[name])

@@ -3,30 +3,15 @@ Start a benchmark, measure time and memory, and print rows in Markdown.
 """
 
 import argparse
-import os
-import re
-import resource
-import subprocess
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
 
 from parlai_ext.commands.command import one_line_errors
-from parlai_ext.core.errors import UserError
 
 CLOCKS = {'cpu': time.process_time, 'wall': time.perf_counter}
-
-
-def benchmark_parser(doc: str | None) -> argparse.ArgumentParser:
-    """
-    Return a parser that shows a benchmark's docstring as its help.
-    """
-    return argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
 
 
 def start(
@@ -58,7 +43,9 @@ def option_parser(
     :param options: name and default. A list or tuple is an option with several values,
         `False` a switch, a type an option without a default.
     """
-    parser = benchmark_parser(doc)
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, default in options.items():
         flag = f'--{name.replace("_", "-")}'
         if default is False:
@@ -101,38 +88,6 @@ def times_in_turn(
         for name, work in sides.items():
             times[name].append(seconds(work, opt))
     return times
-
-
-def cpu_seconds(work: Callable[[], object]) -> float:
-    """
-    Return the CPU seconds that the work takes in this process.
-    """
-    begin = time.process_time()
-    work()
-    return time.process_time() - begin
-
-
-def ended(command: Sequence[str], **options: Any) -> resource.struct_rusage:
-    """
-    Return what a process used until it ended well.
-
-    :param options: of ``subprocess.Popen``.
-    """
-    process = subprocess.Popen(command, **options)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise UserError(f'{" ".join(command)}: exit code {status}')
-    return usage
-
-
-def resident(line: str = 'VmRSS') -> int:
-    """
-    Return the bytes of memory that the process has now, or had at most (``VmHWM``).
-    """
-    status = Path('/proc/self/status').read_text(encoding='ascii')
-    match = re.search(rf'{line}:\s+(\d+)', status)
-    assert match is not None
-    return 1024 * int(match[1])
 
 
 def print_row(*cells: object) -> None:
