@@ -79,20 +79,6 @@ CASES, OFFLINE = (
     {name: Case(**row) for name, row in _table[part].items()}
     for part in ('writing', 'offline')
 )
-# these only print, or download, which is tried in tests/systems; fit_judge needs two
-# models of 484 MB
-UNTRIED = frozenset(
-    [
-        'fit_judge',
-        'check_roster',
-        'cite_run',
-        'doctor',
-        'get_model',
-        'judge_pairs',
-        'show_dialogue',
-        'verify_run',
-    ]
-)
 
 
 @contextlib.contextmanager

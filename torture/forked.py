@@ -34,7 +34,8 @@ class Forked:
         self.log = log
         self.code: int | None = None  # negative for a signal; `None`: it has not ended
         self.memory = 0  # bytes that it had at most, its libraries among them
-        # no signal comes before the child has said what it does at one
+        log.touch()  # a signal may come before the child opens it
+        # no signal that can wait comes before the child has said what it does at one
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         self.pid = os.fork()
         if not self.pid:
