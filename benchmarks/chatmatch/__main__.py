@@ -4,8 +4,7 @@ Print the tables of the ChatMatch paper: published and measured side by side.
     python -m benchmarks.chatmatch --data FOLDER [--table groups setups …]
 
 The paper is Yang et al. (2022). --data is the folder of its games and judgements as the
-authors released them; --table spot_the_bot takes the folder of Spot The Bot instead.
-docs/tournaments.md explains the tables.
+authors released them. docs/tournaments.md explains the tables.
 """
 
 import argparse
@@ -14,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chatmatch import spot_the_bot, tables
+from benchmarks.chatmatch import tables
 from benchmarks.chatmatch.games import (
     RawValues,
     games_from_dialogues,
@@ -77,18 +76,6 @@ class ReleasedGames:
         """
         return tables.readings_table(
             self.dialogues, self.rated, self.build_scorer, READINGS, RECOGNISERS
-        )
-
-    def spot_the_bot(self) -> tables.Table:
-        """
-        Tau with Spot The Bot's crowd.
-        """
-        return spot_the_bot.crowd_table(
-            *spot_the_bot.read(Path(self.opt.data), self.opt.domain),
-            self.build_scorer,
-            [*READINGS],
-            RECOGNISERS,
-            self.opt.seed,
         )
 
     @cached_property
@@ -163,19 +150,15 @@ TABLES: dict[str, Callable[[ReleasedGames], tables.Table]] = {
     ),
     'variety': lambda games: tables.variety_table(games.dialogues),
     'readings': ReleasedGames.readings,
-    'spot_the_bot': ReleasedGames.spot_the_bot,
 }
 
 
 def main(opt: argparse.Namespace) -> None:
     """
-    Print the tables that were asked for; all but `spot_the_bot` without a choice.
+    Print the tables that were asked for, or all.
     """
-    names = opt.table or [name for name in TABLES if name != 'spot_the_bot']
-    if 'spot_the_bot' in names and len(names) > 1:
-        raise UserError('--table spot_the_bot has a --data of its own; ask it alone')
     games = ReleasedGames(opt)
-    for name in names:
+    for name in opt.table or TABLES:
         print(*TABLES[name](games).lines(), '', sep='\n')
 
 
@@ -190,7 +173,6 @@ OPTIONS: dict[str, Any] = {
     'concepts': str,
     'rating': 'openskill',
     'group_size': 4,
-    'domain': 'convai2',
     'judge_model_file': str,
     'seed': 0,
 }

@@ -31,7 +31,6 @@ from parlai_ext.view.table import shown_table
 
 Cell = str | float | int | None
 Row = tuple[Cell, ...]
-Ranks = Mapping[str, float | None]
 # builds the scorer of a reading and an entity recogniser, or raises `UserError`
 BuildScorer = Callable[[str, str], ChatMatch]
 RATINGS = ('openskill', 'trueskill', 'bradley_terry', '3-1-0', '2-1-0')
@@ -251,34 +250,6 @@ def lengths_table(
     return Table('Figure 4: number of exchanges', columns, tuple(rows))
 
 
-def measured_readings(
-    dialogues: Sequence[Dialogue],
-    build_scorer: BuildScorer,
-    names: Iterable[tuple[str, str]],
-    ratings: Sequence[str],
-    measure: Callable[[Tournament, str], Row],
-) -> Iterator[Row]:
-    """
-    Yield the cells for every reading with a recogniser, and every rating; what cannot
-    be computed is a row that says why.
-
-    :param measure: returns the cells of a tournament by a rating, or raises
-        `UserError`.
-    """
-    for name in names:
-        try:
-            results = scored_tournament(dialogues, build_scorer(*name))
-        except UserError as error:
-            yield (', '.join(name), '', f'skipped: {error}')
-            continue
-        for rating in ratings:
-            try:
-                cells = measure(results, rating)
-            except UserError as error:
-                cells = (f'skipped: {error}',)
-            yield (', '.join(name), rating, *cells)
-
-
 def readings_table(
     dialogues: Sequence[Dialogue],
     rated: Rated,
@@ -288,27 +259,27 @@ def readings_table(
     ratings: Sequence[str] = RATINGS,
 ) -> Table:
     """
-    Return tau for every reading, recogniser, rating and baseline.
+    Return tau for every reading with a recogniser, every rating and trivial measures;
+    what cannot be computed is a row that says why.
     """
-
-    def measure(results: Tournament, rating: str) -> Row:
-        tau = replace(rated, method=rating).tau(results)
-        return tau, PUBLISHED.get(rating)
-
-    names = product(readings, recognisers)
-    rows = [*measured_readings(dialogues, build_scorer, names, ratings, measure)]
-    rows = [(*row, None)[:4] for row in rows]
+    rows: list[Row] = []
+    for name in product(readings, recognisers):
+        try:
+            results = scored_tournament(dialogues, build_scorer(*name))
+        except UserError as error:
+            rows.append((', '.join(name), '', f'skipped: {error}', None))
+            continue
+        for rating in ratings:
+            try:
+                tau = replace(rated, method=rating).tau(results)
+            except UserError as error:
+                tau = f'skipped: {error}'
+            rows.append((', '.join(name), rating, tau, PUBLISHED.get(rating)))
+    ranks = mean_ranks(rated.judges)
+    for trivial, values in baselines(dialogues).items():
+        rows.append((trivial, '', tau_cell(correlate_with_ranks(values, ranks)), None))
     columns = ('reading, entities', 'rating', 'tau', 'paper')
-    more = baseline_rows(dialogues, mean_ranks(rated.judges))
-    return Table('Agreement with the judges (tau-b)', columns, (*rows, *more))
-
-
-def baseline_rows(dialogues: Sequence[Dialogue], ranks: Ranks) -> Iterator[Row]:
-    """
-    Yield what tau trivial measures of the same games reach.
-    """
-    for name, values in baselines(dialogues).items():
-        yield name, '', tau_cell(correlate_with_ranks(values, ranks)), None
+    return Table('Agreement with the judges (tau-b)', columns, tuple(rows))
 
 
 def baselines(dialogues: Sequence[Dialogue]) -> dict[str, dict[str, float | None]]:

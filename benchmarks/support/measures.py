@@ -65,28 +65,22 @@ def option_parser(
     return parser
 
 
-def seconds(work: Callable[[], object], opt: argparse.Namespace) -> float:
-    """
-    Return the wall-clock seconds that the work takes, or CPU seconds (``opt.clock``).
-    """
-    clock = CLOCKS[opt.clock]
-    start = clock()
-    work()
-    if opt.device.startswith('cuda'):
-        torch.cuda.synchronize()
-    return clock() - start
-
-
 def times_in_turn(
     sides: Mapping[str, Callable[[], object]], opt: argparse.Namespace
 ) -> dict[str, list[float]]:
     """
-    Return the seconds of each side, ``opt.repeats`` times, the sides in turn.
+    Return the seconds of each side by the wall's clock, or of CPU time (``opt.clock``),
+    ``opt.repeats`` times, the sides in turn.
     """
+    clock = CLOCKS[opt.clock]
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(opt.repeats):
         for name, work in sides.items():
-            times[name].append(seconds(work, opt))
+            start = clock()
+            work()
+            if opt.device.startswith('cuda'):
+                torch.cuda.synchronize()
+            times[name].append(clock() - start)
     return times
 
 

@@ -7,8 +7,7 @@ import pytest
 from benchmarks.chatmatch.__main__ import OPTIONS, TABLES, ReleasedGames
 from benchmarks.chatmatch.games import cut_material
 from benchmarks.chatmatch.judgements import judgements_from_rows, read_judgements
-from benchmarks.chatmatch.spot_the_bot import read, win_rates
-from benchmarks.chatmatch.tables import Rated, baselines, readings_table
+from benchmarks.chatmatch.tables import Rated, readings_table
 from benchmarks.support.measures import option_parser
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.models.handle import ModelHandle
@@ -17,7 +16,6 @@ from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.chatmatch.turns import Material
 from tests.support.chatmatch_samples import DATA as GAMES
 from tests.support.chatmatch_samples import needs_games
-from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 
 
@@ -96,22 +94,6 @@ def test_missing_pipelines_are_rows_that_say_why(monkeypatch):
     ]
     assert done == ('paper, none', '3-1-0', 1, 0.62)
     assert skipped[2].startswith('skipped: scorer: entities: spacy is not installed')
-
-
-def test_win_rates_of_the_crowd_are_those_of_the_authors_rule():
-    dialogues, votes = read(shared('spot_the_bot'), 'convai2')
-    # blender is called `model` in the file
-    expected = {
-        'model': 0.332,
-        'lost_in_conversation': 0.222,
-        'kvmemnn': 0.210,
-        'huggingface': 0.142,
-        'bert_rank': 0.087,
-        'suckybot': 0.041,
-    }
-    assert len(dialogues) == 675
-    assert {n: round(r, 3) for n, r in win_rates(votes).items()} == expected
-    assert set(baselines(dialogues)['mean words a turn']) == set(expected)
 
 
 @pytest.mark.parametrize(

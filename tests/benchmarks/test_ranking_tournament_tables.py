@@ -10,7 +10,6 @@ from scipy import stats
 
 from benchmarks.chatmatch import published as paper
 from benchmarks.chatmatch.games import games_from_dialogues
-from benchmarks.chatmatch.spot_the_bot import Vote, win_rates
 from benchmarks.chatmatch.tables import (
     Rated,
     ablation_table,
@@ -172,17 +171,3 @@ def test_baselines_are_those_on_paper():
     assert found['mean words a turn'] == {'A': pytest.approx(7 / 3), 'B': 1}
     # two of A's three turns differ (case and spaces do not count), two of B's three
     assert found['share of unrepeated turns'] == pytest.approx({'A': 2 / 3, 'B': 2 / 3})
-
-
-def test_win_rates_count_draws_as_votes():
-    votes = [
-        Vote('A', 'B', 'A'),
-        Vote('B', 'A', None),
-        Vote('A', 'C', 'A'),
-        Vote('B', 'C', 'C'),
-    ]
-    assert win_rates(votes) == {
-        'A': pytest.approx(2 / 3),
-        'B': 0,
-        'C': pytest.approx(1 / 2),
-    }
