@@ -147,6 +147,7 @@ def write_inputs(folder: Path) -> None:
     # its tokenizer knows the words of a judge's question
     words |= {*FRAME.split()}
     make_model(folder, 'llama', words=words, max_position_embeddings=512)
+    logging.disable(logging.NOTSET)  # later parts look for what is logged
 
 
 def write_protocols(folder: Path) -> None:
