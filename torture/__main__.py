@@ -117,7 +117,7 @@ def main(args: Sequence[str] | None = None) -> int:
             parser.error(f'no part {name}; {nearest(name, PARTS)}')
     os.environ.update(ONE_THREAD, TOKENIZERS_PARALLELISM='false')
     chosen = list(options.name or PARTS)
-    minutes = max(1, round(sum(PARTS[n].minutes for n in chosen) * options.share))
+    minutes = round(sum(PARTS[n].minutes for n in chosen) * options.share)
     if options.trial is None:
         print(f'about {minutes} minutes on two shared cores', file=sys.stderr)
     figures: list[Figure] = []
@@ -135,7 +135,7 @@ def main(args: Sequence[str] | None = None) -> int:
                 break
     print(report(figures))
     if not figures[-1].complete:
-        rest = ', '.join(chosen[len(figures) :]) or 'none'
+        rest = ', '.join(chosen[len(figures) :])
         print(f'interrupted: the last part is not complete; not there: {rest}')
         return 130
     return int(any(figure.held < figure.tried for figure in figures))

@@ -100,5 +100,6 @@ def try_all(
                 failures.append(f'{problem} [{settings.command(part, number)}]')
             bar.set_postfix_str(f'{len(failures)} not held', refresh=False)
             bar.update(1)
-    held = tried - len(failures)
-    return Figure(what, tried, held, tuple(failures), complete=complete)
+    return Figure(
+        what, tried, tried - len(failures), tuple(failures), complete=complete
+    )

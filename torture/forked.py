@@ -11,12 +11,16 @@ import resource
 import select
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from tqdm import tqdm
+
 from parlai_ext.commands.signals import SIGNALS, end_in_one_line
+from parlai_ext.core.progress import Bar
 
 CRASHED = 70  # the exit code of work that raised: what a traceback tells elsewhere
 DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
@@ -113,6 +117,9 @@ def _work(work: Callable[[], object], log: Path, limit: int | None) -> NoReturn:
     code = CRASHED
     try:
         os.setsid()
+        # that of its parent is one for all processes: who is killed with it keeps it
+        for bar in (tqdm, Bar):
+            bar.set_lock(threading.RLock())
         ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
         file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

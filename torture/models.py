@@ -36,7 +36,7 @@ LIMIT = 4 * 2**30  # bytes at which there is none left
 NO_CUDA = ('--no-cuda', 'True')
 LINE = re.compile(r'(?:^|[\r\n])error: ')
 # what happens to a file: read, written, changed, opened, moved (twice), made, removed
-EVENTS = 0x001 | 0x002 | 0x004 | 0x020 | 0x040 | 0x080 | 0x100 | 0x200
+EVENTS = 0x3E7
 NONBLOCK = 0o4000
 
 
