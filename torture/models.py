@@ -33,7 +33,6 @@ from torture.misbehaving import arguments, load_libraries, write_protocol
 DEADLINE = 120.0  # seconds; a template may take 60
 MEMORY = 3_000_000_000  # bytes that a command may have, its libraries among them
 LIMIT = 4 * 2**30  # bytes at which there is none left
-NO_CUDA = ('--no-cuda', 'True')
 LINE = re.compile(r'(?:^|[\r\n])error: ')
 # what happens to a file: read, written, changed, opened, moved (twice), made, removed
 EVENTS = 0x3E7
@@ -168,11 +167,11 @@ def uses(
     Yield each use of a model with its command and the command's arguments.
     """
     write_protocol(folder, options_of(path), alone=True)
-    yield 'as a system', 'collect_dialogues', [*arguments(folder), *NO_CUDA]
+    yield 'as a system', 'collect_dialogues', [*arguments(folder), '--no-cuda=True']
     run = folder / 'scored'
     shutil.copytree(grounds.folder / 'first' / 'run', run)
     judge = ['--run-dir', str(run), '--scorer', 'fed', '--judge-model-file', str(path)]
-    yield 'as a judge', 'score_dialogues', [*judge, *NO_CUDA]
+    yield 'as a judge', 'score_dialogues', [*judge, '--no-cuda=True']
     if not path.is_dir():
         output = ['--model-file', str(path), '--output', str(folder / 'x.safetensors')]
         yield 'converted', 'convert_model', output
