@@ -66,14 +66,13 @@ def stage_means(run, signature):
 
 
 @pytest.mark.parametrize(
-    ('score', 'options'),
+    ('score', 'options', 'datatype'),
     [
-        ('target', {}),
-        ('both', {'fed_polarity': 'both', 'fed_tokens': 'sum'}),
-        ('both', {'fed_followups_reduction': 'mean'}),
+        ('target', {}, 'valid'),
+        ('both', {'fed_polarity': 'both', 'fed_tokens': 'sum'}, 'valid'),
+        ('both', {'fed_followups_reduction': 'mean'}, 'train:evalmode'),
     ],
 )
-@pytest.mark.parametrize('datatype', ['valid', 'train:evalmode'])
 def test_eval_model_gives_the_averages_of_the_stage(
     tmp_path, model_file, followups, score, options, datatype
 ):

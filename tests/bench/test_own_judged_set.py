@@ -98,8 +98,10 @@ def test_a_set_that_is_called_by_its_card_is_kept_under_its_own_name(judged, cap
     assert f'1. {SAID} 1.00' in printed
 
 
-@pytest.mark.parametrize('write', [write_csv, write_jsonl])
-@pytest.mark.parametrize('named', ['', 'file', 'name', 'path'])
+@pytest.mark.parametrize(
+    'write, named',
+    [(write_jsonl, ''), *((write_csv, how) for how in ('', 'file', 'name', 'path'))],
+)
 def test_a_file_in_the_documented_format_needs_no_card(judged, write, named):
     write(judged)
     [path] = judged.iterdir()

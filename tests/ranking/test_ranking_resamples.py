@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from parlai_ext.ranking.agreement import correlate_items, group_weights
+from parlai_ext.ranking.agreement import group_weights
 from parlai_ext.ranking.resamples import WEIGHTED, weighted_ranks
 
 SCIPY = {
@@ -57,19 +57,3 @@ def test_items_of_a_group_have_one_weight():
     assert (weights[:, 1] == weights[:, 4]).all()
     # three groups are drawn each time, and three different ones are in what is left
     assert (weights[:, [0, 1, 3]] == 1).all()
-
-
-def test_kendall_has_an_interval_like_that_of_scipy():
-    rng = np.random.default_rng(2)
-    data = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=80).T
-    tau = correlate_items(*data, coefficients=['kendall'])['kendall']
-    other = stats.bootstrap(
-        data,
-        lambda a, b: stats.kendalltau(a, b)[0],
-        paired=True,
-        vectorized=False,
-        n_resamples=600,
-        method='percentile',
-        random_state=2,
-    ).confidence_interval
-    assert [tau.low, tau.high] == pytest.approx([*other], abs=0.03)
