@@ -3,7 +3,6 @@ Systems that cannot go on in the middle of a run: their own pairs stop, nobody e
 and what did not run is written down.
 """
 
-import pytest
 import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
@@ -20,7 +19,6 @@ from tests.support.plans import open_run, some_openers
 
 OPENERS = some_openers(4)
 TARGETS = ('a', 'b')
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
 
 
 class Line(Agent):

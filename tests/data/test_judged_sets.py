@@ -48,11 +48,6 @@ def items(name, path):
     return read(name, path).items
 
 
-@pytest.mark.parametrize('name', card_names())
-def test_a_card_has_at_most_thirty_lines(name):
-    assert card_text(name).count('\n') <= 30
-
-
 def test_the_page_has_a_row_for_every_card():
     page = Path(__file__).parents[2] / 'docs' / 'judged_sets.md'
     row = r'^\| `(\w+)` \| (\w+) \| .* \| (.*) \| (.*) \| `(.*)` \| .* \| (.*) \|$'

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from parlai_ext.ranking.agreement import group_weights
-from parlai_ext.ranking.resamples import WEIGHTED, weighted_ranks
+from parlai_ext.ranking.resamples import WEIGHTED
 
 SCIPY = {
     'pearson': stats.pearsonr,
@@ -34,12 +34,6 @@ def test_a_resample_of_one_value_has_no_coefficient(name):
     left, right = np.array([0.1, 0.1, 0.7]), np.array([1.0, 2.0, 3.0])
     values = WEIGHTED[name](left, right, np.array([[2.0, 3.0, 0.0], [1.0, 1.0, 1.0]]))
     assert np.isnan(values).tolist() == [True, False]
-
-
-def test_ranks_of_weighted_points():
-    # the points 5, 5, 7, 7, 7, 9: ranks 1.5, 4 and 6
-    ranks = weighted_ranks(np.array([7.0, 5.0, 9.0]), np.array([[3.0, 2.0, 1.0]]))
-    assert ranks.tolist() == [[4.0, 1.5, 6.0]]
 
 
 @pytest.mark.parametrize('digits', [1, 9])
