@@ -30,12 +30,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture
-def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope='session')
+def no_power_cuts() -> Iterator[None]:
     """
     Skip fsync, which only a power cut would miss.
     """
-    monkeypatch.setattr(os, 'fsync', lambda handle: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, 'fsync', lambda handle: None)
+        yield
 
 
 @pytest.fixture
