@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.process_limits import lower_limit
+from parlai_ext.core.process_limits import lower_limit, start_python
 
 SECONDS = 60  # for one text, also of processor time
 MEMORY = 2 * 2**30  # bytes of address space of the process that renders
@@ -99,14 +99,8 @@ class Renderer:
     def _running(self) -> subprocess.Popen[bytes]:
         process = self.process
         if process is None or self.owner != os.getpid() or process.poll() is not None:
-            paths = os.pathsep.join(path for path in sys.path if path)
-            threads = {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'}
-            process = self.process = subprocess.Popen(
-                [sys.executable, '-P', '-c', CHILD],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, **threads, 'PYTHONPATH': paths},
+            process = self.process = start_python(
+                CHILD, stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
             self.owner = os.getpid()
             # it first says that it is ready: imports are no template's fault

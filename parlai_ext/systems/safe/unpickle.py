@@ -11,7 +11,7 @@ import pickle
 import re
 from argparse import Namespace
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from types import ModuleType
@@ -140,8 +140,6 @@ def _with_plain_arguments(kind: Callable[..., Any]) -> Callable[..., Any]:
     def make(*args: Any) -> Any:
         if not all(type(arg) in PLAIN | CONTAINERS for arg in args):
             raise TypeError('an argument that is not plain')
-        if kind in (bytes, bytearray) and any(type(arg) is int for arg in args):
-            raise ValueError('bytes of which only the number is given')
         return kind(*args)
 
     return make
@@ -239,6 +237,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     'collections.Counter': _with_plain_arguments(Counter),
     'collections.defaultdict': _defaultdict,
     'argparse.Namespace': lambda: Namespace(),
+    'keras.src.legacy.preprocessing.text.Tokenizer': lambda: Namespace(),
     '_codecs.encode': _encode,
     'torch.Size': _with_plain_arguments(torch.Size),
     'torch.device': _device,
@@ -303,12 +302,6 @@ def allowed_global(module: str, name: str) -> Any:
 
 
 UNNAMED = '<in memory>'
-DEEPEST = 100  # tuples in tuples: to hash more would overrun the interpreter's stack
-# of a tuple, those of the tuples in it included each time that they are there, and of
-# all keys together: a tuple doubled sixty times is small, but nobody can hash it
-MOST_PARTS = 10_000_000
-MOST_BITS = 8_000  # of a whole number; Python itself reads 4,300 digits at most
-HASHED = {tuple, frozenset, torch.Size}  # made of parts that are hashed with them
 DICTS = {dict, OrderedDict, defaultdict, Counter, Opt}
 _InPython: Any = vars(pickle)['_Unpickler']
 
@@ -395,10 +388,6 @@ class SafeUnpickler(_InPython):
 
     def __init__(self, file: IO[bytes], *args: Any, **kwargs: Any):
         self.path = self.path or path_of(file)
-        # tuples and frozen sets with such in them by id, with their depth and number of
-        # parts; held, so that ids stay
-        self.nested: dict[int, tuple[Any, int, int]] = {}
-        self.n_hashed = 0  # parts of all keys
         super().__init__(file, *args, **kwargs)
 
     def refusal(self, what: str) -> Refused:
@@ -418,11 +407,7 @@ class SafeUnpickler(_InPython):
             raise self.refusal(
                 f'something that is no type of data ({_kind(allowed_call)})'
             )
-        for arg in args:
-            self.count_keys(_parts_of_argument(arg))
-        made = allowed_call.make(*args)
-        self.check_nesting(made)
-        return made
+        return allowed_call.make(*args)
 
     def load_reduce(self) -> None:
         args = self.stack.pop()
@@ -464,55 +449,6 @@ class SafeUnpickler(_InPython):
     def load_binpersid(self) -> None:
         self.append(self._persistent(self.stack.pop()))
 
-    def check_nesting(self, made: Any) -> None:
-        """
-        Refuse a tuple or a frozen set, just made, with too many in one another, or with
-        too many parts.
-        """
-        if type(made) not in HASHED:
-            return
-        inside = [part for part in made if type(part) in HASHED]
-        if not inside:
-            return
-        measures = [self._measures(part) for part in inside]
-        depth = 1 + max(depth for depth, _ in measures)
-        n_parts = len(made) + sum(n for _, n in measures)
-        self.nested[id(made)] = made, depth, n_parts
-        if depth > DEEPEST or n_parts > MOST_PARTS:
-            raise BadModelFile(str(self.path), 'it cannot be read: nested too deeply')
-
-    def _measures(self, value: Any) -> tuple[int, int]:
-        """
-        Return how many tuples or frozen sets are in one another in a value, and the
-        number of its parts.
-        """
-        _, depth, n_parts = self.nested.get(id(value), (value, 1, len(value)))
-        return depth, n_parts
-
-    def count_keys(self, keys: Iterable[Any]) -> None:
-        """
-        Refuse keys, before they are hashed, that have too many parts all together.
-        """
-        for key in keys:
-            if type(key) in HASHED:
-                self.n_hashed += self._measures(key)[1]
-        if self.n_hashed > MOST_PARTS:
-            problem = f'its keys have more than {MOST_PARTS:,} parts'
-            raise BadModelFile(str(self.path), f'it cannot be read: {problem}')
-
-    def load_frozenset(self) -> None:
-        self.count_keys(self.stack)
-        super().load_frozenset()
-        self.check_nesting(self.stack[-1])
-
-    def load_long4(self) -> None:
-        """
-        Load a whole number; of a huge one, each hash would take as long as its text.
-        """
-        super().load_long4()
-        if self.stack[-1].bit_length() > MOST_BITS:
-            raise BadModelFile(str(self.path), 'it cannot be read: a huge number')
-
     OVERRIDDEN: dict[bytes, Callable[[Any], None]] = {
         pickle.REDUCE: load_reduce,
         pickle.NEWOBJ: load_reduce,
@@ -522,20 +458,17 @@ class SafeUnpickler(_InPython):
         pickle.BUILD: load_build,
         pickle.PERSID: load_persid,
         pickle.BINPERSID: load_binpersid,
-        pickle.FROZENSET: load_frozenset,
-        pickle.LONG4: load_long4,
     }
 
 
-# opcodes that change a container, or make a dict: what it may be, where it is on the
-# stack (0: below the mark), and where on the stack its new keys are
-CHANGES: dict[bytes, tuple[set[type], int, slice | None]] = {
-    pickle.APPEND: ({list}, 2, None),
-    pickle.APPENDS: ({list}, 0, None),
-    pickle.SETITEM: (DICTS, 3, slice(-2, -1)),
-    pickle.SETITEMS: (DICTS, 0, slice(None, None, 2)),
-    pickle.ADDITEMS: ({set}, 0, slice(None)),
-    pickle.DICT: (set(), 0, slice(None, None, 2)),
+# opcodes that change a container: what it may be, and where it is on the stack (0:
+# below the mark)
+CHANGES: dict[bytes, tuple[set[type], int]] = {
+    pickle.APPEND: ({list}, 2),
+    pickle.APPENDS: ({list}, 0),
+    pickle.SETITEM: (DICTS, 3),
+    pickle.SETITEMS: (DICTS, 0),
+    pickle.ADDITEMS: ({set}, 0),
 }
 
 
@@ -543,40 +476,23 @@ def _checked_change(code: bytes) -> Callable[[Any], None]:
     """
     Return the step of an opcode of `CHANGES`, with a look at the stack before it.
     """
-    kinds, n_from_top, keys = CHANGES[code]
+    kinds, n_from_top = CHANGES[code]
 
     def load(self: SafeUnpickler) -> None:
-        if kinds:
-            stack = self.stack if n_from_top else self.metastack[-1]
-            target = stack[-max(n_from_top, 1)]
-            if type(target) not in kinds:
-                raise self.refusal(f'a change to {_kind(target)}')
-        if keys:
-            self.count_keys(self.stack[keys])
+        stack = self.stack if n_from_top else self.metastack[-1]
+        target = stack[-max(n_from_top, 1)]
+        if type(target) not in kinds:
+            raise self.refusal(f'a change to {_kind(target)}')
         _InPython.dispatch[code[0]](self)
 
     return load
 
 
-def _checked_tuple(code: bytes) -> Callable[[Any], None]:
-    """
-    Return the step of an opcode that makes a tuple, with a look at it.
-    """
-
-    def load(self: SafeUnpickler) -> None:
-        _InPython.dispatch[code[0]](self)
-        self.check_nesting(self.stack[-1])
-
-    return load
-
-
-TUPLES = (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3)
 SafeUnpickler.dispatch |= {
     code[0]: load
     for code, load in (
         *SafeUnpickler.OVERRIDDEN.items(),
         *((code, _checked_change(code)) for code in CHANGES),
-        *((code, _checked_tuple(code)) for code in TUPLES),
     )
 }
 
@@ -588,41 +504,15 @@ def _kind(value: Any) -> str:
     return value.name if isinstance(value, AllowedCall) else type(value).__name__
 
 
-def _parts_of_argument(arg: Any) -> Iterator[Any]:
-    """
-    Yield what a call may hash of an argument: the elements of a set that it makes, or
-    the keys of a mapping, which may come in pairs.
-    """
-    if type(arg) not in (list, tuple, set, frozenset, dict):
-        return
-    for element in arg:
-        if type(element) is list:
-            yield from element
-        else:
-            yield element
-
-
 def _is_storage_id(pid: Any) -> bool:
     """
     True if a persistent id is one of torch's: a tensor's memory.
     """
     if type(pid) is not tuple or pid[:1] not in (('storage',), (b'storage',)):
         return False
-    kinds: list[Any] = [torch.serialization.StorageType, (str, int), (str, bytes), int]
-    view = pid[5] if len(pid) == 6 else None
-    return (
-        len(pid) in (5, 6)
-        and (pid[1] is torch.UntypedStorage or isinstance(pid[1], kinds[0]))
-        and all(isinstance(p, k) for p, k in zip(pid[2:5], kinds[1:], strict=True))
-        and pid[4] >= 0
-        and (view is None or _is_view(view))
-    )
-
-
-def _is_view(view: Any) -> bool:
-    key, offset, size = view
-    sizes = type(offset) is type(size) is int and min(offset, size) >= 0
-    return sizes and type(key) in (str, int)
+    kind = pid[1] if len(pid) > 1 else None
+    is_type = isinstance(kind, torch.serialization.StorageType)
+    return kind is torch.UntypedStorage or is_type
 
 
 def pickle_module(path: str) -> ModuleType:

@@ -1,0 +1,202 @@
+"""
+What the unpickler has made, in two files that are data only: `values.json` and, with
+the memory of tensors and arrays, `memory.safetensors`.
+
+The JSON is a list of steps. Each makes a value, or fills one that an earlier step has
+made; ``[3]`` in a step is what step 3 has made, ``{"name": …}`` a name of the
+allow-list. So what is shared stays shared: tied weights, and lists in two places. What
+is neither plain nor a tensor is made by the calls that a pickle may name.
+"""
+
+import copyreg
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from parlai.utils.pickle import FakeAPEXClass
+
+from parlai_ext.core.json_text import parse_own_json
+from parlai_ext.systems.safe.unpickle import FILLERS, AllowedCall, allowed_global
+
+VALUES, MEMORY = 'values.json', 'memory.safetensors'
+ALIGNED = 64  # bytes; so long, or a multiple, is each piece of memory in the file
+
+
+class ValueWriter:
+    """
+    Turns a value into steps, and writes them.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[list[Any]] = []
+        # the step of each value by its id; the value is held, so that ids stay
+        self.places: dict[int, tuple[Any, int]] = {}
+        # pieces of memory with their numbers, and where they were saved from
+        self.memory: dict[int, tuple[int, torch.UntypedStorage]] = {}
+        self.locations: dict[int, str] = {}
+
+    def on_cpu(self, storage: Any, location: str) -> Any:
+        """
+        Leave the memory of a tensor where it was read (a ``map_location`` of
+        `torch.load`), and remember where it was when it was saved.
+        """
+        self.locations[storage._cdata] = location  # noqa: SLF001
+        return storage
+
+    def write(self, value: Any, folder: Path) -> None:
+        """
+        Write the files of a value.
+        """
+        data = {'value': self._token(value), 'steps': self.steps}
+        data['memory'] = [
+            [storage.nbytes(), self.locations.get(key, 'cpu')]
+            for key, (_, storage) in self.memory.items()
+        ]
+        (folder / VALUES).write_text(json.dumps(data), 'utf-8')
+        pieces = {}
+        for number, storage in self.memory.values():
+            piece = torch.empty(0, dtype=torch.uint8).set_(storage)
+            missing = -len(piece) % ALIGNED
+            pieces[str(number)] = torch.nn.functional.pad(piece, (0, missing))
+        safetensors.torch.save_file(pieces, folder / MEMORY)
+
+    def _token(self, value: Any) -> Any:
+        """
+        Return what stands for a value in a step.
+        """
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        if callable(value) or isinstance(value, torch.dtype | AllowedCall):
+            return {'name': _name(value)}
+        if id(value) not in self.places:
+            self._make(value)
+        return [self.places[id(value)][1]]
+
+    def _tokens(self, values: Iterable[Any]) -> list[Any]:
+        return [self._token(value) for value in values]
+
+    def _add(self, value: Any, *step: Any) -> None:
+        self.places[id(value)] = value, len(self.steps)
+        self.steps.append(list(step))
+
+    def _make(self, value: Any) -> None:
+        if type(value) is tuple:
+            self._add(value, 'tuple', *self._tokens(value))
+        elif type(value) is bytes:
+            data = torch.frombuffer(bytearray(value or b' '), dtype=torch.uint8)
+            number = self._number_of(data.untyped_storage())
+            self._add(value, 'bytes', number, len(value))
+        elif isinstance(value, torch.Tensor):
+            number = self._number_of(value.untyped_storage())
+            facts = [value.requires_grad, isinstance(value, torch.nn.Parameter)]
+            view = [value.storage_offset(), *value.shape, *value.stride()]
+            self._add(
+                value, 'tensor', number, {'name': str(value.dtype)}, *facts, *view
+            )
+        else:
+            self._make_object(value)
+
+    def _make_object(self, value: Any) -> None:
+        """
+        Make an object as a pickle does.
+        """
+        reduce = copyreg.dispatch_table.get(type(value))
+        reduced = reduce(value) if reduce else value.__reduce_ex__(4)
+        function, args, state, elements, pairs = (*reduced, None, None, None)[:5]
+        if function is vars(copyreg)['__newobj__']:
+            function, *args = args
+        self.places[id(reduced)] = reduced, 0  # held, too
+        self._add(value, 'make', *self._tokens([function, *args]))
+        parts = [part for pair in pairs or () for part in pair]
+        for step, more in (
+            ('extend', list(elements or ())),
+            ('update', parts),
+            ('fill', [state] if state else []),
+        ):
+            if more:
+                self.steps.append([step, self._token(value), *self._tokens(more)])
+
+    def _number_of(self, storage: torch.UntypedStorage) -> int:
+        """
+        Return the number of a piece of memory, which is written once.
+        """
+        key = storage._cdata  # noqa: SLF001
+        return self.memory.setdefault(key, (len(self.memory), storage))[0]
+
+
+def _name(value: Any) -> str:
+    """
+    Return the name under which the allow-list has a class or a call.
+    """
+    if isinstance(value, AllowedCall):
+        return value.name
+    if isinstance(value, torch.dtype):
+        return str(value)
+    if value is FakeAPEXClass:
+        return 'apex.amp.FakeAPEXClass'
+    return f'{value.__module__}.{value.__qualname__}'
+
+
+def _allowed(name: str) -> Any:
+    module, _, attribute = name.rpartition('.')
+    return allowed_global(module, attribute)
+
+
+def _update(target: Any, *parts: Any) -> None:
+    for key, value in zip(parts[::2], parts[1::2], strict=True):
+        target[key] = value
+
+
+STEPS: dict[str, Callable[..., Any]] = {
+    'tuple': lambda *parts: parts,
+    'make': lambda call, *args: call.make(*args),
+    'extend': lambda target, *parts: target.extend(parts),
+    'update': _update,
+    'fill': lambda target, state: FILLERS[type(target)](target, state),
+}
+
+
+def read_value(folder: Path, map_location: Any = None) -> Any:
+    """
+    Return a value from its files; nothing of them is unpickled.
+
+    :param map_location: as of `torch.load`.
+    """
+    data = parse_own_json((folder / VALUES).read_bytes(), any_number=True)
+    # the file is mapped: what is never looked at is never read
+    pieces = safetensors.torch.load_file(folder / MEMORY)
+    restore: Any = vars(torch.serialization)['_get_restore_location'](map_location)
+    memory = [
+        restore(pieces[str(i)].untyped_storage()[:n_bytes], location)
+        for i, (n_bytes, location) in enumerate(data['memory'])
+    ]
+    made: list[Any] = []
+
+    def part(token: Any) -> Any:
+        if type(token) is dict:
+            return _allowed(token['name'])
+        return made[token[0]] if type(token) is list else token
+
+    def some_bytes(number: int, n_bytes: int) -> bytes:
+        return pieces[str(number)][:n_bytes].numpy().tobytes()
+
+    def tensor(number: int, *facts: Any) -> torch.Tensor:
+        return _tensor(memory[number], *facts)
+
+    steps = STEPS | {'bytes': some_bytes, 'tensor': tensor}
+    for name, *parts in data['steps']:
+        made.append(steps[name](*map(part, parts)))
+    return part(data['value'])
+
+
+def _tensor(
+    memory: Any, dtype: torch.dtype, grad: bool, is_parameter: bool, *view: int
+) -> torch.Tensor:
+    typed = torch.storage.TypedStorage(wrap_storage=memory, dtype=dtype, _internal=True)
+    at, half = view[0], len(view) // 2 + 1
+    make = _allowed('torch._utils._rebuild_tensor_v2').make
+    tensor: torch.Tensor = make(typed, at, view[1:half], view[half:], grad, None)
+    return torch.nn.Parameter(tensor, grad) if is_parameter else tensor
