@@ -7,6 +7,7 @@ built. Each is replaced, for the whole process, while any guard is active.
 """
 
 import contextlib
+import filecmp
 import os
 import pickle
 import threading
@@ -52,8 +53,8 @@ __all__ = [
     'read_states',
 ]
 
-# files in it came with this package
-PACKAGE = Path(__file__).resolve().parents[2]
+# models that came with this package, and were copied to the data folder
+SHIPPED = Path(__file__).resolve().parents[2] / 'mini' / 'zoo'
 
 
 @dataclass(frozen=True)
@@ -169,23 +170,24 @@ def _refusals_recorded() -> Iterator[None]:
         raise
 
 
-def _read(read_file: Callable[..., Any], f: Any, map_location: Any = None) -> Any:
+def _read(read_file: Callable[..., Any], f: Any, **options: Any) -> Any:
     """
     Return the data in a file that is not trusted: what only another process may read is
     read there.
 
     :param read_file: a function of `read.py`.
+    :param options: ``map_location``, where it reads tensors.
     """
-    is_shipped = Path(path_of(f)).resolve().is_relative_to(PACKAGE)
+    path = path_of(f)
+    ours = SHIPPED.joinpath(*Path(path).parts[-2:])
+    is_shipped = ours.is_file() and filecmp.cmp(path, ours, shallow=False)
     has_tensors = read_file in (read.read_tensors, read.stored_parameters)
     with _refusals_recorded():
         if has_tensors and (is_shipped or safetensors_file.is_safetensors(f)):
-            return read_file(f, map_location)
-        from parlai_ext.systems.safe.reader import (
-            read_in_child,  # it is not always needed
-        )
+            return read_file(f, **options)
+        from parlai_ext.systems.safe.reader import read_in_child
 
-        return read_in_child(read_file, f, map_location)
+        return read_in_child(read_file, f, **options)
 
 
 def _torch_load(
@@ -202,7 +204,7 @@ def _torch_load(
             pickle_module = pickle_module or parlai.utils.pickle
         return ORIGINALS.torch_load(f, map_location, pickle_module, **options)
     try:
-        return _read(read.read_tensors, f, map_location)
+        return _read(read.read_tensors, f, map_location=map_location)
     except Refused as refused:
         if not options.get('weights_only'):
             raise

@@ -60,7 +60,7 @@ def _unreadable(path: str, error: Exception) -> BadModelFile:
     return BadModelFile(path, f'it cannot be read: {reason}')
 
 
-def read_tensors(f: Any, map_location: Any = None) -> Any:
+def read_tensors(f: Any, map_location: Any = 'cpu') -> Any:
     """
     Return what `torch.save` or `safetensors` wrote.
     """
@@ -86,14 +86,14 @@ def check_states(path: str, states: Any) -> None:
         raise BadModelFile(path, 'it holds no weights of a ParlAI model')
 
 
-def stored_parameters(f: Any, map_location: Any = None) -> int:
+def stored_parameters(f: Any) -> int:
     """
     Return how many parameters a model file holds, shared ones once. They are not read.
     """
     without_data = getattr(torch.serialization, 'skip_data', nullcontext)
     path = path_of(f)
     with without_data():
-        states = read_tensors(f, map_location)
+        states = read_tensors(f)
     check_states(path, states)
     check_values(path, states, 'it holds')
     tensors = [v for v in states['model'].values() if isinstance(v, torch.Tensor)]
@@ -139,7 +139,7 @@ def _check_zip(file: IO[bytes], path: str, most: int) -> None:
         file.seek(start)
 
 
-def read_pickle(file: IO[bytes], **_: Any) -> Any:
+def read_pickle(file: IO[bytes]) -> Any:
     """
     Return the data of a plain pickle.
     """
@@ -169,7 +169,7 @@ class Arrays(dict[str, np.ndarray]):
         self.close()
 
 
-def read_arrays(file: IO[bytes], **_: Any) -> Any:
+def read_arrays(file: IO[bytes]) -> Any:
     """
     Return what `numpy.save` wrote, arrays of objects among it; of what `numpy.savez`
     wrote, the arrays by name. For a process that does nothing else: all that numpy

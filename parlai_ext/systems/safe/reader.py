@@ -80,7 +80,7 @@ def read_in_child(read: Callable[..., Any], f: Any, map_location: Any = None) ->
 
     :param read: takes an open file.
     :param f: a file on the disk: its path, or open at its beginning.
-    :param map_location: as of `torch.load`.
+    :param map_location: as of `torch.load`; without one, tensors are on the CPU.
     :raises BadModelFile: naming the file.
     """
     path, kept = path_of(f), None
@@ -136,7 +136,7 @@ def _wait_for(request: _Request) -> None:
     ended = b''
     for _ in range(2):  # a server that was idle may just have ended
         reads, writes = os.pipe()
-        with suppress(BrokenPipeError, ConnectionResetError):
+        with suppress(ConnectionError):
             message = json.dumps(asdict(request)).encode()
             socket.send_fds(_server()[0], [message], [writes])
         os.close(writes)
@@ -226,11 +226,10 @@ def _read(request: _Request) -> NoReturn:
         ):
             lower_limit(what, most)
         module, _, name = request.read.partition(':')
-        writer = ValueWriter()
         with errors_named(request.path), open(request.source, 'rb') as file:
             file.raw.name = request.path  # type: ignore[attr-defined]  # for messages
             read = vars(import_module(module))[name]
-            writer.write(read(file, map_location=writer.on_cpu), folder)
+            ValueWriter().write(read(file), folder)
         code = 0
     except (UserError, OSError) as error:
         kind = 'OSError' if isinstance(error, OSError) else type(error).__name__

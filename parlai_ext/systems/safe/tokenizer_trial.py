@@ -7,7 +7,7 @@ take the longest, with limits on time and memory.
 """
 
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.safe.unpickle import BadModelFile
@@ -33,7 +33,7 @@ def check_tokenizer_file(path: Path) -> None:
             raise UserError(f'hf_model: {path}: {error.why}') from None
 
 
-def try_tokenizer(file: IO[bytes], **_: Any) -> None:
+def try_tokenizer(file: IO[bytes]) -> None:
     """
     Read a tokenizer and use it; run in the other process.
 

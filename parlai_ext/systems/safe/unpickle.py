@@ -421,14 +421,8 @@ class SafeUnpickler(_InPython):
             raise self.refusal('a class with named arguments')
         self.load_reduce()
 
-    def load_obj(self) -> None:
-        allowed_call, *args = self.pop_mark()
+    def _instantiate(self, allowed_call: Any, args: Any) -> None:
         self.append(self._call(allowed_call, tuple(args)))
-
-    def load_inst(self) -> None:
-        module, name = (self.readline()[:-1].decode('ascii') for _ in range(2))
-        args = self.pop_mark()
-        self.append(self._call(self.find_class(module, name), tuple(args)))
 
     def load_build(self) -> None:
         state = self.stack.pop()
@@ -453,8 +447,6 @@ class SafeUnpickler(_InPython):
         pickle.REDUCE: load_reduce,
         pickle.NEWOBJ: load_reduce,
         pickle.NEWOBJ_EX: load_newobj_ex,
-        pickle.OBJ: load_obj,
-        pickle.INST: load_inst,
         pickle.BUILD: load_build,
         pickle.PERSID: load_persid,
         pickle.BINPERSID: load_binpersid,

@@ -5,7 +5,7 @@ the memory of tensors and arrays, `memory.safetensors`.
 The JSON is a list of steps. Each makes a value, or fills one that an earlier step has
 made; ``[3]`` in a step is what step 3 has made, ``{"name": …}`` a name of the
 allow-list. So what is shared stays shared: tied weights, and lists in two places. What
-is neither plain nor a tensor is made by the calls that a pickle may name.
+is not plain is made by the calls that a pickle may name.
 """
 
 import copyreg
@@ -19,7 +19,12 @@ import torch
 from parlai.utils.pickle import FakeAPEXClass
 
 from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.systems.safe.unpickle import FILLERS, AllowedCall, allowed_global
+from parlai_ext.systems.safe.unpickle import (
+    FILLERS,
+    AllowedCall,
+    allowed_global,
+    is_storage,
+)
 
 VALUES, MEMORY = 'values.json', 'memory.safetensors'
 ALIGNED = 64  # bytes; so long, or a multiple, is each piece of memory in the file
@@ -34,27 +39,15 @@ class ValueWriter:
         self.steps: list[list[Any]] = []
         # the step of each value by its id; the value is held, so that ids stay
         self.places: dict[int, tuple[Any, int]] = {}
-        # pieces of memory with their numbers, and where they were saved from
+        # pieces of memory with their numbers
         self.memory: dict[int, tuple[int, torch.UntypedStorage]] = {}
-        self.locations: dict[int, str] = {}
-
-    def on_cpu(self, storage: Any, location: str) -> Any:
-        """
-        Leave the memory of a tensor where it was read (a ``map_location`` of
-        `torch.load`), and remember where it was when it was saved.
-        """
-        self.locations[storage._cdata] = location  # noqa: SLF001
-        return storage
 
     def write(self, value: Any, folder: Path) -> None:
         """
         Write the files of a value.
         """
         data = {'value': self._token(value), 'steps': self.steps}
-        data['memory'] = [
-            [storage.nbytes(), self.locations.get(key, 'cpu')]
-            for key, (_, storage) in self.memory.items()
-        ]
+        data['sizes'] = [storage.nbytes() for _, storage in self.memory.values()]
         (folder / VALUES).write_text(json.dumps(data), 'utf-8')
         pieces = {}
         for number, storage in self.memory.values():
@@ -89,13 +82,9 @@ class ValueWriter:
             data = torch.frombuffer(bytearray(value or b' '), dtype=torch.uint8)
             number = self._number_of(data.untyped_storage())
             self._add(value, 'bytes', number, len(value))
-        elif isinstance(value, torch.Tensor):
-            number = self._number_of(value.untyped_storage())
-            facts = [value.requires_grad, isinstance(value, torch.nn.Parameter)]
-            view = [value.storage_offset(), *value.shape, *value.stride()]
-            self._add(
-                value, 'tensor', number, {'name': str(value.dtype)}, *facts, *view
-            )
+        elif is_storage(value):
+            number = self._number_of(value.untyped())
+            self._add(value, 'storage', number, self._token(value.dtype))
         else:
             self._make_object(value)
 
@@ -170,8 +159,8 @@ def read_value(folder: Path, map_location: Any = None) -> Any:
     pieces = safetensors.torch.load_file(folder / MEMORY)
     restore: Any = vars(torch.serialization)['_get_restore_location'](map_location)
     memory = [
-        restore(pieces[str(i)].untyped_storage()[:n_bytes], location)
-        for i, (n_bytes, location) in enumerate(data['memory'])
+        restore(pieces[str(i)].untyped_storage()[:size], 'cpu')
+        for i, size in enumerate(data['sizes'])
     ]
     made: list[Any] = []
 
@@ -183,20 +172,11 @@ def read_value(folder: Path, map_location: Any = None) -> Any:
     def some_bytes(number: int, n_bytes: int) -> bytes:
         return pieces[str(number)][:n_bytes].numpy().tobytes()
 
-    def tensor(number: int, *facts: Any) -> torch.Tensor:
-        return _tensor(memory[number], *facts)
+    def storage(number: int, dtype: torch.dtype) -> torch.TypedStorage:
+        typed = torch.storage.TypedStorage
+        return typed(wrap_storage=memory[number], dtype=dtype, _internal=True)
 
-    steps = STEPS | {'bytes': some_bytes, 'tensor': tensor}
+    steps = STEPS | {'bytes': some_bytes, 'storage': storage}
     for name, *parts in data['steps']:
         made.append(steps[name](*map(part, parts)))
     return part(data['value'])
-
-
-def _tensor(
-    memory: Any, dtype: torch.dtype, grad: bool, is_parameter: bool, *view: int
-) -> torch.Tensor:
-    typed = torch.storage.TypedStorage(wrap_storage=memory, dtype=dtype, _internal=True)
-    at, half = view[0], len(view) // 2 + 1
-    make = _allowed('torch._utils._rebuild_tensor_v2').make
-    tensor: torch.Tensor = make(typed, at, view[1:half], view[half:], grad, None)
-    return torch.nn.Parameter(tensor, grad) if is_parameter else tensor
