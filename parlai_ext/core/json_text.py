@@ -86,18 +86,17 @@ def parse_json(text: str | bytes, *, any_number: bool = False) -> Any:
     return value
 
 
-def parse_own_json(text: str | bytes, *, any_number: bool = False) -> Any:
+def parse_own_json(text: str | bytes) -> Any:
     """
     Return the value of JSON that this package wrote, or that a program says, where
     texts may be anything that Python holds; all else is as in `parse_json`.
 
-    :param any_number: read NaN and Infinity, too.
     :raises ValueError: for any other.
     """
     if isinstance(text, bytes):
         text = text.decode('utf-8')
     _check_text(text)
-    return (_ANY_NUMBER if any_number else _STRICT).decode(text)
+    return _STRICT.decode(text)
 
 
 def parse_json_values(text: str) -> Iterator[Any]:

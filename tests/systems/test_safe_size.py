@@ -4,9 +4,6 @@ much; so is a tokenizer that takes for ever.
 """
 
 import json
-import subprocess
-import sys
-import time
 
 import pytest
 import torch
@@ -146,23 +143,3 @@ def test_a_damaged_tokenizer_is_left_to_its_reader(tmp_path):
     assert tokenizer_trial.check_tokenizer_file(file) is None
     with pytest.raises(Exception, match='EOF'):
         Tokenizer.from_file(str(file))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('signalled', [False, True])
-def test_a_command_ends_under_a_profiler(signalled, tmp_path):
-    run = tmp_path / 'run'
-    command = ['parlai_ext', 'collect_dialogues', '--config', 'demo', '--run-dir']
-    child = [sys.executable, '-m', 'cProfile', '-o', str(tmp_path / 'profile'), '-m']
-    process = subprocess.Popen([*child, *command, str(run)], stderr=subprocess.DEVNULL)
-    try:
-        if signalled:
-            while process.poll() is None and not (run / 'manifest.json').exists():
-                time.sleep(0.1)
-            process.terminate()
-        # cProfile writes its file and ends with 0, whatever the exit code was
-        process.wait(timeout=900)
-    finally:
-        process.kill()
-    assert (run / 'manifest.json').exists()
-    assert (tmp_path / 'profile').exists()

@@ -79,8 +79,8 @@ def bounded_cost(path: str | Path, files: Iterable[Path] = ()) -> Iterator[None]
     """
     path = Path(path)
     found = path.iterdir() if path.is_dir() else (path, *files)
-    sizes = {file: file.stat().st_size for file in found if file.is_file()}
-    bound = _Bound(str(path), sum(sizes.values()))
+    n_bytes = sum(file.stat().st_size for file in set(found) if file.is_file())
+    bound = _Bound(str(path), n_bytes)
     hooks = (
         torch_modules.register_module_parameter_registration_hook(bound.count_weight),
         torch_modules.register_module_module_registration_hook(bound.count_module),

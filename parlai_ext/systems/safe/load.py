@@ -209,9 +209,9 @@ def _torch_load(
         if not options.get('weights_only'):
             raise
         # trusting the file would not help: torch, too, refuses it
-        _, what, _, _, sentence = refused.given
+        path, what, _, _, sentence = refused.given
         hint = 'weights as safetensors would do'
-        raise Refused(refused.path, what, hint, False, sentence) from None
+        raise Refused(path, what, hint, False, sentence) from None
 
 
 def _jit_load(f: Any, *args: Any, **options: Any) -> Any:
@@ -232,8 +232,7 @@ def _numpy_load(
 ) -> Any:
     if not allow_pickle or _current_guard.get().trusts(path_of(file)):
         return ORIGINALS.numpy_load(file, mmap_mode, allow_pickle, **options)
-    with safetensors_file.opened(file) as opened:
-        arrays = _read(read.read_arrays, opened)
+    arrays = _read(read.read_arrays, file)
     return read.Arrays(arrays) if isinstance(arrays, dict) else arrays
 
 

@@ -10,7 +10,7 @@ become its replies. All else is for the roster to say, or for a user who trusts 
 import glob
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from parlai_ext.core.errors import printable
 from parlai_ext.isolation.connections import Server
 from parlai_ext.isolation.names import (
     TASK_OPTIONS,
+    Options,
     is_our_agent,
     is_our_task,
     is_server,
@@ -29,8 +30,6 @@ from parlai_ext.isolation.names import (
 )
 from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.safe.unpickle import Refused
-
-Options = Mapping[str, Any]
 
 ROSTER_OPTIONS = re.compile(r'hf_trust_code|remote_\w+|safety_\w+|model_name')
 # repositories that ParlAI loads its own models from

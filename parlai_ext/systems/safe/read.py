@@ -157,16 +157,13 @@ class Arrays(dict[str, np.ndarray]):
     def files(self) -> list[str]:
         return list(self)
 
-    def close(self) -> None:
-        """
-        Do nothing: no file is open.
-        """
-
     def __enter__(self) -> Arrays:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.close()
+        """
+        Close nothing: no file is open.
+        """
 
 
 def read_arrays(file: IO[bytes]) -> Any:

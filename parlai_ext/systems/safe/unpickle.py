@@ -52,6 +52,13 @@ def is_storage(value: Any) -> bool:
     return isinstance(value, torch.storage.TypedStorage | torch.UntypedStorage)
 
 
+def untyped(storage: Any) -> Any:
+    """
+    Return the memory of a storage; torch warns of the same method of a `TypedStorage`.
+    """
+    return getattr(storage, '_untyped_storage', storage)
+
+
 def check_size(storage: Any, size: Any) -> None:
     """
     Refuse a tensor of more numbers than its memory holds: of one number, at a stride of
@@ -59,18 +66,8 @@ def check_size(storage: Any, size: Any) -> None:
     """
     if not is_storage(storage):
         raise TypeError('a tensor without storage')
-    if not all(type(n) is int for n in size):  # a text times a number is a long text
-        raise TypeError('a tensor whose size is no numbers')
-    # torch warns of the same method of a TypedStorage
-    memory = getattr(storage, '_untyped_storage', storage).nbytes()
-    if prod(size) > memory:  # a number takes a byte at least
+    if prod(size) > untyped(storage).nbytes():  # a number takes a byte at least
         raise ValueError('a tensor of more numbers than are stored')
-
-
-def _tensor(storage: Any, offset: int, size: Any, stride: Any) -> torch.Tensor:
-    check_size(storage, size)
-    tensor: torch.Tensor = torch._utils._rebuild_tensor(storage, offset, size, stride)
-    return tensor
 
 
 def _tensor_v2(
@@ -78,12 +75,14 @@ def _tensor_v2(
     offset: int,
     size: Any,
     stride: Any,
-    requires_grad: bool,
-    hooks: Any,
+    requires_grad: bool = False,
+    hooks: Any = None,
     metadata: Any = None,
 ) -> torch.Tensor:
     refuse_hooks(hooks, metadata)
-    return _tensor(storage, offset, size, stride).requires_grad_(requires_grad)
+    check_size(storage, size)
+    tensor: torch.Tensor = torch._utils._rebuild_tensor(storage, offset, size, stride)
+    return tensor.requires_grad_(requires_grad)
 
 
 def _tensor_v3(
@@ -96,12 +95,10 @@ def _tensor_v3(
     dtype: torch.dtype,
     metadata: Any = None,
 ) -> torch.Tensor:
-    refuse_hooks(hooks, metadata)
-    check_size(storage, size)
-    tensor: torch.Tensor = torch._utils._rebuild_tensor_v3(
-        storage, offset, size, stride, requires_grad, OrderedDict(), dtype
+    typed = torch.storage.TypedStorage(
+        wrap_storage=untyped(storage), dtype=dtype, _internal=True
     )
-    return tensor
+    return _tensor_v2(typed, offset, size, stride, requires_grad, hooks, metadata)
 
 
 def _parameter(
@@ -117,12 +114,6 @@ def _layout(name: str) -> torch.layout:
     if name != 'torch.strided':
         raise ValueError('a tensor of another layout')
     return torch.strided
-
-
-def _device(kind: str, index: int | None = None) -> torch.device:
-    if type(kind) is not str:  # the text of a list may be endless
-        raise TypeError('a device without a name')
-    return torch.device(kind) if index is None else torch.device(kind, index)
 
 
 def _encode(text: str, encoding: str = 'utf-8') -> bytes:
@@ -193,13 +184,6 @@ def fill_attributes(made: Any, state: Any) -> None:
     vars(made).update(state)
 
 
-def _fill_opt(made: Opt, state: Any) -> None:
-    history, deepcopies, data = state
-    if (type(history), type(deepcopies), type(data)) != (list, list, dict):
-        raise TypeError('options of an unknown form')
-    Opt.__setstate__(made, (history, deepcopies, data))
-
-
 def _fill_dtype(made: np.dtype[Any], state: Any) -> None:
     order, *structure = state[1:5]
     if structure != [None, None, None] or order not in ('<', '>', '=', '|'):
@@ -228,7 +212,7 @@ FILLERS: dict[type, Callable[[Any, Any], None]] = {
     Namespace: fill_attributes,
     FakeAPEXClass: fill_attributes,
     DynamicLossScaler: fill_attributes,
-    Opt: _fill_opt,
+    Opt: Opt.__setstate__,
     np.ndarray: _fill_array,
 }
 FILLERS |= {type(np.dtype(code)): _fill_dtype for code in '?bBhHiIlLqQefdFDSUO'}
@@ -240,20 +224,19 @@ CALLS: dict[str, Callable[..., Any]] = {
     'keras.src.legacy.preprocessing.text.Tokenizer': lambda: Namespace(),
     '_codecs.encode': _encode,
     'torch.Size': _with_plain_arguments(torch.Size),
-    'torch.device': _device,
+    'torch.device': torch.device,
     'torch.serialization._get_layout': _layout,
-    'torch._utils._rebuild_tensor': _tensor,
+    'torch._utils._rebuild_tensor': _tensor_v2,
     'torch._utils._rebuild_tensor_v2': _tensor_v2,
     'torch._utils._rebuild_tensor_v3': _tensor_v3,
     'torch._utils._rebuild_parameter': _parameter,
     'torch.nn.parameter.Parameter': _parameter,
     'numpy.dtype': _dtype,
+    'parlai.utils.pickle.FakeAPEXClass': FakeAPEXClass,
     'parlai.core.opt.Opt': _with_plain_arguments(Opt),
     'parlai.core.utils.Opt': _with_plain_arguments(Opt),  # where older ParlAI had it
     'parlai.utils.misc.Opt': _with_plain_arguments(Opt),
-    'parlai.utils.fp16.DynamicLossScaler': lambda: DynamicLossScaler.__new__(
-        DynamicLossScaler
-    ),
+    'parlai.utils.fp16.DynamicLossScaler': DynamicLossScaler,
 }
 for _core in ('numpy.core', 'numpy._core'):  # numpy 1 and 2
     CALLS[f'{_core}.multiarray._reconstruct'] = _empty_array

@@ -16,18 +16,20 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from parlai.utils.pickle import FakeAPEXClass
 
-from parlai_ext.core.json_text import parse_own_json
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.systems.safe.unpickle import (
     FILLERS,
     AllowedCall,
     allowed_global,
     is_storage,
+    untyped,
 )
 
 VALUES, MEMORY = 'values.json', 'memory.safetensors'
-ALIGNED = 64  # bytes; so long, or a multiple, is each piece of memory in the file
+# as which memory is written: safetensors puts the wider ones first, so that all pieces
+# begin where their numbers may
+UNITS = (torch.int64, torch.int32, torch.int16, torch.uint8)
 
 
 class ValueWriter:
@@ -47,13 +49,11 @@ class ValueWriter:
         Write the files of a value.
         """
         data = {'value': self._token(value), 'steps': self.steps}
-        data['sizes'] = [storage.nbytes() for _, storage in self.memory.values()]
         (folder / VALUES).write_text(json.dumps(data), 'utf-8')
         pieces = {}
         for number, storage in self.memory.values():
-            piece = torch.empty(0, dtype=torch.uint8).set_(storage)
-            missing = -len(piece) % ALIGNED
-            pieces[str(number)] = torch.nn.functional.pad(piece, (0, missing))
+            unit = next(u for u in UNITS if storage.nbytes() % u.itemsize == 0)
+            pieces[str(number)] = torch.empty(0, dtype=unit).set_(storage)
         safetensors.torch.save_file(pieces, folder / MEMORY)
 
     def _token(self, value: Any) -> Any:
@@ -79,11 +79,13 @@ class ValueWriter:
         if type(value) is tuple:
             self._add(value, 'tuple', *self._tokens(value))
         elif type(value) is bytes:
-            data = torch.frombuffer(bytearray(value or b' '), dtype=torch.uint8)
-            number = self._number_of(data.untyped_storage())
-            self._add(value, 'bytes', number, len(value))
+            storage = torch.UntypedStorage(0)
+            if value:
+                data = torch.frombuffer(bytearray(value), dtype=torch.uint8)
+                storage = data.untyped_storage()
+            self._add(value, 'bytes', self._number_of(storage))
         elif is_storage(value):
-            number = self._number_of(value.untyped())
+            number = self._number_of(untyped(value))
             self._add(value, 'storage', number, self._token(value.dtype))
         else:
             self._make_object(value)
@@ -124,8 +126,6 @@ def _name(value: Any) -> str:
         return value.name
     if isinstance(value, torch.dtype):
         return str(value)
-    if value is FakeAPEXClass:
-        return 'apex.amp.FakeAPEXClass'
     return f'{value.__module__}.{value.__qualname__}'
 
 
@@ -134,16 +134,13 @@ def _allowed(name: str) -> Any:
     return allowed_global(module, attribute)
 
 
-def _update(target: Any, *parts: Any) -> None:
-    for key, value in zip(parts[::2], parts[1::2], strict=True):
-        target[key] = value
-
-
 STEPS: dict[str, Callable[..., Any]] = {
     'tuple': lambda *parts: parts,
     'make': lambda call, *args: call.make(*args),
     'extend': lambda target, *parts: target.extend(parts),
-    'update': _update,
+    'update': lambda target, *parts: target.update(
+        zip(parts[::2], parts[1::2], strict=True)
+    ),
     'fill': lambda target, state: FILLERS[type(target)](target, state),
 }
 
@@ -154,14 +151,11 @@ def read_value(folder: Path, map_location: Any = None) -> Any:
 
     :param map_location: as of `torch.load`.
     """
-    data = parse_own_json((folder / VALUES).read_bytes(), any_number=True)
+    data = parse_json((folder / VALUES).read_bytes(), any_number=True)
     # the file is mapped: what is never looked at is never read
     pieces = safetensors.torch.load_file(folder / MEMORY)
     restore: Any = vars(torch.serialization)['_get_restore_location'](map_location)
-    memory = [
-        restore(pieces[str(i)].untyped_storage()[:size], 'cpu')
-        for i, size in enumerate(data['sizes'])
-    ]
+    memory = {key: restore(p.untyped_storage(), 'cpu') for key, p in pieces.items()}
     made: list[Any] = []
 
     def part(token: Any) -> Any:
@@ -169,12 +163,12 @@ def read_value(folder: Path, map_location: Any = None) -> Any:
             return _allowed(token['name'])
         return made[token[0]] if type(token) is list else token
 
-    def some_bytes(number: int, n_bytes: int) -> bytes:
-        return pieces[str(number)][:n_bytes].numpy().tobytes()
+    def some_bytes(number: int) -> bytes:
+        return pieces[str(number)].numpy().tobytes()
 
     def storage(number: int, dtype: torch.dtype) -> torch.TypedStorage:
         typed = torch.storage.TypedStorage
-        return typed(wrap_storage=memory[number], dtype=dtype, _internal=True)
+        return typed(wrap_storage=memory[str(number)], dtype=dtype, _internal=True)
 
     steps = STEPS | {'bytes': some_bytes, 'storage': storage}
     for name, *parts in data['steps']:
