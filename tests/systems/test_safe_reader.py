@@ -3,6 +3,7 @@ Files of others are read in another process, which has limits and may crash; wha
 read is kept. This process opens no pickle.
 """
 
+import io
 import os
 import pickle
 import resource
@@ -142,6 +143,16 @@ def test_a_cache_that_cannot_be_made_is_done_without(path, cache):
 
 def test_forks_share_the_server(path):
     assert said_in_child(lambda: read_states(path)['model']['w'].sum()) == 'tensor(10.)'
+
+
+def test_tensors_in_memory_are_read(path):
+    # torch reads its own tensors so, when they come from another process
+    tensor = torch.arange(3)
+    with guarded():
+        assert torch.equal(pickle.loads(pickle.dumps(tensor)), tensor)
+        with open(path, 'rb') as file:
+            loaded = torch.load(io.BytesIO(file.read()), weights_only=True)
+    assert torch.equal(loaded['model']['w'], torch.arange(5.0))
 
 
 def test_weights_go_where_the_caller_says(path):

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy
@@ -39,6 +40,7 @@ from parlai_ext.systems.safe.model_options import (
 )
 from parlai_ext.systems.safe.read import ORIGINALS
 from parlai_ext.systems.safe.unpickle import (
+    UNNAMED,
     BadModelFile,
     Refused,
     path_of,
@@ -182,14 +184,19 @@ def _read(read_file: Callable[..., Any], f: Any, **options: Any) -> Any:
     ours = SHIPPED.joinpath(*Path(path).parts[-2:])
     is_shipped = ours.is_file() and filecmp.cmp(path, ours, shallow=False)
     has_tensors = read_file in (read.read_tensors, read.stored_parameters)
-    with _refusals_recorded():
-        if has_tensors and (is_shipped or safetensors_file.is_safetensors(f)):
-            return read_file(f, **options)
-        from parlai_ext.systems.safe.reader import read_in_child
+    if has_tensors and (is_shipped or safetensors_file.is_safetensors(f)):
+        return read_file(f, **options)
+    from parlai_ext.systems.safe.reader import read_in_child
 
-        return read_in_child(read_file, f, **options)
+    if path == UNNAMED or (hasattr(f, 'tell') and f.tell()):
+        with NamedTemporaryFile() as rest:
+            rest.write(f.read())
+            rest.flush()
+            return read_in_child(read_file, rest.name, **options)
+    return read_in_child(read_file, f, **options)
 
 
+@_refusals_recorded()
 def _torch_load(
     f: Any, map_location: Any = None, pickle_module: Any = None, **options: Any
 ) -> Any:
@@ -214,19 +221,21 @@ def _torch_load(
         raise Refused(path, what, hint, False, sentence) from None
 
 
+@_refusals_recorded()
 def _jit_load(f: Any, *args: Any, **options: Any) -> Any:
     if _current_guard.get().trusts(path_of(f)):
         return ORIGINALS.jit_load(f, *args, **options)
-    with _refusals_recorded():
-        read.refuse_program(f)
+    read.refuse_program(f)
 
 
+@_refusals_recorded()
 def _pickle_load(file: Any, **options: Any) -> Any:
     if _current_guard.get().trusts(path_of(file)):
         return ORIGINALS.parlai_load(file, **options)
     return _read(read.read_pickle, file)
 
 
+@_refusals_recorded()
 def _numpy_load(
     file: Any, mmap_mode: Any = None, allow_pickle: bool = False, **options: Any
 ) -> Any:
@@ -236,13 +245,13 @@ def _numpy_load(
     return read.Arrays(arrays) if isinstance(arrays, dict) else arrays
 
 
+@_refusals_recorded()
 def _opt_load(cls: Any, optfile: str) -> Any:
     guard = _current_guard.get()
-    with _refusals_recorded():
-        opt = read_opt(optfile)
-        if not guard.trusts(optfile):
-            opt = options_for_talking(optfile, opt, guard.roster_opt)
-        return cls(opt)
+    opt = read_opt(optfile)
+    if not guard.trusts(optfile):
+        opt = options_for_talking(optfile, opt, guard.roster_opt)
+    return cls(opt)
 
 
 def _agents_only(original: Callable[[str], Any]) -> Callable[[str], Any]:
