@@ -41,19 +41,9 @@ from parlai_ext.systems.safe.model_options import (
 from parlai_ext.systems.safe.read import ORIGINALS
 from parlai_ext.systems.safe.unpickle import (
     UNNAMED,
-    BadModelFile,
     Refused,
     path_of,
 )
-
-__all__ = [
-    'BadModelFile',
-    'Refused',
-    'count_parameters',
-    'guarded',
-    'read_opt',
-    'read_states',
-]
 
 # models that came with this package, and were copied to the data folder
 SHIPPED = Path(__file__).resolve().parents[2] / 'mini' / 'zoo'

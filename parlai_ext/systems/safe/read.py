@@ -47,8 +47,6 @@ def errors_named(path: str) -> Iterator[None]:
         yield
     except (UserError, OSError, MemoryError):
         raise
-    except RecursionError as error:
-        raise BadModelFile(path, 'it cannot be read: nested too deeply') from error
     except Exception as error:
         raise _unreadable(path, error) from error
 

@@ -47,7 +47,6 @@ MEMORY = 4 * 2**30  # bytes besides those of the libraries, and so many times th
 COPIES = 8
 LARGEST_KEPT = 2**30  # bytes of a file; of a larger one nothing is kept
 MOST_KEPT = 8 * 2**30  # bytes of all that is kept
-IDLE = 300  # seconds after which a server that nobody asked ends
 CHILD = 'from parlai_ext.systems.safe.reader import serve; serve()'
 PROBLEM = 'problem.json'
 PROBLEMS = {kind.__name__: kind for kind in (Refused, BadModelFile, UserError, OSError)}
@@ -91,8 +90,8 @@ def read_in_child(read: Callable[..., Any], f: Any, map_location: Any = None) ->
     if size <= LARGEST_KEPT:
         about = json.dumps([VERSION, name, sha256(Path(path))]).encode()
         kept = cache / hashlib.sha256(about).hexdigest()
-    if kept is not None and kept.is_dir():
-        with suppress(Exception):  # it may be damaged
+    if kept is not None:
+        with suppress(Exception):  # it may not be there, or be damaged
             value = read_value(kept, map_location)
             with suppress(OSError):
                 os.utime(kept)  # it is in use
@@ -133,18 +132,15 @@ def _wait_for(request: _Request) -> None:
 
     :raises BadModelFile: naming the file and what is wrong with it.
     """
-    ended = b''
-    for _ in range(2):  # a server that was idle may just have ended
-        reads, writes = os.pipe()
+    reads, writes = os.pipe()
+    with open(reads, 'rb', buffering=0) as answer:
         with suppress(ConnectionError):
             message = json.dumps(asdict(request)).encode()
             socket.send_fds(_server()[0], [message], [writes])
         os.close(writes)
-        with open(reads, 'rb', buffering=0) as answer:
-            ended = ended or answer.read(100)
-        if ended:
-            break
-        _server.cache_clear()
+        ended = answer.read(100)
+    if not ended:
+        _server.cache_clear()  # it was killed; the next file gets another one
     if ended == FAILED:
         kind, given = parse_own_json(Path(request.folder, PROBLEM).read_bytes())
         raise PROBLEMS[kind](*given)
@@ -175,16 +171,14 @@ def serve() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for forks
     torch.jit.load = refuse_program
     channel = socket.socket(fileno=0)
-    channel.settimeout(IDLE)
-    with suppress(TimeoutError):
-        while True:
-            message, answers, *_ = socket.recv_fds(channel, 2**20, 1)
-            if not message:
-                return
-            if not os.fork():
-                channel.close()
-                _supervise(_Request(**parse_own_json(message)), answers[0])
-            os.close(answers[0])
+    while True:
+        message, answers, *_ = socket.recv_fds(channel, 2**20, 1)
+        if not message:
+            return
+        if not os.fork():
+            channel.close()
+            _supervise(_Request(**parse_own_json(message)), answers[0])
+        os.close(answers[0])
 
 
 def _supervise(request: _Request, answer: int) -> NoReturn:
