@@ -141,6 +141,15 @@ def test_a_cache_that_cannot_be_made_is_done_without(path, cache):
     assert torch.equal(read_states(path)['model']['w'], torch.arange(5.0))
 
 
+def test_a_server_that_was_killed_is_said_and_replaced(path):
+    read_in_child(facts, path)
+    reader._server()[1].kill()
+    reader._server()[1].wait()
+    with user_error('the process that reads models was killed'):
+        read_states(path)
+    assert torch.equal(read_states(path)['model']['w'], torch.arange(5.0))
+
+
 def test_forks_share_the_server(path):
     assert said_in_child(lambda: read_states(path)['model']['w'].sum()) == 'tensor(10.)'
 

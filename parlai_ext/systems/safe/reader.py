@@ -116,7 +116,7 @@ def _remove_oldest(cache: Path) -> None:
     Remove what was not used for the longest time, as far as too much is kept.
     """
     total = 0
-    with suppress(FileNotFoundError):  # another process removes, too
+    with suppress(OSError):  # another process removes, too
         for folder in sorted(cache.iterdir(), key=os.path.getmtime, reverse=True):
             total += sum(file.stat().st_size for file in folder.iterdir())
             if total > MOST_KEPT:
@@ -140,7 +140,8 @@ def _wait_for(request: _Request) -> None:
         os.close(writes)
         ended = answer.read(100)
     if not ended:
-        _server.cache_clear()  # it was killed; the next file gets another one
+        _server.cache_clear()
+        raise UserError(f'{request.path}: the process that reads models was killed')
     if ended == FAILED:
         kind, given = parse_own_json(Path(request.folder, PROBLEM).read_bytes())
         raise PROBLEMS[kind](*given)
