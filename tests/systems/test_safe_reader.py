@@ -95,7 +95,7 @@ def test_no_pickle_is_opened_in_this_process(tmp_path, cache, monkeypatch):
 
 def test_the_second_time_no_process_is_asked(path, cache, monkeypatch):
     first = read_states(path)
-    monkeypatch.setattr(reader, '_answer', None)
+    monkeypatch.setattr(reader, '_wait_for', None)
     again = read_states(path)
     assert torch.equal(first['model']['w'], again['model']['w'])
 

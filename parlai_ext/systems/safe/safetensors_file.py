@@ -156,12 +156,29 @@ def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
                     for name, t in kept.items()
                 },
                 path,
-                # one entry: safetensors writes several in another order each time
-                {KEY: json.dumps(ours, sort_keys=True)},
+                {'format': 'pt', KEY: json.dumps(ours, sort_keys=True)},
             )
     except (KeyError, ValueError, safetensors.SafetensorError) as error:
         raise UserError(f'safetensors cannot hold this model: {error}') from error
+    _sort_metadata(path)
     return dropped
+
+
+def _sort_metadata(path: str | Path) -> None:
+    """
+    Put a file's metadata in order: safetensors writes the same entries in another order
+    each time, and the hash of its file is a model's identity.
+    """
+    with open(path, 'r+b') as file:
+        (size,) = struct.unpack('<Q', file.read(8))
+        before = file.read(size)
+        header = parse_json(before)
+        header['__metadata__'] = dict(sorted(header['__metadata__'].items()))
+        text = json.dumps(header, ensure_ascii=False, separators=(',', ':')).encode()
+        if len(text) > size:
+            raise UserError(f'{path}: its metadata cannot be put in order')
+        file.seek(8)
+        file.write(text.ljust(size))
 
 
 def _shared_names(weights: Weights) -> dict[str, str]:

@@ -86,7 +86,8 @@ class ValueWriter:
             self._add(value, 'bytes', self._number_of(storage))
         elif is_storage(value):
             number = self._number_of(untyped(value))
-            self._add(value, 'storage', number, self._token(value.dtype))
+            dtype = getattr(value, 'dtype', torch.uint8)
+            self._add(value, 'storage', number, self._token(dtype))
         else:
             self._make_object(value)
 
