@@ -36,13 +36,6 @@ def test_a_key_of_a_million_tuples_crashes_the_reader_only(tmp_path):
     assert str(path) in str(e.value)
 
 
-def test_lists_in_one_another_are_one_line(tmp_path):
-    path = tmp_path / 'model.opt'
-    path.write_bytes(b'\x80\x04' + b'(' * 10**5 + b'l' * 10**5 + b'.')
-    with user_error('cannot be read: RecursionError'):
-        read_opt(path)
-
-
 def safetensors_with(header, size=None):
     """
     Return a file of safetensors with these bytes as header.

@@ -68,12 +68,6 @@ def test_what_nobody_can_hash_ends_its_reader(form, tmp_path, monkeypatch):
     assert f'model file {path}: ' in str(e.value)
 
 
-def test_a_tuple_that_nobody_can_print_is_refused(tmp_path):
-    path, load = as_options(b'}' + text('a') + TUPLE + b's.', tmp_path)
-    with user_error('its options hold more than 1,000,000 values'):
-        load()
-
-
 def test_lists_in_one_another_beside_weights_are_refused(tmp_path):
     doubled = b']' + b''.join(b'q%c0](h%ch%ce' % (i, i, i) for i in range(60))
     code = b'}(' + text('model') + b'}' + text('more') + doubled + b'u.'

@@ -71,7 +71,10 @@ def read_safetensors(f: Any, map_location: Any) -> dict[str, Any]:
     """
     ours = _our_metadata(f)
     path = path_of(f)
-    tensors = safetensors.torch.load_file(path)
+    if os.path.isfile(path):
+        tensors = safetensors.torch.load_file(path)
+    else:
+        tensors = safetensors.torch.load(f.read())
     if isinstance(map_location, str | torch.device):
         tensors = {name: t.to(map_location) for name, t in tensors.items()}
     shared = ours.get('shared', {})
