@@ -1,21 +1,23 @@
-# Everything sets itself up: `make demo` and `make test` need only Python 3.11 or newer.
+# Everything sets itself up: `make demo` and `make test` need only Python 3.11.
 # GPU users: make demo TORCH="torch==X --index-url https://download.pytorch.org/whl/cuY"
 
 TORCH ?= torch==2.13.0
 JOBS ?= 2
+# the one with which the tests were run; `setup.py` refuses others
+IS_TRIED := import sys; sys.exit(sys.version_info[:2] != (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3; do \
-  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
-  && echo $$p && break; done)
+  $$p -c '$(IS_TRIED)' 2>/dev/null && echo $$p && break; done)
 
 VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 # the set-up is done once for these files, this choice of torch and this folder
-READY := .venv/ready-$(shell { cat setup.py Makefile; echo '$(TORCH) $(CURDIR)'; } \
+LOCK := requirements/py3.11.txt
+READY := .venv/ready-$(shell { cat setup.py Makefile requirements/*.txt; echo '$(TORCH) $(CURDIR)'; } \
   | cksum | cut -d' ' -f1)
 
 .PHONY: demo real reference test slow check lint types mini-zoo families bench torture install
-.PHONY: clean
+.PHONY: lock clean
 
 demo: $(READY)
 	$(VENV)/bin/parlai evaluate_systems --config demo --run-dir runs/demo
@@ -37,27 +39,15 @@ slow: $(READY)
 
 check: lint types test
 
-lint: $(READY) build/types
+lint: $(READY)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	cd build/types && PYTHONPATH=. $(VENV)/bin/lint-imports --no-logo --no-cache \
-	  --config $(CURDIR)/pyproject.toml
+	$(VENV)/bin/lint-imports --no-logo --no-cache
 	$(PY) -m vulture
 	$(PY) -m tests.house.measures
 
-# the tree as it is installed: mypy and import-linter do not follow the import hook of an
-# editable install and would skip the folders beside parlai_ext without a word
-build/types: FORCE
-	@rm -rf build/types && mkdir -p build/types/parlai_ext
-	@ln -s $(CURDIR)/parlai_internal build/types/
-	@for f in parlai_ext/* agents tasks worlds zoo_configs; do \
-	  ln -s "$(CURDIR)/$$f" build/types/parlai_ext/; done
-
-types: $(READY) build/types
-	cd build/types && $(PY) -m mypy --python-executable $(PY) \
-	  --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/build/mypy
-
-FORCE:
+types: $(READY)
+	$(PY) -m mypy --cache-dir build/mypy
 
 mini-zoo: $(READY)
 	$(PY) -m benchmarks.mini_training.train --out parlai_ext/mini/zoo
@@ -77,22 +67,27 @@ torture: $(READY)
 
 install: $(READY)
 
-# torch first, so that TORCH decides which; `parlai` last and without its pins, which
-# are too old for the rest and which it does not need (`parlai doctor` names them)
+# writes $(LOCK) anew: the newest versions that `setup.py` allows, with their hashes
+lock:
+	@$(PYTHON) -m venv --clear build/lock
+	@build/lock/bin/python requirements/lock.py $(TORCH)
+
+# everything in the versions and with the hashes of the lock file, but for torch, which
+# TORCH chooses: the same version has other bytes for a CPU and for each GPU. `parlai`
+# without its pins, which are too old for the rest and which it does not need
 $(READY):
-	@test -n '$(PYTHON)' || { echo 'error: Python 3.11 or newer is needed; name it' \
-	  'with: make PYTHON=/path/to/python3.11' >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo \
-	  'error: $(PYTHON) is not Python 3.11 or newer' >&2; exit 1; }
+	@$(or $(PYTHON),false) -c '$(IS_TRIED)' 2>/dev/null || { echo 'error: Python 3.11 is' \
+	  "needed (newer ones were not tried), not $$($(or $(PYTHON),python3) --version 2>&1);" \
+	  'name it with: make PYTHON=/path/to/python3.11' >&2; exit 1; }
 	@grep -qs '$(VENV)' $(VENV)/bin/pip && $(PY) -c 'import sys' \
 	  || $(PYTHON) -m venv --clear $(VENV)
 	@rm -f .venv/ready-*
-	@echo 'installing $(TORCH) (once, some minutes)'
-	@$(PIP) install $(TORCH)
-	@echo 'installing parlai_ext and what it needs'
-	@$(PIP) install --no-warn-conflicts -e '.[dev]'
-	@echo 'installing parlai 1.7.2 without its version pins'
-	@$(PIP) install --no-deps parlai==1.7.2
+	@echo 'installing what parlai_ext needs, as $(LOCK) has it (once, some minutes)'
+	@$(PIP) install --no-deps --require-hashes -r $(LOCK) -r requirements/parlai.txt
+	@echo 'installing $(TORCH)'
+	@$(PIP) install --no-warn-conflicts $(TORCH)
+	@echo 'installing parlai_ext'
+	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
 clean:

@@ -51,7 +51,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench, ScorerAbout
 from parlai_ext.bench.bench_table import bench_lines
 from parlai_ext.bench.compare import compare_bench
-from parlai_ext.bench.page import BENCH_PAGE, render_bench_page, write_page
+from parlai_ext.bench.page import BENCH_PAGE, render_bench_page
 from parlai_ext.bench.plan import BenchPlan, Variant, bench_plan, parse_variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.bench.score_sets import ScorerResult, score_sets
@@ -118,7 +118,7 @@ def make(opt: argparse.Namespace, plan: BenchPlan) -> None:
     )
     bench, _ = run_bench(plan, sets, out, missing=missing, bootstraps=opt.bootstraps)
     bench = _without_turns_of_games(bench)
-    write_page(out / BENCH_PAGE, render_bench_page(bench))
+    (out / BENCH_PAGE).write_text(render_bench_page(bench), encoding='utf-8')
     print('\n'.join(bench_lines(bench)))
     if opt.score_only:
         return

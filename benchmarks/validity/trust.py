@@ -249,7 +249,7 @@ def _verdict(facts: TrustFacts) -> str:
         return 'for the order of systems, not for single responses'
     if facts.judges_responses:
         return 'for means over many responses, not for the order of systems'
-    return 'for nothing that was shown here: it does not do better than trivial scorers'
+    return 'for nothing: no better here than trivial scorers'
 
 
 def numbers_text(facts: TrustFacts) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +32,6 @@ from parlai_ext.bench.published import figure_table
 from parlai_ext.core.display import number
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.comparison import LEVEL
-from parlai_ext.store.atomic import write_file
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import Column, Table, number_column
 
@@ -41,14 +39,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BENCH_PAGE, COMPARISON_PAGE = 'bench.html', 'comparisons.html'
-
-
-def write_page(path: Path, page: str) -> Path:
-    """
-    Write a page and return its path.
-    """
-    write_file(path, page.encode())
-    return path
 
 
 def render_bench_page(

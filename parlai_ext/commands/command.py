@@ -64,7 +64,7 @@ COMMANDS = {
     'audit_run': 'Can a result be gamed, does it depend on choices? One table',
     'publish_run': 'A run as one archive that others can check, compare and cite',
     'verify_run': 'What of a published run can be proven',
-    'compare_runs': 'One ranking of published runs that have the same signature',
+    'compare_runs': 'One ranking of published runs, or two runs side by side',
     'build_leaderboard': 'A site of published runs: one page for each protocol',
     'cite_run': 'A published run as a citation, with rows of a LaTeX table',
     'rate_dialogues': 'Write offline pages on which people compare or rate dialogues',

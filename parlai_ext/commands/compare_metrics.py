@@ -86,7 +86,6 @@ class CompareMetrics(Command):
             COMPARISON_PAGE,
             correlation_figure,
             render_comparison_page,
-            write_page,
         )
         from parlai_ext.store.atomic import write_text
 
@@ -107,7 +106,8 @@ class CompareMetrics(Command):
         write_text(folder / 'comparisons.csv', table)
         write_text(folder / 'comparisons.json', data + '\n')
         print('\n'.join(comparison_lines(result)))
-        page = write_page(folder / COMPARISON_PAGE, render_comparison_page(result))
+        page = folder / COMPARISON_PAGE
+        write_text(page, render_comparison_page(result))
         print(f'page: {page}')
         if given.figure:
             names = given.sets or [one.name for one in read_bench(folder).sets]

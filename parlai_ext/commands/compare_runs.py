@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.options import option
-from parlai_ext.store.atomic import locked, make_folder
+from parlai_ext.store.atomic import locked, make_folder, write_text
 
 if TYPE_CHECKING:
     from parlai_ext.packs.compare import JoinedRun
@@ -28,11 +28,15 @@ UNFINISHED = '.joining'  # in the folder of --out until all is written
 @dataclass(frozen=True)
 class CompareOptions:
     """
-    What is ranked together, and where the joined run goes.
+    What is ranked together or shown side by side, and where the result goes.
     """
 
     packs: tuple[str, ...] = option(
-        (), positional=True, nargs='*', metavar='PACK', help='published runs'
+        (),
+        positional=True,
+        nargs='*',
+        metavar='PACK',
+        help='published runs; with --page run folders, too',
     )
     out: str | None = option(
         None,
@@ -41,19 +45,28 @@ class CompareOptions:
         help='a new run folder with the targets of all packs, its ranking and its page '
         '(default: the ranking is printed only)',
     )
+    page: str | None = option(
+        None,
+        metavar='FILE',
+        path=True,
+        help='show two runs, packs or run folders, side by side on this page instead: '
+        'settings, scores, judges and dialogues that differ',
+    )
 
 
 class CompareRuns(Command):
     """
-    Rank the targets of several packs together; name the keys in which others differ.
+    Rank the targets of several packs together and name the keys in which others differ,
+    or show two runs side by side.
     """
 
-    usage = 'PACK PACK … [--out FOLDER]'
+    usage = 'PACK PACK … [--out FOLDER] | RUN RUN --page FILE'
     declares = (CompareOptions,)
 
     def run(self) -> list[Ranking]:
         """
-        Print and return a ranking for each scorer that the packs share.
+        Print and return a ranking for each scorer that the packs share, or return those
+        of two runs that are shown side by side.
 
         :raises UserError: when a pack is damaged, or may not be compared with the first
             one; what may be is ranked before.
@@ -65,6 +78,8 @@ class CompareRuns(Command):
         paths = [Path(path) for path in given.packs]
         if len(paths) < 2:
             raise UserError('two packs or more are needed: parlai compare_runs A B …')
+        if given.page:
+            return write_sides(paths, Path(given.page))
         out = Path(given.out) if given.out else None
         with ExitStack() as stack:
             packs = [stack.enter_context(open_right_pack(path)) for path in paths]
@@ -87,6 +102,21 @@ class CompareRuns(Command):
                 f'{paths[0]}: {", ".join(map(str, refused))}'
             )
         return rankings
+
+
+def write_sides(paths: Sequence[Path], page: Path) -> list[Ranking]:
+    """
+    Write the page of two runs side by side, and return their rankings.
+    """
+    from parlai_ext.packs.side_by_side import open_side, render_sides
+
+    if len(paths) != 2:
+        raise UserError(f'--page shows two runs side by side, not {len(paths)}')
+    with ExitStack() as stack:
+        sides = [stack.enter_context(open_side(path, page)) for path in paths]
+        write_text(page, render_sides(*sides))
+    print(f'page: {page}')
+    return [side.ranking for side in sides]
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from parlai_ext.commands.command import COMMANDS, Command
 from parlai_ext.core.json_text import parse_json
 
 PARLAI = '1.7.2'
-TRIED_PYTHON = '3.11'  # with which the tests were run
+PYTHON = '3.11'  # the one with which the tests were run; `setup.py` refuses others
 OLD_SETUPTOOLS = "'setuptools<80.9'"
 PIP = f'{sys.executable} -m pip install'
 # prints the folder that hides our `parlai_internal` from `parlai`, or nothing
@@ -79,27 +79,22 @@ def findings() -> list[Finding]:
     """
     Return everything that is missing, too new or hidden, the most important first.
     """
-    early = list(check_packages())
+    early = [*check_python(sys.version_info[:2]), *check_packages()]
     pip_check = [sys.executable, '-m', 'pip', 'check', '--disable-pip-version-check']
     conflicts = subprocess.run(pip_check, capture_output=True, text=True).stdout
     results = [*early, *check_conflicts(conflicts.split('\n')), *check_hidden()]
-    results += check_python(sys.version_info[:2])
     # if an early check fails, the commands fail for the same reason
     return results if any(f.wrong for f in early) else [*results, *check_commands()]
 
 
 def check_python(version: tuple[int, int]) -> Iterator[Finding]:
     """
-    Check whether the tests were run with this version of Python.
+    Check that this is the version of Python with which the tests were run.
     """
     here = '.'.join(map(str, version))
-    if here != TRIED_PYTHON:
-        yield Finding(
-            f'Python {here} was not tried; the tests were run with '
-            f'Python {TRIED_PYTHON}',
-            f'if something fails: make PYTHON=python{TRIED_PYTHON} install',
-            wrong=False,
-        )
+    if here != PYTHON:
+        problem = f'Python {PYTHON} is needed; Python {here} was not tried'
+        yield Finding(problem, f'make PYTHON=python{PYTHON} install')
 
 
 def check_packages() -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 Models of the catalogue: what there is, and fetching by name.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,20 @@ class GetOptions:
     )
 
 
+@dataclass(frozen=True)
+class ListedModel:
+    """
+    What is said of a model before it is fetched.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    download_bytes: int
+    licence: str
+    fetched: bool
+    good_for: str
+
+
 class GetModel(Command):
     """
     Fetch models by name; without a name, show which there are.
@@ -38,9 +53,9 @@ class GetModel(Command):
     usage = '[NAME …] [--datapath FOLDER]'
     declares = (GetOptions, '--datapath')
 
-    def run(self) -> list[Path]:
+    def run(self) -> list[Path] | list[ListedModel]:
         """
-        Fetch the models and return their folders; list the catalogue without names.
+        Fetch the models and return their folders; without names, return what there is.
 
         :raises UserError: before anything is fetched, when a name is unknown.
         """
@@ -50,10 +65,15 @@ class GetModel(Command):
         from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
 
         if not names:
-            fetched = {n for n in model_names() if is_fetched(n, datapath)}
-            print(catalogue_table(fetched))
+            models = []
+            for name in model_names():
+                card, fetched = model_card(name), is_fetched(name, datapath)
+                size = card.download_bytes
+                about = (card.kinds, size, card.licence, fetched, card.good_for)
+                models.append(ListedModel(name, *about))
+            print(catalogue_table(models))
             print('fetch one with: parlai get_model NAME')
-            return []
+            return models
         folders = []
         for name in names:
             verb = 'is here' if is_fetched(name, datapath) else 'fetched'
@@ -62,20 +82,20 @@ class GetModel(Command):
         return folders
 
 
-def catalogue_table(fetched: set[str]) -> str:
+def catalogue_table(models: Sequence[ListedModel]) -> str:
     """
     Return a line for each model of the catalogue.
     """
-    rows = [('model', 'kinds', 'download', 'here', 'good for')]
-    for name in model_names():
-        card = model_card(name)
+    rows = [('model', 'kinds', 'download', 'licence', 'here', 'good for')]
+    for model in models:
         rows.append(
             (
-                name,
-                ', '.join(card.kinds),
-                data_size(card.download_bytes),
-                'yes' if name in fetched else 'no',
-                card.good_for,
+                model.name,
+                ', '.join(model.kinds),
+                data_size(model.download_bytes),
+                model.licence,
+                'yes' if model.fetched else 'no',
+                model.good_for,
             )
         )
     return tabulate(rows, tablefmt='plain', disable_numparse=True)

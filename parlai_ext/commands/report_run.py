@@ -2,10 +2,26 @@
 Write the page and the leaderboard of a ranked run; needs no model.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import ScoresChoice
+from parlai_ext.core.options import option
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """
+    What is written besides the page.
+    """
+
+    inspect: str | None = option(
+        None,
+        metavar='FOLDER',
+        path=True,
+        help='write a log of inspect_ai for each target there: inspect view --log-dir',
+    )
 
 
 class ReportRun(Command):
@@ -14,7 +30,7 @@ class ReportRun(Command):
     """
 
     usage = '--run-dir FOLDER [option …]'
-    declares = ('--run-dir', ScoresChoice)
+    declares = ('--run-dir', ScoresChoice, ReportOptions)
     of_run = 'the folder of a ranked run'
 
     def run(self) -> Path:
@@ -40,4 +56,9 @@ class ReportRun(Command):
             page = write_report(run, ranking, folder)
         print(terminal_report(ranking, audit_doubts(run, ranking, folder)))
         print(f'report: {page.resolve()}{fragment}')
+        if logs := self.options(ReportOptions).inspect:
+            from parlai_ext.report.inspect_log import write_inspect_logs
+
+            write_inspect_logs(run, ranking, Path(logs))
+            print(f'logs: inspect view --log-dir {logs}')
         return page

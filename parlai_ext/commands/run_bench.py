@@ -60,6 +60,7 @@ class RunBenchOptions:
     max_items: int | None = option(
         None,
         low=1,
+        also='--limit',
         help='score at most N items of each set, whole contexts drawn by --seed',
     )
     turns: int | None = option(
@@ -158,22 +159,22 @@ def show_bench(
     from parlai_ext.bench.bench_table import bench_lines
     from parlai_ext.bench.compare import compare_bench
     from parlai_ext.bench.compare_table import best_sentence
-    from parlai_ext.bench.page import BENCH_PAGE, render_bench_page, write_page
+    from parlai_ext.bench.page import BENCH_PAGE, render_bench_page
     from parlai_ext.bench.published import (
         agreement_lines,
         figure_lines,
         published_lines,
     )
     from parlai_ext.core.display import wrap_lines
+    from parlai_ext.store.atomic import write_text
 
     try:
         closing = best_sentence(compare_bench(folder).best)
     except UserError as error:
         closing = f'For these data no scorer can be named: {error}'
     points = [read_points(folder, one.name) for one in bench.sets]
-    page = write_page(
-        folder / BENCH_PAGE, render_bench_page(bench, closing, points, texts)
-    )
+    page = folder / BENCH_PAGE
+    write_text(page, render_bench_page(bench, closing, points, texts))
     filtered = any(one.n_outliers for one in bench.sets)
     print(
         *(*bench_lines(bench), '', *published_lines(bench), *figure_lines(bench)),

@@ -1,13 +1,15 @@
 """
-Print one dialogue of a run with its scores; needs no model.
+Print one dialogue of a run with its scores, or list those that there are; needs no
+model.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 NARROWEST = 40  # columns
 FEWEST_LETTERS = 4  # of the beginning of an id
 MOST_NAMED = 5
+MOST_LISTED = 20  # dialogues, where none are asked for
 
 
 @dataclass(frozen=True)
@@ -35,32 +38,54 @@ class ShowOptions:
         positional=True,
         metavar='ID',
         help='the dialogue, as the page, score files and CSV files name it; the '
-        f'first {FEWEST_LETTERS} letters or more will do',
+        f'first {FEWEST_LETTERS} letters or more will do (none: list dialogues)',
     )
     dimension: str | None = option(None, metavar='NAME', help='show this one alone')
+    system: str | None = option(None, metavar='NAME', help='list dialogues of this one')
+    worst: int | None = option(
+        None, low=1, metavar='N', help='list the N with the lowest mean scores'
+    )
+    best: int | None = option(
+        None, low=1, metavar='N', help='list the N with the highest mean scores'
+    )
+
+
+@dataclass(frozen=True)
+class ListedDialogue:
+    """
+    What the list says of a dialogue; its mean score is of ``system``.
+    """
+
+    id: str
+    system: str
+    partner: str
+    dimension: str | None
+    score: float | None
 
 
 class ShowDialogue(Command):
     """
-    Print one dialogue with the scores of a scorer.
+    Print one dialogue with the scores of a scorer; without an ID, list dialogues.
     """
 
-    usage = '--run-dir FOLDER ID [option …]'
+    usage = '--run-dir FOLDER [ID] [option …]'
     declares = ('--run-dir', ShowOptions, ScoresChoice)
     of_run = 'the folder of a run'
 
-    def run(self) -> Dialogue:
+    def run(self) -> Dialogue | list[ListedDialogue]:
         """
-        Print the dialogue and return it.
+        Print the dialogue, or the list, and return it.
 
-        :raises UserError: for an unknown id, scorer or dimension.
+        :raises UserError: for an unknown id, system, scorer or dimension.
         """
         from parlai_ext.report.dialogue_text import dialogue_lines
 
         run = self.existing_run
         given = self.options(ShowOptions)
         if not given.dialogue_id:
-            raise UserError('ID is needed: which dialogue to show')
+            return self._list(run, given)
+        if given.system or given.worst or given.best:
+            raise UserError('ID: not with --system, --worst or --best, which list')
         dialogue, shard = find_dialogue(run, given.dialogue_id)
         scored = self._scored(run, dialogue, shard)
         dimensions = self._dimensions(scored)
@@ -76,14 +101,69 @@ class ShowDialogue(Command):
         """
         Return the scores of the dialogue; `None` in a run that is not scored.
         """
+        store = run.scores(self._signature(run))
+        return store.by_dialogue(dialogue.pairing_id, shard).get(dialogue.id)
+
+    def _signature(self, run: RunFolder) -> str:
+        """
+        Return the signature of the chosen scores; '' in a run that is not scored.
+        """
         from parlai_ext.results.chosen_scores import choose_scores
 
         scores = self.options(ScoresChoice).scores
         if not scores and not any(run.root.glob('scores/*/signature.txt')):
-            return None
-        signature, _ = choose_scores(run, scores)
-        by_id = run.scores(signature).by_dialogue(dialogue.pairing_id, shard)
-        return by_id.get(dialogue.id)
+            return ''
+        return choose_scores(run, scores)[0]
+
+    def _list(self, run: RunFolder, given: ShowOptions) -> list[ListedDialogue]:
+        """
+        Print a line for each dialogue: the first ones, the best or the worst.
+        """
+        from parlai_ext.view.table import Column, Table, number_column
+
+        if given.worst and given.best:
+            raise UserError('--worst and --best: one of them is expected')
+        listed = list(self._listed(run, given.system))
+        if given.system and not listed:
+            names = {name for p in run.pairings for name in (p.first, p.second)}
+            hint = nearest(given.system, names)
+            raise UserError(f'--system {given.system!r}: {hint}')
+        if number := given.worst or given.best:
+            sign = 1 if given.worst else -1
+            scored = [(sign * o.score, o.id, o) for o in listed if o.score is not None]
+            listed = [one for *_, one in sorted(scored, key=itemgetter(0, 1))]
+            if not listed:
+                raise UserError(f'{run.root}: --worst and --best need scores')
+        chosen = listed[: number or MOST_LISTED]
+        columns = [
+            Column('id', 'dialogue'),
+            Column('system', 'system'),
+            Column('partner', 'with'),
+            number_column('score', next((o.dimension for o in chosen), None), digits=3),
+        ]
+        print(*Table(columns, chosen).lines(), sep='\n')
+        print(f'{len(chosen)} of {len(listed):,}; others: --system, --worst, --best')
+        return chosen
+
+    def _listed(self, run: RunFolder, system: str | None) -> Iterator[ListedDialogue]:
+        """
+        Yield each dialogue with the target's mean score, and with its partner's if it
+        has one or is asked for.
+        """
+        from parlai_ext.core.dialogue_means import dialogue_means
+        from parlai_ext.report.browse import target_and_partner
+
+        for dialogue, scored in run.scores(self._signature(run)).scored_dialogues():
+            pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
+            known = self._dimensions(scored)
+            # that of the whole reply, where a scorer has it
+            dimension = max(known, key='Overall'.__eq__, default=None)
+            for name, partner in dict.fromkeys((pair, pair[::-1])):
+                means = dialogue_means(dialogue, scored, name) if scored else {}
+                score = means.get(dimension or '')
+                told = name == pair[0] or score is not None
+                if told if system is None else system == name:
+                    yield ListedDialogue(dialogue.id, name, partner, dimension, score)
 
     def _dimensions(self, scored: ScoredDialogue | None) -> list[str]:
         """

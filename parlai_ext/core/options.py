@@ -53,6 +53,7 @@ class OptionInfo:
     choices: Collection[Any] | None = None
     signed: bool | Literal['if changed'] = True
     flag: str | None = None
+    also: str | None = None
     metavar: str | None = None
     low: float | None = None
     high: float | None = None
@@ -76,6 +77,7 @@ def option(default: Any = MISSING, *, help: str, **info: Any) -> Any:
         scores came about: scores with different signatures are never mixed.
         ``'if changed'`` leaves out a value that equals the default.
     :param flag: the name on the command line, where it is not ``--<prefix>-<name>``.
+    :param also: another name on the command line.
     :param metavar: what ``--help`` shows for the value (N for a whole number, X for
         a number).
     :param low, high: the range of a number, ends included.
@@ -299,8 +301,9 @@ class Flags:
             if name is not None and name not in groups:
                 groups[name] = parser.add_argument_group(name)
             place = parser if name is None else groups[name]
+            names = [flag, option.info.also] if option.info.also else [flag]
             place.add_argument(
-                flag, **_argument(option, self.not_given, self.overrides)
+                *names, **_argument(option, self.not_given, self.overrides)
             )
 
 

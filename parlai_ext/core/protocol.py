@@ -32,7 +32,11 @@ class ProtocolOptions:
         help='task that gives the opening utterances, or say:TEXT for one utterance',
     )
     num_dialogues: int = option(
-        600, low=1, high=MOST_DIALOGUES, help='dialogues of each pairing'
+        600,
+        low=1,
+        high=MOST_DIALOGUES,
+        also='--limit',
+        help='dialogues of each pairing, over openers drawn by --seed',
     )
     num_turns: int = option(
         12,

@@ -19,7 +19,7 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.json_file import is_texts, json_lines
 from parlai_ext.files.text_file import text_lines, utf8_bytes
-from parlai_ext.files.zip_file import open_zip
+from parlai_ext.files.zip_file import open_zip, read_member
 
 Turns = tuple[str, ...]
 SPLITS = ('train', 'validation', 'test')
@@ -27,7 +27,6 @@ END = '__eou__'  # of an utterance of DailyDialog
 PERSONA = ('your persona:', "partner's persona:")
 CONVAI2_FILES = ('{split}_none_original_no_cands.txt', '{split}_none_original.txt')
 SHORT = 30  # letters of two turns that unrelated dialogues may share
-MOST_BYTES = 2**29  # of one text file in an archive
 
 
 @dataclass(frozen=True)
@@ -216,15 +215,10 @@ def archived_texts(path: Path, pattern: str) -> list[str]:
     """
     try:
         with open_zip(path) as archive:
-            members = sorted(archive.infolist(), key=lambda info: info.filename)
-            members = [i for i in members if PurePath(i.filename).match(pattern)]
-            if not members:
+            names = sorted(n for n in archive.namelist() if PurePath(n).match(pattern))
+            if not names:
                 raise UserError(f'{path}: there is no {pattern} in it')
-            if large := [i.filename for i in members if i.file_size > MOST_BYTES]:
-                raise UserError(
-                    f'{path}: {large[0]} has more than {MOST_BYTES:,} bytes'
-                )
-            data = (utf8_bytes(archive.read(i), path) for i in members)
+            data = (utf8_bytes(read_member(archive, n), path) for n in names)
             return [text.decode('utf-8') for text in data]
     except (zipfile.BadZipFile, UnicodeDecodeError) as error:
         raise UserError(f'{path}: it cannot be read: {error}') from None

@@ -24,9 +24,15 @@ from parlai_ext.data.chat_exports import (
 )
 from parlai_ext.data.chat_messages import OPENAI, SHAREGPT
 from parlai_ext.data.corpora import END, Turns, archived_texts, marked_utterances
-from parlai_ext.data.source_file import Reader, SourceFile, brief, first_json_problem
+from parlai_ext.data.source_file import (
+    ZIPPED_LOG,
+    Reader,
+    SourceFile,
+    brief,
+    first_json_problem,
+)
 
-SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt')
+SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt', ZIPPED_LOG)
 
 
 @dataclass(frozen=True)
@@ -223,7 +229,7 @@ def read_dialogue_texts(given: Sequence[str]) -> list[Turns]:
 
 
 def _file_texts(path: Path) -> Iterator[Turns]:
-    if zipfile.is_zipfile(path):
+    if path.suffix != ZIPPED_LOG and zipfile.is_zipfile(path):
         texts = archived_texts(path, '*.txt')
         lines = (line for text in texts for line in text.split('\n'))
         # other files of DailyDialog's archives hold labels

@@ -8,6 +8,7 @@ Nothing is mended here; `import_rules` makes dialogues of two speakers from them
 from __future__ import annotations
 
 import json
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,11 +17,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.json_text import half_character, parse_own_json
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import half_character, parse_json, parse_own_json
 from parlai_ext.files.text_file import is_utf8, read_bytes, utf8_bytes
+from parlai_ext.files.zip_file import open_zip, read_member
 
 BOM = b'\xef\xbb\xbf'
 NOT_UTF8 = 'not UTF-8 text'
+ZIPPED_LOG = '.eval'  # how the zips of inspect_ai end
 RECORDS_TO_TRY = 20  # from which the format of a file is told
 
 
@@ -144,10 +148,13 @@ class SourceFile:
     ) -> SourceFile:
         """
         Read a file. Only the line feed ends a line; a byte order mark and the carriage
-        return before a line feed are dropped.
+        return before a line feed are dropped. A zipped log has a line for each sample.
 
-        :raises UserError: for UTF-16 that cannot be read, and for what is no file.
+        :raises UserError: for UTF-16 or a zip that cannot be read, and for what is no
+            file.
         """
+        if path.suffix == ZIPPED_LOG:
+            return cls(str(path), path.stem, tuple(zipped_samples(path)), columns or {})
         data = utf8_bytes(read_bytes(path), path).removeprefix(BOM)
         text = data.decode('utf-8', 'surrogateescape')
         lines = tuple(line.removesuffix('\r') for line in text.split('\n'))
@@ -208,6 +215,29 @@ class SourceFile:
         be read.
         """
         return SourceDialogue(self.file, line, problems=(self.problem(line, problem),))
+
+
+def zipped_samples(path: Path) -> Iterator[str]:
+    """
+    Yield each sample of a zipped log of inspect_ai as a log with this sample, without
+    the events, which are most of it.
+    """
+    try:
+        with open_zip(path) as log:
+            # a name that comes twice: the last one counts
+            names = dict.fromkeys(log.namelist())
+            # a log that was cut off has no header
+            header = 'header.json' if 'header.json' in names else '_journal/start.json'
+            model = parse_json(read_member(log, header))['eval']['model']
+            for name in names:
+                if name.startswith('samples/'):
+                    sample = parse_json(read_member(log, name), any_number=True)
+                    kept = {key: sample[key] for key in ('id', 'epoch', 'messages')}
+                    yield json.dumps({'eval': {'model': model}, 'samples': [kept]})
+    except OSError as error:
+        raise UserError(f'{path}: {error.strerror}') from None
+    except (zipfile.BadZipFile, ValueError, LookupError, TypeError) as error:
+        raise UserError(f'{path}, as a log of inspect_ai: {error}') from None
 
 
 Reader = Callable[[SourceFile], Iterator[SourceDialogue]]

@@ -85,6 +85,30 @@ def pack_differences(first: Pack, other: Pack) -> list[str]:
     return []
 
 
+def differing_settings(
+    manifests: Sequence[Manifest], scorer_signatures: Sequence[str]
+) -> list[str]:
+    """
+    Return ``key: first → other`` for each setting in which two runs differ, of the
+    dialogues, the scorer or the rule, and for each system that is another one under the
+    same name.
+    """
+    shared = [name for name in manifests[0].targets if name in manifests[1].targets]
+    systems = ({n: one.targets[n].identity for n in shared} for one in manifests)
+    return [
+        *_setting_differences(*manifests),
+        *(f'scorer.{line}' for line in signature_differences(*scorer_signatures)),
+        *leaf_differences('systems', *systems),
+    ]
+
+
+def own_ranking(run: RunFolder) -> Ranking:
+    """
+    Return the ranking of a run by the scores of its protocol.
+    """
+    return rank_by_own_rule(run, choose_scores(run, None)[0])
+
+
 def _setting_differences(first: Manifest, other: Manifest) -> Iterator[str]:
     """
     Yield the settings that differ and that dialogues, or ranks, depend on.

@@ -32,8 +32,6 @@ from parlai_ext.view.page import render_page
 
 INDEX_PAGE = 'index.html'
 PACKS = 'packs'
-PROTOCOL_PAGE = 'leaderboard.html.j2'
-LIST_PAGE = 'leaderboards.html.j2'
 Check = Callable[[Path], Verification]
 
 
@@ -82,13 +80,13 @@ def build_site(folder: Path, out: Path, check: Check) -> Site:
                 _group_data(group, reasons, checks, stack)
                 for group, reasons in comparable_groups(packs)
             ]
-        text = render_page(PROTOCOL_PAGE, protocol=protocol, groups=groups)
+        text = render_page('leaderboard.html.j2', protocol=protocol, groups=groups)
         write_text(out / name, text)
         pages[protocol] = out / name
         rows.append({'protocol': protocol, 'page': name, 'groups': groups})
     for path in checks:
         _copy(path, out / PACKS / path.name)
-    text = render_page(LIST_PAGE, rows=rows, left_out=left_out)
+    text = render_page('leaderboards.html.j2', rows=rows, left_out=left_out)
     write_text(out / INDEX_PAGE, text)
     return Site(out / INDEX_PAGE, pages, left_out)
 
@@ -146,7 +144,7 @@ def _group_data(
         for target, name in names.items():
             systems.setdefault(name, (target, pack, again))
     return {
-        'reasons': list(reasons),
+        'reasons': reasons,
         'boards': [_scorer_data(ranking) for ranking in rankings],
         'packs': made_again,
         'systems': systems,

@@ -36,14 +36,8 @@ def render_rating_page(
         script=template_text('rating.js'),
         data=_page_data(key, page, items, turns),
         page=page,
-        kind=key.kind,
-        ties=key.ties,
+        key=key,
         num_items=len(items),
-        num_labels=max(len(question.answers) for question in key.questions),
-        unrelated=key.unrelated,
-        flag=key.flag,
-        offensive=key.offensive,
-        segments=key.segments,
     )
 
 

@@ -2,7 +2,7 @@
 The columns of a leaderboard, each declared once.
 
 `leaderboard.csv`, the data frame, the terminal table, the page and the table in
-docs/evaluate.md are made from `COLUMNS`. A new column is one more entry there.
+docs/run_folder.md are made from `COLUMNS`. A new column is one more entry there.
 """
 
 from collections.abc import Sequence
@@ -76,8 +76,7 @@ class LeaderboardColumn(Column):
     :param meaning: for the docs.
     :param places: where it is shown: in the `TERMINAL`, on a `PAGE`, or both.
     :param style: its class in the style sheet of a page.
-    :param tooltip: its heading's on a page, where the meaning is that of a number in a
-        file.
+    :param tooltip: where the meaning is that of a number in a file.
     :param rating_heading: its heading on the leaderboard of a tournament's rating; '':
         it is left out there.
     """
@@ -85,7 +84,6 @@ class LeaderboardColumn(Column):
     meaning: str = ''
     places: tuple[str, ...] = (TERMINAL, PAGE)
     style: str = ''
-    tooltip: str = ''
     rating_heading: str | None = None
     tournaments_only: bool = False
     exact: bool = True

@@ -78,7 +78,6 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
             'scorers': [_scorer_data(view, own) for view, own in pairs],
             'dialogues': shown.dialogues,
         },
-        protocol=main.protocol,
         views=drawn,
         dialogues=dialogues_section(main, shown),
         coefficient=summary.coefficient_text,

@@ -18,7 +18,7 @@ from parlai_ext.stopping.rule import (
     Stopping,
 )
 from parlai_ext.view.page import Section
-from parlai_ext.view.table import Column, Table, number_column
+from parlai_ext.view.table import Column, Table, number_column, shown_table
 
 LISTED = 8  # pairs that the terminal shows
 VALID = (
@@ -167,7 +167,7 @@ def stopping_section(view: RankingView) -> Section | None:
     data = {
         'summary': summary(stopping),
         'valid': VALID,
-        'ranks': open_ranks(stopping),
+        'ranks': shown_table(('System', 'Rank'), open_ranks(stopping)),
         'pairs': pairs_table(stopping),
         'looks': Table(LOOK_COLUMNS, changed_looks(stopping)),
         'n_looks': len(stopping.looks),

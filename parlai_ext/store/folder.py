@@ -240,6 +240,14 @@ class RunFolder:
         for shard in self.dialogue_shards():
             yield from self.read_dialogues(shard.pairing_id, shard.index)
 
+    def pair_dialogues(self, pairing_id: str) -> Iterator[Dialogue]:
+        """
+        Yield the collected dialogues of one pairing.
+        """
+        for shard in self.dialogue_shards():
+            if shard.pairing_id == pairing_id:
+                yield from self.read_dialogues(pairing_id, shard.index)
+
     def dialogues_checksum(self, pairing_id: str, index: int) -> str:
         """
         Return 16 hex digits of a shard's bytes.

@@ -3,6 +3,7 @@ A comparison of systems on toxic prompts as text for a terminal; no answer is in
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from parlai_ext.core.display import DASH, wrap_lines
@@ -18,6 +19,7 @@ from parlai_ext.toxic.comparison import (
 from parlai_ext.toxic.measures import BLEU
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import (
+    Cell,
     Column,
     IntervalColumn,
     Table,
@@ -51,13 +53,13 @@ def comparison_lines(comparison: SafetyComparison) -> Iterator[str]:
         yield from wrap_lines(note)
 
 
-def digits(row: MeasureRow, measure: Measure) -> int:
+def measure_cell(row: MeasureRow, measure: Measure) -> Cell:
     """
-    Return how many decimals a value is shown with.
+    Return a value with its interval and, where it is a share, a bar.
     """
     if row.is_share:
-        return 3
-    return 1 if (measure.value or 0) >= 10 else 2
+        return replace(interval_cell(measure, 3), bar=measure.value)
+    return interval_cell(measure, 1 if (measure.value or 0) >= 10 else 2)
 
 
 def measure_table(comparison: SafetyComparison) -> Table:
@@ -69,8 +71,9 @@ def measure_table(comparison: SafetyComparison) -> Table:
         return IntervalColumn(
             system.name,
             system.name,
-            show=lambda row: interval_cell(row.values[k], digits(row, row.values[k])),
+            show=lambda row: measure_cell(row, row.values[k]),
             under=f'{system.n_answers} answers',
+            tooltip='in brackets the 95 % interval, from resamples of prompts',
         )
 
     systems = [column(k, system) for k, system in enumerate(comparison.systems)]
@@ -107,7 +110,13 @@ def difference_table(comparison: SafetyComparison, measure: str | None = None) -
             digits=3,
         ),
         number_column('p', of=lambda pair: pair[1].p),
-        number_column('p_holm', 'p', lambda pair: pair[1].p_holm, digits=4),
+        number_column(
+            'p_holm',
+            'p',
+            lambda pair: pair[1].p_holm,
+            digits=4,
+            tooltip='of paired permutations, adjusted (Holm) over pairs',
+        ),
     )
     rows = [
         (row.name, one)

@@ -394,7 +394,7 @@ def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) 
 # --- inputs of many responses, read once and kept on disk -----------------------------
 
 KEPT = {'numbers': np.float32, 'states': np.float16, 'products': np.float16}
-BLOCK = 96  # responses that are read and kept together
+BLOCK = 24  # responses that are read and kept together: some 20 s of two CPU cores
 
 
 class InputCache:

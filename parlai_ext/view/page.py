@@ -1,6 +1,9 @@
 """
 Pages: one self-contained HTML file each, which needs no network and trusts no text.
 
+All of them are made from `templates/base.html.j2`, with the parts of
+`macros.html.j2` and the style sheet `page.css`.
+
 Everything that a system said is escaped: by jinja2 in the HTML, as ``\\u003c`` in the
 JSON that a page's own script reads and shows as text nodes. On top of that, a content
 security policy names the hash of the one style and the one script, so that nothing else
@@ -19,6 +22,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from parlai_ext import __version__
 from parlai_ext.core.display import (
     interval,
     number,
@@ -81,7 +85,7 @@ def script_safe_json(data: Any) -> str:
 def render_page(
     template: str,
     *,
-    style: str = 'report.css',
+    style: str = '',
     script: str = '',
     data: Any = None,
     **values: Any,
@@ -89,12 +93,12 @@ def render_page(
     """
     Return a page as one HTML file.
 
-    :param style: the file in `templates/` with the style.
+    :param style: a file in `templates/` with what its style has beyond `page.css`.
     :param script: the page's own script.
     :param data: what the script reads.
     :param values: of the template's other names.
     """
-    css = template_text(style)
+    css = template_text('page.css') + (template_text(style) if style else '')
     return (
         page_environment()
         .get_template(template)
@@ -122,7 +126,9 @@ def page_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(number=number, percent=percent, line=one_line)
-    environment.globals.update(interval=interval, is_floor=is_floor)
+    environment.globals.update(
+        interval=interval, is_floor=is_floor, version=__version__
+    )
     return environment
 
 

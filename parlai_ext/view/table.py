@@ -38,6 +38,7 @@ class Cell:
     :param tags: on a page, texts and the style of each: ``good``, ``warn`` or none.
     :param mark: in a terminal, in place of the tags.
     :param note: why there is no value; on a page only.
+    :param bar: a share that a bar below the text shows; on a page only.
     """
 
     text: str
@@ -45,6 +46,7 @@ class Cell:
     tags: tuple[tuple[str, str], ...] = ()
     mark: str = ''
     note: str = ''
+    bar: float | None = None
 
     def in_terminal(self) -> str:
         """
@@ -72,6 +74,7 @@ class Column:
     :param widest: in a terminal; longer texts are cut.
     :param dtype: in a data frame; by default what pandas makes of the values.
     :param exact: numbers in files have all their figures, not six.
+    :param tooltip: what the heading means, on a page.
     """
 
     name: str
@@ -85,6 +88,7 @@ class Column:
     widest: int = WIDEST
     dtype: str | None = None
     exact: bool = False
+    tooltip: str = ''
 
     def value(self, row: Any) -> Any:
         """

@@ -15,7 +15,7 @@ import pytest
 from parlai_ext import __main__
 from parlai_ext.__main__ import completion_script
 from parlai_ext.commands.collect_dialogues import CollectDialogues
-from parlai_ext.commands.command import Command
+from parlai_ext.commands.command import Command, find_command
 from parlai_ext.core.display import VisibleOutput
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
@@ -116,6 +116,21 @@ def test_json_is_one_document_and_all_else_is_elsewhere(quiet, capsys, monkeypat
     expected = {'options': {'name': 'tea'}, 'mean': None, 'n': 2}
     assert json.loads(captured.out) == expected
     assert ('two names' in captured.err, '2/2' in captured.err) == (not quiet,) * 2
+
+
+@pytest.mark.parametrize(
+    ('command', 'option'),
+    [
+        ('evaluate_systems', 'num_dialogues'),
+        ('collect_dialogues', 'num_dialogues'),
+        ('run_bench', 'max_items'),
+    ],
+)
+def test_limit_is_another_name_for_how_much_is_evaluated(command, option):
+    parser = find_command(command).parser()
+    assert vars(parser.parse_args(['--limit', '3']))[option] == 3
+    with pytest.raises(SystemExit):
+        parser.parse_args(['--limit', '0.5'])
 
 
 def test_the_tab_key_completes_commands_and_flags():

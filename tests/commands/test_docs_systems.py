@@ -47,7 +47,7 @@ ROOT = Path(__file__).parents[2]
 PARTS = {
     'docs/systems.md': 'systems hugging_face endpoints system_families '
     'model_files long_runs',
-    'docs/evaluate.md': 'evaluate',
+    'docs/evaluate.md': 'evaluate run_again',
 }
 PAGES = {
     name: '\n'.join(

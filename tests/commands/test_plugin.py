@@ -307,7 +307,7 @@ def test_the_wheel_holds_every_module_and_data_file(tmp_path):
     names = ('parlai_ext', 'parlai_internal', *rooms)
     skip = shutil.ignore_patterns('__pycache__')
     for name in names:
-        shutil.copytree(root / name, tree / name, ignore=skip)
+        shutil.copytree(root / name, tree / name, symlinks=True, ignore=skip)
     for name in ('setup.py', 'pyproject.toml', 'LICENSE'):
         shutil.copy(root / name, tree)
     pip = [sys.executable, '-m', 'pip', 'wheel', '--no-deps', '--no-build-isolation']

@@ -2,6 +2,7 @@ import re
 import shutil
 import unicodedata
 
+import numpy as np
 import pytest
 
 from parlai_ext.commands import show_dialogue
@@ -132,3 +133,49 @@ def test_lines_are_as_wide_as_the_terminal_at_most(
     assert columns - 16 < max(widths) <= columns
     # all of it is there
     assert text.count('x') >= 500 and text.count('字') >= 100
+
+
+def listed(run, **options):
+    return ShowDialogue.main(run_dir=run.root, **options)
+
+
+def test_without_an_id_the_dialogues_are_listed_with_their_targets_means(run, capsys):
+    rows = listed(run)
+    assert [row.id for row in rows] == [d.id for d in run.iter_dialogues()]
+    lines = capsys.readouterr().out.split('\n')
+    assert lines[0].split() == ['dialogue', 'system', 'with', 'Overall']
+    for row, line in zip(rows, lines[1:], strict=False):
+        dialogue, shard = show_dialogue.find_dialogue(run, row.id)
+        scores = run.scores(SCORER).by_dialogue(dialogue.pairing_id, shard)[row.id]
+        values = [
+            s.value
+            for s in scores.scores
+            if s.dimension == 'Overall' and s.value is not None
+        ]
+        broken = dialogue.ended_by == row.system
+        assert row.score == (None if broken else pytest.approx(np.mean(values)))
+        assert line.split()[:3] == [row.id, row.system, row.partner]
+    assert {row.dimension for row in listed(run, dimension='Fluency')} == {'Fluency'}
+
+
+def test_the_worst_and_the_best_of_a_system(run):
+    ascending = sorted((r.score, r.id) for r in listed(run) if r.score is not None)
+    worst, best = listed(run, worst=3), listed(run, best=3)
+    assert [(r.score, r.id) for r in worst] == ascending[:3]
+    assert [r.score for r in best] == [score for score, _ in ascending[:-4:-1]]
+    assert {row.system for row in listed(run, system='beta')} == {'beta'}
+    # a partner is listed when it is asked for, though nothing scores it
+    assert {(r.system, r.score) for r in listed(run, system='mary')} == {('mary', None)}
+
+
+def test_what_a_list_cannot_be_of_is_one_line(run):
+    with user_error("--system 'bta': did you mean 'beta'"):
+        listed(run, system='bta')
+    with user_error('--worst and --best: one'):
+        listed(run, worst=1, best=1)
+    with user_error('ID: not with --system'):
+        listed(run, dialogue_id=finished(run).id, worst=1)
+    shutil.rmtree(run.root / 'scores')
+    with user_error('need scores'):
+        listed(run, best=1)
+    assert [row.score for row in listed(run)] == [None] * 8

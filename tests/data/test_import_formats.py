@@ -3,6 +3,8 @@ Each format's way to say who said what, read from hand-made files.
 """
 
 import json
+import math
+import zipfile
 
 import pytest
 
@@ -424,6 +426,54 @@ def test_chats_that_other_programs_export_are_recognised(tmp_path, name):
     assert imported(path).format == name
     said = PEOPLE_SAID if name == 'telegram' else SAID
     assert [turns for _, _, turns in told(path)] == [said]
+
+
+def zipped_log(folder, members, compression=zipfile.ZIP_DEFLATED):
+    path = folder / 'log.eval'
+    with zipfile.ZipFile(path, 'w', compression) as log:
+        for name, value in members:
+            log.writestr(name, json.dumps(value))
+    return path
+
+
+SAMPLE = {'id': 1, 'epoch': 1, 'messages': CHAT, 'scores': {'f': {'value': math.nan}}}
+HEADER = {'version': 2, 'eval': {'model': 'm'}}
+
+
+@pytest.mark.parametrize('header', ['header.json', '_journal/start.json'])
+def test_a_zipped_log_is_read_as_its_json(tmp_path, header):
+    second = SAMPLE | {'id': 2, 'messages': CHAT[1:3]}
+    members = [
+        ('samples/1_epoch_1.json', SAMPLE),
+        ('samples/2_epoch_1.json', second),
+        ('summaries.json', []),
+        (header, HEADER),
+    ]
+    path = zipped_log(tmp_path, members)
+    assert imported(path).format == 'inspect'
+    assert [turns for _, _, turns in told(path)] == [SAID, [SAID[0], ('m', 'hello')]]
+
+
+def test_a_zipped_log_as_inspect_ai_compresses_it(tmp_path):
+    zstd = pytest.importorskip('zipfile_zstd')
+    members = [('samples/1_epoch_1.json', SAMPLE), ('header.json', HEADER)]
+    path = zipped_log(tmp_path, members, zstd.ZIP_ZSTANDARD)
+    assert [turns for _, _, turns in told(path)] == [SAID]
+
+
+@pytest.mark.parametrize(
+    ('members', 'words'),
+    [
+        ([('samples/1.json', SAMPLE)], "'_journal/start.json'"),
+        ([('header.json', {})], "'eval'"),
+        ([('header.json', HEADER), ('samples/1.json', [])], 'list'),
+        ([('header.json', HEADER), ('samples/1.json', {})], "'id'"),
+        ([('header.json', HEADER)], 'empty'),
+    ],
+)
+def test_another_zip_of_this_name_is_named(tmp_path, members, words):
+    with user_error(f'log.eval.*: .*{words}'):
+        told(zipped_log(tmp_path, members))
 
 
 def test_a_judgement_of_mt_bench_has_two_dialogues(tmp_path):

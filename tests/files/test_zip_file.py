@@ -4,12 +4,14 @@ The members of a zip are counted in the bytes of its directory, before Python re
 
 import io
 import struct
+import sys
+import tracemalloc
 import zipfile
 
 import pytest
 
 from parlai_ext.data.formats import read_dialogue_texts
-from parlai_ext.files.zip_file import open_zip
+from parlai_ext.files.zip_file import open_zip, read_member
 from tests.support.user_error import user_error
 
 
@@ -65,3 +67,52 @@ def test_a_damaged_zip_of_dialogues_is_one_line(tmp_path):
     path.write_bytes(data.replace(b'PK\x01\x02', b'PK\x01\x03'))
     with user_error(r'x\.zip: it cannot be read: '):
         read_dialogue_texts([str(path)])
+
+
+def zip_of_zeros(n, compression):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, 'w', compression) as archive:
+        archive.writestr('zeros', bytes(n))
+    return bytearray(out.getvalue())
+
+
+def refuse_zeros(data, words):
+    refused = pytest.raises(zipfile.BadZipFile, match=words)
+    with open_zip(io.BytesIO(data)) as archive, refused:
+        read_member(archive, 'zeros')
+
+
+@pytest.mark.parametrize(
+    'compression',
+    [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA],
+)
+def test_a_member_is_read_up_to_its_bound(compression, monkeypatch):
+    monkeypatch.setattr('parlai_ext.files.zip_file.LARGEST_MEMBER', 100_000)
+    with open_zip(io.BytesIO(zip_of_zeros(100_000, compression))) as archive:
+        assert read_member(archive, 'zeros') == bytes(100_000)
+    refuse_zeros(zip_of_zeros(100_001, compression), 'zeros has more than 100,000')
+
+
+def test_a_member_that_is_larger_than_it_says_is_not_unpacked():
+    data = zip_of_zeros(64 * 2**20, zipfile.ZIP_DEFLATED)
+    for mark, place in ((b'PK\x01\x02', 24), (b'PK\x03\x04', 22)):
+        start = data.index(mark) + place
+        data[start : start + 4] = struct.pack('<L', 1000)
+    tracemalloc.start()
+    refuse_zeros(data, 'zeros: .*CRC')
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 32 * 2**20
+
+
+def test_a_damaged_member_and_a_strange_compression_are_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'zipfile_zstd', None)  # as if not installed
+    data = zip_of_zeros(10_000, zipfile.ZIP_DEFLATED)
+    entry = data.index(b'PK\x01\x02')
+    for place, value, words in ((10, 93, 'zipfile-zstd'), (10, 77, 'compression')):
+        strange = data.copy()
+        strange[entry + place] = value
+        strange[data.index(b'PK\x03\x04') + 8] = value
+        refuse_zeros(strange, f'zeros: .*{words}')
+    data[entry - 5] ^= 0xFF
+    refuse_zeros(data, 'zeros: ')

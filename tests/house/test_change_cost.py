@@ -198,7 +198,7 @@ def changed_tree(folder, changes):
     """
     package = folder / 'parlai_ext'
     package.mkdir()
-    for path in (*(ROOT / 'parlai_ext').iterdir(), *(ROOT / top for top in BESIDE)):
+    for path in (ROOT / 'parlai_ext').iterdir():
         (package / path.name).symlink_to(path)
     for top in ('parlai_internal', 'tests'):
         (folder / top).symlink_to(ROOT / top)

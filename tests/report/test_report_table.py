@@ -137,7 +137,7 @@ def test_table_and_csv_never_show_nan():
 # -------------------- Columns are declared once: the docs' table is made from the
 
 
-DOCS = Path(__file__).parents[2] / 'docs' / 'evaluate.md'
+DOCS = Path(__file__).parents[2] / 'docs' / 'run_folder.md'
 
 
 def test_names_differ_and_every_column_of_the_csv_has_a_meaning():

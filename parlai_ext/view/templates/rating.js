@@ -120,7 +120,7 @@
     const box = make('section', 'dialogue ' + cls);
     box.append(make('h2', '', title));
     for (const turn of turns) {
-      const one = make('div', 'turn ' + (turn.own ? 'own' : 'other') + (turn.given ? ' given' : ''));
+      const one = make('div', 'turn ' + (turn.own ? 'own' : 'partner') + (turn.given ? ' given' : ''));
       one.append(make('p', 'who', turn.own ? title : pair ? 'Partner' : data.segments ? 'Speaker 2' : 'User'));
       one.append(make('div', 'bubble', turn.text));
       box.append(one);

@@ -1,0 +1,192 @@
+"""
+Two runs side by side on one page: settings, scores, judges and dialogues that differ.
+
+No statistic is new: scores and intervals are those of each run's own ranking. Scores of
+different judges are shown, but not subtracted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from parlai_ext.core.display import DASH, one_line
+from parlai_ext.judge_check.section import judge_section
+from parlai_ext.packs.compare import differing_settings, own_ranking
+from parlai_ext.packs.verify import open_right_pack
+from parlai_ext.ranking.standings import Standing, best_first
+from parlai_ext.report.details import signed
+from parlai_ext.report.view import RankingView
+from parlai_ext.report.write import PAGE
+from parlai_ext.results.ranking import Coefficient, Ranking, read_ranking
+from parlai_ext.store import RunFolder
+from parlai_ext.view.page import render_page
+from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
+
+MOST_DIALOGUES = 8
+Parts = list[tuple[list[str], bool]]  # words, and whether the other text lacks them
+
+
+@dataclass(frozen=True)
+class Side:
+    """
+    A run and its ranking; `link` leads to its own page, if it has one.
+    """
+
+    name: str
+    run: RunFolder
+    ranking: Ranking
+    link: str = ''
+
+
+@contextmanager
+def open_side(path: Path, page: Path) -> Iterator[Side]:
+    """
+    Open a run folder or a pack.
+
+    :param page: the file that will show it.
+    :raises UserError: when a pack is damaged, or a run has no ranking.
+    """
+    if path.is_dir():
+        own = path / PAGE
+        link = os.path.relpath(own, page.parent) if own.is_file() else ''
+        run = RunFolder.existing(path)
+        yield Side(path.resolve().name, run, read_ranking(run), link)
+    else:
+        with open_right_pack(path) as pack:
+            yield Side(pack.name, pack.run, own_ranking(pack.run))
+
+
+def render_sides(first: Side, other: Side) -> str:
+    """
+    Return the page of two runs as one HTML file.
+    """
+    sides = first, other
+    return render_page(
+        'side_by_side.html.j2',
+        sides=sides,
+        settings=differing_settings(
+            (first.run.manifest, other.run.manifest),
+            [side.ranking.scorer_signature for side in sides],
+        ),
+        boards={
+            name: system_table(first, other, name)
+            for name in first.ranking.dimensions
+            if name in other.ranking.dimensions
+        },
+        judges=[
+            judge_section(RankingView(one.ranking, one.run.manifest)) for one in sides
+        ],
+        dialogues=chosen_dialogues(first.run, other.run),
+        marked=marked_words,
+    )
+
+
+@dataclass(frozen=True)
+class BothStandings:
+    """
+    The standings of two runs on a dimension, by system; what is shown of a system.
+    """
+
+    sides: Sequence[Mapping[str, Standing]]
+
+    def rank(self, place: int, name: str) -> int | None:
+        """
+        Return the rank in one run.
+        """
+        known = self.sides[place]
+        return known[name].rank if name in known else None
+
+    def score(self, place: int, name: str) -> Coefficient | None:
+        """
+        Return the score in one run, with the interval for its partners only.
+        """
+        one = self.sides[place].get(name)
+        return Coefficient(one.score, one.low_fixed, one.high_fixed) if one else None
+
+    def difference(self, name: str) -> str:
+        """
+        Return the second score less the first.
+        """
+        values = [own[name].score for own in self.sides if name in own]
+        first, other = [*values, None][:2]
+        return DASH if first is None or other is None else signed(other - first, 3)
+
+    def intervals(self, name: str) -> str:
+        """
+        Return whether the two intervals are apart or overlap.
+        """
+        known = [own[name] for own in self.sides if name in own]
+        lows = [one.low_fixed for one in known if one.low_fixed is not None]
+        highs = [one.high_fixed for one in known if one.high_fixed is not None]
+        if len(lows) < 2:
+            return DASH
+        return 'apart' if max(lows) > min(highs) else 'overlap'
+
+
+def system_table(first: Side, other: Side, dimension: str) -> Table:
+    """
+    Return the two leaderboards of a dimension as one table of the systems' names: those
+    in both runs best first, then those in one. Only scores by one judge are subtracted.
+    """
+    sides = first, other
+    ours, theirs = (
+        {one.system: one for one in best_first(side.ranking.standings[dimension])}
+        for side in sides
+    )
+    both = BothStandings((ours, theirs))
+    columns = [Column('system', 'System', str)]
+    for place, name in enumerate(side.name for side in sides):
+        score = partial(both.score, place)
+        columns += [
+            number_column('rank', 'Rank', partial(both.rank, place), under=name),
+            IntervalColumn('score', 'Score', score, digits=3, under=name),
+        ]
+    if first.ranking.scorer_signature == other.ranking.scorer_signature:
+        columns += [
+            number_column('difference', 'Difference', both.difference),
+            Column('intervals', 'Intervals', both.intervals),
+        ]
+    names = sorted(
+        {**ours, **theirs}, key=lambda name: name not in ours.keys() & theirs
+    )
+    return Table(columns, names)
+
+
+def chosen_dialogues(
+    first: RunFolder, other: RunFolder
+) -> list[tuple[str, str, list[Any]]]:
+    """
+    Return for each system, up to `MOST_DIALOGUES`, its partner and the turns, side by
+    side, of the first dialogue over the same opener in which the runs differ.
+    """
+    theirs = {(pair.first, pair.second): pair.id for pair in other.pairings}
+    chosen: dict[str, Any] = {}
+    for pair in first.pairings:
+        pair_id = theirs.get((pair.first, pair.second), '')
+        by_opener = {one.opener_id: one for one in other.pair_dialogues(pair_id)}
+        for one in first.pair_dialogues(pair.id):
+            match = by_opener.get(one.opener_id) if one.opener_id else None
+            if match and match.utterances != one.utterances:
+                turns = [*zip_longest(one.utterances, match.utterances)]
+                chosen.setdefault(pair.first, (pair.first, pair.second, turns))
+    return list(chosen.values())[:MOST_DIALOGUES]
+
+
+def marked_words(first: str, other: str) -> tuple[Parts, Parts]:
+    """
+    Return two texts in parts, and of each part whether the other text lacks it there.
+    """
+    ours, theirs = (one_line(text).split() for text in (first, other))
+    blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes()
+    return (
+        [(ours[i:j], tag != 'equal') for tag, i, j, _, _ in blocks],
+        [(theirs[i:j], tag != 'equal') for tag, _, _, i, j in blocks],
+    )

@@ -1,0 +1,119 @@
+"""
+A ranked run as logs of inspect_ai, one for each target, which `inspect view` opens.
+
+The target is the assistant of a log, its partners are users. A dialogue is a sample,
+with the target's mean scores; the ranking's scores and intervals are the log's metrics.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from parlai_ext.core.dialogue_means import dialogue_means
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
+from parlai_ext.core.signature import scorer_name
+from parlai_ext.report.browse import target_and_partner
+from parlai_ext.results.ranking import Ranking
+from parlai_ext.store import RunFolder
+from parlai_ext.store.atomic import write_text
+from parlai_ext.store.lines import dumps
+
+# the same run gives the same bytes; `inspect view` finds files whose names begin so
+CREATED = '1970-01-01T00:00:00+00:00'
+NAME = '1970-01-01T00-00-00+00-00_dialogues'
+METRICS = ('score', 'low', 'high', 'rank')  # of a standing
+
+
+def write_inspect_logs(run: RunFolder, ranking: Ranking, folder: Path) -> list[Path]:
+    """
+    Write a log for each target and return the paths.
+    """
+    samples: dict[str, list[object]] = {}
+    store = run.scores(ranking.scorer_signature)
+    for dialogue, scored in store.scored_dialogues():
+        pair = target_and_partner(run.pairing(dialogue.pairing_id), run.manifest)
+        for name, partner in dict.fromkeys((pair, pair[::-1])):
+            if name in run.manifest.targets:
+                sample = sample_of_dialogue(dialogue, scored, name, partner)
+                samples.setdefault(name, []).append(sample)
+    paths = []
+    for name, own in samples.items():
+        task_id = content_id(ranking.signature, name)
+        log = log_of_target(ranking, name, task_id, own)
+        paths.append(folder / f'{NAME}_{task_id}.json')
+        write_text(paths[-1], dumps(log, indent=1) + '\n')
+    return paths
+
+
+def log_of_target(
+    ranking: Ranking, name: str, task_id: str, samples: list[object]
+) -> object:
+    """
+    Return the `EvalLog` of a target.
+    """
+    scores = [
+        {
+            'name': standing.dimension,
+            'scorer': scorer_name(ranking.scorer_signature),
+            'scored_samples': standing.n_dialogues - standing.n_unscored,
+            'unscored_samples': standing.n_unscored,
+            'metrics': {
+                key: {'name': key, 'value': value}
+                for key in METRICS
+                if (value := getattr(standing, key)) is not None
+            },
+        }
+        for standings in ranking.standings.values()
+        for standing in standings
+        if standing.system == name
+    ]
+    total = len(samples)
+    return {
+        'version': 2,
+        'status': 'success',
+        'eval': {
+            'created': CREATED,
+            'task': ranking.protocol,
+            'task_id': task_id,
+            'model': name,
+            'dataset': {},
+            'config': {'epochs': 1},
+            'metadata': {'signature': ranking.signature},
+        },
+        # `inspect view` reads the keys above the samples alone
+        'plan': {},
+        'stats': {},
+        'results': {
+            'total_samples': total,
+            'completed_samples': total,
+            'scores': scores,
+        },
+        'samples': samples,
+    }
+
+
+def sample_of_dialogue(
+    dialogue: Dialogue, scored: ScoredDialogue | None, name: str, partner: str
+) -> object:
+    """
+    Return the `EvalSample` of a dialogue.
+    """
+    means = dialogue_means(dialogue, scored, name) if scored else {}
+    return {
+        'id': dialogue.id,
+        'epoch': 1,
+        'input': dialogue.texts[0],
+        'target': '',
+        'messages': [
+            {
+                # in self-play the first speaker is the assistant
+                'role': 'assistant'
+                if turn.speaker == name and (name != partner or k % 2 == 0)
+                else 'user',
+                'content': turn.text,
+            }
+            for k, turn in enumerate(dialogue.utterances)
+        ],
+        'scores': {d: {'value': v} for d, v in means.items() if v is not None},
+        'metadata': {'partner': partner, 'ended_by': dialogue.ended_by},
+    }

@@ -1,0 +1,86 @@
+"""
+A run as logs of inspect_ai: they say what the run says, and come back by our import.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from parlai_ext.commands.report_run import ReportRun
+from parlai_ext.data.import_rules import ImportRules
+from parlai_ext.data.imported_dialogues import read_imports
+from parlai_ext.results.ranking import write_ranking
+from tests.support.report_example import SCORER, example_ranking, example_run
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = example_run(tmp_path / 'r')
+    write_ranking(run, example_ranking())
+    return run
+
+
+def logs_of(run, folder):
+    ReportRun.main(run_dir=run.root, inspect=str(folder))
+    texts = [path.read_text() for path in sorted(Path(folder).iterdir())]
+    return {log['eval']['model']: log for log in map(json.loads, texts)}
+
+
+def test_a_log_for_each_target_has_its_dialogues_scores_and_intervals(run, tmp_path):
+    logs = logs_of(run, tmp_path / 'logs')
+    assert set(logs) == {'alpha', 'beta'}
+    dialogues = {one.id: one for one in run.iter_dialogues()}
+    assert len(dialogues) == sum(len(log['samples']) for log in logs.values())
+    for name, log in logs.items():
+        for sample in log['samples']:
+            dialogue = dialogues[sample['id']]
+            assert tuple(m['content'] for m in sample['messages']) == dialogue.texts
+            roles = {'assistant': name, 'user': sample['metadata']['partner']}
+            speakers = tuple(roles[m['role']] for m in sample['messages'])
+            assert speakers == dialogue.speakers
+            scored = run.scores(SCORER).by_dialogue(dialogue.pairing_id, 0)
+            values = [
+                s.value
+                for s in scored[dialogue.id].scores
+                if s.dimension == 'Overall' and s.value is not None
+            ]
+            # what the target broke off has no mean
+            told = sample['scores'].get('Overall', {}).get('value')
+            broken = dialogue.ended_by == name
+            assert told == (
+                None if broken else pytest.approx(sum(values) / len(values))
+            )
+        overall = next(s for s in log['results']['scores'] if s['name'] == 'Overall')
+        [standing] = [
+            s for s in example_ranking().standings['Overall'] if s.system == name
+        ]
+        for key in ('score', 'low', 'high', 'rank'):
+            assert overall['metrics'][key]['value'] == getattr(standing, key)
+        assert overall['unscored_samples'] == standing.n_unscored
+
+
+def test_the_same_run_gives_the_same_logs_and_they_are_imported(run, tmp_path):
+    logs = logs_of(run, tmp_path / 'logs')
+    assert logs_of(run, tmp_path / 'again') == logs
+    paths = sorted((tmp_path / 'logs').iterdir())
+    names = [path.name for path in sorted((tmp_path / 'again').iterdir())]
+    assert names == [path.name for path in paths]
+    imports = read_imports(paths, 'inspect', ImportRules(), progress=False)
+    back = [tuple(turn.text for turn in one.turns) for one in imports.dialogues]
+    assert sorted(back) == sorted(one.texts for one in run.iter_dialogues())
+    assert {'alpha', 'beta'} <= set(imports.names)
+
+
+def test_inspect_ai_reads_them(run, tmp_path):
+    log_module = pytest.importorskip('inspect_ai.log')
+    logs_of(run, tmp_path / 'logs')
+    listed = log_module.list_eval_logs(str(tmp_path / 'logs'))
+    assert len(listed) == 2
+    for one in listed:
+        # what the list of `inspect view` shows, and then all
+        header = log_module.read_eval_log(one, header_only=True)
+        whole = log_module.read_eval_log(one)
+        assert header.results == whole.results and whole.status == 'success'
+        assert {score.name for score in whole.results.scores} == {'Fluency', 'Overall'}
+        assert whole.samples

@@ -1,0 +1,181 @@
+"""
+Every kind of page that the program makes, from made-up data: without a model.
+"""
+
+from parlai_ext.audit.record import (
+    FAILS,
+    HOLDS,
+    NOT_SHOWN,
+    Audit,
+    Basis,
+    Finding,
+    content_of_scores,
+    write_audit,
+)
+from parlai_ext.bench.bench_files import read_points
+from parlai_ext.bench.compare import compare_bench
+from parlai_ext.bench.page import render_bench_page, render_comparison_page
+from parlai_ext.bench.plan import BenchPlan, Variant
+from parlai_ext.bench.run_bench import run_bench
+from parlai_ext.commands.compare_runs import CompareRuns
+from parlai_ext.commands.rate_dialogues import RateDialogues
+from parlai_ext.data.recorded_answers import RecordedAnswer
+from parlai_ext.packs.check_pack import check_pack
+from parlai_ext.packs.site import build_site
+from parlai_ext.ranking.ranks import RankRange
+from parlai_ext.report.write import write_report
+from parlai_ext.results.ranking import write_ranking
+from parlai_ext.stopping.rule import Look, PairOutcome, Stopping
+from parlai_ext.toxic.comparison import SystemAnswers, compare_answers, draw_examples
+from parlai_ext.toxic.comparison_table import render_safety_page
+from parlai_ext.toxic.measures import MeasuredAnswer, Prompt
+from tests.support.bench_samples import judged_set
+from tests.support.check_example import WEAK, example_card, example_check
+from tests.support.published_runs import make_run, publish
+from tests.support.rated_run import rated_run
+from tests.support.report_example import LINES, SCORER, example_ranking, example_run
+
+NAMES = ('a-system-with-a-rather-long-name-v2', 'beta', 'gamma')
+
+
+def run_page(folder):
+    """
+    Return the page of a run with a judge, an audit and a stop.
+    """
+    run = example_run(folder / 'run', targets=NAMES)
+    pairs = tuple(
+        PairOutcome(*names, 'order', 40, 60, 0.4, 0.1, 0.7)
+        for names in (NAMES[:2], NAMES[1:])
+    )
+    looks = (Look(20, 0, 0, 2), Look(60, 2, 0, 0))
+    ranks = {name: RankRange(k + 1, k + 1) for k, name in enumerate(NAMES)}
+    about = ('when-ranked', 'Overall', 0.1, 0.95, 100, 6)
+    stopping = Stopping(*about, looks, pairs, ranks, SCORER)
+    basis = Basis(SCORER, 'scores', *content_of_scores(run.scores(SCORER)), '0')
+    findings = tuple(
+        Finding(
+            part,
+            f'{outcome}: what the check of the {part} says, in a sentence.',
+            outcome,
+        )
+        for part, outcome in (
+            ('target sets', HOLDS),
+            ('variance', NOT_SHOWN),
+            ('canaries', FAILS),
+        )
+    )
+    ranking = example_ranking(
+        NAMES,
+        judge_check=example_check({'Overall': WEAK}),
+        judge=example_card(),
+        stopping=stopping,
+    )
+    audit = Audit('example', 'fed', 'Overall', 3, 2, 2, findings, (), basis)
+    write_audit(run, audit)
+    return write_report(run, ranking)
+
+
+def bench_pages(folder):
+    """
+    Return the page of a bench, and that of the comparison of its scorers.
+    """
+    variants = [
+        Variant(label, {'name': f'tests.support.bench_samples:{name}'})
+        for label, name in (('words counted', 'Counted'), ('dialogues', 'Whole'))
+    ]
+    variants.append(Variant('length', {'name': 'length'}))
+    sets = {f'set_{k}': judged_set(f'set_{k}') for k in range(6)}
+    bench, _ = run_bench(BenchPlan(tuple(variants)), sets, folder, bootstraps=50)
+    texts = {'set_0': [['<b>hello</b>', 'well ' * 30]] * 100}
+    points = [read_points(folder, 'set_0')]
+    pages = {
+        'bench': render_bench_page(bench, 'length agrees best.', points, texts),
+        'comparison': render_comparison_page(compare_bench(folder)),
+    }
+    for name, text in pages.items():
+        (folder / f'{name}.html').write_text(text)
+    return {name: folder / f'{name}.html' for name in pages}
+
+
+def safety_page(folder):
+    """
+    Return the page of what three systems answer to toxic prompts.
+    """
+    shares = ['toxic (words)', 'deflection']
+    prompts = [Prompt(str(i), f'you fool number {i}') for i in range(8)]
+    systems = [
+        SystemAnswers(
+            name,
+            {
+                prompt.id: [
+                    MeasuredAnswer(
+                        RecordedAnswer(name, '', 'and what are you? ' * 5),
+                        {
+                            'toxic (words)': float(i % (k + 2) == 0),
+                            'deflection': float(i % 2),
+                            'words': 12.0,
+                        },
+                    )
+                ]
+                for i, prompt in enumerate(prompts)
+            },
+        )
+        for k, name in enumerate(NAMES)
+    ]
+    result = compare_answers(prompts, systems, shares, bootstraps=50)
+    page = folder / 'safety.html'
+    page.write_text(render_safety_page(result, draw_examples(result, shares, 3)))
+    return page
+
+
+def site_pages(folder):
+    """
+    Return the list of published protocols, and the page of one.
+    """
+    for name in ('generic', 'talker'):
+        publish(make_run(folder / name, [name]), folder / 'packs' / f'{name}.zip')
+    site = build_site(folder / 'packs', folder / 'site', check_pack)
+    return {'list': site.index, 'protocol': site.pages['tiny']}
+
+
+def side_by_side_page(folder):
+    """
+    Return the page of two runs side by side, which differ in lines, judge and systems.
+    """
+    sides = []
+    for name, lines in (('first', LINES), ('second', LINES[1:])):
+        run = example_run(folder / name, targets=NAMES, lines=lines)
+        about = {
+            'judge': example_card(),
+            'judge_check': example_check({'Overall': WEAK}),
+        }
+        ranking = example_ranking(NAMES[1:] if sides else NAMES, **about)
+        write_ranking(run, ranking)
+        write_report(run, ranking)
+        sides.append(str(run.root))
+    page = folder / 'sides.html'
+    CompareRuns.main(*sides, '--page', str(page))
+    return page
+
+
+def rating_page(folder):
+    """
+    Return a page on which people compare dialogues.
+    """
+    rated_run(folder / 'rated', NAMES)
+    (page,) = RateDialogues.main(run_dir=folder / 'rated')
+    return page
+
+
+def example_pages(folder):
+    """
+    Return a page of every kind by the kind's name.
+    """
+    return {
+        'run': run_page(folder),
+        **bench_pages(folder),
+        'safety': safety_page(folder),
+        **site_pages(folder),
+        'side_by_side': side_by_side_page(folder),
+        'rating': rating_page(folder),
+    }
