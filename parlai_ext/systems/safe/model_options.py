@@ -46,11 +46,12 @@ TRAINING_OPTIONS = re.compile(
     r'|\w*data(file|path)|toxic_data'
 )
 
-# what a reply may cost; more is for the roster to ask
+# what a model may cost; more is for the roster to ask
 MOST = {
     **dict.fromkeys(('beam_size', 'n_docs', 'topk_candidates'), 1_000),
     **dict.fromkeys(('truncate', 'text_truncate', 'label_truncate'), 1_000_000),
     **dict.fromkeys(('beam_min_length', 'max_doc_token_length'), 1_000_000),
+    'n_positions': 1_000_000,  # of which ParlAI makes a table in Python
 }
 
 
