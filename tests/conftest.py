@@ -49,13 +49,15 @@ def data_in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True, scope='session')
-def own_configuration_folder(
+def own_folders(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[None]:
     """
-    Let tests, and the commands that they start, note nothing in the real home folder.
+    Let tests, and the commands that they start, note and keep nothing in the real home
+    folder.
     """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('XDG_CACHE_HOME', str(tmp_path_factory.mktemp('cache')))
         patch.setenv('XDG_CONFIG_HOME', str(tmp_path_factory.mktemp('configuration')))
         yield
 
