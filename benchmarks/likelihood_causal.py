@@ -5,8 +5,7 @@ Time the likelihood engine for causal models on follow-ups.
 
 Random weights of GPT-2 small's shape: the 63 distinct follow-ups of FED after a context
 of random tokens, against one forward pass for each string, as the published program
-does it (its loss is that of the whole string, so all logits are made). For the turns of
-a dialogue see `likelihood_long_dialogues`.
+does it (its loss is that of the whole string, so all logits are made).
 
 Sides take turns; times are medians. Floating-point operations are counted by torch
 while each side runs, logits and attention included. FED's list comes from its authors'
@@ -15,20 +14,16 @@ GPT-2's own pattern of words and marks, whose pieces are nearly always one token
 """
 
 import argparse
-import json
-import os
 import re
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, GPT2Config
 
-from benchmarks.support.measures import CLOCKS, start, times_in_turn
+from benchmarks.support.likelihood_sides import compare_sides
+from benchmarks.support.measures import CLOCKS, start
 from parlai_ext.core.nouns import Answer, Question
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.scoring.followups import FollowUps, load_followups
@@ -96,55 +91,11 @@ def engine_losses(answer: Answer) -> list[float]:
     return [-sum(row) / len(row) for row in rows]
 
 
-def count_operations(work: Callable[[], Any]) -> tuple[int, Any]:
-    """
-    Return the floating-point operations of some work, with attention, and its result.
-    """
-    with (
-        sdpa_kernel(SDPBackend.MATH),
-        FlopCounterMode(display=False) as counter,
-    ):
-        result = work()
-    return int(counter.get_total_flops()), result
-
-
-def compare(
-    title: str, sides: dict[str, Callable[[], Any]], opt: argparse.Namespace
-) -> dict[str, Any]:
-    """
-    Print each side's operations and times, and the ratios to the first side.
-
-    The counting run warms up, too. Return each side's result.
-    """
-    counts, results = {}, {}
-    for name, work in sides.items():
-        counts[name], results[name] = count_operations(work)
-    times = times_in_turn(sides, opt)
-    print(f'{title} (load average {os.getloadavg()[0]:.1f})')
-    first = next(iter(sides))
-    for name in sides:
-        middle = statistics.median(times[name])
-        each = ', '.join(f'{t:.2f}' for t in times[name])
-        line = f'  {name}: {counts[name] / 1e9:.1f} GFLOP, {middle:.3f} s ({each})'
-        if name != first:
-            bound = counts[first] / counts[name]
-            ratio = statistics.median(times[first]) / middle
-            pairs = zip(times[first], times[name], strict=True)
-            paired = statistics.median(a / b for a, b in pairs)
-            line += (
-                f'\n    {ratio:.2f} times as fast (median of paired ratios '
-                f'{paired:.2f}); counted {bound:.2f}; share {ratio / bound:.0%}'
-            )
-        print(line, flush=True)
-    return results
-
-
 def main(opt: argparse.Namespace) -> None:
     """
     Compare the engine with one pass a follow-up.
     """
     torch.set_num_threads(opt.threads)
-    print(json.dumps(vars(opt)))
     model = build(opt.device, opt.dtype)
     texts = distinct(load_followups(opt.followups))
     tokens = tokens_of(texts)
@@ -153,7 +104,7 @@ def main(opt: argparse.Namespace) -> None:
     engine = Causal(model, None, '', positions=1024, tokens=opt.tokens)
     for length in opt.contexts:
         question = Question(random_tokens(length, length), tokens)
-        results = compare(
+        results = compare_sides(
             f'context of {length} tokens',
             {
                 'one pass each': lambda q=question: one_pass_each(model, q),  # type: ignore[misc]
@@ -171,7 +122,7 @@ if __name__ == '__main__':
     start(
         main,
         __doc__,
-        {'clock': CLOCKS},
+        choices={'clock': CLOCKS},
         followups=str(LOCAL_LIST) if LOCAL_LIST.is_file() else 'fed_2020',
         contexts=[90, 250],
         repeats=5,

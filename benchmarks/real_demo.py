@@ -10,13 +10,14 @@ CPU cores.
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.support.measures import print_head, print_row, start
+from benchmarks.support.measures import start
 from benchmarks.support.planted import (
     known_scores,
     print_by_seed,
+    print_scores,
     right_pairs,
     spearman,
 )
@@ -43,19 +44,6 @@ def scores_by_judge(
     return scores
 
 
-def print_scores(
-    by_seed: Sequence[Mapping[str, Mapping[str, float]]], planted: Mapping[str, float]
-) -> None:
-    """
-    Print each target's score by the judge at each seed, the best planted first.
-    """
-    print()
-    print_head(f'{DIMENSION} of the judge', 'seeds, in order')
-    for system in sorted(planted, key=lambda name: -planted[name]):
-        scores = (f'{one["judge"][system]:.2f}' for one in by_seed)
-        print_row(system, ', '.join(scores))
-
-
 def main(args: argparse.Namespace) -> None:
     planted = load_protocol_file(PROTOCOL).protocol.reference[DIMENSION]
     by_seed = []
@@ -70,7 +58,7 @@ def main(args: argparse.Namespace) -> None:
             for name in by_seed[0]
         }
         print_by_seed(title, args.seeds, rows)
-    print_scores(by_seed, planted)
+    print_scores([one['judge'] for one in by_seed], planted)
 
 
 if __name__ == '__main__':

@@ -247,8 +247,8 @@ if __name__ == '__main__':
     start(
         main,
         __doc__,
-        {'clock': CLOCKS},
-        ['judged_path'],
+        choices={'clock': CLOCKS},
+        required=['judged_path'],
         judged_path=str,
         set=SET,
         scorers=[*SCORERS],

@@ -1,7 +1,7 @@
 """
 Test how often runs that stop when settled decide wrongly, and what they save.
 
-    python -m benchmarks.stopping [--runs 1000] [--dstc9 FOLDER]
+    python -m benchmarks.stopping [--runs 1000]
 
 Simulates runs with known true scores that look after every 20 openers, 600 at most
 (``--openers``), and prints the tables of docs/stopping_method.md. A stop is wrong
@@ -12,18 +12,15 @@ all pairs at each look, as if it were the only one, declares a wrong order.
 A system's score in a dialogue is its true score and effects of the opener and of the
 dialogue, whose variances are those measured in runs of ``real_demo`` (the judge
 ``composite``) and of ``demo`` (FED); see `MEASURED`. The effects are normal, have heavy
-tails (Student's t with 3 degrees of freedom) or are skewed (exponential). With
-``--dstc9``, dialogues of eleven chatbots with people and their FlowScore are drawn with
-replacement, so that the true scores are the recorded means. ``extreme`` is there to
-break it: half of the systems have log-normal effects, the others hardly any.
+tails (Student's t with 3 degrees of freedom) or are skewed (exponential). ``extreme``
+is there to break it: half of the systems have log-normal effects, the others hardly
+any.
 """
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 from scipy import stats
@@ -131,18 +128,6 @@ def drawn_scores(true_scores: Sequence[float], measured: Measured, shape: str) -
     return draw
 
 
-def redrawn_scores(recorded: Floats) -> Draw:
-    """
-    Return a function that draws recorded dialogues of each system with replacement.
-    """
-
-    def draw(rng: np.random.Generator, n_openers: int) -> Floats:
-        places = rng.integers(recorded.shape[1], size=(len(recorded), n_openers))
-        return np.take_along_axis(recorded, places, axis=1)
-
-    return draw
-
-
 @dataclass(frozen=True)
 class Outcome:
     """
@@ -232,16 +217,6 @@ def tests_are_wrong(
     return False
 
 
-def flow_scores(folder: Path) -> Floats:
-    """
-    Return ``[bot, dialogue]`` FlowScores of DSTC9's interactive track.
-    """
-    data = json.loads((folder / 'flowscore_per_dialogue.json').read_bytes())['flow']
-    rows = [np.asarray(data[name], np.float64) for name in sorted(data)]
-    shortest = min(len(row) for row in rows)
-    return np.stack([row[:shortest] for row in rows])
-
-
 def main(args: argparse.Namespace) -> None:
     heads = ('true scores', 'effects', 'wrong', 'settled', 'pairs settled', 'openers')
     print(f'| {" | ".join((*heads, "saved", "t tests wrong"))} |')
@@ -258,21 +233,7 @@ def main(args: argparse.Namespace) -> None:
                 planned=args.openers,
             )
             print(f'| {name} | {shape} | {outcome.row(args.openers)} |', flush=True)
-    if args.dstc9:
-        recorded = flow_scores(args.dstc9)
-        means = recorded.mean(axis=1).tolist()
-        spread = float(np.sqrt(2) * recorded.std(axis=1).mean())
-        for margin in (0.3, 0.6):
-            outcome = simulate(
-                redrawn_scores(recorded),
-                means,
-                margin * spread,
-                n_runs=args.runs,
-                planned=args.openers,
-            )
-            name = f'eleven bots of DSTC9, margin {margin}'
-            print(f'| {name} | recorded | {outcome.row(args.openers)} |')
 
 
 if __name__ == '__main__':
-    start(main, __doc__, runs=1000, openers=PLANNED, dstc9=Path)
+    start(main, __doc__, runs=1000, openers=PLANNED)

@@ -46,7 +46,6 @@ def stage_seconds(config: str, folder: Path, workers: int) -> list[Seconds]:
             config=section,
             engine=engine,
             machine=machine,
-            progress=False,
         )
         end = _clocks()
     spans = (begin, middle), (middle, end), (begin, end)

@@ -6,8 +6,6 @@ mistakes need none. Every other command is ParlAI's, with ours in it; both work 
 another `parlai_internal` hides ours.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -295,10 +295,10 @@ def check_judge(
         if judging.level == 'pair':
             spoken = zip(*_spoken(dialogues, speakers), strict=True)
             items = [item for pair in spoken for item in turn_items(*pair)]
-            return check_pairs(judging, items, sample=sample, progress=verbose)
+            return check_pairs(judging, items, sample=sample)
         given, scored = _score_spoken(judging, dialogues, speakers)
         judged = check.gather(zip(given, scored, strict=True), (), sample)
-        return check.check_judge(judging, judged, progress=verbose)
+        return check.check_judge(judging, judged)
 
 
 def _score_spoken(

@@ -30,12 +30,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture
-def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope='session')
+def no_power_cuts() -> Iterator[None]:
     """
     Skip fsync, which only a power cut would miss.
     """
-    monkeypatch.setattr(os, 'fsync', lambda handle: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, 'fsync', lambda handle: None)
+        yield
 
 
 @pytest.fixture
@@ -47,13 +49,15 @@ def data_in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True, scope='session')
-def own_configuration_folder(
+def own_folders(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[None]:
     """
-    Let tests, and the commands that they start, note nothing in the real home folder.
+    Let tests, and the commands that they start, note and keep nothing in the real home
+    folder.
     """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('XDG_CACHE_HOME', str(tmp_path_factory.mktemp('cache')))
         patch.setenv('XDG_CONFIG_HOME', str(tmp_path_factory.mktemp('configuration')))
         yield
 

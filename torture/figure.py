@@ -1,12 +1,11 @@
 """
 A figure: how many trials of one kind were made, and how many the program held.
 
-A part of the suite is a module with `figure(settings) -> Figure`. Most of them are one
-function of a trial's number, which `try_all` calls for every number of the part.
+A part of the suite gives a count and a function of a trial's number, which `try_all`
+calls for every number.
 """
 
 import random
-import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,11 +20,9 @@ class Figure:
     """
     The result of a part.
 
-    :param what: what was tried, as the table says it.
-    :param tried: how many trials were made.
-    :param held: how many of them ended as they should.
+    :param held: how many of the trials ended as they should.
     :param failures: a line for every other one, with what is needed to see it again.
-    :param seconds: how long it took.
+    :param complete: False when a signal ended the part.
     """
 
     what: str
@@ -33,18 +30,7 @@ class Figure:
     held: int
     failures: tuple[str, ...] = ()
     seconds: float = 0.0
-
-
-class PartInterrupted(Exception):
-    """
-    A signal ended a part.
-
-    :param figure: the trials until then.
-    """
-
-    def __init__(self, figure: Figure):
-        super().__init__(figure.what)
-        self.figure = figure
+    complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -56,7 +42,6 @@ class Settings:
     :param share: of the trials of each part, above 0, at most 1.
     :param seed: decides every random choice.
     :param trial: the number of the only trial to make; all when `None`.
-    :param progress: whether a bar is shown.
     """
 
     folder: Path
@@ -71,16 +56,8 @@ class Settings:
         """
         if self.trial is not None:
             return [self.trial] if 0 <= self.trial < count else []
-        chosen = random.Random(self.seed).sample(
-            range(count), max(1, round(count * self.share))
-        )
-        return sorted(chosen)
-
-    def random(self, part: str, number: int) -> random.Random:
-        """
-        Return the random numbers of one trial, which depend on nothing else.
-        """
-        return random.Random(f'{self.seed} {part} {number}')
+        size = max(1, round(count * self.share))
+        return sorted(random.Random(self.seed).sample(range(count), size))
 
     def command(self, part: str, number: int) -> str:
         """
@@ -99,26 +76,21 @@ def try_all(
     """
     Make the trials of a part and count those that were held.
 
-    An exception of a trial is a trial that was not held.
-
-    :param count: of trials in the whole part; the settings may ask for fewer.
-    :raises PartInterrupted: at Ctrl-C, with the figure until then.
+    An exception of a trial is a trial that was not held. After Ctrl-C the figure is
+    that of the trials until then.
     """
-    begin = time.perf_counter()
     failures: list[str] = []
-    tried = 0
+    tried, complete = 0, True
     numbers = settings.numbers(count)
-
-    def so_far() -> Figure:
-        seconds = time.perf_counter() - begin
-        return Figure(what, tried, tried - len(failures), tuple(failures), seconds)
-
     with bar_of(part, len(numbers), settings.progress, unit='trial') as bar:
         for number in numbers:
+            # random numbers that depend on nothing else
+            rng = random.Random(f'{settings.seed} {part} {number}')
             try:
-                problem = trial(number, settings.random(part, number))
+                problem = trial(number, rng)
             except KeyboardInterrupt:
-                raise PartInterrupted(so_far()) from None
+                complete = False
+                break
             except Exception as error:
                 place = traceback.extract_tb(error.__traceback__)[-1]
                 where = f'{Path(place.filename).name}:{place.lineno}'
@@ -128,4 +100,6 @@ def try_all(
                 failures.append(f'{problem} [{settings.command(part, number)}]')
             bar.set_postfix_str(f'{len(failures)} not held', refresh=False)
             bar.update(1)
-    return so_far()
+    return Figure(
+        what, tried, tried - len(failures), tuple(failures), complete=complete
+    )

@@ -10,26 +10,43 @@ exception than `UserError`.
 import json
 import random
 import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from torture.figure import Figure, Settings, try_all
-from torture.tiny_run import (
+from torture.commands import (
     CONFIG,
-    OTHER,
+    JUDGEMENTS,
+    RUN,
     differences,
     files_under,
-    make_run,
     run_command,
-    validation,
+    write_protocols,
 )
+from torture.figure import Settings, Trial
 
 TRIALS = 10_000
 CUT_SHARE = 0.25  # of the trials; the others flip one byte
+OTHER = 'distinct'  # the scorer beside the protocol's
+# what reads a file, or writes it anew: commands in order, by a part of the file's name;
+# those of rankings/ are asked about the other scorer's
+READERS: dict[str, Sequence[str]] = {
+    '.metadata': ('collect',),
+    'agreement.json': ('validate',),
+    'audit': ('report', 'audit'),
+    'people/': ('rate',),
+    'ranking.json': ('report', 'rank'),  # written anew by the second
+    'rankings/': ('score', 'rank', 'report'),
+    '': ('score', 'rank other', 'rank', 'report'),
+}
+MAKING = ('evaluate', 'score other', 'rate', 'audit', 'validate', 'rank other')
+MAKING += ('report other', 'report')  # the last page shows the audit
 
 
-def figure(settings: Settings) -> Figure:
+@contextmanager
+def flips(settings: Settings) -> Iterator[tuple[int, Trial]]:
     """
     Damage the files of a run, one at a time, every file equally often.
     """
@@ -47,10 +64,47 @@ def figure(settings: Settings) -> Figure:
             problem = read_damaged(run, name, intact)
         finally:
             restore(run, intact)
-        return f'{name}: {problem}' if problem else ''
+        return problem and f'{name}: {problem}'
 
-    what = 'bytes flipped and files cut in a scored and ranked run'
-    return try_all('flips', what, TRIALS, trial, settings)
+    yield TRIALS, trial
+
+
+# a command by its short name, with options beside the folder of the run
+Reader = tuple[str, dict[str, Any]]
+
+
+def commands_of(folder: Path) -> dict[str, Reader]:
+    """
+    Return the commands that make and read the run; ``other`` is the other scorer's.
+    """
+    config, other = {'config': str(folder / CONFIG)}, {'scores': OTHER}
+    people = {'human_scores': str(folder / JUDGEMENTS), 'bootstraps': 5}
+    return {
+        'evaluate': ('evaluate_systems', config),
+        'collect': ('collect_dialogues', config),
+        'score': ('score_dialogues', {}),
+        'score other': ('score_dialogues', {'scorer': OTHER}),
+        'rank': ('rank_systems', {}),
+        'rank other': ('rank_systems', other),
+        'report': ('report_run', {}),
+        'report other': ('report_run', other),
+        'validate': ('validate_scorer', people),
+        'audit': ('audit_run', {}),
+        'rate': ('rate_dialogues', {}),
+    }
+
+
+def make_run(folder: Path) -> Path:
+    """
+    Make a run that two scorers scored and ranked, with its agreement with people, an
+    audit and a page for annotators, and return its folder.
+    """
+    write_protocols(folder)
+    run, commands = folder / RUN, commands_of(folder)
+    for name in MAKING:
+        command, options = commands[name]
+        run_command(command, run_dir=str(run), **options)
+    return run
 
 
 def damage(data: bytes, rng: random.Random) -> bytes:
@@ -65,20 +119,29 @@ def damage(data: bytes, rng: random.Random) -> bytes:
     return bytes(flipped)
 
 
-def read_damaged(run: Path, name: str, intact: dict[str, bytes]) -> str:
+def read_damaged(run: Path, path: str, intact: dict[str, bytes]) -> str:
     """
     Let commands read a run with a damaged file, until one names it; return what did not
     hold.
     """
-    for command, options in readers(name, run.parent):
+    commands = commands_of(run.parent)
+    for name in next(READERS[part] for part in READERS if part in path):
+        other = f'{name} other'
+        is_other = (
+            path.startswith('rankings/') and other in commands and name != 'score'
+        )
+        command, options = commands[other if is_other else name]
         try:
-            run_command(command, {'run_dir': str(run), **options})
+            run_command(command, run_dir=str(run), **options)
         except UserError as error:
-            return problem_of_line(str(error), name, command)
-        changed = set(differences(intact, files_under(run))) - {name}
+            line = str(error)
+            if '\n' in line:
+                return f'{command} ended in several lines'
+            return '' if path in line else f'{command} named something else: {line}'
+        changed = set(differences(intact, files_under(run))) - {path}
         if changed:
             return f'{command} wrote something else: {", ".join(sorted(changed))}'
-    same = content((run / name).read_bytes()) == content(intact[name])
+    same = content((run / path).read_bytes()) == content(intact[path])
     return '' if same else 'nobody noticed'
 
 
@@ -90,37 +153,6 @@ def content(data: bytes) -> object:
         return json.loads(data)
     except ValueError:
         return data
-
-
-def readers(name: str, folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    """
-    Return the commands that read a file, or write it anew, with options, in order.
-    """
-    if name.endswith('.metadata'):
-        return [('collect_dialogues', {'config': str(folder / CONFIG)})]
-    scores = {'scores': OTHER} if name.startswith('rankings/') else {}
-    rank, report = ('rank_systems', scores), ('report_run', scores)
-    if name == 'agreement.json':
-        return [('validate_scorer', validation(folder))]
-    if name.startswith('audit'):
-        return [('report_run', {}), ('audit_run', {})]
-    if name.startswith('people/'):
-        return [('rate_dialogues', {})]
-    if name.endswith('ranking.json'):
-        return [report, rank]  # in this order: it is written anew by the second
-    both = [*([('rank_systems', {'scores': OTHER})] if not scores else []), rank]
-    return [('score_dialogues', {}), *both, report]
-
-
-def problem_of_line(line: str, name: str, command: str) -> str:
-    """
-    Return what is wrong with the line about a damaged file; '' for a right one.
-    """
-    if '\n' in line:
-        return f'{command} ended in several lines'
-    if name not in line:
-        return f'{command} named something else: {line}'
-    return ''
 
 
 def restore(run: Path, intact: dict[str, bytes]) -> None:

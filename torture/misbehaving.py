@@ -11,7 +11,8 @@ import math
 import os
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -25,27 +26,25 @@ from parlai_ext.commands.command import run_directly
 from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.store import RunFolder
 from torture import misbehaving_agents, misbehaving_endpoints
-from torture.figure import Figure, Settings, try_all
-from torture.forked import Ended, run_forked
-from torture.tiny_run import quiet
+from torture.commands import quiet
+from torture.figure import Settings, Trial
+from torture.forked import Forked, run_forked
 
-PART = 'misbehaving'
-WHAT = 'systems and endpoints that misbehave'
 AGENTS = 'torture.misbehaving_agents'
 BAD = 'misfit'
 DEADLINE = 60.0  # seconds for a run; one without a misfit takes about one
 MEMORY = 1_500_000_000  # bytes that a run may have, its libraries among them
 LIMIT = 2 * 2**30  # bytes at which there is none left
 QUIET = ('EndsTheProcess', 'KillsTheProcess')  # which end the process with them
-OPTIONS: dict[str, str] = {
-    'num_turns': '6',
-    'num_dialogues': '3',
-    'bootstraps': '10',
-    'check_sample': '0',
-    'batchsize': '2',
-    'seed': '0',
-    'reply_timeout': '2',
-}
+OURS = {'run', 'protocol.yaml', 'openers.csv', 'output.txt', 'manifest.json'}
+FLAGS = [
+    '--num-turns=6',
+    '--num-dialogues=3',
+    '--batchsize=2',
+    '--seed=0',
+    '--reply-timeout=2',
+]
+RANKED = ('--check-sample=0', '--bootstraps=10')
 REMOTE: dict[str, Any] = {
     'model': 'ext:remote',
     'remote_model': 'tiny',
@@ -57,6 +56,11 @@ REMOTE: dict[str, Any] = {
     'remote_price_completion': 1.0,
     'remote_concurrency': 2,
 }
+OPENERS = ''.join(
+    f'd{n},{i},{text} {n}\n'
+    for n in range(3)
+    for i, text in ((1, 'hello'), (2, 'good day'))
+)
 
 
 @dataclass(frozen=True)
@@ -74,28 +78,28 @@ class Misfit:
     text: str | None = None
 
 
-def misfits(url: str) -> list[Misfit]:
+def all_misfits(url: str) -> list[Misfit]:
     """
     Return every misbehaving agent and endpoint.
 
     :param url: of the server of the endpoints.
     """
     texts = {**misbehaving_agents.TEXTS, **misbehaving_endpoints.TEXTS}
-    texts['huge_numbers'] = 'tea'
     models = {name: {'model': f'{AGENTS}:{name}'} for name in misbehaving_agents.AGENTS}
     for name in misbehaving_endpoints.ACTS:
         models[name] = {**REMOTE, 'remote_url': f'{url}/{name}/v1'}
     return [Misfit(name, opt, texts.get(name)) for name, opt in models.items()]
 
 
-def figure(settings: Settings) -> Figure:
+@contextmanager
+def misfits(settings: Settings) -> Iterator[tuple[int, Trial]]:
     """
     Let every misfit take part in a run.
     """
     load_libraries(settings.folder / 'first')
     log = settings.folder / 'asked.txt'
     with misbehaving_endpoints.serving(log) as url:
-        cases = misfits(url)
+        cases = all_misfits(url)
         alone = settings.folder / 'without'
         ended = evaluate(alone, None)
         assert ended.code == 0, ended.output
@@ -103,16 +107,16 @@ def figure(settings: Settings) -> Figure:
 
         def trial(number: int, rng: random.Random) -> str:
             misfit = cases[number]
-            folder = settings.folder / f'{number}-{misfit.name}'
             log.unlink(missing_ok=True)
+            folder = settings.folder / f'{number}-{misfit.name}'
             problem = play_with(folder, misfit, expected)
-            asked = set(log.read_text().split('\n')[:-1]) if log.exists() else set()
+            asked = set(log.read_text().split()) if log.exists() else set()
             wanted = {misfit.name} & misbehaving_endpoints.ACTS.keys()
             if not problem and asked != wanted:
                 problem = f'asked was {asked}, not {wanted}'
             return problem and f'{misfit.name}: {problem}'
 
-        return try_all(PART, WHAT, len(cases), trial, settings)
+        yield len(cases), trial
 
 
 def load_libraries(folder: Path) -> None:
@@ -125,10 +129,9 @@ def load_libraries(folder: Path) -> None:
     plugin.register()
     for module in ('parlai_ext.agents.remote.remote', 'httpx2', 'truststore'):
         import_module(module)
-    folder.mkdir()
-    write_protocol(folder, None)
+    write_protocol(folder)
     with quiet():
-        run_directly('evaluate_systems', arguments(folder))
+        run_directly('evaluate_systems', [*arguments(folder), *RANKED])
 
 
 def play_with(folder: Path, misfit: Misfit, expected: dict[str, bytes]) -> str:
@@ -137,56 +140,44 @@ def play_with(folder: Path, misfit: Misfit, expected: dict[str, bytes]) -> str:
 
     :param expected: the shards of the other systems.
     """
+    run = folder / 'run'
     ended = evaluate(folder, misfit)
     if misfit.name in QUIET:
         # the next start says who was at work, and ends too; the third does without
         again = evaluate(folder, misfit)
-        if None in (ended.code, again.code) or (folder / 'run/ranking.json').exists():
+        if None in (ended.code, again.code) or (run / 'ranking.json').exists():
             return f'the process was to end: {ended.code}, {again.code}'
         if problem := named_problem(again.output):
             return f'the second start: {problem}'
         ended = evaluate(folder, misfit, '--skip-missing', 'True')
-    run = folder / 'run'
     memory = math.inf if 'OutOfMemory' in misfit.name else MEMORY
     if problem := ended.problem(DEADLINE, memory):
         return problem
-    if set(os.listdir(folder)) - OURS:
-        return f'written beside the run: {sorted(set(os.listdir(folder)) - OURS)}'
+    if more := set(os.listdir(folder)) - OURS:
+        return f'written beside the run: {sorted(more)}'
     if shards_of_others(folder) != expected:
         return 'the other systems have other dialogues'
     if not (run / 'ranking.json').exists() or not (run / 'report.html').exists():
         return f'no ranking or no report: {ended.output[-300:]}'
-    said = texts_of_misfit(run)
     if misfit.text is None:
         return named_problem(ended.output)
+    said = {
+        utterance.text
+        for dialogue in RunFolder.existing(run).iter_dialogues()
+        for utterance in dialogue.utterances
+        if utterance.speaker == BAD and not utterance.given
+    }
     stored = without_half_characters(misfit.text)
     return '' if said == {stored} else f'stored: {[t[:60] for t in said]}'
-
-
-OURS = {'run', 'protocol.yaml', 'openers.csv', 'output.txt', 'manifest.json'}
 
 
 def named_problem(output: str) -> str:
     """
     Return '' if a line names the misfit and a reason.
     """
-    lines = [line for line in re.split(r'[\n\r]', output) if BAD in line]
-    reasons = [line for line in lines if re.search(rf'{BAD}\W.*\w', line)]
-    return '' if reasons else f'nobody names it: {output[-300:]}'
-
-
-def texts_of_misfit(run: Path) -> set[str]:
-    """
-    Return what is stored of the misfit's own words.
-
-    :raises UserError: when a shard is damaged.
-    """
-    return {
-        utterance.text
-        for dialogue in RunFolder.existing(run).iter_dialogues()
-        for utterance in dialogue.utterances
-        if utterance.speaker == BAD and not utterance.given
-    }
+    lines = re.split(r'[\n\r]', output)
+    is_named = any(re.search(rf'{BAD}\W.*\w', line) for line in lines)
+    return '' if is_named else f'nobody names it: {output[-300:]}'
 
 
 def shards_of_others(folder: Path) -> dict[str, bytes]:
@@ -203,54 +194,51 @@ def shards_of_others(folder: Path) -> dict[str, bytes]:
     }
 
 
-def evaluate(folder: Path, misfit: Misfit | None, *more: str) -> Ended:
+def evaluate(folder: Path, misfit: Misfit | None, *more: str) -> Forked:
     """
     Run `evaluate_systems` in a folder that is the working folder, with a misfit among
     its targets.
     """
-    folder.mkdir(exist_ok=True)
-    write_protocol(folder, misfit)
+    write_protocol(folder, misfit and misfit.opt)
 
     def work() -> None:
         os.chdir(folder)
-        run_directly('evaluate_systems', [*arguments(Path()), *more])
+        words = [*arguments(Path()), *RANKED, *more]
+        run_directly('evaluate_systems', words)
 
-    log = folder / 'output.txt'
-    return run_forked(work, log, DEADLINE, memory=LIMIT)
+    return run_forked(work, folder / 'output.txt', DEADLINE, LIMIT)
 
 
 def arguments(folder: Path) -> list[str]:
     """
-    Return the command's arguments for the protocol in a folder.
+    Return a command's arguments for the protocol in a folder.
     """
-    flags = [f'--{key.replace("_", "-")}={value}' for key, value in OPTIONS.items()]
     config, run = folder / 'protocol.yaml', folder / 'run'
-    return ['--config', str(config), '--run-dir', str(run), *flags]
+    return ['--config', str(config), '--run-dir', str(run), *FLAGS]
 
 
-def write_protocol(folder: Path, misfit: Misfit | None) -> None:
+def write_protocol(
+    folder: Path, opt: dict[str, Any] | None = None, alone: bool = False
+) -> None:
     """
-    Write a protocol of three systems and a misfit, and its openers.
+    Write a protocol and its openers into a folder, which is made where there is none.
+
+    :param opt: options of a misfit among the two targets.
+    :param alone: it is the only target.
     """
 
     def entry(name: str) -> dict[str, Any]:
         return {'name': name, 'opt': {'model': f'{AGENTS}:Talker'}}
 
-    bad: Sequence[Any] = [{'name': BAD, 'opt': misfit.opt}] if misfit else []
+    bad = [{'name': BAD, 'opt': opt}] if opt else []
+    targets = bad if alone else [entry('ann'), *bad, entry('bob')]
     protocol = {
         'pairing': 'bipartite',
         'openers_file': 'openers.csv',
         'scorer': {'name': 'length'},
-        'roster': {
-            'targets': [entry('ann'), *bad, entry('bob')],
-            'partners': [entry('cem')],
-        },
+        'roster': {'targets': targets, 'partners': [entry('cem')]},
     }
+    folder.mkdir(exist_ok=True)
     (folder / 'protocol.yaml').write_text(yaml.safe_dump(protocol))
-    rows = [
-        f'd{n},{i},{text} {n}'
-        for n in range(3)
-        for i, text in ((1, 'hello'), (2, 'good day'))
-    ]
-    lines = '\n'.join(['conv_id,utterance_idx,utterance', *rows])
-    (folder / 'openers.csv').write_text(f'{lines}\n')
+    head = 'conv_id,utterance_idx,utterance\n'
+    (folder / 'openers.csv').write_text(f'{head}{OPENERS}')

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from parlai.agents.fixed_response.fixed_response import FixedResponseAgent
 from parlai.core.message import Message
 
 from benchmarks.support.instant_agent import InstantAgent
@@ -88,6 +89,31 @@ def acts(work: Callable[[], object]) -> type[Talker]:
         return Talker.act(self)
 
     return misfit(act=act)
+
+
+class Says(FixedResponseAgent):
+    """
+    Says words that are an option of its.
+    """
+
+
+class Raises(Says):
+    """
+    Raises its words in the place of a reply.
+    """
+
+    def act(self) -> NoReturn:
+        raise RuntimeError(self.fixed_response)
+
+
+class Fails(Says):
+    """
+    Raises its words when it is made.
+    """
+
+    def __init__(self, opt: Any, shared: Any = None):
+        super().__init__(opt, shared)
+        raise RuntimeError(self.fixed_response)
 
 
 class WithoutWords(Exception):

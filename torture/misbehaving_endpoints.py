@@ -11,28 +11,34 @@ import json
 import os
 import signal
 import socket
-import socketserver
-import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-# does something to the socket of a request
-Act = Callable[[socket.socket], object]
+from torture.forked import Forked
+
 SLOWLY = 0.02  # seconds between the bytes of what drips
 LONG = 60  # seconds, longer than any test waits
+OK = b'HTTP/1.1 200 OK\r\n'
+CHUNKED = OK + b'Transfer-Encoding: chunked\r\n\r\n'
+BIG_CHUNK = b'100000\r\n' + b' ' * 0x100000 + b'\r\n'
+USAGE = {'prompt_tokens': 10**299, 'completion_tokens': -(10**298)}
+# CANARY stands for another address of this server
+MOVES = (
+    'WWW-Authenticate: Negotiate\r\nRefresh: 0; url=http://CANARY/canary\r\n'
+    'Alt-Svc: h2="CANARY"\r\nSet-Cookie: a=b\r\n'
+)
 # replies that are stored, by the path that gives them
 TEXTS = {
     'surrogate': 'tea \ud83d and \udc00',
     'bidi': 'tea \u202e\u2066 abc',
     'escape': '\x1b]0;owned\x07\x1b[2J tea\0 \x9b31m',
     'large': 'tea ' * 200_000 + 'end',
+    'huge_numbers': 'tea',
 }
-OK = b'HTTP/1.1 200 OK\r\n'
-CHUNKED = OK + b'Transfer-Encoding: chunked\r\n\r\n'
 
 
 def answer(
@@ -83,14 +89,11 @@ def zstd_bomb() -> bytes:
     return b'\x28\xb5\x2f\xfd\x00\x58' + block * 30_000
 
 
-def sends(make: Callable[[], bytes]) -> Act:
-    """
-    Return the act that sends what is made then.
-    """
-    return lambda to: to.sendall(make())
+# does something to the socket of a request
+Act = Callable[[socket.socket], object]
 
 
-def sends_for_ever(head: bytes, part: bytes, pause: float = 0.0) -> Act:
+def for_ever(head: bytes, part: bytes, pause: float = 0.0) -> Act:
     """
     Return the act that sends a head, and then a part again and again.
     """
@@ -104,110 +107,76 @@ def sends_for_ever(head: bytes, part: bytes, pause: float = 0.0) -> Act:
     return act
 
 
-def sends_elsewhere(status: str, headers: str) -> Act:
+def made(make: Callable[[], bytes]) -> Act:
     """
-    Return the act that names other addresses; CANARY stands for one of this server.
+    Return the act that sends what is made then: it is large.
     """
-
-    def act(to: socket.socket) -> None:
-        canary = f'localhost:{to.getsockname()[1]}'
-        to.sendall(answer(b'', status, headers.replace('CANARY', canary)))
-
-    return act
+    return lambda to: to.sendall(make())
 
 
-BIG_CHUNK = b'100000\r\n' + b' ' * 0x100000 + b'\r\n'
-USAGE = {'prompt_tokens': 10**299, 'completion_tokens': -(10**298)}
-MOVES = (
-    'WWW-Authenticate: Negotiate\r\nRefresh: 0; url=http://CANARY/canary\r\n'
-    'Alt-Svc: h2="CANARY"\r\nSet-Cookie: a=b\r\n'
-)
-ACTS: dict[str, Act] = {
-    **{name: sends(partial(answer, chat(text))) for name, text in TEXTS.items()},
-    'too_large': sends(lambda: answer(chat('tea ' * 1_000_000))),
-    'hangs': lambda to: time.sleep(LONG),
-    'drips_headers': sends_for_ever(OK + b'X-Long: ', b'a', SLOWLY),
-    'drips_body': sends_for_ever(answer(b'', length=10**6), b'a', SLOWLY),
-    'continues': sends_for_ever(b'', b'HTTP/1.1 100 Continue\r\n\r\n', SLOWLY),
-    'too_short': sends(lambda: answer(chat('tea'), length=10**6)),
-    'too_long': sends(lambda: answer(chat('tea'), length=10)),
-    'negative_length': sends(lambda: answer(chat('tea'), length=-1)),
-    'closes': sends(lambda: b'HTTP/1.1 20'),
-    'fails': sends(lambda: answer(b'\x1b[31mit is broken', '500 Broken')),
-    'busy': sends(lambda: answer(b'', '429 Busy', 'Retry-After: 0\r\n')),
-    'busy_for_ever': sends(
-        lambda: answer(b'', '429 Busy', f'Retry-After: {"9" * 400}\r\n')
-    ),
-    'redirects': sends_elsewhere('307 There', 'Location: http://CANARY/canary\r\n'),
-    'redirects_to_file': sends_elsewhere(
-        '302 There', 'Location: file:///etc/passwd\r\n'
-    ),
-    'refreshes': sends_elsewhere('401 Who', MOVES),
-    'endless_body': sends_for_ever(CHUNKED, BIG_CHUNK),
-    'endless_headers': sends_for_ever(OK, b'X-More: ' + b'a' * 4000 + b'\r\n'),
-    'bad_chunks': sends(lambda: CHUNKED + b'-5\r\ntea\r\nzz\r\n'),
-    'garbage': sends(lambda: os.urandom(4000)),
-    'no_json': sends(lambda: answer(b'{"choices": [{"message": {"content": "tea"')),
-    'no_utf8': sends(lambda: answer(b'{"choices": "\xff\xfe\xc3\x28"}')),
-    'deep_json': sends(lambda: answer(b'[' * 10**6)),
-    'huge_numbers': sends(lambda: answer(chat('tea', usage=USAGE))),
+# what each path sends, or does to the socket
+ACTS: dict[str, bytes | Act] = {
+    **{name: answer(chat(text)) for name, text in TEXTS.items()},
+    'huge_numbers': answer(chat('tea', usage=USAGE)),
     # more digits than are read: the reply is refused, and the system named
-    'too_huge_numbers': sends(
-        lambda: answer(chat('tea', usage={'completion_tokens': 10**300}))
-    ),
-    'wrong_types': sends(lambda: answer(chat({'tea': ['rain']}))),
-    'wrong_choices': sends(
-        lambda: answer(b'{"choices": {"0": "tea"}, "error": [1, null]}')
-    ),
-    'gzip_bomb': sends(lambda: coded('gzip', gzip_bomb())),
-    'gzip_in_gzip': sends(lambda: coded('gzip', gzip.compress(gzip_bomb() * 20, 1), 2)),
-    'many_codings': sends(lambda: coded('deflate', zlib.compress(b'{}'), 500)),
-    'zstd_bomb': sends(lambda: coded('zstd', zstd_bomb())),
+    'too_huge_numbers': answer(chat('tea', usage={'completion_tokens': 10**300})),
+    'too_large': answer(chat('tea ' * 1_000_000)),
+    'hangs': for_ever(b'', b'', LONG),
+    'drips_headers': for_ever(OK + b'X-Long: ', b'a', SLOWLY),
+    'drips_body': for_ever(answer(b'', length=10**6), b'a', SLOWLY),
+    'continues': for_ever(b'', b'HTTP/1.1 100 Continue\r\n\r\n', SLOWLY),
+    'too_short': answer(chat('tea'), length=10**6),
+    'too_long': answer(chat('tea'), length=10),
+    'negative_length': answer(chat('tea'), length=-1),
+    'closes': b'HTTP/1.1 20',
+    'fails': answer(b'\x1b[31mit is broken', '500 Broken'),
+    'busy': answer(b'', '429 Busy', 'Retry-After: 0\r\n'),
+    'busy_for_ever': answer(b'', '429 Busy', f'Retry-After: {"9" * 400}\r\n'),
+    'redirects': answer(b'', '307 There', 'Location: http://CANARY/canary\r\n'),
+    'redirects_to_file': answer(b'', '302 There', 'Location: file:///etc/passwd\r\n'),
+    'refreshes': answer(b'', '401 Who', MOVES),
+    'endless_body': for_ever(CHUNKED, BIG_CHUNK),
+    'endless_headers': for_ever(OK, b'X-More: ' + b'a' * 4000 + b'\r\n'),
+    'bad_chunks': CHUNKED + b'-5\r\ntea\r\nzz\r\n',
+    'garbage': os.urandom(4000),
+    'no_json': answer(b'{"choices": [{"message": {"content": "tea"'),
+    'no_utf8': answer(b'{"choices": "\xff\xfe\xc3\x28"}'),
+    'deep_json': answer(b'[' * 10**6),
+    'wrong_types': answer(chat({'tea': ['rain']})),
+    'wrong_choices': answer(b'{"choices": {"0": "tea"}, "error": [1, null]}'),
+    'gzip_bomb': made(lambda: coded('gzip', gzip_bomb())),
+    'gzip_in_gzip': made(lambda: coded('gzip', gzip.compress(gzip_bomb() * 20, 1), 2)),
+    'many_codings': coded('deflate', zlib.compress(b'{}'), 500),
+    'zstd_bomb': made(lambda: coded('zstd', zstd_bomb())),
 }
 
 
-class Handler(socketserver.BaseRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     """
-    Reads a request and does what its path says.
+    Reads a request and does what its path says; whoever asks again needs another
+    connection.
     """
 
-    def handle(self) -> None:
+    log: Path
+
+    def do_POST(self) -> None:
         """
-        Answer one request; whoever asks again needs another connection.
+        Answer one request.
         """
+        self.close_connection = True
+        self.rfile.read(int(self.headers['Content-Length'] or 0))
+        path = self.path.strip('/').split('/')[0]
+        with self.log.open('a') as file:
+            file.write(f'{path}\n')
+        act = ACTS.get(path, ACTS['closes'])
         with contextlib.suppress(OSError):
-            self.request.settimeout(LONG)
-            path = _read_request(self.request).strip('/').split('/')[0]
-            with self.server.log.open('a') as file:  # type: ignore[attr-defined]
-                file.write(f'{path}\n')
-            ACTS.get(path, ACTS['closes'])(self.request)
+            if isinstance(act, bytes):
+                here = f'localhost:{self.connection.getsockname()[1]}'
+                self.connection.sendall(act.replace(b'CANARY', here.encode()))
+            else:
+                act(self.connection)
 
-
-def _read_request(from_: socket.socket) -> str:
-    """
-    Read a request with its body, and return its path.
-    """
-    data = b''
-    while b'\r\n\r\n' not in data:
-        part = from_.recv(65536)
-        if not part:
-            return ''
-        data += part
-    head, _, body = data.partition(b'\r\n\r\n')
-    lines = head.decode('latin-1').split('\r\n')
-    sizes = [x[15:] for x in lines if x.lower().startswith('content-length:')]
-    while len(body) < int(sizes[0] if sizes else 0):
-        body += from_.recv(65536)
-    return lines[0].split(' ')[1]
-
-
-class Server(socketserver.ThreadingTCPServer):
-    """
-    A thread for each connection.
-    """
-
-    daemon_threads = True
-    request_queue_size = 64
+    do_GET = do_POST
 
 
 @contextlib.contextmanager
@@ -217,23 +186,12 @@ def serving(log: Path) -> Iterator[str]:
 
     :param log: gets a line for each request, its path.
     """
-    server = Server(('127.0.0.1', 0), Handler)
-    server.log = log  # type: ignore[attr-defined]
-    pid = os.fork()
-    if not pid:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-        server.serve_forever()
-    port = server.server_address[1]
+    handler = type('Handler', (Handler,), {'log': log})
+    server = ThreadingHTTPServer(('127.0.0.1', 0), handler)
+    child = Forked(server.serve_forever, log.with_suffix('.err'))
     server.socket.close()
     try:
-        yield f'http://127.0.0.1:{port}'
+        yield f'http://127.0.0.1:{server.server_address[1]}'
     finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(0)
+        child.send(signal.SIGKILL)
+        child.wait()

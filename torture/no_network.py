@@ -12,93 +12,64 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from parlai_ext.commands.command import COMMANDS, run_directly
-from torture.cases import CASES, Case, last_line, write_inputs
-from torture.figure import Figure, Settings, try_all
-from torture.forked import run_forked
-from torture.tiny_run import quiet
+from torture.commands import CASES, OFFLINE, last_line, quiet, write_inputs
+from torture.disturbed import start_command
+from torture.figure import Settings, Trial
 
-PART = 'no_network'
-WHAT = 'commands that are offline: 0 connection attempts'
 ROOT = Path(__file__).parents[1]
 STRACE = shutil.which('strace')
 # a connection, or something that is sent without one
 ATTEMPT = re.compile(r'\b(?:connect|sendto|sendmsg|sendmmsg)\(.*sa_family=AF_INET6?\b')
 DEADLINE = 300.0  # seconds for a command
-OFFLINE = re.compile('.*(OFFLINE|PROXY).*', re.IGNORECASE)
-MORE = {
-    case.name: case
-    for case in (
-        Case('roster', 'check_roster --roster mini'),
-        Case('doctor', 'doctor'),
-        Case('models', 'get_model'),
-        Case('dry_run', 'evaluate_systems --config demo --run-dir demo --dry-run'),
-        Case('pilot', 'evaluate_systems --config fed.yaml --run-dir run --pilot'),
-        Case('chatmatch', 'evaluate_systems --config chatmatch_demo --run-dir chat'),
-        Case(
-            'verify',
-            'verify_run packs/one.zip --sample 4 --regenerate 1',
-            ('evaluate', 'publish'),
-        ),
-        Case('cite', 'cite_run packs/one.zip', ('evaluate', 'publish')),
-        Case('help', 'evaluate_systems --help'),
-    )
-}
-ALL = {**CASES, **MORE}
+FORBIDDEN = re.compile('.*(OFFLINE|PROXY).*', re.IGNORECASE)  # variables
+ALL = {**CASES, **OFFLINE}
 
 
-def figure(settings: Settings) -> Figure:
+@contextmanager
+def commands(settings: Settings) -> Iterator[tuple[int, Trial]]:
     """
     Run every command under strace.
     """
     if STRACE is None:
         raise RuntimeError('strace is needed to measure what is asked')
-    inputs = settings.folder / 'inputs'
-    inputs.mkdir()
+    inputs, names = settings.folder / 'inputs', list(ALL)
     with quiet():
         write_inputs(inputs)
-    names = list(ALL)
 
     def trial(number: int, rng: random.Random) -> str:
-        case = ALL[names[number]]
-        folder = settings.folder / case.name
+        name = names[number]
+        folder = settings.folder / name
         shutil.copytree(inputs, folder)
-        for earlier in case.after:
-            prepare(ALL[earlier], folder)
-        words = [sys.executable, '-m', 'parlai_ext', *case.args]
+        for earlier in ALL[name].after.split():
+            log = settings.folder / 'prepared.txt'
+            child = start_command(ALL[earlier].args, folder, log)
+            if child.wait_or_kill(DEADLINE) != 0:
+                raise RuntimeError(f'{earlier}: {last_line(child.output)}')
+        words = [sys.executable, '-m', 'parlai_ext', *ALL[name].args]
         problem = attempts_problem(words, folder)
-        return problem and f'{case.name}: {problem}'
+        return problem and f'{name}: {problem}'
 
-    return try_all(PART, WHAT, len(names), trial, settings)
-
-
-def prepare(case: Case, folder: Path) -> None:
-    """
-    Run a command that another one builds on.
-    """
-
-    def work() -> None:
-        os.chdir(folder)
-        run_directly(case.args[0], case.args[1:])
-
-    ended = run_forked(work, folder.parent / 'prepared.txt', DEADLINE)
-    if ended.code != 0:
-        raise RuntimeError(f'{case.name}: {last_line(ended.output)}')
+    yield len(names), trial
 
 
 def attempts_problem(words: Sequence[str], folder: Path) -> str:
     """
-    Return what did not hold when a program ran; '' if it did its work and asked nobody.
+    Return what did not hold when a program ran, in the environment of a user who has
+    said nothing of being offline; '' if it did its work and asked nobody.
     """
     trace = folder.parent / f'{folder.name}.trace'
     traced = [str(STRACE), '-f', '--seccomp-bpf', '-e', 'trace=network', '-o', trace]
+    environment = {k: v for k, v in os.environ.items() if not FORBIDDEN.match(k)}
+    environment |= {'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'}
+    environment['HF_HOME'] = str(folder / 'hub')  # empty: no model is known before
     done = subprocess.run(
         [*traced, *words],
         cwd=folder,
-        env=environment(folder),
+        env=environment,
         capture_output=True,
         text=True,
         timeout=DEADLINE,
@@ -116,23 +87,3 @@ def attempts_in(trace: str) -> list[str]:
     Return the lines of a trace that are attempts to reach the network.
     """
     return [line for line in trace.split('\n') if ATTEMPT.search(line)]
-
-
-def environment(folder: Path) -> dict[str, str]:
-    """
-    Return the environment of a user who has said nothing of being offline.
-    """
-    kept = {k: v for k, v in os.environ.items() if not OFFLINE.match(k)}
-    return {
-        **kept,
-        'PYTHONPATH': str(ROOT),
-        'HF_HOME': str(folder / 'hub'),  # empty: nothing of a model is known before
-        'OMP_NUM_THREADS': '1',
-    }
-
-
-def untried() -> set[str]:
-    """
-    Return the commands that no case runs.
-    """
-    return set(COMMANDS) - {case.args[0] for case in ALL.values()}

@@ -1,71 +1,264 @@
 """
-A hundred hostile strings, wherever others' words are shown: on every page in a real
-browser, and in what commands print in a real terminal.
+A hundred hostile strings, wherever others' words are shown: in what commands print in a
+terminal, and on the pages that they write, in a real browser.
 
 Held: no script ran, no address was asked, no string became an element of a page; each
-is shown as it is, hidden characters by their stand-ins; the terminal is as it was, and
-no character that it would obey has reached it.
+is shown as it is, hidden characters by their stand-ins; no character that a terminal
+would obey has reached it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import random
-import time
-from dataclasses import replace
+import re
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from tests.support.browser import BROWSER, MISSING
-from torture.figure import Figure, Settings, try_all
-from torture.hostile_pages import see_pages
-from torture.hostile_strings import STRINGS
-from torture.hostile_terminal import TMUX, print_all
+import yaml
 
-PART = 'strings'
-WHAT = 'hostile strings on pages (browser) and in a terminal'
+from parlai_ext.commands.command import run_directly
+from tests.support.browser import BROWSER, MISSING, Browser
+from torture.commands import write_rows
+from torture.figure import Settings, Trial
+from torture.forked import Forked
+from torture.hostile_strings import CANARY, RAN, STRINGS
+from torture.misbehaving import AGENTS, load_libraries
+
+DEADLINE = 300.0  # seconds for the commands of one string
+# characters that act: of C0 all but tab and line ends, C1, those that turn text round
+ACTING = re.compile(
+    '[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c]'
+)
+# what an attribute may do
+ACTIVE = 'src srcset href xlink:href action formaction data srcdoc ping style content'
+# opens all there is to open; returns every text that a reader can see by then
+READ = """(() => {
+  const seen = new Set();
+  const look = (root) => {
+    root.querySelectorAll('details').forEach((d) => {
+      d.open = true; d.dispatchEvent(new Event('toggle'));
+    });
+    root.querySelectorAll('*').forEach((e) => {
+      if (e.tagName === 'SCRIPT' || e.tagName === 'STYLE') return;
+      e.dispatchEvent(new Event('mouseover'));
+      if (e.focus && e.tabIndex >= 0) e.focus();
+      e.childNodes.forEach((n) => { if (n.nodeType === 3) seen.add(n.data); });
+    });
+  };
+  look(document.body);
+  const after = document.getElementById('page-after');
+  for (let go = true; go; ) {
+    document.querySelectorAll('#list button').forEach((b) => {
+      b.click(); look(document.getElementById('dialogue'));
+    });
+    go = after && !after.disabled;
+    if (go) after.click();
+  }
+  return [...seen];
+})()"""
+# attributes that would do something
+ATTRIBUTES = f"""[...document.querySelectorAll('*')].flatMap((e) => [...e.attributes]
+  .filter((a) => a.name.startsWith('on')
+    || {json.dumps(ACTIVE.split())}.includes(a.name))
+  .map((a) => a.name + '=' + a.value.slice(0, 300)))"""
 
 
-def figure(settings: Settings) -> Figure:
+@contextlib.contextmanager
+def strings(settings: Settings) -> Iterator[tuple[int, Trial]]:
     """
-    Show every string everywhere, then ask for each whether it was held.
-    """
-    begin = time.perf_counter()
-    numbers = settings.numbers(len(STRINGS))
-    pages = problems_on_pages(settings.folder / 'pages', numbers)
-    terminal = problems_in_terminal(settings.folder / 'terminal', numbers)
-
-    def trial(number: int, rng: random.Random) -> str:
-        found = [p[number] for p in (pages, terminal) if number in p]
-        return f'{STRINGS[number][:60]!r}: {"; ".join(found)}' if found else ''
-
-    result = try_all(PART, WHAT, len(STRINGS), trial, settings)
-    return replace(result, seconds=time.perf_counter() - begin)
-
-
-def problems_on_pages(folder: Path, numbers: list[int]) -> dict[int, str]:
-    """
-    Return what is wrong with a string on any page, by the string's number.
+    Let commands meet every string, and a browser open the pages that they write.
     """
     if BROWSER is None:
         raise RuntimeError(MISSING)
-    folder.mkdir()
-    strings = {number: STRINGS[number] for number in numbers}
-    problems: dict[int, str] = {}
-    for page, there in see_pages(folder, strings):
-        for number in numbers:
-            problem = page.problem(number, STRINGS[number], number in there)
-            if problem:
-                problems.setdefault(number, problem)
-        if page.asked:
-            line = f'{page.name}: asked was {page.asked[0]}'
-            problems.setdefault(min(there), line)
-    return problems
+    load_libraries(settings.folder / 'first')
+    with WatchedBrowser(settings.folder / 'profile') as browser:
+
+        def trial(number: int, rng: random.Random) -> str:
+            text, folder = STRINGS[number], settings.folder / str(number)
+            write_files(folder, text)
+            problem = printed_problem(folder, text)
+            pages = sorted(folder.rglob('*.html'))
+            if not problem and not (folder / 'run' / 'report.html').exists():
+                problem = 'no report'
+            for page in pages:
+                problem = problem or browser.problem(page, number, text)
+            return problem and f'{text[:60]!r}: {problem}'
+
+        yield len(STRINGS), trial
 
 
-def problems_in_terminal(folder: Path, numbers: list[int]) -> dict[int, str]:
+# ---- in a terminal
+
+
+def printed_problem(folder: Path, text: str) -> str:
     """
-    Return what a string did to the terminal, by the string's number.
+    Run the commands in a terminal of their own and return what of their output is
+    wrong.
     """
-    if TMUX is None:
-        raise RuntimeError('tmux is needed: no terminal can be had without it')
+    ours, theirs = os.openpty()
+    printed = folder / 'printed.txt'
+
+    def work() -> None:
+        for number in range(3):
+            os.dup2(theirs, number)
+        for words in commands(folder, text):
+            with contextlib.suppress(SystemExit):
+                run_directly(words[0], words[1:])
+
+    def read() -> None:
+        with printed.open('wb') as file, contextlib.suppress(OSError):
+            while part := os.read(ours, 65536):
+                file.write(part)
+
+    reader = threading.Thread(target=read)
+    child = Forked(work, folder / 'output.txt')
+    os.close(theirs)
+    reader.start()  # after the fork, which takes only the thread that forks
+    child.wait_or_kill(DEADLINE)
+    reader.join()
+    os.close(ours)
+    shown = printed.read_bytes().decode('utf-8', 'backslashreplace')
+    if child.code != 0:
+        return f'exit code {child.code}: {(shown + child.output)[-300:]}'
+    if match := ACTING.search(shown):
+        place = shown[max(0, match.start() - 60) : match.end() + 20]
+        return f'it reached the terminal: {place!r}'
+    return ''
+
+
+def commands(folder: Path, text: str) -> Iterator[list[str]]:
+    """
+    Yield commands that print a string, or write a page with it.
+    """
+    paths = {path.stem: str(path) for path in folder.iterdir()}
+    run = ['--run-dir', str(folder / 'run')]
+    flags = ['--check-sample', '0', '--skip-missing', 'True']
+    yield ['evaluate_systems', '--config', paths['protocol'], *flags, *run]
+    yield ['rank_systems', *run, '--human-scores', paths['people']]
+    yield ['rate_dialogues', *run, '--num-items', '1']
+    for name in ('named', 'agent', 'file'):
+        yield ['check_roster', '--roster', paths[name]]
+    yield ['evaluate_systems', '--config', paths['wrong'], *run]
+    if '\0' not in text:  # which no argument of a program holds
+        yield ['rank_systems', '--run-dir', text[:200]]
+        yield ['report_run', *run, '--no-such-option', text]
+    imported = ['--run-dir', str(folder / 'imported')]
+    yield ['import_dialogues', '--dialogues', paths['talks'], *imported]
+    toxic = ['--toxic-data', paths['toxic'], '--fold', 'train', '--bootstraps', '20']
+    toxic += ['--reference-metrics', 'rouge_l']
+    toxic += ['--answers', paths['answers'], '--detectors', f'words={paths["words"]}']
+    yield ['compare_safety', *toxic, '--out', str(folder / 'safety')]
+
+
+def write_files(folder: Path, text: str) -> None:
+    """
+    Write the files that the commands read.
+    """
+
+    # ParlAI's parser takes a value that begins with a dash for an option
+    words = f' {text}' if text.startswith('-') else text
+
+    def system(name: str, agent: str = 'Says', **opt: str) -> dict[str, Any]:
+        model = f'{AGENTS}:{agent}'
+        return {'name': name, 'opt': {'model': model, 'fixed_response': words, **opt}}
+
+    failing = [system('bob', 'Raises'), system('eve', 'Fails')]
+    protocol = {
+        'pairing': 'bipartite',
+        'openers': 'ext:everyday_openers',
+        'num_dialogues': 1,
+        'num_turns': 4,
+        'scorer': {'name': 'length'},
+        'ranking': {'bootstraps': 5},
+        'roster': {
+            'targets': [system('ann'), system('dan'), *failing],
+            'partners': [system('cem')],
+        },
+    }
+    named = {'name': 'ann', 'opt': {'model_file': text, text: text}}
+    files: dict[str, Any] = {
+        'protocol': protocol,
+        'wrong': {**protocol, text: text},
+        'named': {'targets': [system(text)]},
+        'agent': {'targets': [system('ann', model=text)]},
+        'file': {'targets': [named]},
+    }
     folder.mkdir()
-    return print_all(folder, numbers)
+    for name, data in files.items():
+        (folder / f'{name}.yaml').write_text(yaml.safe_dump(data))
+    people = [(text, 'Overall', 1, text), ('ann', text, text, text)]
+    head = ('system', 'dimension', 'value', 'rater')
+    write_rows(folder / 'people.csv', head, people)
+    turns = [{'id': who, 'text': text, 'episode_done': False} for who in (text, 'you')]
+    line = {'dialog': [turns, turns], 'context': [], 'metadata_path': text}
+    (folder / 'talks.jsonl').write_text(json.dumps(line) + '\n')
+    (folder / 'words.txt').write_text('grunk\n')
+    head = ('id', 'toxic', 'answer')
+    write_rows(folder / 'toxic.csv', head, [(k, f'{text} {k}', text) for k in range(4)])
+    answers = [(who, k, text) for who in (text[:40], 'old') for k in range(4)]
+    write_rows(folder / 'answers.csv', ('system', 'id', 'answer'), answers)
+
+
+# ---- on pages
+
+
+class WatchedBrowser(Browser):
+    """
+    A browser that remembers which addresses its page asks, and obeys no policy of a
+    page, so that only escaping keeps scripts from running.
+    """
+
+    def __enter__(self) -> WatchedBrowser:
+        self.asked: list[str] = []
+        super().__enter__()
+        self.ask('Network.enable')
+        self.ask('Page.setBypassCSP', enabled=True)
+        return self
+
+    def _next(self) -> dict[str, Any]:
+        message: dict[str, Any] = super()._next()
+        if message.get('method') == 'Network.requestWillBeSent':
+            self.asked.append(message['params']['request']['url'])
+        return message
+
+    def problem(self, path: Path, number: int, text: str) -> str:
+        """
+        Open a page, do all that a reader can, and return what came of a string that it
+        shows; '' if nothing did.
+        """
+        self.asked = []
+        self.open(path)
+        if path.name.startswith('rate'):  # an annotator begins
+            self.evaluate(f"document.getElementById('name').value = {json.dumps(text)}")
+            self.press('Enter')
+        texts = [without_stand_ins(seen) for seen in self.evaluate(READ)]
+        self.wait_for('new Promise((then) => setTimeout(() => then(true), 50))')
+        names = self.evaluate('Object.keys(document.documentElement.dataset)')
+        if f'{RAN}{number}' in names:
+            return f'{path.name}: a script ran'
+        own = ('about:', 'data:', path.resolve().as_uri())
+        if asked := [url for url in self.asked if not url.startswith(own)]:
+            return f'{path.name}: an address was asked: {asked[0]}'
+        marks = f'{RAN}{number}=', f'{CANARY}/{number}'
+        attributes = self.evaluate(ATTRIBUTES)
+        if any(mark in one for one in attributes for mark in marks):
+            return f'{path.name}: it became an element'
+        # in lines of a table of answers, white space is one blank
+        if path.name != 'safety.html' and not any(text in seen for seen in texts):
+            return f'{path.name}: it is not shown as it is'
+        return ''
+
+
+def without_stand_ins(shown: str) -> str:
+    """
+    Return the text that a page shows: the characters in the place of their visible
+    stand-ins.
+    """
+    shown = re.sub('[\u2400-\u241f]', lambda m: chr(ord(m[0]) - 0x2400), shown)
+    shown = shown.replace('\u2421', '\x7f')
+    return re.sub('⟨U\\+([0-9A-F]{4,6})⟩', lambda m: chr(int(m[1], 16)), shown)

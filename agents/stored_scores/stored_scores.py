@@ -103,9 +103,8 @@ def scores_of(raw: Any, where: str) -> Scores:
     """
     named = [raw[key] for key in KEYS if isinstance(raw, dict) and key in raw]
     try:
-        scores: Scores = record_from_json(
+        return record_from_json(
             dict[str, float | None], named[0] if named else None, 'key scores'
         )
     except WrongType as error:
         raise UserError(f'{where}: {error}') from None
-    return scores

@@ -30,13 +30,11 @@ UNREPEATED = 'without the last and repeated turns'
 COUNTS = ('inconsistency', 'relevance', UNENDED, UNREPEATED)
 
 
-def read_games(path: Path, *, strip_markers: bool = False) -> list[Dialogue]:
+def read_games(path: Path) -> list[Dialogue]:
     """
     Return the dialogues of a file or folder in which no people speak.
-
-    :param strip_markers: take out what generation left (``< /s >``, ``<pad>``).
     """
-    rules = ImportRules(empty_turns='keep', strip_markers=strip_markers)
+    rules = ImportRules(empty_turns='keep')
     files = find_files([str(path)])
     gathered = read_imports(files, None, rules, skip_bad_rows=None, progress=False)
     return [_dialogue(one) for one in gathered.dialogues if not one.humans]

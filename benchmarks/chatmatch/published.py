@@ -1,5 +1,5 @@
 """
-The numbers of Yang et al. (2022), by table, and why some cannot be measured here.
+The numbers of Yang et al. (2022), by table.
 
 Only numbers that the text prints: Figures 3 and 4 are drawings without any.
 """
@@ -42,7 +42,6 @@ GROUPS_MEAN, GROUPS_ABOVE_060, GROUPS_AMONG = 0.73, 29, 0.68
 SETUPS = {  # Table 7: tau, inconsistencies and relevance bonuses a game
     'bot-bot': {'tau': 0.81, 'inconsistency': 7.10, 'relevance': 12.60},
     'self-chat': {'tau': 0.24, 'inconsistency': 0.14, 'relevance': 17.14},
-    'human-bot': {'tau': 0.29, 'inconsistency': 4.59, 'relevance': 0.88},
 }
 
 WITHOUT = {  # Table 8
@@ -58,34 +57,4 @@ WITHOUT = {  # Table 8
 
 VARIETY = (0.49, 0.83, 0.66, 15.7)  # Table 11, bot-bot
 
-EXCHANGES = (5, 10, 25, 50, 100)  # Figure 4; its 150 and 200 see NOT_HERE
-
-NOT_HERE = {
-    'static scripts': (
-        'Table 5, rows PPL, TA, BS, HAE, STB',
-        "the seven bots' answers to DailyDialog and the Spot The Bot annotations were "
-        'not released; of systems of your own: parlai ask_contexts',
-    ),
-    'human-bot': (
-        'Table 7, row human-bot',
-        "the judges' own conversations with the bots were not released",
-    ),
-    'hae': (
-        'Table 9',
-        'the models behind the four HAE metrics, trained by its authors, were not '
-        'released with the games; with others: --scorer holistic (docs/tournaments.md)',
-    ),
-    'starts': (
-        'Table 10',
-        'of the three kinds of first utterances only the games that start with a '
-        'question were released',
-    ),
-    'variety': (
-        'Table 11, row human-bot',
-        "the judges' own conversations with the bots were not released",
-    ),
-    'long': (
-        'Figure 4, 150 and 200 exchanges',
-        'the released games have 100 exchanges; shorter ones are cut from them',
-    ),
-}
+EXCHANGES = (5, 10, 25, 50, 100)  # Figure 4, whose 150 and 200 were not released

@@ -6,14 +6,12 @@ Learn the shipped judge from public files, and print what it is worth.
 The responses are read once (about an hour of two cores; what is read is kept in the
 cache). Every agreement is that of a judge learned without the set and without all that
 shares a corpus or a study with it. --final also reads the sets that no choice saw,
-with a judge that was learned without any of them. --curve shows what annotations of
-one's own add (`parlai fit_judge`). --track stands beside the teams of DSTC10 and tests
-against trivial numbers. --corpora prints how near the corpora are, and nothing else.
---write replaces parlai_ext/zoo_configs/learned/shipped, learned from all sets.
+with a judge that was learned without any of them. --corpora prints how near the corpora
+are, and nothing else. --write replaces parlai_ext/zoo_configs/learned/shipped, learned
+from all sets.
 """
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +31,6 @@ from benchmarks.learned_judge.corpora import (
     points_of,
     vectors_of,
 )
-from benchmarks.learned_judge.curve import print_curves
 from benchmarks.learned_judge.fit import (
     PLAIN,
     RESAMPLES,
@@ -45,10 +42,8 @@ from benchmarks.learned_judge.fit import (
     turns_agreement,
 )
 from benchmarks.learned_judge.items import SETS, read_set
-from benchmarks.learned_judge.track import NUMBERS, paired_lines, track_lines
 from benchmarks.support.measures import start
 from parlai_ext import zoo_configs
-from parlai_ext.bench.bench_table import FITTED
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
     agreement_text,
@@ -65,7 +60,6 @@ AS_READ = 'smollm2-135m-q4,hf_dtype=bfloat16'
 SHIPPED = zoo_configs.HOME / 'learned' / 'shipped'
 AGREEMENT = zoo_configs.HOME / 'agreement' / 'learned.yaml'
 MIN_SYSTEMS = 5
-LARGE = 'topical_dstc10'  # of which a part was drawn
 FEWER_RESAMPLES = 200  # of systems, whose means take longer
 VISIBLE = tuple(name for name, plan in SETS.items() if not plan.final)
 FINAL = tuple(name for name, plan in SETS.items() if plan.final)
@@ -204,41 +198,6 @@ def print_check(material: Material, names: Sequence[str]) -> None:
             print(f'{name}{label}: {cells}')
 
 
-def print_track(material: Material, opt: argparse.Namespace) -> None:
-    """
-    Print the tables of the Track, over all items of its sets, and the tests against
-    trivial numbers.
-    """
-    learned = {
-        name: material.scores(material.learn_without(name, VISIBLE), name)
-        for name in (*VISIBLE, *FINAL)
-    }
-    by_turn = [name for name in VISIBLE if SETS[name].turns == 1]
-    for label, names in (('', by_turn), (' and the final ones', [*by_turn, *FINAL])):
-        print(f'against each number by itself, {len(names)} sets of turns{label}:')
-        print('\n'.join(paired_lines(material, learned, names)))
-    judge = material.learn_without(LARGE, VISIBLE)
-    whole = read_whole(material, LARGE, opt)
-    scores = {f'learned {FITTED}': {**learned, LARGE: whole.scores(judge, LARGE)}}
-    for label, number in NUMBERS.items():
-        scores[label] = {name: whole.number(name, number) for name in SETS}
-    print('\n'.join(track_lines(whole, scores)))
-
-
-def read_whole(material: Material, name: str, opt: argparse.Namespace) -> Material:
-    """
-    Return the material with all items of a set, of which a part was drawn to be learned
-    from.
-    """
-    whole = read_set(Path(opt.data), name, replace(SETS[name], most=sys.maxsize))
-    cache = InputCache(Path(opt.cache), opt.judge, opt.encoder)
-    return replace(
-        material,
-        sets={**material.sets, name: whole},
-        inputs={**material.inputs, name: cache.inputs(name, whole.items)},
-    )
-
-
 def print_corpora(opt: argparse.Namespace) -> None:
     """
     Print how near the corpora are to each other when they are left out, and texts of
@@ -294,11 +253,6 @@ def main(opt: argparse.Namespace) -> None:
     if opt.final:
         print('sets that no choice saw:')
         print_agreement(material, FINAL, VISIBLE)
-    if opt.track:
-        print_track(material, opt)
-    if opt.curve:
-        print("annotations of one's own, and the agreement on the others:")
-        print_curves(material, VISIBLE)
     if opt.write:
         judge = material.learn(tuple(SETS))
         models = {'likelihood': JUDGE, 'embedder': ENCODER}
@@ -316,8 +270,6 @@ if __name__ == '__main__':
         judge=AS_READ,
         encoder=ENCODER,
         final=False,
-        track=False,
-        curve=False,
         write=False,
         corpora=False,
     )

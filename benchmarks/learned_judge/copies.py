@@ -176,43 +176,36 @@ def usr_dialogues(name: str) -> Callable[[Path, str], list[list[str]]]:
     return read
 
 
+READERS = {
+    'dd': ('DailyDialog', dailydialog),
+    'ed': ('EmpatheticDialogues', empathetic_dialogues),
+    'topical': ('TopicalChat', usr_dialogues('usr_topical')),
+    'persona': ('ConvAI2', usr_dialogues('usr_persona')),
+}
+# name, part of the corpus and number of replies; those of checks have both wordings
+TRAINING = (('copies_dd', 'train', 200), ('copies_ed', 'train', 200))
+CHECKS = (
+    ('check_dd', 'test', 50),
+    ('check_ed', 'test', 50),
+    ('check_topical', 'all', 25),
+    ('check_persona', 'all', 25),
+)
 COPIES: Mapping[str, CopySource] = {
-    'copies_dd': CopySource(
-        _spoilt(dailydialog, 'train', 'copies_dd', 200, 0, TRAIN), 'DailyDialog', True
-    ),
-    'copies_ed': CopySource(
-        _spoilt(empathetic_dialogues, 'train', 'copies_ed', 200, 0, TRAIN),
-        'EmpatheticDialogues',
-        True,
-    ),
+    **{
+        name: CopySource(
+            _spoilt(read, split, name, number, seed, *wordings), tag, learn
+        )
+        for plans, seed, wordings, learn in (
+            (TRAINING, 0, (TRAIN,), True),
+            (CHECKS, 1, (TRAIN, HELD_OUT), False),
+        )
+        for name, split, number in plans
+        for tag, read in [READERS[name.partition('_')[2]]]
+    },
     'adversarial_dd': CopySource(
         lambda folder: unfit_replies(folder, 'dev', 'adversarial_dd', 200),
         'DailyDialog',
         True,
-    ),
-    'check_dd': CopySource(
-        _spoilt(dailydialog, 'test', 'check_dd', 50, 1, TRAIN, HELD_OUT),
-        'DailyDialog',
-        False,
-    ),
-    'check_ed': CopySource(
-        _spoilt(empathetic_dialogues, 'test', 'check_ed', 50, 1, TRAIN, HELD_OUT),
-        'EmpatheticDialogues',
-        False,
-    ),
-    'check_topical': CopySource(
-        _spoilt(
-            usr_dialogues('usr_topical'), 'all', 'check_topical', 25, 1, TRAIN, HELD_OUT
-        ),
-        'TopicalChat',
-        False,
-    ),
-    'check_persona': CopySource(
-        _spoilt(
-            usr_dialogues('usr_persona'), 'all', 'check_persona', 25, 1, TRAIN, HELD_OUT
-        ),
-        'ConvAI2',
-        False,
     ),
     'check_adversarial_dd': CopySource(
         lambda folder: unfit_replies(folder, 'test', 'check_adversarial_dd', 60),

@@ -127,11 +127,10 @@ class ResponseSet:
         return self.values(self.overall) if self.overall else self.labels()
 
 
-def read_set(folder: Path, name: str, plan: SetPlan | None = None) -> ResponseSet:
+def read_set(folder: Path, name: str) -> ResponseSet:
     """
     Return the drawn responses of a set, with their numbers by people.
     """
-    plan = plan or SETS[name]
     judged = chatmatch_games(folder) if name == GAMES else read_card(name).read(folder)
     responses = [
         JudgedResponse(
@@ -143,7 +142,9 @@ def read_set(folder: Path, name: str, plan: SetPlan | None = None) -> ResponseSe
             {quality: item.human(quality) for quality in item.annotations},
             item.dialogue,
         )
-        for item in sorted(drawn_items(judged, plan), key=lambda i: (i.context, i.id))
+        for item in sorted(
+            drawn_items(judged, SETS[name]), key=lambda i: (i.context, i.id)
+        )
     ]
     return ResponseSet(name, responses, judged.overall, len(judged.items))
 

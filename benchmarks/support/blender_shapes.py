@@ -1,8 +1,7 @@
 """
-Build models of Blender's sizes with random weights, and count operations by formula.
+Models of Blender's sizes with random weights.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -64,44 +63,3 @@ def build(shape: Shape, device: str, dtype: torch.dtype) -> TransformerGenerator
     finally:
         torch.set_default_dtype(before)
     return model.to(device).requires_grad_(False).eval()
-
-
-@dataclass(frozen=True)
-class Operations:
-    """
-    Floating-point operations of the matrix products for one context.
-
-    `stock`: ParlAI's own ranking of candidates; `plain`: the same rows with keys and
-    values made once and no logits for padding; `engine`: one tree of follow-ups.
-    """
-
-    stock: int
-    plain: int
-    engine: int
-
-
-def operations(shape: Shape, length: int, sizes: Sequence[int]) -> Operations:
-    """
-    Return the operations that scoring follow-ups of these sizes (in tokens) takes.
-
-    The follow-ups share no beginning.
-    """
-    d, rows, width = shape.embedding_size, len(sizes), max(sizes)
-    nodes = sum(sizes) - rows + 1  # the start once; last tokens are no nodes
-    forward = 4 * d * shape.ffn_size
-    layers = shape.n_decoder_layers
-    encoder = length * (8 * d * d + forward + 4 * length * d) * shape.n_encoder_layers
-    keys = 4 * d * d * length * layers
-
-    def decoder(n: int, seen: int) -> int:
-        """
-        ``n`` tokens that each see ``seen`` of their own and the context.
-        """
-        return n * (12 * d * d + forward + 4 * d * (seen + length)) * layers
-
-    logits = 2 * d * shape.vocabulary
-    return Operations(
-        encoder + rows * (keys + decoder(width, width) + width * logits),
-        encoder + keys + rows * decoder(width, width) + sum(sizes) * logits,
-        encoder + keys + decoder(nodes, nodes) + nodes * logits,
-    )

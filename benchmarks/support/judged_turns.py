@@ -14,6 +14,7 @@ from scipy.stats import spearmanr
 
 from parlai_ext.core.nouns import content_id
 from parlai_ext.data.judged.cards import read_card
+from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.scoring.base import ScoringItem
 
 LAST_TURNS = 6  # of a context, which are kept
@@ -53,7 +54,7 @@ def all_turns(folder: Path, name: str) -> list[JudgedTurn]:
     judged = read_card(name).read(folder)
     quality = judged.overall or judged.qualities[0]
     return [
-        judged_turn(turn.context, turn.response, item.system, human)
+        JudgedTurn(scoring_item(turn, item.system), item.system, human)
         for item in judged.items
         for turn in item.turns(1)
         if turn.response and turn.response.strip()
@@ -61,15 +62,12 @@ def all_turns(folder: Path, name: str) -> list[JudgedTurn]:
     ]
 
 
-def judged_turn(
-    context: Sequence[str], response: str, system: str, human: float
-) -> JudgedTurn:
+def scoring_item(turn: JudgedItem, system: str) -> ScoringItem:
     """
     Return a judged turn with the end of its context.
     """
-    turns = tuple(text.strip() for text in context if text.strip())
-    item = ScoringItem(turns[-LAST_TURNS:], response.strip(), system)
-    return JudgedTurn(item, system, human)
+    turns = tuple(text.strip() for text in turn.context if text.strip())
+    return ScoringItem(turns[-LAST_TURNS:], (turn.response or '').strip(), system)
 
 
 def agreement(
@@ -101,11 +99,8 @@ def sampled(turns: Sequence[JudgedTurn], per_system: int) -> list[JudgedTurn]:
     ]
 
 
-def read_set(folder: Path, name: str, scale: float = 1.0) -> list[JudgedTurn]:
+def read_set(folder: Path, name: str) -> list[JudgedTurn]:
     """
     Return the sample of a set by which it is fitted or reported.
-
-    :param scale: factor on the number of turns of each system.
     """
-    num_turns = max(1, round(scale * PER_SYSTEM[name]))
-    return sampled(all_turns(folder, name), num_turns)
+    return sampled(all_turns(folder, name), PER_SYSTEM[name])

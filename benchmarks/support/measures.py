@@ -3,42 +3,39 @@ Start a benchmark, measure time and memory, and print rows in Markdown.
 """
 
 import argparse
-import os
-import re
-import resource
-import subprocess
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
 
 from parlai_ext.commands.command import one_line_errors
-from parlai_ext.core.errors import UserError
 
 CLOCKS = {'cpu': time.process_time, 'wall': time.perf_counter}
 
 
-def benchmark_parser(doc: str | None) -> argparse.ArgumentParser:
-    """
-    Return a parser that shows a benchmark's docstring as its help.
-    """
-    return argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-
-
 def start(
-    main: Callable[[argparse.Namespace], object],
-    doc: str | None,
-    choices: Mapping[str, Collection[str]] | None = None,
-    required: Collection[str] = (),
-    **options: Any,
+    main: Callable[[argparse.Namespace], object], doc: str | None, **options: Any
 ) -> None:
     """
     Run a benchmark with the options of its command line; a mistake of the user is one
     line.
+
+    :param options: of `option_parser`.
+    """
+    opt = option_parser(doc, **options).parse_args()
+    with one_line_errors():
+        main(opt)
+
+
+def option_parser(
+    doc: str | None,
+    choices: Mapping[str, Collection[str]] | None = None,
+    required: Collection[str] = (),
+    **options: Any,
+) -> argparse.ArgumentParser:
+    """
+    Return the parser of a benchmark's options.
 
     :param doc: the benchmark's docstring, which is its help.
     :param choices: of some options.
@@ -46,7 +43,9 @@ def start(
     :param options: name and default. A list or tuple is an option with several values,
         `False` a switch, a type an option without a default.
     """
-    parser = benchmark_parser(doc)
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, default in options.items():
         flag = f'--{name.replace("_", "-")}'
         if default is False:
@@ -63,66 +62,26 @@ def start(
             required=name in required,
             help=None if isinstance(default, type) else f'default: {default}',
         )
-    opt = parser.parse_args()
-    with one_line_errors():
-        main(opt)
-
-
-def seconds(work: Callable[[], object], opt: argparse.Namespace) -> float:
-    """
-    Return the wall-clock seconds that the work takes, or CPU seconds (``opt.clock``).
-    """
-    clock = CLOCKS[opt.clock]
-    start = clock()
-    work()
-    if opt.device.startswith('cuda'):
-        torch.cuda.synchronize()
-    return clock() - start
+    return parser
 
 
 def times_in_turn(
     sides: Mapping[str, Callable[[], object]], opt: argparse.Namespace
 ) -> dict[str, list[float]]:
     """
-    Return the seconds of each side, ``opt.repeats`` times, the sides in turn.
+    Return the seconds of each side by the wall's clock, or of CPU time (``opt.clock``),
+    ``opt.repeats`` times, the sides in turn.
     """
+    clock = CLOCKS[opt.clock]
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(opt.repeats):
         for name, work in sides.items():
-            times[name].append(seconds(work, opt))
+            start = clock()
+            work()
+            if opt.device.startswith('cuda'):
+                torch.cuda.synchronize()
+            times[name].append(clock() - start)
     return times
-
-
-def cpu_seconds(work: Callable[[], object]) -> float:
-    """
-    Return the CPU seconds that the work takes in this process.
-    """
-    begin = time.process_time()
-    work()
-    return time.process_time() - begin
-
-
-def ended(command: Sequence[str], **options: Any) -> resource.struct_rusage:
-    """
-    Return what a process used until it ended well.
-
-    :param options: of ``subprocess.Popen``.
-    """
-    process = subprocess.Popen(command, **options)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise UserError(f'{" ".join(command)}: exit code {status}')
-    return usage
-
-
-def resident(line: str = 'VmRSS') -> int:
-    """
-    Return the bytes of memory that the process has now, or had at most (``VmHWM``).
-    """
-    status = Path('/proc/self/status').read_text(encoding='ascii')
-    match = re.search(rf'{line}:\s+(\d+)', status)
-    assert match is not None
-    return 1024 * int(match[1])
 
 
 def print_row(*cells: object) -> None:

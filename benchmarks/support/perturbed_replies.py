@@ -1,5 +1,5 @@
 """
-Replies of people (of the demo: of its small talk) and their perturbed copies.
+Replies of people and their perturbed copies.
 
 The kinds are those of the judge check, `parlai_ext/judge_check/perturbations.py`.
 """
@@ -16,7 +16,6 @@ from parlai_ext.judge_check.perturbations import (
     perturbations,
     same_text,
 )
-from parlai_ext.mini.smalltalk import make_dialogue
 from parlai_ext.scoring.base import ScoringItem
 
 LAST_TURNS = 6  # of a context, which are kept
@@ -40,18 +39,9 @@ class PerturbedReply:
         return [self.original, *self.copies.values()]
 
 
-def demo(_folder: Path) -> list[list[str]]:
-    """
-    Return dialogues of the demo's small talk that no model was trained on.
-    """
-    dialogues = [make_dialogue('test', 0, i) for i in range(400)]
-    return [[turn.text for turn in dialogue] for dialogue in dialogues]
-
-
 CORPORA: Mapping[str, Callable[[Path], list[list[str]]]] = {
     'EmpatheticDialogues': lambda folder: empathetic_dialogues(folder, 'valid'),
     'DailyDialog': lambda folder: dailydialog(folder, 'validation'),
-    'demo': demo,
 }
 
 

@@ -62,3 +62,15 @@ def print_by_seed(
     print_head(title, *(f'seed {seed}' for seed in seeds), 'median')
     for name, values in rows.items():
         print_row(name, *(f'{value:.2f}' for value in (*values, median(values))))
+
+
+def print_scores(
+    by_seed: Sequence[Mapping[str, float]], planted: Mapping[str, float]
+) -> None:
+    """
+    Print each system's score by the judge at each seed, the best planted first.
+    """
+    print()
+    print_head('Overall of the judge', 'seeds, in order')
+    for system in sorted(planted, key=lambda name: -planted[name]):
+        print_row(system, ', '.join(f'{scores[system]:.2f}' for scores in by_seed))

@@ -2,8 +2,6 @@
 The audit of a scored run: every check, in the order in which a reader would ask.
 """
 
-from __future__ import annotations
-
 from importlib.metadata import PackageNotFoundError, version
 
 from parlai_ext.audit import canaries, clones

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -355,9 +354,7 @@ def stored_hash(run: RunFolder, wanted: str | None) -> str | None:
     outside the package, anything else as it is.
     """
     if wanted is not None and is_outside(wanted):
-        for path in sorted((run.root / 'scores').glob('*/scorer.json')):
-            name = path.parent.name
-            record: dict[str, Any] = run.read_json(f'scores/{name}/scorer.json')
-            if (record.get('config') or {}).get('name') == wanted:
-                return name
+        for store in run.score_stores():
+            if (store.about().get('config') or {}).get('name') == wanted:
+                return store.root.name
     return wanted

@@ -3,8 +3,6 @@ Can a judge be gamed? Talkers that please a judge and not a partner play against
 run's partners, and must not rank high.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,8 +3,6 @@ Does it pay to enter a system twice? A clone of a target must get the target's s
 and a clone among the partners must not lift the target.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

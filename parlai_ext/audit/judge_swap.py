@@ -3,8 +3,6 @@ Does an order depend on the judge? Every scorer that has scored the run, and the
 measures, rank the same systems.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from parlai_ext.audit.audited import Audited, first_names, ranks_of
@@ -19,7 +17,6 @@ from parlai_ext.ranking.ranks import significantly_better
 from parlai_ext.ranking.table import Floats, json_number, system_means
 from parlai_ext.results.rank import read_run_scores
 from parlai_ext.results.tables import ScoreTables
-from parlai_ext.store.folder import read_signature
 
 
 def check_judge_swap(audited: Audited) -> PartResult:
@@ -49,9 +46,8 @@ def other_scorers(audited: Audited) -> dict[str, Floats]:
     dimension, under its name.
     """
     run, judges = audited.run, {}
-    for file in sorted((run.root / 'scores').glob('*/signature.txt')):
-        signature = read_signature(file)
-        store = run.scores(signature)
+    for store in run.score_stores():
+        signature = store.signature
         if signature == audited.scores.scorer_signature or not any(
             store.has(shard) for shard in run.dialogue_shards()
         ):

@@ -3,8 +3,6 @@ Does an order depend on the partners or the openers? Each family of partners and
 block of openers is left out in turn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 

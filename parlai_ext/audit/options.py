@@ -2,8 +2,6 @@
 The options of an audit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -13,7 +13,7 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.records import WrongType, record_from_json, record_to_json
+from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.view.table import plain_table
 
@@ -181,18 +181,15 @@ def read_audit(run: RunFolder, folder: str = '') -> Audit | None:
     :raises OldAudit: when another version of the package wrote it.
     :raises UserError: when it is damaged.
     """
-    path = run.root / f'{folder}{NAME}'
-    if not path.exists():
-        return None
     remedy = f'parlai audit_run --run-dir {run.root} writes it again'
-    data = run.read_json(f'{folder}{NAME}', remedy)
-    if data.get('schema') != SCHEMA:
-        raise OldAudit(f'{path} is of another version of parlai_ext; {remedy}')
-    try:
-        audit: Audit = record_from_json(Audit, data)
-    except WrongType as error:
-        raise UserError(f'{path} is damaged: {error}; {remedy}') from None
-    return audit
+
+    def read(data: Mapping[str, object]) -> Audit:
+        if data.get('schema') != SCHEMA:
+            path = run.root / f'{folder}{NAME}'
+            raise OldAudit(f'{path} is of another version of parlai_ext; {remedy}')
+        return record_from_json(Audit, data)
+
+    return run.read_record(f'{folder}{NAME}', read, remedy)
 
 
 def is_current(run: RunFolder, audit: Audit) -> bool:

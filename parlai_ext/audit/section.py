@@ -5,8 +5,6 @@ page, and as a doubt that decides the headline of a ranking.
 Doubts are canaries that score above real systems, and findings that do not hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

@@ -18,6 +18,7 @@ from parlai_ext.audit.audited import Audited
 from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.collect.plan import refuse_collecting
+from parlai_ext.collect.resolved import resolve_protocol
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System
@@ -30,6 +31,7 @@ from parlai_ext.isolation.own_records import (
 )
 from parlai_ext.ranking.table import Floats
 from parlai_ext.results.tables import ScoreTables, read_tables
+from parlai_ext.scoring.base import Scorer
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest, record_hash
 from parlai_ext.store.plan import system_part
@@ -38,7 +40,6 @@ from parlai_ext.worlds.schedule import pairings, shard_size_for
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from parlai_ext.scoring.base import Scorer
 
 FOLDER = 'audit'
 
@@ -161,7 +162,6 @@ class SidePlayer:
         """
         Return the manifest of a side run.
         """
-        from parlai_ext.collect.resolved import resolve_protocol
 
         plan, manifest = self.audited.plan, self.audited.run.manifest
         protocol = replace(

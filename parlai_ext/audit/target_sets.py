@@ -4,8 +4,7 @@ one system with two siblings of it, and what siblings do to each other's scores
 (bipartite-play, 2022, sections 3 and 7.2).
 """
 
-from __future__ import annotations
-
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -32,7 +31,6 @@ from parlai_ext.ranking.target_sets import (
     Turn,
     UnfairSets,
     all_sets,
-    number_of_sets,
     overturned_pairs,
     set_means,
     sibling_effect,
@@ -114,7 +112,7 @@ def check_target_sets(audited: Audited, size: int) -> PartResult:
             f'Sets of targets are left out: {n_systems} systems have no smaller set '
             'with an order in it.'
         )
-    n_sets = number_of_sets(n_systems, size)
+    n_sets = math.comb(n_systems, size)
     if n_sets > MOST_SETS:
         return part.leave_out(
             f'Sets of targets are left out: {n_systems} systems have {n_sets:,} sets '

@@ -2,8 +2,6 @@
 What makes a dialogue's score: its system, its partner, its opener, or chance.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from parlai_ext.audit.audited import Audited

@@ -9,8 +9,6 @@ is compared (Holm), one over all sets together for all pairs. Sets that most sco
 cannot judge are not among these: a mean over other sets is no comparison.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations

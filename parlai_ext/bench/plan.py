@@ -35,7 +35,7 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import given_options, read_pairs
+from parlai_ext.core.options import given_options, option, options_of, read_pairs
 from parlai_ext.data.judged.cards import card_names, set_name
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.files.yaml_file import Document, read_file
@@ -46,30 +46,21 @@ from parlai_ext.scoring.registry import SCORERS, find_scorer
 TRIVIAL = ('length', 'distinct', 'repetition', 'overlap')
 MEAN_RANK = 'mean_rank'  # what stands for the scorer's name in a mean of ranks
 OPTION_BEGINS = re.compile(r':(?=[A-Za-z_-]+=)')
-KEYS = (
-    *('description', 'published', 'scorers', 'mean_ranks', 'sets'),
-    *('max_items', 'turns'),
-)
-SET_KEYS = ('max_items', 'turns', 'scorers')
-SCORER_KEYS = ('name', 'max_items', 'dimension', 'sets')  # beside its own options
 
 
 @dataclass(frozen=True)
 class Variant:
     """
     A scorer with its options, under the label by which the tables call it.
-
-    :param max_items: the most items of a set that it scores, if that is fewer than the
-        bench draws: for a slow scorer.
-    :param dimension: the one of its dimensions that this row is about; `None`: all.
-    :param sets: the names of those that it scores; none: all.
     """
 
     label: str
     section: Mapping[str, Any]
-    max_items: int | None = None
-    dimension: str | None = None
-    sets: tuple[str, ...] = ()
+    max_items: int | None = option(
+        None, low=1, help='items of a set, at most, if the bench draws more'
+    )
+    dimension: str | None = option(None, help='the only dimension of this row')
+    sets: tuple[str, ...] = option((), help='those that it scores; none: all')
 
     @property
     def is_trivial(self) -> bool:
@@ -85,15 +76,14 @@ class SetChoice:
     A judged set, and how much of it is scored.
 
     :param name: of the set, its card or its own file.
-    :param max_items: the most items that are drawn; `None`: all.
-    :param turns: of each judged dialogue, for scorers of turns; `None`: all.
-    :param scorers: the labels of those that score it; none: all.
     """
 
     name: str
-    max_items: int | None = None
-    turns: int | None = None
-    scorers: tuple[str, ...] = ()
+    max_items: int | None = option(None, low=1, help='items that are drawn, at most')
+    turns: int | None = option(
+        None, low=1, help='of each judged dialogue, for scorers of turns'
+    )
+    scorers: tuple[str, ...] = option((), help='that score it; none: all')
 
 
 @dataclass(frozen=True)
@@ -102,16 +92,15 @@ class BenchPlan:
     The scorers and the sets of a bench. Without sets, all that are found are meant.
 
     :param mean_ranks: means of the ranks of several scorers, their labels by its own.
-    :param published: the source of published figures that stand beside the table.
     """
 
     variants: tuple[Variant, ...]
     sets: tuple[SetChoice, ...] = ()
-    max_items: int | None = None
-    turns: int | None = None
-    description: str = ''
     mean_ranks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    published: str = ''
+    max_items: int | None = option(None, low=1, help='items of each set, at most')
+    turns: int | None = option(None, low=1, help='of each judged dialogue')
+    description: str = option('', help='what the table is for')
+    published: str = option('', help='the source of figures beside the table')
 
     def choice(self, name: str) -> SetChoice:
         """
@@ -224,15 +213,16 @@ def load_bench_file(name: str) -> BenchPlan:
         hint = nearest(name, zoo_configs.names('bench'))
         raise UserError(f'--config {name}: no such bench file; {hint}') from None
     doc = read_file(path)
-    data = doc.mapping(doc.data or {}, (), KEYS, 'a bench')
-    scorers = doc.typed(data.get('scorers', {}), ('scorers',), dict)
-    sets = doc.typed(data.get('sets', {}), ('sets',), dict)
+    data = doc.typed(doc.data or {}, (), dict)
+    lists = ('scorers', 'sets', 'mean_ranks')
+    plan = given_options(BenchPlan, data, error=doc.error_in(()), also=lists)
+    scorers, sets, ranks = (doc.typed(data.get(k, {}), (k,), dict) for k in lists)
     set_names = [*sets, *card_names()]
     variants = tuple(
         _variant(doc, label, section, set_names) for label, section in scorers.items()
     )
     known = [*(variant.label for variant in variants), *TRIVIAL]
-    published = str(data.get('published', ''))
+    published = plan.get('published')
     figures = read_file(zoo_configs.path('published', 'figures')).data['figures']
     sources = {figure['source'] for figure in figures}
     if published and published not in sources:
@@ -240,16 +230,13 @@ def load_bench_file(name: str) -> BenchPlan:
     return BenchPlan(
         variants,
         tuple(_set_choice(doc, name, raw, known) for name, raw in sets.items()),
-        _count(doc, data, (), 'max_items'),
-        _count(doc, data, (), 'turns'),
-        str(data.get('description', '')),
-        _mean_ranks(doc, data.get('mean_ranks') or {}, known),
-        published,
+        _mean_ranks(doc, ranks, known),
+        **plan,
     )
 
 
 def _mean_ranks(
-    doc: Document, raw: Any, known: Sequence[str]
+    doc: Document, raw: Mapping[str, Any], known: Sequence[str]
 ) -> dict[str, tuple[str, ...]]:
     """
     Return the means of ranks of a file: labels of scorers by its own label.
@@ -257,29 +244,32 @@ def _mean_ranks(
     :param known: the labels of all scorers.
     """
     mean_ranks = {}
-    for label, raw_members in doc.typed(raw, ('mean_ranks',), dict).items():
+    for label, raw_members in raw.items():
         where = ('mean_ranks', label)
         if label in known:
             raise doc.error(where, 'a scorer has this label')
-        members = _names(doc, raw_members, where, known, 'scorer')
+        members = doc.typed(raw_members, where, list)
+        _check_names(doc, members, where, known, 'scorer')
         if len(set(members)) < 2:
             raise doc.error(where, 'two scorers at least are expected')
         mean_ranks[label] = tuple(dict.fromkeys(members))
     return mean_ranks
 
 
-def _names(
-    doc: Document, raw: Any, where: tuple[str, ...], known: Sequence[str], what: str
-) -> tuple[str, ...]:
+def _check_names(
+    doc: Document,
+    names: Sequence[Any],
+    where: tuple[str, ...],
+    known: Sequence[str],
+    what: str,
+) -> None:
     """
-    Return a list of names, each of a scorer, or a set, of the bench.
+    Check that each name is that of a scorer, or of a set, of the bench.
     """
-    names = doc.typed(raw, where, list)
     for i, name in enumerate(names):
         if name not in known:
             problem = f'no {what} {name!r}; {nearest(str(name), known)}'
             raise doc.error((*where, i), problem)
-    return tuple(names)
 
 
 def _variant(doc: Document, label: str, raw: Any, set_names: Sequence[str]) -> Variant:
@@ -291,41 +281,22 @@ def _variant(doc: Document, label: str, raw: Any, set_names: Sequence[str]) -> V
         cls = find_scorer(str(section['name']), named_by_user=True)
     except UserError as error:
         raise doc.error((*where, 'name'), str(error)) from None
-    options = {k: value for k, value in section.items() if k not in SCORER_KEYS}
-    given = given_options(cls.options_class, options, error=doc.error_in(where))
-    dimension = section.get('dimension')
-    if dimension is not None:
-        doc.typed(dimension, (*where, 'dimension'), str)
-    return Variant(
-        label,
-        {'name': section['name'], **given},
-        _count(doc, section, where, 'max_items'),
-        dimension,
-        _names(doc, section.get('sets', []), (*where, 'sets'), set_names, 'set'),
+    of_row, fail = options_of(Variant), doc.error_in(where)
+    given = given_options(
+        cls.options_class, section, error=fail, also=('name', *of_row)
     )
+    row = given_options(Variant, section, error=fail, also=section)
+    _check_names(doc, row.get('sets', ()), (*where, 'sets'), set_names, 'set')
+    return Variant(label, {'name': section['name'], **given}, **row)
 
 
 def _set_choice(doc: Document, name: str, raw: Any, known: Sequence[str]) -> SetChoice:
     where = ('sets', name)
-    data = doc.mapping(raw or {}, where, SET_KEYS, 'a set of a bench')
-    max_items, turns = (_count(doc, data, where, k) for k in ('max_items', 'turns'))
-    labels = _names(doc, data.get('scorers', []), (*where, 'scorers'), known, 'scorer')
-    return SetChoice(name, max_items, turns, labels)
-
-
-def _count(
-    doc: Document, data: Mapping[str, Any], where: tuple[str, ...], key: str
-) -> int | None:
-    """
-    Return a number from 1, `None` where the key is not there.
-    """
-    value = data.get(key)
-    if value is None:
-        return None
-    count: int = doc.typed(value, (*where, key), int)
-    if count < 1:
-        raise doc.error((*where, key), f'a number from 1 is expected, not {count}')
-    return count
+    data = doc.typed(raw or {}, where, dict)
+    given = given_options(SetChoice, data, error=doc.error_in(where))
+    labels = given.get('scorers', ())
+    _check_names(doc, labels, (*where, 'scorers'), known, 'scorer')
+    return SetChoice(name, **given)
 
 
 # -------------------------------------------------------------------- what is drawn

@@ -12,8 +12,6 @@ are of their best submission to each set, so that their means are a little above
 printed averages. All numbers are printed there without signs; ours have them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, compress

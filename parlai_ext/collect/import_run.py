@@ -36,7 +36,7 @@ from parlai_ext.data.import_rules import ImportedDialogue
 from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
-from parlai_ext.store.atomic import locked, make_folder
+from parlai_ext.store.atomic import locked
 from parlai_ext.store.plan import numbered_id
 from parlai_ext.worlds.pairings import IMPORTED
 from parlai_ext.worlds.schedule import named_pairing
@@ -168,7 +168,6 @@ def write_run(
     if root.is_dir() and any(root.iterdir()):
         raise UserError(f'{root} is not empty and no run; use another --run-dir')
     staging = root.parent / f'.{root.name}.importing'
-    make_folder(staging)
     with locked(staging / LOCK):
         for left in staging.iterdir():
             if left.name != LOCK:  # of an import that was killed

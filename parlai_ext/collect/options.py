@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from parlai_ext.core.nouns import System
 from parlai_ext.core.options import flag_values, one_value, option, options_of
 from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions
 from parlai_ext.core.ranking_options import RankingOptions
 
 if TYPE_CHECKING:
-    from parlai_ext.core.nouns import System
     from parlai_ext.files.protocol_file import ProtocolFile
 
 # keys of the protocol that the command line may replace

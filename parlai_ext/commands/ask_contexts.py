@@ -15,6 +15,8 @@ from parlai_ext.commands.options import MACHINE
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
+from parlai_ext.store.atomic import write_text
+from parlai_ext.store.lines import dumps
 
 if TYPE_CHECKING:
     from parlai_ext.data.recorded_answers import RecordedAnswer
@@ -55,8 +57,6 @@ class AskContexts(ModelCommand):
         """
         Return the file of the dialogues.
         """
-        from parlai_ext.store.atomic import write_text
-        from parlai_ext.store.lines import dumps
         from parlai_ext.toxic.collect_answers import collect_answers
         from parlai_ext.toxic.measures import Prompt
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.commands.command import ModelCommand
+from parlai_ext.core.display import wrap_lines
 from parlai_ext.core.machine import Machine
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ class AuditRun(ModelCommand):
         from parlai_ext.audit.record import CSV, NAME
         from parlai_ext.audit.section import audit_doubt, terminal_text
         from parlai_ext.audit.target_sets import CELLS, table_six_lines
-        from parlai_ext.core.display import wrap_lines
         from parlai_ext.report.write import PAGE, write_report
         from parlai_ext.results.chosen_scores import choose_scores
         from parlai_ext.results.ranking import NAME as RANKING

@@ -2,17 +2,11 @@
 Cite a published run: what a paper has to say of it.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.verify_run import PackOptions
 from parlai_ext.core.errors import printable
-from parlai_ext.packs.cite import CiteOptions, cite_pack
-
-if TYPE_CHECKING:
-    from parlai_ext.packs.cite import Citation
+from parlai_ext.packs.cite import Citation, CiteOptions, cite_pack
+from parlai_ext.packs.verify import open_right_pack
 
 
 class CiteRun(Command):
@@ -28,7 +22,6 @@ class CiteRun(Command):
         """
         Print and return a citation for each scorer of the pack.
         """
-        from parlai_ext.packs.verify import open_right_pack
 
         with open_right_pack(self.opt['pack']) as pack:
             citations = cite_pack(pack, self.options(CiteOptions))

@@ -12,6 +12,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
+from parlai_ext.store.atomic import write_text
 
 if TYPE_CHECKING:
     from parlai_ext.toxic.detector_table import DetectorTable
@@ -76,7 +77,6 @@ class CompareDetectors(Command):
         :raises UserError: when no detector can be had, or two have one name.
         """
         from parlai_ext.models.handle import ModelHandle
-        from parlai_ext.store.atomic import write_text
         from parlai_ext.toxic import detector_table as tables
         from parlai_ext.toxic.detectors import load_detectors
 

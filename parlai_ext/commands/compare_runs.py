@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.options import option
-from parlai_ext.store.atomic import locked, make_folder, write_text
+from parlai_ext.store.atomic import locked, write_text
 
 if TYPE_CHECKING:
     from parlai_ext.packs.compare import JoinedRun
@@ -130,7 +130,6 @@ def new_folder(out: Path) -> Iterator[None]:
     mark = out / UNFINISHED
     if out.exists() and not mark.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f'--out {out}: a new folder is expected')
-    make_folder(out)
     with locked(mark):
         for left in out.iterdir():
             if left != mark:

@@ -13,7 +13,9 @@ from parlai_ext.commands.options import CHECK, PLAN, RANKING, REQUIRE, SCORER
 from parlai_ext.core.errors import printable
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import flag_values
+from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.engines.open_engine import EngineOptions
+from parlai_ext.judge_check.options import require_passed
 
 if TYPE_CHECKING:
     from parlai_ext.collect.forecast import Forecast
@@ -42,9 +44,7 @@ class EvaluateSystems(PlanCommand):
         from parlai_ext.collect.forecast import forecast_comparison_lines
         from parlai_ext.collect.not_run import stop_if_incomplete
         from parlai_ext.collect.trials import try_before_run
-        from parlai_ext.core.ranking_options import RankingOptions
         from parlai_ext.judge_check.check_run import check_run
-        from parlai_ext.judge_check.options import require_passed
         from parlai_ext.report.table import terminal_report
         from parlai_ext.report.write import write_report
         from parlai_ext.results.rank import rank_run

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.people.answer_items import AnnotationOptions
+from parlai_ext.data.recorded_answers import recorded_answers
+from parlai_ext.people.answer_items import AnnotationOptions, make_annotation_set
+from parlai_ext.people.questionnaire import LIKERT, PAIR, read_questionnaire
+from parlai_ext.people.rating_set import RatingSet, write_key
+from parlai_ext.store.atomic import write_text
 
 if TYPE_CHECKING:
     from parlai_ext.people.crowd_files import Files
-    from parlai_ext.people.rating_set import RatingSet
 
 CSV, JSONL, PAGE, ACUTE, TURNS = FORMATS = (
     *('csv', 'jsonl', 'page'),
@@ -86,12 +89,7 @@ class ExportAnnotation(Command):
         """
         Return the paths of the files that annotators get.
         """
-        from parlai_ext.data.recorded_answers import recorded_answers
-        from parlai_ext.people.answer_items import make_annotation_set
-        from parlai_ext.people.questionnaire import LIKERT, PAIR, read_questionnaire
-        from parlai_ext.people.rating_set import write_key
         from parlai_ext.people.sheets import item_lines
-        from parlai_ext.store.atomic import write_text
 
         given = self.options(ExportAnnotationOptions)
         options = self.options(AnnotationOptions)

@@ -83,7 +83,7 @@ class ExportCrowdsourcing(Command):
         """
         from parlai_ext.people.questionnaire import read_questionnaire
         from parlai_ext.people.rating_set import check_targets
-        from parlai_ext.store.atomic import make_folder, write_text
+        from parlai_ext.store.atomic import write_text
 
         run = self.existing_run
         given = self.options(ExportOptions)
@@ -93,7 +93,6 @@ class ExportCrowdsourcing(Command):
         out = Path(given.out) if given.out else run.root / 'people' / given.format
         paths = [out / name for name in files]
         for path, text in zip(paths, files.values(), strict=True):
-            make_folder(path.parent)
             write_text(path, text)
             print(path)
         return paths

@@ -2,23 +2,24 @@
 `import_annotation`: what annotators said of recorded answers, as tables.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.people.given_answers import FastAnswers
-
-if TYPE_CHECKING:
-    from parlai_ext.people.answer_shares import AnnotationResults
-    from parlai_ext.people.given_answers import GivenAnswer
-    from parlai_ext.people.rating_set import RatingKey
+from parlai_ext.people import answer_shares, share_table
+from parlai_ext.people.answer_shares import AnnotationResults
+from parlai_ext.people.crowd_answers import (
+    answer_files,
+    answers_of_judgements,
+    read_crowd_answers,
+)
+from parlai_ext.people.given_answers import FastAnswers, GivenAnswer, read_given_answers
+from parlai_ext.people.rating_set import RatingKey, read_key
+from parlai_ext.store.atomic import write_text
 
 FILES, ACUTE, TURNS = FORMATS = ('files', 'acute_eval', 'turn_annotations')
 ENDINGS = ('*.csv', '*.jsonl', '*.json')
@@ -83,9 +84,6 @@ class ImportAnnotation(Command):
         """
         Print the tables, write them, and return them.
         """
-        from parlai_ext.people import answer_shares, share_table
-        from parlai_ext.people.rating_set import read_key
-        from parlai_ext.store.atomic import write_text
 
         given = self.options(ImportAnnotationOptions)
         place = Path(given.key)
@@ -141,12 +139,6 @@ def read_answers(
 
     :raises UserError: names file and place of the first mistake.
     """
-    from parlai_ext.people.crowd_answers import (
-        answer_files,
-        answers_of_judgements,
-        read_crowd_answers,
-    )
-    from parlai_ext.people.given_answers import read_given_answers
 
     if given.format == FILES:
         paths = answer_files(given.answers, *ENDINGS)

@@ -2,22 +2,34 @@
 `import_dialogues`: dialogues that exist already become a run folder, without a model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from parlai_ext.collect.import_run import (
+    group_by_pairing,
+    import_manifest,
+    write_run,
+)
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import named_pairs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import one_value, option
+from parlai_ext.core.protocol import Protocol
+from parlai_ext.data.dialogue_rows import COLUMNS
+from parlai_ext.data.formats import find_files
 from parlai_ext.data.import_rules import EMPTY_TURNS, ImportRules
-
-if TYPE_CHECKING:
-    from parlai_ext.core.protocol import Protocol
-    from parlai_ext.data.imported_dialogues import ImportedDialogues
+from parlai_ext.data.imported_dialogues import ImportedDialogues, read_imports
+from parlai_ext.isolation.own_records import SCORER, note_parts
+from parlai_ext.scoring.registry import (
+    DEFAULT,
+    WITH_REFERENCES,
+    find_scorer,
+    load_protocol_file,
+)
+from parlai_ext.store import RunFolder
+from parlai_ext.worlds.pairings import IMPORTED
 
 MAX_LISTED = 10  # bad rows that are printed
 
@@ -114,15 +126,6 @@ class ImportDialogues(Command):
         """
         Return what was imported.
         """
-        from parlai_ext.collect.import_run import (
-            group_by_pairing,
-            import_manifest,
-            write_run,
-        )
-        from parlai_ext.data.formats import find_files
-        from parlai_ext.data.imported_dialogues import read_imports
-        from parlai_ext.isolation.own_records import SCORER, note_parts
-        from parlai_ext.store import RunFolder
 
         opt = self.opt
         given = self.options(ImportOptions)
@@ -168,7 +171,6 @@ def column_names(text: str | None) -> dict[str, str]:
     """
     Return a file's own names of columns or keys, by ours: the value of ``--columns``.
     """
-    from parlai_ext.data.dialogue_rows import COLUMNS
 
     pairs = text.split(',') if text else ()
     names = named_pairs('--columns', pairs, 'OURS=THEIRS')
@@ -182,9 +184,6 @@ def import_protocol(opt: Mapping[str, Any]) -> Protocol:
     """
     Return the protocol by which the dialogues are scored and ranked.
     """
-    from parlai_ext.core.protocol import Protocol
-    from parlai_ext.scoring.registry import DEFAULT, find_scorer, load_protocol_file
-    from parlai_ext.worlds.pairings import IMPORTED
 
     if opt['scorer'] and opt['config']:
         raise UserError('--scorer and --config: each names a scorer; give one of them')
@@ -208,7 +207,6 @@ def by_references(protocol: Protocol, imports: ImportedDialogues) -> Protocol:
     Return the protocol with the default scorer for these dialogues, and print which one
     it is and why.
     """
-    from parlai_ext.scoring.registry import DEFAULT, WITH_REFERENCES
 
     turns = [turn for one in imports.dialogues for turn in one.turns if not turn.given]
     n_with = sum(bool(turn.references) for turn in turns)

@@ -2,28 +2,49 @@
 `import_judgements`: what people said of dialogues, as files that other commands read.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples, named_pairs
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.people.crowd_answers import FORMATS, own_chats
-from parlai_ext.people.given_answers import FastAnswers
-
-if TYPE_CHECKING:
-    from parlai_ext.people.judgements import Judgements
-    from parlai_ext.people.ranking import PeopleRanking
-    from parlai_ext.people.run_dialogues import DialogueReference
-    from parlai_ext.store import RunFolder
-
+from parlai_ext.core.records import record_to_json
+from parlai_ext.people.crowd_answers import (
+    FORMATS,
+    answer_files,
+    own_chats,
+    read_crowd_answers,
+)
+from parlai_ext.people.given_answers import (
+    FastAnswers,
+    judgements_of,
+    read_given_answers,
+)
+from parlai_ext.people.judgements import (
+    CARD,
+    FILE,
+    Judgements,
+    comparisons_csv,
+    judged_card,
+    judged_lines,
+    judgements_csv,
+)
+from parlai_ext.people.people_table import people_lines
+from parlai_ext.people.ranking import PeopleRanking, rank_by_people
+from parlai_ext.people.rating_set import read_keys
+from parlai_ext.people.run_dialogues import (
+    DialogueReference,
+    judged_dialogues,
+    read_turns,
+)
+from parlai_ext.people.spot_the_bot import spot_the_bot_tables
+from parlai_ext.store import RunFolder
+from parlai_ext.store.atomic import write_text
+from parlai_ext.store.lines import dumps
 
 PAGE = 'page'
 
@@ -112,11 +133,6 @@ class ImportJudgements(Command):
         """
         Write the files, print the ranking by people, and return it.
         """
-        from parlai_ext.people.people_table import people_lines
-        from parlai_ext.people.ranking import rank_by_people
-        from parlai_ext.people.run_dialogues import judged_dialogues
-        from parlai_ext.people.spot_the_bot import spot_the_bot_tables
-        from parlai_ext.store import RunFolder
 
         given = self.options(ImportOptions)
         if given.format == PAGE or not given.out:
@@ -163,9 +179,6 @@ def read_answers(
 
     :param dialogues: the judged dialogues of the run.
     """
-    from parlai_ext.people.crowd_answers import answer_files, read_crowd_answers
-    from parlai_ext.people.given_answers import judgements_of, read_given_answers
-    from parlai_ext.people.rating_set import read_keys
 
     if run is not None and given.format == PAGE:
         paths = answer_files(given.answers, '*.json')
@@ -188,19 +201,6 @@ def write_judgements(
     """
     Write the judgements as CSV and as a judged set, and the ranking by people.
     """
-    from parlai_ext.core.records import record_to_json
-    from parlai_ext.people.judgements import (
-        CARD,
-        FILE,
-        comparisons_csv,
-        judged_card,
-        judged_lines,
-        judgements_csv,
-    )
-    from parlai_ext.people.run_dialogues import read_turns
-    from parlai_ext.people.spot_the_bot import spot_the_bot_tables
-    from parlai_ext.store.atomic import make_folder, write_text
-    from parlai_ext.store.lines import dumps
 
     rows = judgements.by_dialogue()
     texts = {
@@ -221,7 +221,6 @@ def write_judgements(
         if lines := judged_lines(rows, turns):
             texts[FILE] = lines
             texts[CARD] = judged_card(sorted({j.dimension for j in rows}))
-    make_folder(out)
     for name, text in texts.items():
         write_text(out / name, text)
 

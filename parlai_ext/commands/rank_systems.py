@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
-from parlai_ext.core.options import option
+from parlai_ext.core.options import flag_values, option
+from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.judge_check.options import require_passed
 
 if TYPE_CHECKING:
     from parlai_ext.results.ranking import Ranking
@@ -44,9 +46,6 @@ class RankSystems(Command):
         that shows an older ranking is removed.
         """
         from parlai_ext.audit.section import audit_doubts
-        from parlai_ext.core.options import flag_values
-        from parlai_ext.core.ranking_options import RankingOptions
-        from parlai_ext.judge_check.options import require_passed
         from parlai_ext.report.table import leaderboard_csv, terminal_table
         from parlai_ext.results.chosen_scores import choose_scores, scores_rule
         from parlai_ext.results.rank import rank_run, read_run_scores

@@ -5,7 +5,12 @@
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.people.rating_set import RatingOptions
+from parlai_ext.people.rating_set import (
+    FOLDER,
+    RatingOptions,
+    make_rating_set,
+    write_key,
+)
 
 
 class RateDialogues(Command):
@@ -25,7 +30,6 @@ class RateDialogues(Command):
         Return the paths of the pages.
         """
         from parlai_ext.people.rating_page import render_rating_page
-        from parlai_ext.people.rating_set import FOLDER, make_rating_set, write_key
 
         run = self.existing_run
         options = self.options(RatingOptions)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import ScoresChoice
+from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 
 
@@ -38,7 +39,6 @@ class ReportRun(Command):
         Return the path of the page.
         """
         from parlai_ext.audit.section import audit_doubts
-        from parlai_ext.core.nouns import content_id
         from parlai_ext.report.table import terminal_report
         from parlai_ext.report.write import write_report
         from parlai_ext.results.chosen_scores import choose_scores

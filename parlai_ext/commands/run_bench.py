@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import JUDGE_MACHINE
+from parlai_ext.core.display import wrap_lines
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
@@ -165,7 +166,6 @@ def show_bench(
         figure_lines,
         published_lines,
     )
-    from parlai_ext.core.display import wrap_lines
     from parlai_ext.store.atomic import write_text
 
     try:

@@ -112,7 +112,7 @@ class ShowDialogue(Command):
         from parlai_ext.results.chosen_scores import choose_scores
 
         scores = self.options(ScoresChoice).scores
-        if not scores and not any(run.root.glob('scores/*/signature.txt')):
+        if not scores and not run.score_stores():
             return ''
         return choose_scores(run, scores)[0]
 

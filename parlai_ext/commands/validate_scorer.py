@@ -23,12 +23,15 @@ from parlai_ext.commands.options import CHECK, PLAN
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import Dialogue, HumanJudgement, ScoredDialogue
 from parlai_ext.core.options import option
+from parlai_ext.core.progress import bar_of
+from parlai_ext.judge_check.record import JudgeCheck, to_json
+from parlai_ext.scoring.base import Scorer
+from parlai_ext.scoring.registry import load_protocol_file, scorer_class
+from parlai_ext.store import RunFolder
 
 if TYPE_CHECKING:
-    from parlai_ext.core.nouns import Dialogue, HumanJudgement, ScoredDialogue
-    from parlai_ext.judge_check.record import JudgeCheck
-    from parlai_ext.scoring.base import Scorer
     from parlai_ext.scoring.score_run import ChosenScorer
 
 BOOTSTRAPS = 2000
@@ -78,7 +81,6 @@ class ValidateScorer(ModelCommand):
         """
         Return what `agreement.json` holds, and print it as a table.
         """
-        from parlai_ext.judge_check.record import to_json
         from parlai_ext.judge_check.words import check_lines
 
         opt, given = self.opt, self.options(ValidateOptions)
@@ -132,7 +134,6 @@ class ValidateScorer(ModelCommand):
         from parlai_ext.isolation.own_records import is_own_scorer
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.scoring.score_run import score_run
-        from parlai_ext.store import RunFolder
 
         config, left_out = self.opt['config'], None
         there = RunFolder.existing_or_none(self.opt['run_dir'])
@@ -175,7 +176,6 @@ class ValidateScorer(ModelCommand):
         """
         from parlai_ext.data.parlai_conversations import read_dialogues
         from parlai_ext.judge_check.check import check_judge, gather
-        from parlai_ext.scoring.registry import load_protocol_file
 
         config = self.opt['config']
         chosen = self.choose(
@@ -210,7 +210,6 @@ class ValidateScorer(ModelCommand):
 
         :param is_own: the user named what is recorded.
         """
-        from parlai_ext.scoring.registry import scorer_class
         from parlai_ext.scoring.score_run import choose_scorer
 
         chosen = choose_scorer(recorded, self.opt, named_by_user=is_own)
@@ -231,7 +230,6 @@ def scored_pairs(
     """
     Yield dialogues with their scores, some at a time, under a progress bar.
     """
-    from parlai_ext.core.progress import bar_of
 
     with bar_of('score', len(dialogues)) as bar:
         for start in range(0, len(dialogues), BATCH):

@@ -9,7 +9,7 @@ the data. `keys` gives fields other names in the data.
 
 import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -146,9 +146,7 @@ def record_to_json(record: Any) -> Any:
     return record
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def read_own_record(kind: type[T], path: Path, advice: str) -> T:
@@ -159,13 +157,12 @@ def read_own_record(kind: type[T], path: Path, advice: str) -> T:
     :raises UserError: when it is damaged, or not there.
     """
     try:
-        record: T = record_from_json(kind, parse_own_json(path.read_bytes()))
+        return record_from_json(kind, parse_own_json(path.read_bytes()))
     except (OSError, ValueError) as error:
         raise UserError(f'{path}: cannot be read ({error}); {advice}') from None
-    return record
 
 
-def record_from_json(kind: Any, data: Any, where: str = '') -> Any:
+def record_from_json(kind: type[T], data: Any, where: str = '') -> T:
     """
     Return JSON data as ``kind``, such as a dataclass.
 
@@ -173,6 +170,7 @@ def record_from_json(kind: Any, data: Any, where: str = '') -> Any:
     :raises WrongType: at the first value that does not fit.
     """
     try:
-        return _adapter(kind).validate_json(json.dumps(data), strict=True)
+        record: T = _adapter(kind).validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
         raise WrongType(_refusal(error, where=where)) from None
+    return record

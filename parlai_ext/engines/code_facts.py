@@ -2,8 +2,6 @@
 The versions of what numbers depend on, which must be equal on all machines.
 """
 
-from __future__ import annotations
-
 import hashlib
 import platform
 from functools import cache

@@ -5,8 +5,6 @@ An engine knows nothing of dialogue. What a task is and what a worker does is sa
 the job; where the worker runs is the engine's choice.
 """
 
-from __future__ import annotations
-
 from collections.abc import (
     Callable,
     Collection,

@@ -5,8 +5,6 @@ A fork starts in milliseconds, with everything imported, and shares the models t
 loaded here. It is made when a task waits for it, and dies with this process.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

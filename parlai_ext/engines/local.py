@@ -2,8 +2,6 @@
 Runs tasks on this machine: in this process, or in processes forked from it.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Sequence

@@ -2,8 +2,6 @@
 A folder that several machines must see: a token in it proves that they do.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import secrets

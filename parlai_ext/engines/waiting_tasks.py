@@ -2,8 +2,6 @@
 The tasks that wait for a worker, and which of them a worker does next.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator

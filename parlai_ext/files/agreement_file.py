@@ -69,7 +69,7 @@ def read_agreement(path: Path) -> dict[str, tuple[MeasuredAgreement, ...]]:
     """
     doc = read_file(path)
     try:
-        scorers: tuple[_ScorerRows, ...] = record_from_json(
+        scorers = record_from_json(
             tuple[_ScorerRows, ...], (doc.data or {}).get('scorers', []), 'scorers'
         )
     except WrongType as error:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError, first_line
@@ -112,7 +113,6 @@ def check_judge(
     identities: Mapping[str, str] | None = None,
     families: Mapping[str, str] | None = None,
     kept: Kept | None = None,
-    progress: bool = True,
     score_dialogues: ScoreDialogues | None = None,
 ) -> JudgeCheck | None:
     """
@@ -136,10 +136,7 @@ def check_judge(
     values = score_blocks(
         scorer,
         blocks_of(copies),
-        lambda block: _block_scores(scorer, score, block),
-        lambda block: content_id([copy.part.dialogue.id for copy in block]),
-        kept,
-        progress,
+        partial(_kept_scores, scorer, score, Watch(kept=kept)),
         unit='response',
     )
     tables: Tables = {(source, None): {} for source in originals}
@@ -313,32 +310,35 @@ def score_blocks(
     scorer: Scorer,
     blocks: Sequence[Sequence[One]],
     score: Callable[[Sequence[One]], list[dict[str, float]]],
-    key: Callable[[Sequence[One]], str],
-    kept: Kept | None,
-    progress: bool,
     unit: str,
 ) -> list[dict[str, float]]:
     """
-    Return the scores of everything in these blocks by dimension, without missing ones;
-    those of blocks that were kept are not asked for again.
-
-    :param key: the name under which the scores of a block are kept.
+    Return the scores of everything in these blocks by dimension, without missing ones.
     """
     values: list[dict[str, float]] = []
-    total = sum(map(len, blocks))
-    with bar_of('judge check', total, progress, unit=unit) as bar:
+    with bar_of('judge check', sum(map(len, blocks)), unit=unit) as bar:
         parts = PartProgress(bar, 'inputs read')
         for block in blocks:
             parts.begin(len(block))
-            scores = None if kept is None else kept.get(key(block))
-            if scores is None:
-                with scorer.watched(Watch(parts.tell)):
-                    scores = score(block)
-                if kept is not None:
-                    kept.put(key(block), scores)
-            values += scores
+            with scorer.watched(Watch(parts.tell)):
+                values += score(block)
             parts.end()
     return values
+
+
+def _kept_scores(
+    scorer: Scorer, score: ScoreDialogues, kept: Watch, block: Sequence[Copy]
+) -> list[dict[str, float]]:
+    """
+    Return the scores of one block of copies, which are not asked for again where they
+    were kept.
+    """
+    key = content_id([copy.part.dialogue.id for copy in block])
+    scores: list[dict[str, float]] | None = kept.get(key)
+    if scores is None:
+        scores = _block_scores(scorer, score, block)
+        kept.put(key, scores)
+    return scores
 
 
 def _block_scores(

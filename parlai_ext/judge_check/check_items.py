@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, Utterance
-from parlai_ext.core.watch import Kept
 from parlai_ext.judge_check.check import check_judge, gather
 from parlai_ext.judge_check.options import SAMPLE
 from parlai_ext.judge_check.pair_check import check_pairs
@@ -32,8 +31,6 @@ def check_items(
     scores: Sequence[ItemScore],
     *,
     sample: int = SAMPLE,
-    kept: Kept | None = None,
-    progress: bool = True,
 ) -> JudgeCheck | None:
     """
     Return the check of a judge that has scored these items.
@@ -48,37 +45,30 @@ def check_items(
     if sample == 0:
         return None
     if scorer.level == 'pair':
-        return check_pairs(scorer, items, sample=sample, kept=kept, progress=progress)
+        return check_pairs(scorer, items, sample=sample)
     dialogues = [item_dialogue(item, i) for i, item in enumerate(items)]
-    places = [judged_places(dialogue, scorer.level) for dialogue in dialogues]
-    scored = [
-        scorer.scored_dialogue(dialogue, own, [score])
-        for dialogue, own, score in zip(dialogues, places, scores, strict=True)
-    ]
+
+    def placed(
+        dialogues: Sequence[Dialogue], scores: Sequence[ItemScore]
+    ) -> list[ScoredDialogue]:
+        return [
+            scorer.scored_dialogue(one, judged_places(one, scorer.level), [score])
+            for one, score in zip(dialogues, scores, strict=True)
+        ]
 
     def score_copies(
-        copies: Sequence[Dialogue], indices: Sequence[Sequence[int]]
+        copies: Sequence[Dialogue], _: Sequence[Sequence[int]]
     ) -> list[ScoredDialogue]:
-        # the places are the originals': `indices` may name both speakers'
-        places = [judged_places(copy, scorer.level) for copy in copies]
-        asked = [
-            copied_item(items, copy, own, scorer.level)
-            for copy, own in zip(copies, places, strict=True)
-        ]
-        scores = scorer.checked_scores(asked)
-        return [
-            scorer.scored_dialogue(copy, own, [score])
-            for copy, own, score in zip(copies, places, scores, strict=True)
-        ]
+        # the places are the originals': the given ones may be of both speakers
+        asked = [copied_item(items, copy, scorer.level) for copy in copies]
+        return placed(copies, scorer.checked_scores(asked))
 
     openers = () if scorer.needs else replied_openers(items)
     return check_judge(
         scorer,
-        gather(zip(dialogues, scored, strict=True), openers, sample),
+        gather(zip(dialogues, placed(dialogues, scores), strict=True), openers, sample),
         openers,
         people_source=REFERENCES,
-        kept=kept,
-        progress=progress,
         score_dialogues=score_copies,
     )
 
@@ -118,13 +108,13 @@ def judged_places(dialogue: Dialogue, level: str) -> tuple[int, ...]:
 
 
 def copied_item(
-    items: Sequence[ScoringItem], copy: Dialogue, places: Sequence[int], level: str
+    items: Sequence[ScoringItem], copy: Dialogue, level: str
 ) -> ScoringItem:
     """
     Return the item that asks to judge a copy, with all that its original knows.
     """
     make = dialogue_items if level == 'dialogue' else turn_items
-    [item] = make(copy, places)
+    [item] = make(copy, judged_places(copy, level))
     if not copy.pairing_id:  # a person's reply
         return item
     original = items[int(copy.pairing_id)]

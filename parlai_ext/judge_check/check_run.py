@@ -34,7 +34,6 @@ def check_run(
     *,
     sample: int = SAMPLE,
     include_given: bool = False,
-    progress: bool = True,
 ) -> JudgeCheck | None:
     """
     Check the judge of a scored run, and write the result beside its scores.
@@ -58,7 +57,7 @@ def check_run(
     ranked = {name: run.manifest.systems[name] for name in run.manifest.targets}
     families = own_family(scorer, ranked) if is_prompted(scorer) else {}
     with kept.saved_at_exit():
-        check = make_check(run, scorer, store, sample, families, kept, progress)
+        check = make_check(run, scorer, store, sample, families, kept)
     if check is None:
         remove_check(store)
         return None
@@ -74,7 +73,6 @@ def make_check(
     sample: int,
     families: Mapping[str, str],
     kept: Kept | None = None,
-    progress: bool = True,
 ) -> JudgeCheck | None:
     """
     Return the check of the judge behind these scores of a run; nothing is written but
@@ -92,7 +90,6 @@ def make_check(
         identities={n: own.identity for n, own in run.manifest.targets.items()},
         families=families,
         kept=kept,
-        progress=progress,
     )
 
 

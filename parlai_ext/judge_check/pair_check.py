@@ -12,7 +12,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.watch import Kept
 from parlai_ext.judge_check.check import (
     N_REPEATED,
     Pairs,
@@ -42,8 +41,6 @@ def check_pairs(
     items: Sequence[ScoringItem],
     *,
     sample: int = SAMPLE,
-    kept: Kept | None = None,
-    progress: bool = True,
 ) -> JudgeCheck | None:
     """
     Return the check of a scorer of pairs on originals that are responses after their
@@ -60,7 +57,7 @@ def check_pairs(
     asked = scorer.in_given_order()
     both = [item for _, one in pairs for item in (one, swapped_item(one))]
     again = both[: 2 * N_REPEATED] if scorer.prompted else []
-    scores = preferences(asked, both, again, kept, progress)
+    scores = preferences(asked, both, again)
     first, second = scores[: len(both) : 2], scores[1 : len(both) : 2]
     choices = first
     if asked is not scorer:  # the scorer itself asks in both orders
@@ -130,8 +127,6 @@ def preferences(
     scorer: Scorer,
     items: Sequence[ScoringItem],
     again: Sequence[ScoringItem],
-    kept: Kept | None,
-    progress: bool,
 ) -> list[dict[str, float]]:
     """
     Return the score of each pair less the score of a tie, by dimension, without missing
@@ -151,14 +146,8 @@ def preferences(
             for one in scores
         ]
 
-    def key(block: Sequence[tuple[bool, ScoringItem]]) -> str:
-        texts = [
-            [*item.context, item.response, item.extras[OTHER]] for _, item in block
-        ]
-        return content_id('pairs', block[0][0], texts)
-
     blocks = [*blocks_of(first), *blocks_of(second)]
-    return score_blocks(scorer, blocks, score, key, kept, progress, unit='pair')
+    return score_blocks(scorer, blocks, score, unit='pair')
 
 
 def order_swap(first: Sequence[Choice], second: Sequence[Choice]) -> OrderSwap:

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.records import WrongType, record_from_json, record_to_json
+from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.store import ScoreStore
 
 SCHEMA = 1
@@ -204,8 +203,7 @@ def from_json(data: Any) -> JudgeCheck:
 
     :raises WrongType: for data that is no check; it names the place.
     """
-    check: JudgeCheck = record_from_json(JudgeCheck, data)
-    return check
+    return record_from_json(JudgeCheck, data)
 
 
 def check_path(store: ScoreStore) -> str:
@@ -235,7 +233,9 @@ def check_basis(store: ScoreStore) -> str | None:
     """
     Return the hash of what the check that lies beside scores rests on.
     """
-    return None if (data := _check_data(store)) is None else data.get('basis')
+    path = check_path(store)
+    about: Mapping[str, Any] = store.run.read_record(path, dict, REMEDY) or {}
+    return about.get('basis')
 
 
 def read_check(store: ScoreStore) -> JudgeCheck | None:
@@ -244,16 +244,4 @@ def read_check(store: ScoreStore) -> JudgeCheck | None:
 
     :raises UserError: when the file is damaged.
     """
-    data = _check_data(store)
-    if data is None:
-        return None
-    try:
-        return from_json(data)
-    except WrongType as error:
-        raise UserError(f'{store.root / NAME} is damaged: {error}; {REMEDY}') from None
-
-
-def _check_data(store: ScoreStore) -> dict[str, Any] | None:
-    if not (store.root / NAME).exists():
-        return None
-    return store.run.read_json(check_path(store), REMEDY)
+    return store.run.read_record(check_path(store), from_json, REMEDY)

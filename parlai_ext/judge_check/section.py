@@ -5,6 +5,7 @@ in a terminal.
 A judge that fails its check takes the headline away: no system comes first.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import product
 from statistics import median
@@ -240,27 +241,38 @@ def agreement_on_sets(signature: str) -> str | None:
     return f'Spearman on judged sets, {"; ".join(texts)}: docs/validity.md'
 
 
+def _tested(check: DimensionCheck | None) -> dict[str, list[KindResult]]:
+    """
+    Return what was tried on the originals of each author, parrots together.
+    """
+    tested: dict[str, list[KindResult]] = defaultdict(list)
+    for kind in check.kinds if check else ():
+        if kind.outcome != UNTESTED and kind.kind not in PARROT_WORDS:
+            tested[kind.source].append(kind)
+    return tested
+
+
 def _shares(check: DimensionCheck | None) -> Mapping[str, str]:
     """
     Return by its title, one for each author of originals, the share of each kind; of
     the parrots that of all together, and the lowest.
     """
-    shares: dict[str, list[str]] = {}
-    for kind in check.kinds if check else ():
-        if kind.outcome == UNTESTED or kind.kind in PARROT_WORDS:
-            continue
-        text = _kind_share(kind)
-        if check and kind.kind == ALL_PARROTS:
-            single = [
-                one
-                for one in check.kinds
-                if one.kind in PARROT_WORDS and one.source == kind.source and one.n
-            ]
-            lowest = min(single, key=lambda one: one.share or 0.0)
-            text += f' (lowest: {_kind_share(lowest)})'
-        title = f'how often {AUTHORS[kind.source]} score above'
-        shares.setdefault(title, []).append(text)
-    return {title: ', '.join(own) for title, own in shares.items()}
+
+    def text(kind: KindResult) -> str:
+        if check is None or kind.kind != ALL_PARROTS:
+            return _kind_share(kind)
+        single = [
+            one
+            for one in check.kinds
+            if one.kind in PARROT_WORDS and one.source == kind.source and one.n
+        ]
+        lowest = min(single, key=lambda one: one.share or 0.0)
+        return f'{_kind_share(kind)} (lowest: {_kind_share(lowest)})'
+
+    return {
+        f'how often {AUTHORS[source]} score above': ', '.join(map(text, kinds))
+        for source, kinds in _tested(check).items()
+    }
 
 
 def _kind_share(kind: KindResult) -> str:
@@ -290,7 +302,10 @@ def judge_section(view: RankingView) -> Section:
             ('Agreement with people', agreement_with_people(ranking)),
             ('Speed', view.speed or NOT_RECORDED),
         ],
-        'bars': _bars(check),
+        'bars': {
+            f'{AUTHORS[source]} {VERBS[source]}': kinds
+            for source, kinds in _tested(check).items()
+        },
         'check': ranking.judge_check,
         'words': KIND_WORDS,
         'checks': [
@@ -298,18 +313,6 @@ def judge_section(view: RankingView) -> Section:
         ],
     }
     return Section('judge', 'Judge', data)
-
-
-def _bars(check: DimensionCheck | None) -> dict[str, list[KindResult]]:
-    """
-    Return what was tried on the originals of each author, parrots together.
-    """
-    bars: dict[str, list[KindResult]] = {}
-    for kind in check.kinds if check else ():
-        if kind.outcome != UNTESTED and kind.kind not in PARROT_WORDS:
-            author = f'{AUTHORS[kind.source]} {VERBS[kind.source]}'
-            bars.setdefault(author, []).append(kind)
-    return bars
 
 
 def _share_cell(kind: KindResult) -> Cell:

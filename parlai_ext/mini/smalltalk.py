@@ -87,7 +87,7 @@ class _Lists:
     topics: tuple[Topic, ...]
 
 
-_lists: _Lists = record_from_json(
+_lists = record_from_json(
     _Lists, read_json(Path(__file__).with_name('topics.json'), dict)
 )
 DETAILS, TOPICS = _lists.details, _lists.topics

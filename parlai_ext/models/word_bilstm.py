@@ -55,7 +55,7 @@ class WordBiLSTM:
 
     def __init__(self, folder: Path, device: torch.device):
         try:
-            config: _Config = record_from_json(
+            config = record_from_json(
                 _Config, parse_json((folder / CONFIG).read_bytes())
             )
             words = (folder / WORDS).read_text('utf-8').removesuffix('\n').split('\n')

@@ -3,12 +3,11 @@ What a paper says of a published run: a citation, the numbers with their interva
 what they rest on.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from parlai_ext.core.display import number
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
 from parlai_ext.judge_check.section import UNCHECKED, outcome_on
@@ -119,29 +118,12 @@ def _facts(pack: Pack, signature: str, outcome: str) -> list[str]:
 
 
 def _fact(row: Standing) -> str:
-    rank = 'not ranked' if row.rank is None else f'rank {row.rank}{_range(row)}'
+    rank = 'not ranked' if row.rank is None else f'rank {row.open_ranks()}'
     unscored = f' ({row.n_unscored} without a score)' if row.n_unscored else ''
     return (
-        f'{row.dimension}       {row.system}: {_number(row.score)} {_interval(row)}, '
-        f'{rank}, n = {row.n_dialogues}{unscored}'
+        f'{row.dimension}       {row.system}: {number(row.score, 3)} '
+        f'{row.interval(3)}, {rank}, n = {row.n_dialogues}{unscored}'
     )
-
-
-def _number(value: float | None) -> str:
-    return '–' if value is None else f'{value:.3f}'.replace('-', '−')
-
-
-def _interval(row: Standing) -> str:
-    low, high = row.low, row.high
-    if low is None or high is None:
-        low, high = row.low_fixed, row.high_fixed
-    return 'no interval' if low is None else f'[{_number(low)}, {_number(high)}]'
-
-
-def _range(row: Standing) -> str:
-    if row.rank_low is None or row.rank_low == row.rank_high:
-        return ''
-    return f' ({row.rank_low}–{row.rank_high})'
 
 
 def _latex(dimension: str, rows: Sequence[Standing]) -> list[str]:
@@ -151,8 +133,7 @@ def _latex(dimension: str, rows: Sequence[Standing]) -> list[str]:
     head = ('System', dimension, '95 % interval', 'Rank', 'n')
     lines = [' & '.join(map(latex_text, head)) + r' \\']
     for row in rows:
-        rank = '–' if row.rank is None else f'{row.rank}{_range(row)}'
-        cells = (row.system, _number(row.score), _interval(row), rank)
+        cells = (row.system, number(row.score, 3), row.interval(3), row.open_ranks())
         shown = [*map(latex_text, cells), str(row.n_dialogues)]
         lines.append(' & '.join(shown) + r' \\')
     return lines

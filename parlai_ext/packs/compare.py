@@ -7,8 +7,6 @@ folder that holds the targets of all packs: the ranking is that of one run with 
 these targets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -4,8 +4,6 @@ How much of a pack is made again when it is checked.
 The help of commands imports this module, so it imports little.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from parlai_ext.core.options import option

@@ -7,8 +7,6 @@ scorers. The hash of `pack.json` is the pack's id: it depends on the content of 
 members, and on no clock, path or version of zlib.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re
@@ -248,7 +246,7 @@ def read_index(folder: Path, path: Path) -> tuple[PackIndex, str]:
                 f'it has schema {index.get("schema")!r}, this parlai_ext reads schema '
                 f'{SCHEMA}; it was made by parlai_ext {made}'
             )
-        record: PackIndex = record_from_json(PackIndex, index)
+        record = record_from_json(PackIndex, index)
     except OSError:
         raise UserError(f'{path} is no pack: it has no {INDEX}') from None
     except (ValueError, WrongType, AttributeError) as error:

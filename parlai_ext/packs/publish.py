@@ -4,8 +4,6 @@ A run folder becomes a pack: everything that others need to check it, and no sec
 The same run gives the same bytes, in whatever folder it lies and whenever it was made.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping
@@ -123,19 +121,18 @@ def _complete_scores(
     """
     Return the signatures of the scores of all dialogues, and why others are left out.
     """
-    folders = sorted(p.parent.name for p in run.root.glob('scores/*/signature.txt'))
-    if wanted or not folders:
-        folders = [content_id(choose_scores(run, wanted)[0])]
+    stores = run.score_stores()
+    if wanted or not stores:
+        stores = [run.scores(choose_scores(run, wanted)[0])]
     shards = run.dialogue_shards()
     complete, left_out = [], []
-    for folder in folders:
-        signature, _ = choose_scores(run, folder)
-        store = run.scores(signature)
+    for store in stores:
         n_missing = sum(not store.has(s) for s in shards)
         if n_missing:
-            left_out.append(f'scores {folder}: {n_missing} of {len(shards)} files miss')
+            name = f'scores {store.root.name}'
+            left_out.append(f'{name}: {n_missing} of {len(shards)} files miss')
         else:
-            complete.append(signature)
+            complete.append(store.signature)
     if not complete:
         raise UserError(
             f'{run.root}: no complete scores ({"; ".join(left_out)}); '

@@ -6,8 +6,6 @@ protocol. One of them is "at hand" for the pack if it has the hash, or the signa
 that the pack says.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

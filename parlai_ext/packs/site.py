@@ -6,8 +6,6 @@ checked first, one in which something is wrong is named and left out, and no tex
 pack reaches a page unescaped.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence

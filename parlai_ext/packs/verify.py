@@ -9,8 +9,6 @@ judge check (in how many pairs a judge scores an original above its perturbed co
 its outcomes follow from them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -10,8 +10,6 @@ Shuffled and toxic items judge the annotators and are no part of the results. Th
 are those of rating pages: an answer is a dialogue of two turns, its prompt the opener.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations

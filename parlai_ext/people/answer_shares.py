@@ -9,8 +9,6 @@ them agree (Table 5), and which annotators cannot be told from guessing by their
 items.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

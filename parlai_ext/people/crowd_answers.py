@@ -12,8 +12,6 @@ annotators whom model_chat lists as bad, and dialogues with a recorded violation
 dropped and counted.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -8,8 +8,6 @@ A run's dialogues as the input of ParlAI's crowdsourcing tasks.
 ParlAI's wheel holds no front end: the tasks need a checkout of ParlAI, and Mephisto.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations

@@ -7,8 +7,6 @@ systems. The draw depends on the seed and on the dialogues alone. Where two syst
 share no conditions (dialogues that were imported, say) any two dialogues are a pair.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

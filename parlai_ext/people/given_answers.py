@@ -244,7 +244,7 @@ def read_page_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAnswe
     """
     data = read_json(path, dict, 'answers ')
     try:
-        file: PageAnswers = record_from_json(PageAnswers, data)
+        file = record_from_json(PageAnswers, data)
     except WrongType as error:
         raise UserError(f'{path}: no answers of a rating page: {error}') from None
     if file.format != FORMAT:

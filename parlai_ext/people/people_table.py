@@ -2,36 +2,19 @@
 The ranking by people as a table for the terminal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
-from parlai_ext.core.display import DASH, number, wrap_lines
+from parlai_ext.core.display import number, wrap_lines
 from parlai_ext.people.ranking import PeopleRanking, agreement_with_order
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.view.table import Column, Table, number_column
 
-
-def _rank(standing: Standing) -> str:
-    rank = DASH if standing.rank is None else str(standing.rank)
-    if standing.rank_low is not None and standing.rank_low != standing.rank_high:
-        rank += f' ({standing.rank_low}–{standing.rank_high})'
-    return rank
-
-
-def _interval(standing: Standing) -> str:
-    low, high = standing.low, standing.high
-    if low is None or high is None:
-        low, high = standing.low_fixed, standing.high_fixed
-    return DASH if low is None else f'[{number(low)}, {number(high)}]'
-
-
 COLUMNS = (
-    Column('rank', 'rank', show=_rank),
+    Column('rank', 'rank', show=Standing.open_ranks),
     number_column('group', 'group'),
     Column('system', 'system'),
     number_column('score', 'score'),
-    Column('low', '95 % interval', show=_interval),
+    Column('low', '95 % interval', show=Standing.interval),
 )
 
 

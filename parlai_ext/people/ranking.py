@@ -9,8 +9,6 @@ Comparisons are ranked by Bradley-Terry. The score of a system is the share of
 comparisons that it would win if it met each other system equally often.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

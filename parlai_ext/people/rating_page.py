@@ -5,8 +5,6 @@ A page holds the dialogues, the questions and a script, and nothing that says wh
 system spoke. Order and sides are drawn anew for each annotator, in the browser.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

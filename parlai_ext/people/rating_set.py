@@ -6,8 +6,6 @@ systems' dialogues they are.
     RUN/people/<name>/rate-1.html …    go to the annotators, and name no system
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ from parlai_ext.people.run_dialogues import (
     read_turns,
 )
 from parlai_ext.store import RunFolder
-from parlai_ext.store.atomic import make_folder, write_text
+from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import sealed_text, without_checksum
 
 FOLDER = 'people'
@@ -217,7 +215,6 @@ def write_key(folder: Path, key: RatingKey, option: str) -> Path:
             f'{option}: {path} is of other items or questions, whose answers may still '
             f'come; give another {option}'
         )
-    make_folder(folder)
     write_text(path, text)
     return path
 
@@ -232,10 +229,9 @@ def read_key(path: Path, option: str = '') -> RatingKey:
     file = path / KEY if path.is_dir() else path
     try:
         data = without_checksum(read_json(file, dict, option))
-        key: RatingKey = record_from_json(RatingKey, data)
+        return record_from_json(RatingKey, data)
     except ValueError as error:
         raise UserError(f'{option}{file}: damaged, or no key: {error}') from None
-    return key
 
 
 def read_keys(run: RunFolder) -> dict[str, RatingKey]:

@@ -3,8 +3,6 @@ The results of an annotation set as lines for the terminal and as CSV; no text o
 system or a prompt is in them.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial

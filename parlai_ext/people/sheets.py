@@ -11,8 +11,6 @@ of its item, with the place of the first answer: 1 if it is A, 2 if it is B. No 
 names a system.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ whether they are a human (2), a bot (0), or undecided (1). Who was not called a 
 after so many exchanges is spotted later, if at all; who was, at some time before.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations

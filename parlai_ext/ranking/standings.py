@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parlai_ext.core.display import DASH, number
 from parlai_ext.core.records import keys
 from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.ranking.intervals import (
@@ -62,6 +63,25 @@ class Standing:
     group: int | None = None
     n_openers: int | None = None
     n_partners: int | None = None
+
+    def interval(self, digits: int = 2) -> str:
+        """
+        Return the interval for partners like these or, where there is none, for these.
+        """
+        for low, high in ((self.low, self.high), (self.low_fixed, self.high_fixed)):
+            if low is not None and high is not None:
+                return f'[{number(low, digits)}, {number(high, digits)}]'
+        return 'no interval'
+
+    def open_ranks(self) -> str:
+        """
+        Return the rank and, where there are several, those that the data leave open.
+        """
+        if self.rank is None:
+            return DASH
+        if self.rank_low is None or self.rank_low == self.rank_high:
+            return str(self.rank)
+        return f'{self.rank} ({self.rank_low}–{self.rank_high})'
 
 
 @dataclass(frozen=True, kw_only=True)

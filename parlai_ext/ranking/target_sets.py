@@ -11,7 +11,6 @@ with those that are no system of any set.
 Tables are ``[system, opponent, opener]`` as in `table`.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -116,13 +115,6 @@ class UnfairSets:
         The number of favored systems.
         """
         return self.wins_wins + self.wins_loses + self.loses_wins + self.loses_loses
-
-
-def number_of_sets(num_systems: int, size: int) -> int:
-    """
-    Return how many sets of so many systems there are.
-    """
-    return math.comb(num_systems, size)
 
 
 def all_sets(num_systems: int, size: int) -> Places:

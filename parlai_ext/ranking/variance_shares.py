@@ -44,7 +44,6 @@ class VarianceShares:
 
     components: Mapping[str, float]
     shares: Mapping[str, float]
-    n_scores: int
 
 
 def variance_shares(values: Floats) -> VarianceShares | None:
@@ -73,7 +72,7 @@ def variance_shares(values: Floats) -> VarianceShares | None:
     if total <= 0:
         return None
     shares = {name: value / total for name, value in counted.items()}
-    return VarianceShares(components, shares, int((~np.isnan(values)).sum()))
+    return VarianceShares(components, shares)
 
 
 def _others(axes: Sequence[int], ndim: int) -> tuple[int, ...]:

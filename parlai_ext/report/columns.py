@@ -125,17 +125,6 @@ def _system_cell(row: LeaderboardRow) -> Cell:
     )
 
 
-def _interval_text(row: LeaderboardRow) -> str:
-    """
-    Return the interval for partners like these or, where there is none, for these.
-    """
-    one = row.standing
-    for low, high in ((one.low, one.high), (one.low_fixed, one.high_fixed)):
-        if low is not None and high is not None:
-            return f'[{number(low, row.digits)}, {number(high, row.digits)}]'
-    return 'no interval'
-
-
 def _dialogues_cell(row: LeaderboardRow) -> Cell:
     unscored = row.standing.n_unscored
     note = f'{unscored} not scored' if unscored else ''
@@ -215,7 +204,7 @@ COLUMNS = (
     LeaderboardColumn(
         'interval',
         '95 % interval',
-        show=_interval_text,
+        show=lambda row: row.standing.interval(row.digits),
         in_files=False,
         places=(TERMINAL,),
     ),

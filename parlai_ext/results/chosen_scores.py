@@ -7,7 +7,6 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.signature import scorer_name
 from parlai_ext.store import RunFolder
-from parlai_ext.store.folder import read_signature
 
 
 def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
@@ -19,11 +18,10 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
     :param wanted: the scores' hash, or their scorer's name if no others have it.
     :raises UserError: when there are none, several to choose from, or no such one.
     """
-    scorers = {}
-    for path in sorted((run.root / 'scores').glob('*/signature.txt')):
-        signature = read_signature(path)
-        about = run.scores(signature).about()
-        scorers[path.parent.name] = {'signature': signature, **about}
+    scorers = {
+        store.root.name: {'signature': store.signature, **store.about()}
+        for store in run.score_stores()
+    }
     if not scorers:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
     section = run.manifest.protocol.scorer

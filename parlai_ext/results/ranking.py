@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.records import WrongType, keys, record_from_json, record_to_json
+from parlai_ext.core.records import keys, record_from_json, record_to_json
 from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, agreement_data
@@ -292,8 +292,7 @@ def from_json(data: Any) -> Ranking:
             for key in BY_DIMENSION
         }
         data = {**data, **by_dimension}
-    ranking: Ranking = record_from_json(Ranking, data)
-    return ranking
+    return record_from_json(Ranking, data)
 
 
 def write_ranking(run: RunFolder, ranking: Ranking, folder: str = '') -> None:
@@ -315,13 +314,8 @@ def read_ranking(
     """
     again = f'parlai rank_systems --run-dir {run.root}'
     again += f' --scores {scores}' if scores else ''
-    path = run.root / f'{folder}{NAME}'
-    if not path.exists():
+    remedy = f'rank the run again: {again}'
+    ranking = run.read_record(f'{folder}{NAME}', from_json, remedy)
+    if ranking is None:
         raise UserError(f'{run.root} has no {folder}{NAME}: rank it first: {again}')
-    data = run.read_json(f'{folder}{NAME}', f'rank the run again: {again}')
-    try:
-        return from_json(data)
-    except WrongType as error:
-        raise UserError(
-            f'{path} is damaged: {error}; rank the run again: {again}'
-        ) from None
+    return ranking

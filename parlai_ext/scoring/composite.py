@@ -41,7 +41,6 @@ LOWEST, HIGHEST = -2.0, 2.0  # of a scaled term, and so of the score
 LONGEST = 20  # words; more are no better
 MOST_COPIED = 0.4  # share of a response's words that are no stop words
 TERMS = ('likelihood', 'relevance', 'length')
-NUMBERS = ('centre', 'spread', 'weight')
 KEYS = ('description', 'fitted_on', 'terms')  # of a file of weights
 
 
@@ -51,9 +50,9 @@ class Term:
     How a term is scaled, and how much it counts.
     """
 
-    centre: float
-    spread: float
-    weight: float
+    centre: float = option(help='the value that counts 0')
+    spread: float = option(above=0, help='what is added to a value for 1 more')
+    weight: float = option(low=0, help='how much it counts')
 
     def scaled(self, value: float) -> float:
         """
@@ -258,16 +257,10 @@ def read_weights(doc: Document) -> dict[str, Term]:
     """
     data = doc.mapping(doc.data or {}, (), KEYS, 'weights')
     given = doc.mapping(data.get('terms') or {}, ('terms',), TERMS, 'terms')
-    terms = {}
-    for name, numbers in given.items():
-        where = ('terms', name)
-        numbers = doc.mapping(numbers, where, NUMBERS, f'term {name!r}')
-        for key in NUMBERS:
-            if not isinstance(numbers.get(key), int | float):
-                raise doc.error((*where, key), 'a number is expected')
-        if numbers['spread'] <= 0 or numbers['weight'] < 0:
-            raise doc.error(where, 'spread must be above 0, weight not below 0')
-        terms[name] = Term(*(float(numbers[key]) for key in NUMBERS))
+    terms = {
+        name: doc.options(Term, numbers, ('terms', name))
+        for name, numbers in given.items()
+    }
     if abs(sum(term.weight for term in terms.values()) - 1) > 1e-6:
         raise doc.error(('terms',), 'the weights must sum to 1')
     return terms

@@ -271,7 +271,6 @@ def score_run(
     scorer: Scorer,
     *,
     include_given: bool = False,
-    progress: bool = True,
     config: Mapping[str, Any] | None = None,
     ranking: Mapping[str, Any] | None = None,
     engine: Engine = LOCAL,
@@ -320,7 +319,7 @@ def score_run(
         for s in todo
     ]
     with (
-        bar_of('score', sum(s.n_dialogues for s in todo), progress) as bar,
+        bar_of('score', sum(s.n_dialogues for s in todo)) as bar,
         closing(engine.run(job, tasks, bar)) as finished,
     ):
         for task, of_shard in finished:

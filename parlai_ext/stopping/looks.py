@@ -5,8 +5,6 @@ What is decided depends on the stored scores alone: a run that was killed decide
 same when it goes on, and whoever ranks its scores finds the same decisions.
 """
 
-from __future__ import annotations
-
 from itertools import compress
 
 import numpy as np

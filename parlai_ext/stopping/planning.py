@@ -16,8 +16,6 @@ the partners that it has (`stopping`). With that variance,
 The variance is the pilot's own: `variance_range` says how far off it may be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations

@@ -33,8 +33,6 @@ intervals cover, no decision is wrong: neither an order, nor a tie of systems th
 differ by more than the margin.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 A run that stops when it is settled: collected and scored block after block of openers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -2,8 +2,6 @@
 How a run came to its number of openers: the looks, the pairs, and which intervals hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from parlai_ext.core.display import digits_for, interval, number, one_line, wrap_lines

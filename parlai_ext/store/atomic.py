@@ -137,13 +137,14 @@ def remove_leftovers(root: Path) -> None:
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """
-    Hold the lock file ``path``.
+    Hold the lock file ``path``, in a folder that is made if need be.
 
     The operating system frees the lock when its process ends for any reason. The file
     names that process; it is empty while nobody holds the lock.
 
     :raises UserError: at once, if another process holds it.
     """
+    make_folder(path.parent)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:

@@ -7,11 +7,11 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
@@ -28,7 +28,6 @@ from parlai_ext.core.secrets import bytes_without_secrets, without_secrets
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import (
     locked,
-    make_folder,
     remove_leftovers,
     write_file,
     write_text,
@@ -55,6 +54,8 @@ from parlai_ext.store.shards import (
     shard_metadata,
 )
 from parlai_ext.worlds.schedule import ShardKey, shards
+
+T = TypeVar('T')
 
 SCORER_FILE = 'scorer.json'
 REPLIES = 'replies'  # of dialogues that are not written yet
@@ -93,7 +94,6 @@ class RunFolder:
         """
         root = Path(root)
         new, old = manifest.changed(), None  # as it will be read
-        make_folder(root)
         with _exclusive(root):
             if (root / manifests.NAME).exists():
                 old = manifests.load(root)
@@ -280,6 +280,15 @@ class RunFolder:
         """
         return ScoreStore(self, scorer_signature)
 
+    def score_stores(self) -> list[ScoreStore]:
+        """
+        Return the scores of every scorer that has scored the run.
+
+        :raises UserError: when the signature of one was changed.
+        """
+        paths = sorted((self.root / 'scores').glob('*/signature.txt'))
+        return [self.scores(read_signature(path)) for path in paths]
+
     def write_json(self, name: str, data: Mapping[str, Any]) -> None:
         """
         Write a file of the run, such as ``ranking.json``, with a checksum; keys keep
@@ -320,6 +329,25 @@ class RunFolder:
             problem = short_text(error)
             raise UserError(
                 f'{self.root / name} is damaged: {problem}; {remedy}'
+            ) from None
+
+    def read_record(
+        self, name: str, read: Callable[[dict[str, object]], T], remedy: str
+    ) -> T | None:
+        """
+        Return what a file that `write_json` wrote holds; `None` where there is none.
+
+        :param read: makes it of the file's mapping.
+        :raises UserError: when the file is damaged.
+        """
+        if not self._inside(name).exists():
+            return None
+        data = self.read_json(name, remedy)
+        try:
+            return read(data)
+        except WrongType as error:
+            raise UserError(
+                f'{self.root / name} is damaged: {error}; {remedy}'
             ) from None
 
     def remove(self, name: str) -> None:
@@ -484,15 +512,12 @@ class ScoreStore:
         """
         Return the record of the scorer that `write_about` wrote; empty without one.
         """
-        path = self.root / SCORER_FILE
-        if not path.exists():
-            return {}
-        data = self.run.read_json(self._name)
-        try:
+
+        def checked(data: dict[str, object]) -> dict[str, object]:
             record_from_json(_ScorerFile, data)
-        except WrongType as error:
-            raise UserError(f'{path} is damaged: {error}; delete it') from None
-        return data
+            return data
+
+        return self.run.read_record(self._name, checked, 'delete it') or {}
 
     def write_about(self, data: Mapping[str, Any]) -> None:
         """

@@ -42,12 +42,12 @@ from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.players import Player, in_words
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import (
-    BadModelFile,
     check_model_files,
     guarded,
     trusts_file,
 )
 from parlai_ext.systems.safe.model_options import named_servers
+from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.system_options import effective_options, roster_options
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.systems.zoo import fetch_path

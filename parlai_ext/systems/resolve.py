@@ -20,7 +20,8 @@ from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.downloads import needed_file, needed_tokenizer
 from parlai_ext.systems.families import check_reader, family_of
 from parlai_ext.systems.family import DOWNLOAD, MISSING, PRESENT
-from parlai_ext.systems.safe.load import Refused, count_parameters
+from parlai_ext.systems.safe.load import count_parameters
+from parlai_ext.systems.safe.unpickle import Refused
 from parlai_ext.systems.system_options import own_options, roster_options
 
 BYTES_PER_PARAMETER = 4  # float32

@@ -8,7 +8,8 @@ from typing import Any
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.fetch.data_folder import local_path
-from parlai_ext.systems.safe.load import BadModelFile, read_opt
+from parlai_ext.systems.safe.load import read_opt
+from parlai_ext.systems.safe.unpickle import BadModelFile
 
 
 def model_path(system: System) -> Path | None:

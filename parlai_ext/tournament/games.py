@@ -6,8 +6,6 @@ on it, none for either where they are equal (Yang et al. 2022, section 2.2.1). A
 games of a pair make its match; all matches make the tournament.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

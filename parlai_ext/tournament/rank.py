@@ -5,8 +5,6 @@ The rating is one more dimension of the ranking; everything behind it is the ran
 `tournament`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

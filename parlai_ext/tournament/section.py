@@ -2,8 +2,6 @@
 A tournament for readers: its cross-table, points by dimension and ratings.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

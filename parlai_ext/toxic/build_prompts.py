@@ -33,7 +33,7 @@ from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.files.csv_file import csv_text
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.store.atomic import append_synced, locked, make_folder, write_text
+from parlai_ext.store.atomic import append_synced, locked, write_text
 from parlai_ext.toxic.detectors import (
     Detector,
     WordList,
@@ -124,7 +124,6 @@ def build_prompts(
     :param engine: where blocks are selected.
     :param elsewhere: makes the `BlockSelector` of another process, and can be pickled.
     """
-    make_folder(folder)
     with locked(folder / '.lock'):
         state = read_state(folder, settings)
         if state.done:

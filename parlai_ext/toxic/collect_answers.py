@@ -20,7 +20,7 @@ from parlai_ext.core.nouns import Roster, System, content_id
 from parlai_ext.core.progress import PlainBar, bar_of
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.recorded_answers import RecordedAnswer
-from parlai_ext.store.atomic import locked, make_folder
+from parlai_ext.store.atomic import locked
 from parlai_ext.store.partial import PartialWork
 from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.model_cache import (
@@ -90,7 +90,6 @@ def collect_answers(
         Protocol(name='answers', roster=roster), {}, skip_missing
     )
     problems = {name: f'{name}: {why}' for name, why in resolved.missing.items()}
-    make_folder(folder)
     with locked(folder / '.lock'):
         asked = [
             _questions(

@@ -28,6 +28,7 @@ from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.text_file import read_utf8
 from parlai_ext.isolation.outside_code import outside_module
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.toxic.public_sets import TRACK_WORDS, moderation_data, track_words
 
 THRESHOLD = 0.5
@@ -118,7 +119,6 @@ def parlai_matcher(path: str, models: ModelHandle) -> Toxicity:
     from parlai.utils.safety import OffensiveStringMatcher
 
     from parlai_ext.systems.fetch.checked_downloads import checked_downloads
-    from parlai_ext.systems.fetch.data_folder import data_folder
 
     if path:
         phrases = read_phrases(path)  # which a list in JSON needs, too

@@ -15,6 +15,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.chatmatch.entities import load_pipeline
 from parlai_ext.toxic.detectors import find_label
 
 SIDES = ('toxic', 'answer')  # what the Track calls prompt and answer
@@ -171,12 +172,10 @@ def load_masker(name: str) -> Mask:
 
     :raises UserError: when the library or its pipeline is not there.
     """
-    kind, _, which = name.partition(':')
-    if kind == 'spacy':
-        return _spacy_masker(which or 'en_core_web_sm')
-    if kind == 'stanza':
-        return _stanza_masker(which or 'en')
-    raise UserError(f'--entities {name}: spacy[:PIPELINE] or stanza[:LANGUAGE]')
+    read = load_pipeline(name, 'entities').read
+    return lambda texts: [
+        (masked(*found), len(found.entities)) for found in read(texts)
+    ]
 
 
 def masked(
@@ -204,55 +203,6 @@ def masked(
             words.append(f'[{TAGS.get(label, label)}]')
             done.add(inside[0])
     return single_spaced(' '.join(words))
-
-
-def _spacy_masker(pipeline: str) -> Mask:
-    try:
-        import spacy
-
-        nlp = spacy.load(pipeline)
-    except Exception:  # also where its parts do not fit together
-        raise UserError(
-            f'entities: spaCy or its pipeline {pipeline!r} is not installed; '
-            f'pip install spacy, python -m spacy download {pipeline}'
-        ) from None
-
-    def mask(texts: Sequence[str]) -> list[tuple[str, int]]:
-        rows = []
-        for document in nlp.pipe(texts):
-            tokens = [(t.idx, t.idx + len(t)) for t in document]
-            spans = [(e.start_char, e.end_char, e.label_) for e in document.ents]
-            rows.append((masked(document.text, tokens, spans), len(spans)))
-        return rows
-
-    return mask
-
-
-def _stanza_masker(language: str) -> Mask:
-    try:
-        import stanza
-
-        nlp = stanza.Pipeline(
-            language, processors='tokenize,ner', download_method=None, verbose=False
-        )
-    except Exception:  # its own classes differ between versions
-        raise UserError(
-            f'entities: stanza or its pipeline {language!r} is not installed; '
-            f"pip install stanza, then stanza.download('{language}') in Python"
-        ) from None
-
-    def mask(texts: Sequence[str]) -> list[tuple[str, int]]:
-        rows = []
-        for text in texts:
-            document = nlp(text) if text.strip() else None
-            sentences = document.sentences if document else []
-            tokens = [(t.start_char, t.end_char) for s in sentences for t in s.tokens]
-            found = document.ents if document else []
-            spans = [(e.start_char, e.end_char, e.type) for e in found]
-            rows.append((masked(text, tokens, spans), len(spans)))
-        return rows
-
-    return mask
 
 
 def row_of(pair: TurnPair) -> Row:

@@ -18,7 +18,7 @@ import transformers
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import content_id
-from parlai_ext.store.atomic import locked, make_folder, write_file
+from parlai_ext.store.atomic import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.hf.generate import padded_rows
 from parlai_ext.systems.pretrained import BOUNDLESS, quiet, read
@@ -74,7 +74,6 @@ def adapt(
         'corpus': content_id('corpus', dialogues),
         **asdict(options),
     }
-    make_folder(folder)
     with locked(folder / '.lock'):
         if (folder / RECORD).is_file():
             return finished_training(folder, identity)

@@ -34,7 +34,7 @@ from parlai_ext.scoring.label_prompts import (
     pair_prompt,
     pair_template,
 )
-from parlai_ext.store.atomic import locked, make_folder, write_file
+from parlai_ext.store.atomic import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.pretrained import ModelOptions, chosen_device, read
 from parlai_ext.systems.safe.safetensors_file import disk_errors
@@ -95,7 +95,6 @@ def train_judge(
     :param out: the new folder: weights as safetensors, tokenizer and card.
     :raises UserError: when the folder is there already, or holds another training.
     """
-    make_folder(out)
     with locked(out / '.lock'):
         if (out / CARD).is_file():
             raise UserError(f'--out: {out} holds a judge already; name another folder')

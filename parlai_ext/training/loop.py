@@ -23,7 +23,6 @@ from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_from_json
-from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.safetensors_file import disk_errors
 
 STATE = 'training.safetensors'
@@ -139,9 +138,9 @@ class Training:
         if not self.file.is_file():
             return
         try:
-            with bounded_cost(self.file), safe_open(self.file, 'pt') as state:
+            with safe_open(self.file, 'pt') as state:
                 text = (state.metadata() or {})['facts']
-                facts: _Facts = record_from_json(_Facts, parse_json(text))
+                facts = record_from_json(_Facts, parse_json(text))
                 check_same(facts.training, self.identity, self.file.parent)
                 tensors = {key: state.get_tensor(key) for key in state.keys()}  # noqa: SIM118
             for name, weight in self.weights.items():

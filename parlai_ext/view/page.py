@@ -22,7 +22,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from parlai_ext import __version__
+from parlai_ext.core import VERSION
 from parlai_ext.core.display import (
     interval,
     number,
@@ -126,9 +126,7 @@ def page_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(number=number, percent=percent, line=one_line)
-    environment.globals.update(
-        interval=interval, is_floor=is_floor, version=__version__
-    )
+    environment.globals.update(interval=interval, is_floor=is_floor, version=VERSION)
     return environment
 
 

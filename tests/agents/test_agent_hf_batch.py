@@ -50,8 +50,12 @@ def replies(player, dialogues):
     return [reply.text for reply in player.respond(participants)]
 
 
-@pytest.mark.parametrize('way', WAYS)
-@pytest.mark.parametrize('kind', CONFIGS)
+# how replies are searched is the same for all kinds; what attends to what is not
+SEARCHED = [(kind, 'beam_stop') for kind in CONFIGS if kind not in ('gpt2', 'bart')]
+SEARCHED += [(kind, way) for kind in ('gpt2', 'bart') for way in WAYS]
+
+
+@pytest.mark.parametrize('kind, way', SEARCHED)
 def test_a_batch_changes_no_reply(kind, way, folder):
     model = player(folder, kind, **WAYS[way])
     alone = [replies(model, [turns])[0] for turns in TURNS]

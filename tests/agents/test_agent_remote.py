@@ -144,27 +144,14 @@ def test_the_server_on_the_page_of_the_plain_format_works(tmp_path):
 @pytest.mark.parametrize(
     'opt, line',
     [
-        ({'remote_url': None}, 'remote_url: not given'),
-        ({'remote_key_env': 'NOBODY_SET_ME'}, r'remote_key_env: \$NOBODY_SET_ME is'),
         ({'remote_modell': 'x'}, 'remote_modell: unknown; did you mean'),
         ({'first_turn': 'shout'}, 'first_turn: '),
-        ({'max_cost': 1}, 'max_cost: needs remote_price_prompt'),
     ],
 )
 def test_a_mistake_in_the_roster_is_one_line(tmp_path, url, opt, line):
     system = make_remote(tmp_path, url, 'chatty')
     with user_error(f"^system 'chatty': {line}"):
         load_system(System('chatty', {**system.opt, **opt}))
-
-
-def test_extra_can_be_a_mapping_in_the_roster(tmp_path, url):
-    participant = player(
-        tmp_path, url, remote_extra={'top_k': 5, 'max_tokens': None}
-    ).join()
-    participant.hear('Hi.', 'b')
-    participant.agent.act()
-    sent = json.loads(received(url)[-1]['body'])
-    assert sent['top_k'] == 5 and 'max_tokens' not in sent
 
 
 def test_the_key_is_in_no_file_and_no_option(tmp_path, url, monkeypatch):

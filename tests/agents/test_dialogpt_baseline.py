@@ -7,7 +7,6 @@ import builtins
 import json
 
 import pytest
-from parlai.core.agents import create_agent_from_model_file
 from parlai.core.opt import Opt
 from parlai.scripts.eval_model import EvalModel
 from parlai.scripts.interactive import Interactive
@@ -89,14 +88,6 @@ def test_interactive_answers(trained, monkeypatch, capsys):
     opt = {key: trained[0][key] for key in ('model_file', 'model_name', 'no_cuda')}
     Interactive.main(**opt)
     assert 'Dialogpt' in capsys.readouterr().out
-
-
-def test_the_file_is_read_back_by_parlai(trained):
-    opt = trained[0]
-    agent = create_agent_from_model_file(
-        opt['model_file'], {'model_name': opt['model_name'], 'no_cuda': True}
-    )
-    assert agent.opt['add_special_tokens']
 
 
 @pytest.mark.parametrize('name', RECIPES)

@@ -32,8 +32,6 @@ from parlai_ext.store import RunFolder
 from tests.support.planted_run import planted_run
 from tests.support.user_error import user_error
 
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
-
 ALL = ('a', 'b', 'c', 'd', 'e')
 WORTH = dict(zip(ALL, (5.0, 4.0, 3.0, 2.0, 1.0), strict=True))
 

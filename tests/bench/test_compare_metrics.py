@@ -22,7 +22,6 @@ from parlai_ext.commands.compare_metrics import CompareMetrics
 from parlai_ext.core.display import number
 from tests.support.user_error import user_error
 
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
 NOISE = {'good': 0.3, 'twin': 0.3, 'bad': 30.0}
 
 

@@ -16,7 +16,6 @@ from parlai_ext.scoring.registry import find_scorer
 from tests.support.bench_samples import Counted, judged_set
 from tests.support.user_error import user_error
 
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
 COMPOSITE = find_scorer('composite')
 
 

@@ -35,7 +35,6 @@ from tests.support.judged_samples import turn, written
 from tests.support.user_error import user_error
 
 HERE = 'tests.support.bench_samples'
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
 
 
 def variant(name='Counted', **options):
@@ -418,27 +417,6 @@ def test_the_page_escapes_and_needs_no_network(tmp_path):
     page = render_bench_page(bench)
     assert '<script>alert' not in page
     assert "default-src 'none'" in page and 'http' not in page.split('</style>')[1]
-
-
-def test_the_command_prints_and_writes(tmp_path, capsys):
-    turns = [
-        turn(f'User: question {k}', 'System: ' + 'well ' * (k % 5 + 1), Overall=[k % 5])
-        for k in range(12)
-    ]
-    written(tmp_path, *turns)
-    RunBench.main(
-        '--scorers',
-        'length',
-        '--judged-path',
-        str(tmp_path),
-        '--out',
-        str(tmp_path / 'out'),
-        '--bootstraps',
-        '50',
-    )
-    assert re.search(r'length +1\.00 ', capsys.readouterr().out)
-    names = {path.name for path in (tmp_path / 'out').iterdir()}
-    assert {'agreement.csv', 'bench.json', 'bench.html'} <= names
 
 
 def test_a_set_that_is_not_there_is_said(tmp_path):

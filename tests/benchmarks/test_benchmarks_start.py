@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import first_lines
+from benchmarks.chatmatch.__main__ import OPTIONS, main
+from benchmarks.support.measures import start
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,16 +29,13 @@ def test_every_benchmark_shows_how_it_is_started(name, monkeypatch, capsys):
 
 
 def test_a_mistake_of_the_user_is_one_line(tmp_path, monkeypatch, capsys):
-    argv = ['open_questions', 'stable', str(tmp_path / 'nothing')]
-    monkeypatch.setattr(sys, 'argv', argv)
-    monkeypatch.delitem(sys.modules, 'benchmarks.open_questions', raising=False)
+    folder = tmp_path / 'nothing'
+    monkeypatch.setattr(sys, 'argv', ['chatmatch', '--data', str(folder)])
     with pytest.raises(SystemExit) as exit:
-        runpy.run_module(
-            'benchmarks.open_questions', run_name='__main__', alter_sys=True
-        )
+        start(main, None, **OPTIONS)
     assert exit.value.code == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f'error: {tmp_path / "nothing"} is not a run folder')
+    assert line.startswith(f'error: {folder}/human_judgement.xlsx: not found')
 
 
 def test_the_list_names_every_benchmark_with_a_sentence():

@@ -4,19 +4,20 @@ The paper's tables, on games made by hand and on the authors' own.
 
 import itertools
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks.chatmatch import published as paper
 from benchmarks.chatmatch.games import games_from_dialogues
-from benchmarks.chatmatch.spot_the_bot import Vote, crowd_tau, win_rates
 from benchmarks.chatmatch.tables import (
+    Rated,
     ablation_table,
+    agreement_among,
     baselines,
-    first_exchanges,
     groups_table,
     judges_table,
     lengths_table,
-    not_here_table,
     setups_table,
 )
 from parlai_ext.core.nouns import Dialogue, Utterance
@@ -27,6 +28,10 @@ JUDGES = {
     '1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0},
     '2': {'A': 1.0, 'B': 2.0, 'C': 4.0, 'D': 3.0},
 }
+
+
+def of(*values):
+    return dict(zip('ABCDEFG', values, strict=False))
 
 
 def dialogue(first, second, *texts, id=None):
@@ -69,9 +74,31 @@ def test_a_game_of_other_than_two_speakers_is_refused_by_id(names, words):
         games_from_dialogues([Dialogue('d1', '', '', turns)], longest)
 
 
-def test_truncation_keeps_two_turns_an_exchange():
-    cut = first_exchanges(dialogue('A', 'B', *'abcdef'), 2)
-    assert [turn.text for turn in cut.utterances] == list('abcd')
+ALIKE = {'1': of(1, 2, 3), '2': of(1, 2, 3), '3': of(2, 2, 2)}
+
+
+@pytest.mark.parametrize(
+    'judges, systems, found',
+    [
+        # what both judged
+        ({'1': of(1, 2, None, 3), '2': of(1, 2, 9, 3)}, None, (1, 1)),
+        # the systems of a group alone
+        ({'1': of(1, 2, 3, 4), '2': of(1, 2, 4, 3)}, 'CD', (-1, 1)),
+        # one who ranks all alike is left out
+        (ALIKE, None, (1, 1)),
+        ({'1': of(1, 2, 3)}, None, ('undefined: no two can be compared', 0)),
+    ],
+)
+def test_who_is_compared_with_whom(judges, systems, found):
+    assert agreement_among(judges, systems) == found
+
+
+def test_judges_agreement_is_the_mean_of_scipys():
+    said = np.random.default_rng(3).integers(1, 6, size=(4, 7)).astype(float)
+    judges = {str(i): of(*row) for i, row in enumerate(said)}
+    pairs = itertools.combinations(said, 2)
+    expected = np.mean([stats.kendalltau(a, b).statistic for a, b in pairs])
+    assert agreement_among(judges)[0] == pytest.approx(expected)
 
 
 def test_table_4_has_the_mean_pair_and_the_papers_column():
@@ -83,7 +110,7 @@ def test_table_4_has_the_mean_pair_and_the_papers_column():
 
 def test_table_6_has_every_group():
     results = pecking_order(dims='x')
-    table = groups_table(results, JUDGES, size=3, method='3-1-0')
+    table = groups_table(results, Rated(JUDGES, '3-1-0'), 3)
     assert [row[0] for row in table.rows[:-2]] == ['A B C', 'A B D', 'A C D', 'B C D']
     # C and D share a mean rank of 3.5: A, C, D agree on two pairs, and the third is
     # tied on one side: tau-b = 2 / sqrt(3 * 2)
@@ -93,7 +120,7 @@ def test_table_6_has_every_group():
 
 def test_table_6_of_a_group_with_one_human_rank_is_undefined():
     judges = {'1': {'C': 1.0, 'D': 1.0}}
-    table = groups_table(pecking_order(dims='x'), judges, size=2, method='3-1-0')
+    table = groups_table(pecking_order(dims='x'), Rated(judges, '3-1-0'), 2)
     cells = {row[0]: row[2] for row in table.rows}
     assert cells['C D'] == 'undefined: all systems have the same human rank'
     assert cells['A B'].startswith('undefined: 0 systems have a rating')
@@ -101,8 +128,8 @@ def test_table_6_of_a_group_with_one_human_rank_is_undefined():
 
 def test_table_6_says_how_many_groups_its_mean_lacks():
     # C and D share a mean rank, so that one of the six pairs has no tau
-    notes = groups_table(pecking_order(dims='x'), JUDGES, size=2, method='3-1-0').notes
-    assert notes[1] == '1 groups without a tau are in no mean and not counted'
+    notes = groups_table(pecking_order(dims='x'), Rated(JUDGES, '3-1-0'), 2).notes
+    assert notes[0] == '5 of 6 groups have a tau'
 
 
 def test_table_7_ranks_self_chats_by_sums_of_ranks():
@@ -110,7 +137,7 @@ def test_table_7_ranks_self_chats_by_sums_of_ranks():
     judges = {'1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0}}
     counts = {'bot-bot': {'inconsistency': 2.0, 'relevance': None}}
     results = pecking_order(dims='x')
-    table = setups_table(results, alone, counts, judges, method='2-1-0')
+    table = setups_table(results, alone, counts, Rated(judges, '2-1-0'))
     rows = {row[0]: row for row in table.rows}
     assert rows['bot-bot'][2] == 1
     assert rows['self-chat'][2] == -1
@@ -120,7 +147,7 @@ def test_table_7_ranks_self_chats_by_sums_of_ranks():
 def test_table_8_leaves_each_out_and_keeps_each_alone():
     # x follows the judge, y is its reverse, together every game is a draw
     judges = {'1': JUDGES['1']}
-    table = ablation_table(pecking_order(), judges, method='3-1-0')
+    table = ablation_table(pecking_order(), Rated(judges, '3-1-0'))
     rows = {row[0]: row for row in table.rows}
     assert rows['x'][2:] == (-1, 1)
     assert rows['y'][2:] == (1, -1)
@@ -134,9 +161,7 @@ def test_figure_4_ranks_the_cut_games():
         dialogue('B', 'A', 'b b', 'a', 'b', 'a a a'),
     ]
     judges = {'1': {'A': 1.0, 'B': 2.0}}
-    table = lengths_table(
-        games, longest, judges, method='openskill', exchanges=(1, 2, 3)
-    )
+    table = lengths_table(games, longest, Rated(judges), exchanges=(1, 2, 3))
     assert table.rows == ((1, -1), (2, 1), (3, 'not here: no game has 3 exchanges'))
 
 
@@ -146,38 +171,3 @@ def test_baselines_are_those_on_paper():
     assert found['mean words a turn'] == {'A': pytest.approx(7 / 3), 'B': 1}
     # two of A's three turns differ (case and spaces do not count), two of B's three
     assert found['share of unrepeated turns'] == pytest.approx({'A': 2 / 3, 'B': 2 / 3})
-
-
-def test_a_table_that_cannot_be_made_has_a_reason():
-    said = {row[0].split(',')[0] for row in not_here_table().rows}
-    assert {'Table 5', 'Table 7', 'Table 9', 'Table 10', 'Table 11'} <= said
-    assert all(len(row[1]) > 20 for row in not_here_table().rows)
-
-
-def test_win_rates_count_draws_as_votes():
-    votes = [
-        Vote('r1', 'A', 'B', 'A'),
-        Vote('r2', 'B', 'A', None),
-        Vote('r1', 'A', 'C', 'A'),
-        Vote('r2', 'B', 'C', 'C'),
-    ]
-    assert win_rates(votes) == {
-        'A': pytest.approx(2 / 3),
-        'B': 0,
-        'C': pytest.approx(1 / 2),
-    }
-
-
-@pytest.mark.parametrize(
-    ('winners', 'low'),
-    # a crowd that agrees has a range of one point, one split in two the whole range
-    [({'p': 'A', 'q': 'A', 'r': 'A'}, 1), ({'p': 'A', 'q': 'B'}, -1)],
-)
-def test_the_range_over_a_crowd(winners, low):
-    votes = [
-        Vote(rater, 'A', 'B', winner)
-        for rater, winner in winners.items()
-        for _ in range(3 if winner == 'A' else 2)
-    ]
-    found = crowd_tau({'A': 2.0, 'B': 1.0}, votes)
-    assert (found.value, found.low, found.high) == (1, low, 1)

@@ -20,7 +20,6 @@ from tests.support.scattered_engine import ScatteredEngine
 from tests.support.tiny_models import sentences
 
 OPENERS = [Opener.from_utterances(sentences(2, k), 'test') for k in range(2)]
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
 
 
 class Ends(Agent):

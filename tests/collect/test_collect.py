@@ -27,7 +27,6 @@ from tests.support.user_error import user_error
 OPENERS = some_openers(5)
 SHARD = 2
 OPT = {'batchsize': SHARD, 'no_cuda': True}
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
 
 
 def says(name, text):

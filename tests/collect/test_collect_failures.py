@@ -3,14 +3,13 @@ Systems that cannot go on in the middle of a run: their own pairs stop, nobody e
 and what did not run is written down.
 """
 
-import pytest
 import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.collect import collect as stage
 from parlai_ext.collect import not_run
-from parlai_ext.core.errors import SystemFailed, UserError
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Pairing, Roster, System
 from parlai_ext.systems import model_cache
 from parlai_ext.systems import parlai_agents as agents
@@ -20,7 +19,6 @@ from tests.support.plans import open_run, some_openers
 
 OPENERS = some_openers(4)
 TARGETS = ('a', 'b')
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
 
 
 class Line(Agent):
@@ -205,8 +203,3 @@ def test_never_more_than_two_are_needed(tmp_path, monkeypatch):
     run.manifest = run.manifest.changed(batchsize=64)
     assert collected(run).n_played == 24
     assert set(most) == {2}
-
-
-def test_failing_names_its_system_once():
-    error = SystemFailed('x', "system 'x': model_file: gone")
-    assert str(error) == "system 'x': model_file: gone"

@@ -8,7 +8,7 @@ from parlai_ext.commands.ask_contexts import AskContexts
 from parlai_ext.commands.import_dialogues import ImportDialogues
 
 
-def test_answers_become_dialogues_whose_last_turn_is_judged(tmp_path, no_power_cuts):
+def test_answers_become_dialogues_whose_last_turn_is_judged(tmp_path):
     corpus = tmp_path / 'corpus.jsonl'
     corpus.write_text(json.dumps({'dialogue': ['hi', 'hello', 'tea?', 'yes']}) + '\n')
     file = AskContexts.main(

@@ -20,7 +20,7 @@ FIXED = 'agent:fixed_response,fixed_response={}'
 
 
 @pytest.fixture
-def files(tmp_path, no_power_cuts):
+def files(tmp_path):
     (tmp_path / 'words.txt').write_text('grunk\n')
     rows = ''.join(f'{i},train,MARKED prompt {i},kind answer {i}\n' for i in range(4))
     (tmp_path / 'pairs.csv').write_text('id,split,toxic,answer\n' + rows)

@@ -319,7 +319,7 @@ def killed_conversion(source, output, step):
     os._exit(0)
 
 
-def test_a_conversion_killed_at_any_step_is_run_again(tmp_path, no_power_cuts):
+def test_a_conversion_killed_at_any_step_is_run_again(tmp_path):
     source, new = tmp_path / 'm', tmp_path / 'new'
     torch.save({'model': {'w': torch.ones(2)}}, source)
     Path(f'{source}.opt').write_text('{"model": "seq2seq"}')

@@ -2,30 +2,26 @@
 `convert_model` as a command: reading its options runs and fetches nothing.
 """
 
-import subprocess
-import sys
 from pathlib import Path
 
 import parlai.core.params
 import pytest
 from parlai.core.script import superscript_main
 
+from parlai_ext.__main__ import main
+from tests.support.forked import command_in_child
 from tests.support.malicious_pickles import gadget
 from tests.support.tiny_models import make_generator
 
-WAYS = {
-    'parlai': [str(Path(sys.executable).parent / 'parlai')],
-    'module': [sys.executable, '-m', 'parlai_ext'],
-}
+WAYS = {'parlai': superscript_main, 'module': main}
 
 
 def on_the_command_line(way, *args):
     """
     Return the exit code and the last line of an error.
     """
-    command = [*WAYS[way], *args]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return done.returncode, (done.stderr.strip().split('\n'))[-1]
+    code, errors = command_in_child(WAYS[way], *args)
+    return code, errors.strip().split('\n')[-1]
 
 
 @pytest.mark.parametrize('first', [(), ('--helpall',)])

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.chatmatch.__main__ import ChatmatchTables
+from benchmarks.chatmatch.__main__ import OPTIONS
+from benchmarks.support.measures import option_parser
 from parlai_ext.bench.plan import bench_plan
 from parlai_ext.commands.command import find_command
 from parlai_ext.files.roster_file import load_roster
@@ -23,7 +24,7 @@ OURS = [row for row in ROWS if ' eval_model ' not in row and ' train_model ' not
 def parsed(row):
     words = shlex.split(row)
     if words[0] == 'python':
-        return ChatmatchTables.parser().parse_args(words[3:])
+        return option_parser(None, **OPTIONS).parse_args(words[3:])
     return find_command(words[1]).parser(words[1]).parse_args(words[2:])
 
 

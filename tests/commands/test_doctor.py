@@ -39,10 +39,13 @@ def too_new_setuptools(tmp_path):
     return tmp_path
 
 
-def test_too_new_setuptools_is_named_with_its_solution(too_new_setuptools):
+def test_what_is_of_another_version_is_named_with_its_solution(too_new_setuptools):
+    fake_version(too_new_setuptools, 'parlai', '1.6.0')
     done = run('doctor', front=too_new_setuptools)
     assert 'setuptools 99.0 is too new' in done.stdout
     assert "pip install 'setuptools<" in done.stdout
+    assert 'parlai 1.6.0' in done.stdout
+    assert '--no-deps parlai==1.7.2' in done.stdout
     assert done.returncode == 1
 
 
@@ -59,14 +62,6 @@ def test_a_python_that_was_not_tried_is_wrong(version):
     [finding] = check_python(version)
     assert f'Python 3.{version[1]} ' in finding.problem and finding.wrong
     assert 'PYTHON=python3.11' in finding.solution
-
-
-def test_another_version_of_parlai_is_named(tmp_path):
-    fake_version(tmp_path, 'parlai', '1.6.0')
-    done = run('doctor', front=tmp_path)
-    assert 'parlai 1.6.0' in done.stdout
-    assert '--no-deps parlai==1.7.2' in done.stdout
-    assert done.returncode == 1
 
 
 def test_a_hidden_package_is_named_and_the_solution_solves_it(tmp_path):

@@ -105,11 +105,12 @@ def test_a_dry_run_whose_only_target_is_missing_cannot_skip_it(tmp_path):
         EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
 
 
-def test_a_dry_run_with_a_missing_judge_says_why(tmp_path):
+def test_a_dry_run_with_a_missing_judge_says_why(tmp_path, capsys):
     judge = {'name': 'fed', 'judge_model_file': GONE}
     opt = opt_of(tmp_path, {'good': TALKER}, scorer=judge)
     with user_error(f'^scorer fed: its judge: model_file: .*{GONE}'):
         EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
+    assert 'missing    1 systems: judge' in capsys.readouterr().out
 
 
 def test_the_shell_sees_it(tmp_path, capsys):

@@ -84,6 +84,7 @@ EARLY = [
     ('evaluate_systems --confg x', 2, 'did you mean --config?'),
     ('evaluate_systems', 1, '--config is needed'),
     ('evaluate_systems --config dmeo --run-dir x', 1, "mean 'demo'?"),
+    ('evaluate_systems --config demo', 1, '--run-dir'),
     ('rank_systems --run-dir /nowhere', 1, '/nowhere is not a run folder'),
     ('score_dialogues', 1, '--run-dir is needed'),
     ('verify_run', 1, 'error: PACK is needed'),
@@ -92,22 +93,36 @@ EARLY = [
 ]
 
 
-@pytest.mark.parametrize('args, code, says', EARLY, ids=lambda arg: str(arg)[:40])
-def test_help_and_early_mistakes_import_no_library_of_models(args, code, says):
+@pytest.fixture(scope='module')
+def early():
+    """
+    By its arguments, what each of these starts gives, one after the other in one
+    process: exit code, output, errors, and which of the heavy libraries are there then.
+    """
     program = f"""
-import sys
-sys.argv = ['parlai-ext', *{args.split()}]
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
 from parlai_ext.__main__ import main
-try:
-    main()
-finally:
-    print('loaded:', *{HEAVY} & set(sys.modules), file=sys.stderr)
+sys.argv, starts = ['parlai-ext'], {{}}
+for args in {[args for args, *_ in EARLY]}:
+    out, errors, code = io.StringIO(), io.StringIO(), 0
+    with redirect_stdout(out), redirect_stderr(errors):
+        try:
+            main(args.split())
+        except SystemExit as end:
+            code = end.code or 0
+    heavy = sorted({HEAVY} & set(sys.modules))
+    starts[args] = code, out.getvalue(), errors.getvalue(), heavy
+print(json.dumps(starts))
 """
-    done = run(sys.executable, '-c', program)
-    *before, loaded, _ = done.stderr.split('\n')
-    assert loaded.strip() == 'loaded:'
-    assert (done.returncode, len(before)) == (code, int(code > 0))
-    assert says in done.stdout + done.stderr
+    return json.loads(run(sys.executable, '-c', program).stdout)
+
+
+@pytest.mark.parametrize('args, code, says', EARLY, ids=lambda arg: str(arg)[:40])
+def test_help_and_early_mistakes_import_no_library_of_models(early, args, code, says):
+    ended, out, errors, heavy = early[args]
+    assert (ended, errors.count('\n'), heavy) == (code, int(code > 0), [])
+    assert says in out + errors
 
 
 def test_a_start_imports_no_command_but_the_one_that_is_named():
@@ -135,13 +150,6 @@ superscript_main(['rank_systems', '--help'])
     assert line.startswith('error: ') and 'parlai-ext doctor' in line
 
 
-def test_commands_know_their_options_without_heavy_imports():
-    module = 'parlai_ext.commands.command'
-    code = f'from {module} import find_command\n'
-    code += f'for name in {list(COMMANDS)}:\n    find_command(name).parser()'
-    assert not HEAVY & loaded(code)
-
-
 WAYS = {'parlai': [str(BIN / 'parlai')], 'module': [sys.executable, '-m', 'parlai_ext']}
 
 
@@ -156,6 +164,16 @@ def assert_every_option_once(name, printed):
 def test_help_has_every_option_once(way):
     printed = run(*WAYS[way], 'evaluate_systems', '--help').stdout
     assert_every_option_once('evaluate_systems', printed)
+    assert 'before a long run:\n' in printed
+    assert 'None' not in printed
+
+
+@pytest.mark.parametrize('switch', ['--no-cuda', '--fp16', '--pilot'])
+def test_a_switch_needs_no_value_and_takes_one(switch):
+    parser, name = find_command('evaluate_systems').parser(), switch[2:]
+    for given, value in (([], True), (['true'], True), (['false'], False)):
+        found = vars(parser.parse_args([switch, *given]))
+        assert found[name.replace('-', '_')] is value
 
 
 @pytest.mark.parametrize('name', ['convert_model', 'report_run'])

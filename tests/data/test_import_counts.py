@@ -71,26 +71,6 @@ def test_joined_turns_are_counted(tmp_path, capsys):
     assert '1 turns are joined' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize('encoding', ['utf-32', 'utf-32-le', 'utf-32-be'])
-def test_utf_32_with_a_byte_order_mark_is_read(tmp_path, encoding):
-    mark = '' if encoding == 'utf-32' else '\ufeff'
-    text = 'dialogue_id,speaker,text\n1,a,grün 🙂\n1,b,hm\n'
-    path = tmp_path / 'chats.csv'
-    path.write_bytes((mark + text).encode(encoding))
-    imported(tmp_path, str(path))
-    run = RunFolder.existing(tmp_path / 'run')
-    (shard,) = run.dialogue_shards()
-    (dialogue,) = run.read_dialogues(shard)
-    assert [u.text for u in dialogue.utterances] == ['grün 🙂', 'hm']
-
-
-def test_damaged_utf_32_is_one_line(tmp_path):
-    path = tmp_path / 'chats.csv'
-    path.write_bytes('dialogue_id,speaker,text\n'.encode('utf-32') + b'\0')
-    with user_error('chats.csv: damaged UTF-32'):
-        imported(tmp_path, str(path))
-
-
 def self_chat(folder, partner=None, opener='do you like tea ?'):
     """
     Let ParlAI's own `self_chat` play a dialogue of mini zoo models; return its log.

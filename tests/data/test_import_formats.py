@@ -360,11 +360,12 @@ def test_errors_name_the_columns_of_the_file(tmp_path):
         told(path)
 
 
-@pytest.mark.parametrize('encoding', ['utf-16', 'utf-16-le', 'utf-16-be'])
-def test_utf_16_is_recognised_by_its_byte_order_mark(encoding, tmp_path):
-    mark = '' if encoding == 'utf-16' else '\ufeff'  # Python writes it there
+@pytest.mark.parametrize('order', ['', '-le', '-be'])
+@pytest.mark.parametrize('encoding', ['utf-16', 'utf-32'])
+def test_an_encoding_is_recognised_by_its_byte_order_mark(encoding, order, tmp_path):
+    mark = '\ufeff' if order else ''  # Python writes it there
     log = LOG.replace('hello', 'grüß\u2028dich')
-    path = written(tmp_path, 'x.txt', f'{mark}{log}'.encode(encoding))
+    path = written(tmp_path, 'x.txt', f'{mark}{log}'.encode(encoding + order))
     [(_, _, turns)] = told(path)
     assert [text for _, text in turns] == ['hi: there', 'grüß\u2028dich', 'bye']
 
@@ -375,9 +376,10 @@ def test_utf_16_is_recognised_by_its_byte_order_mark(encoding, tmp_path):
         (LOG.encode('utf-16-le'), 'UTF-16 without a byte order mark'),
         (LOG.encode('utf-16-be'), 'UTF-16 without a byte order mark'),
         (LOG.encode('utf-16')[:-1], 'damaged UTF-16'),
+        (LOG.encode('utf-32') + b'\0', 'damaged UTF-32'),
     ],
 )
-def test_other_utf_16_is_named(data, words, tmp_path):
+def test_another_or_a_damaged_encoding_is_named(data, words, tmp_path):
     with user_error(f'x.txt: .*{words}'):
         told(written(tmp_path, 'x.txt', data))
 

@@ -9,7 +9,7 @@ import pytest
 
 from parlai_ext.data.judged.cards import find_sets, read_card
 from parlai_ext.data.judged.interactive import MEMBER
-from parlai_ext.data.judged.judged_set import JudgedItem
+from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
 from tests.support.user_error import user_error
 
 
@@ -137,7 +137,8 @@ def test_a_test_set_is_found_under_both_names(tmp_path, name, file, score, endin
     written(tmp_path, f'{file}{ending}.json', columns)
     assert list(find_sets(tmp_path)) == [name]
     [one] = items(name, tmp_path)
-    assert values(one, 'appropriateness') == [float(score)]
+    assert one.annotations == {'appropriateness': (Annotation('0', float(score)),)}
+    assert one.utterances == ('a', 'b', '')
 
 
 def rating(context, overall, **answers):

@@ -33,7 +33,6 @@ from tests.support.store_samples import files_under
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
 
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
 OPENERS = some_openers(5)
 AGENTS = 'tests.support.trial_agents'
 BENCH = 'tests.support.bench_samples'

@@ -28,7 +28,7 @@ def judged_dialogues(scorer, n=N, systems=planted.SYSTEMS, sample=200, openers=(
 def check_of(scorer, n_openers=N, reply=True, systems=planted.SYSTEMS, sample=200):
     openers = [planted.opener(j, reply) for j in range(n_openers)]
     judged = judged_dialogues(scorer, n_openers, systems, sample, openers)
-    return check_judge(scorer, judged, openers, progress=False)
+    return check_judge(scorer, judged, openers)
 
 
 def shares(check):
@@ -91,7 +91,7 @@ def test_scores_that_are_the_overlap_are_seen_to_follow_it():
         turns[2] = Utterance(turns[2].speaker, ' '.join([*heard, 'x', 'y']), False)
         talks[j] = replace(dialogue, utterances=tuple(turns))
     scored = score_dialogues(talks, scorer, first_speaker_only=True)
-    check = check_judge(scorer, gather(zip(talks, scored, strict=True)), progress=False)
+    check = check_judge(scorer, gather(zip(talks, scored, strict=True)))
     own = check.dimensions['Overall']
     assert own.biases.overlap == pytest.approx(1.0) and own.outcome == 'fail'
     assert any('overlap' in reason for reason in own.reasons)
@@ -162,7 +162,7 @@ def test_a_prompted_judge_is_asked_twice_and_its_own_model_is_named():
     scorer = planted.Prompted(models=planted.ObedientModels())
     identities = {'twin': 'chatty-identity', 'other': 'else'}
     judged = judged_dialogues(scorer)
-    probes = check_judge(scorer, judged, identities=identities, progress=False).probes
+    probes = check_judge(scorer, judged, identities=identities).probes
     assert (probes.n_repeated, probes.n_changed) == (20, 0)
     assert probes.same_model == ('twin',)
 
@@ -176,7 +176,7 @@ def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
     judged = judged_dialogues(scorer)
     scorer.fits = None
     with user_error('scorer sense .*--check-sample 0'):
-        check_judge(scorer, judged, progress=False)
+        check_judge(scorer, judged)
 
 
 # -------------------- Scores of the same response, given twice.
@@ -213,7 +213,7 @@ class Models(planted.ObedientModels):
 
 def test_a_repeat_is_asked_anew_and_nothing_else_is():
     scorer = Moody(models=Models())
-    check = check_judge(scorer, judged_dialogues(scorer), progress=False)
+    check = check_judge(scorer, judged_dialogues(scorer))
     assert (check.probes.n_repeated, check.probes.n_changed) == (20, 20)
     shares = {kind.kind: kind.share for kind in check.dimensions['Quality'].kinds}
     assert shares['shuffled_words'] == 1.0

@@ -19,7 +19,7 @@ from tests.support.user_error import user_error
 def scored_run(root, **options):
     run = planted_run(root, **options)
     scorer = Sense()
-    score_run(run, scorer, progress=False)
+    score_run(run, scorer)
     return run, scorer
 
 
@@ -29,9 +29,9 @@ def check_file(run, scorer):
 
 def test_a_check_that_is_done_is_not_done_again(tmp_path):
     run, scorer = scored_run(tmp_path / 'run')
-    first = check_run(run, scorer, progress=False)
+    first = check_run(run, scorer)
     before = scorer.n_scored
-    assert check_run(run, scorer, progress=False) == first
+    assert check_run(run, scorer) == first
     assert scorer.n_scored == before
 
 
@@ -39,13 +39,13 @@ def test_a_killed_check_goes_on_and_gives_the_same_bytes(tmp_path):
     run, scorer = scored_run(tmp_path / 'run')
     scorer.fails_after = scorer.n_scored + 3 * BLOCK
     with pytest.raises(KeyboardInterrupt):
-        check_run(run, scorer, progress=False)
+        check_run(run, scorer)
     assert not check_file(run, scorer).exists()
     scorer = Sense()
-    check = check_run(run, scorer, progress=False)
+    check = check_run(run, scorer)
     assert scorer.n_scored == check.n_scored - 3 * BLOCK
     whole, other = scored_run(tmp_path / 'whole')
-    check_run(whole, other, progress=False)
+    check_run(whole, other)
     there = check_file(whole, other).read_bytes()
     assert check_file(run, scorer).read_bytes() == there
     assert not (check_file(run, scorer).parent / PARTS).exists()
@@ -56,38 +56,38 @@ def test_a_kill_just_after_the_check_leaves_nothing_behind(tmp_path, monkeypatch
     with monkeypatch.context() as killed:
         killed.setattr(partial, 'SAVE_SECONDS', 0)
         killed.setattr(partial.PartialWork, 'remove', lambda kept: None)
-        check_run(run, scorer, progress=False)
+        check_run(run, scorer)
     parts = check_file(run, scorer).parent / PARTS
     assert parts.exists()
-    check_run(run, scorer, progress=False)
+    check_run(run, scorer)
     assert not parts.exists()
 
 
 def test_a_run_that_has_grown_is_checked_anew(tmp_path):
     run, scorer = scored_run(tmp_path / 'run', systems=SYSTEMS[:1])
-    first = check_run(run, scorer, progress=False)
+    first = check_run(run, scorer)
     grown, scorer = scored_run(tmp_path / 'run')
-    second = check_run(grown, scorer, progress=False)
+    second = check_run(grown, scorer)
     # one system has 24 responses, two have 48, of which a small run has 40 checked
     assert (first.n_responses, second.n_responses) == (24, 40)
 
 
 def test_another_sample_is_another_check(tmp_path):
     run, scorer = scored_run(tmp_path / 'run')
-    assert check_run(run, scorer, sample=200, progress=False).n_responses == 40
-    assert check_run(run, scorer, sample=12, progress=False).n_responses == 12
+    assert check_run(run, scorer, sample=200).n_responses == 40
+    assert check_run(run, scorer, sample=12).n_responses == 12
 
 
 def test_no_sample_is_no_check_and_removes_an_old_one(tmp_path):
     run, scorer = scored_run(tmp_path / 'run')
-    check_run(run, scorer, progress=False)
-    assert check_run(run, scorer, sample=0, progress=False) is None
+    check_run(run, scorer)
+    assert check_run(run, scorer, sample=0) is None
     assert not check_file(run, scorer).exists()
 
 
 def test_an_empty_run_has_no_check(tmp_path):
     run = sample_run(tmp_path / 'run')
-    assert check_run(run, Sense(), progress=False) is None
+    assert check_run(run, Sense()) is None
 
 
 # -------------------- A check beside its scores, in the ranking that is made of th

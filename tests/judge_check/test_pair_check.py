@@ -81,7 +81,7 @@ def kinds(check):
 
 
 def test_a_scorer_that_sees_sense_keeps_its_choice_in_both_orders():
-    check = check_pairs(Chooser(), ITEMS, progress=False)
+    check = check_pairs(Chooser(), ITEMS)
     order = check.probes.order
     assert (order.n_changed, order.first_share) == (0, 0.5)
     own = kinds(check)
@@ -90,13 +90,13 @@ def test_a_scorer_that_sees_sense_keeps_its_choice_in_both_orders():
 
 
 def test_a_scorer_of_the_order_changes_every_choice():
-    order = check_pairs(First(), ITEMS, progress=False).probes.order
+    order = check_pairs(First(), ITEMS).probes.order
     assert order.n_changed == order.n > 0
     assert order.first_share == 1.0
 
 
 def test_both_orders_hide_no_preference_for_the_first():
-    check = check_pairs(TwoOrders(), ITEMS, progress=False)
+    check = check_pairs(TwoOrders(), ITEMS)
     assert check.probes.order.n_changed == check.probes.order.n
     # in both orders together it prefers neither
     assert {kind.share for kind in kinds(check).values() if kind.n} == {0.5}
@@ -104,16 +104,16 @@ def test_both_orders_hide_no_preference_for_the_first():
 
 
 def test_a_scorer_of_length_prefers_padded_replies():
-    own = kinds(check_pairs(Talker(), ITEMS, progress=False))
+    own = kinds(check_pairs(Talker(), ITEMS))
     assert own['padded'].share == own['injected'].share == 0.0
     assert own['truncated'].share == own['punctuation'].share == 1.0
     assert own['shuffled_words'].share == 0.5
 
 
 def test_only_prompted_scorers_are_asked_again():
-    probes = check_pairs(Longer(), ITEMS, progress=False).probes
+    probes = check_pairs(Longer(), ITEMS).probes
     assert probes.n_repeated == 0
-    assert check_pairs(Talker(), ITEMS, progress=False).probes.n_repeated == 40
+    assert check_pairs(Talker(), ITEMS).probes.n_repeated == 40
 
 
 def test_pairs_that_get_no_score_are_not_counted():
@@ -121,34 +121,21 @@ def test_pairs_that_get_no_score_are_not_counted():
         def choice(self, first, second):
             return None
 
-    check = check_pairs(Silent(), ITEMS, progress=False)
+    check = check_pairs(Silent(), ITEMS)
     assert check.probes.order.n == 0
     assert kinds(check)['punctuation'].n == 0
 
 
-def test_a_killed_check_goes_on_where_it_was():
-    class Kept(dict):
-        put = dict.__setitem__
-
-    kept = Kept()
-    first = check_pairs(Longer(), ITEMS, kept=kept, progress=False)
-    Longer.choice, choice = None, Longer.choice
-    try:
-        assert check_pairs(Longer(), ITEMS, kept=kept, progress=False) == first
-    finally:
-        Longer.choice = choice
-
-
 def test_the_items_of_a_judged_set_are_checked_as_pairs():
     missing = [ItemScore({'Quality': None})] * len(ITEMS)
-    check = check_items(First(), ITEMS, missing, progress=False)
+    check = check_items(First(), ITEMS, missing)
     assert check.probes.order.first_share == 1.0
     assert any('order' in line for line in check_lines(check))
     assert from_json(to_json(check)) == check
 
 
 def test_without_responses_there_is_nothing_to_check():
-    assert check_pairs(First(), [ScoringItem(('a',), None)], progress=False) is None
+    assert check_pairs(First(), [ScoringItem(('a',), None)]) is None
 
 
 def test_python_users_check_a_scorer_of_pairs_on_dialogues():
@@ -212,7 +199,7 @@ def judged_items():
 
 
 def check_of(scorer, items):
-    return check_items(scorer, items, scorer.checked_scores(items), progress=False)
+    return check_items(scorer, items, scorer.checked_scores(items))
 
 
 @pytest.mark.parametrize('kind, share', [(Exact, 1.0), (Backwards, 0.0)])

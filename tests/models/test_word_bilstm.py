@@ -16,7 +16,6 @@ from safetensors.torch import load_file, save_file
 from parlai_ext.systems.catalogue.conversions import (
     ARRAYS,
     CONFIG,
-    TOKENIZER,
     WEIGHTS,
     convert_keras,
 )
@@ -26,6 +25,7 @@ from tests.support.on_cpu import models_on_cpu
 from tests.support.user_error import user_error
 
 h5py = pytest.importorskip('h5py')
+TOKENIZER = ('keras.src.legacy.preprocessing.text', 'Tokenizer')
 LABELS = ('toxic', 'insult')
 # six scores that the page of the package shows for its own network
 # (pypi.org/project/toxic-comment-classifier/0.3.0: mean over labels)

@@ -2,7 +2,6 @@
 Runs and packs that the tests of this folder share and do not change.
 """
 
-import os
 import shutil
 
 import pytest
@@ -50,13 +49,3 @@ def copy_of(runs, tmp_path):
         return RunFolder.existing(root)
 
     return copy_of
-
-
-@pytest.fixture(autouse=True, scope='session')
-def no_fsync():
-    """
-    Skip fsync, which only a power cut would miss.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, 'fsync', lambda handle: None)
-        yield

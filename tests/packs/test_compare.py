@@ -216,7 +216,7 @@ def test_a_pack_without_a_check_leaves_the_judge_of_all_unchecked(
     copy_of, opened, published, join
 ):
     run = copy_of('talker')
-    check_run(run, build_scorer(run.manifest.protocol.scorer), progress=False)
+    check_run(run, build_scorer(run.manifest.protocol.scorer))
     joined, signature = join(published(run, 'checked'), opened['generic'])
     assert joined.rank(signature).judge_check is None
     note = 'judge check of length: unchecked, since there is none in generic (2)'

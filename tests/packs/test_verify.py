@@ -325,7 +325,7 @@ def test_a_dialogue_and_all_that_follows_made_anew_are_caught_by_playing_again(
     run = copy_of('both', better_answer, 'dialogues/talker*/00000.jsonl')
     shutil.rmtree(run.root / 'scores')
     section = run.manifest.protocol.scorer
-    score_run(run, build_scorer(section), config=section, progress=False)
+    score_run(run, build_scorer(section), config=section)
     path = publish(run, tmp_path / 'p.zip').path
     assert check_pack(path).is_right
     checked = check_pack(path, RegenerateOptions(regenerate=100), checker)
@@ -378,7 +378,7 @@ def judged(runs, tmp_path_factory):
     folder = tmp_path_factory.mktemp('judged')
     shutil.copytree(runs['both'].root, folder / 'run')
     run = RunFolder.existing(folder / 'run')
-    check_run(run, build_scorer(run.manifest.protocol.scorer), progress=False)
+    check_run(run, build_scorer(run.manifest.protocol.scorer))
     return publish(run, folder / 'p.zip').path
 
 

@@ -17,8 +17,6 @@ from tests.people.test_export_crowdsourcing import read_by_acute
 from tests.support.annotated_answers import HUMAN, SYSTEMS, TOXIC, answers_file, code
 from tests.support.user_error import user_error
 
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
-
 
 @pytest.fixture
 def export(tmp_path):

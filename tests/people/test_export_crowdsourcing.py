@@ -22,7 +22,7 @@ TARGETS = ('quill', 'raven', 'tern')
 
 
 @pytest.fixture
-def run(tmp_path, no_power_cuts):
+def run(tmp_path):
     rated_run(tmp_path / 'run', TARGETS)
     return tmp_path / 'run'
 

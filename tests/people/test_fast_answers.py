@@ -20,7 +20,7 @@ OPENERS = [f'opener {k}' for k in range(4)]
 
 
 @pytest.fixture
-def rated(tmp_path, no_power_cuts):
+def rated(tmp_path):
     """
     A run with a rating set of three pairs, its key, and a folder for answers.
     """

@@ -11,7 +11,6 @@ import pytest
 from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.rate_dialogues import RateDialogues
-from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.files.human_scores import read_human_scores
 from tests.support.report_example import example_run
@@ -24,7 +23,7 @@ OPENERS = [f'opener {k}' for k in range(8)]
 
 
 @pytest.fixture
-def run(tmp_path, no_power_cuts):
+def run(tmp_path):
     folder = tmp_path / 'run'
     example_run(folder, tuple(STRENGTHS), openers=OPENERS)
     return folder
@@ -186,22 +185,6 @@ def test_the_judged_set_is_one_that_the_bench_reads(run, answers):
         if (row['dialogue_id'], row['dimension']) == (item.id, 'Fluency')
     ]
     assert item.human('Fluency') == pytest.approx(sum(means) / len(means))
-
-
-def test_the_bench_scores_what_people_judged(run, answers, tmp_path):
-    collect_answers(run, answers, 3, questionnaire='likert_2022', num_items=9)
-    import_all(run, answers)
-    folder = run / 'people' / 'judgements'
-    bench = RunBench.main(
-        judged_path=str(folder),
-        sets=[str(folder / 'judged.yaml')],
-        out=str(tmp_path / 'bench'),
-        scorers=['length'],
-        bootstraps=20,
-    )
-    rows = [row for row in bench.rows if row.quality == 'Overall']
-    assert rows
-    assert {row.set_name for row in rows} == {'judged'}
 
 
 def test_a_name_that_a_spreadsheet_takes_for_a_formula_is_quoted(run, answers):

@@ -19,7 +19,7 @@ OPENERS = ('hello there', 'good morning', 'nice day', 'how are you', 'what is ne
 
 
 @pytest.fixture
-def run(tmp_path, no_power_cuts):
+def run(tmp_path):
     folder = tmp_path / 'run'
     example_run(folder, TARGETS, openers=OPENERS)
     return folder

@@ -41,7 +41,7 @@ STATE = """(() => {
 
 
 @pytest.fixture
-def run(tmp_path, no_power_cuts):
+def run(tmp_path):
     folder = tmp_path / 'run'
     rated_run(folder, tuple(STRENGTHS))
     return folder
@@ -178,7 +178,7 @@ def test_backspace_goes_back_and_an_answer_can_be_changed(pages):
     assert chosen == [True, False]
 
 
-def test_nothing_that_a_system_said_runs(tmp_path, no_power_cuts):
+def test_nothing_that_a_system_said_runs(tmp_path):
     folder = tmp_path / 'run'
     example_run(folder, openers=[HOSTILE, 'b', 'c'], lines=[HOSTILE])
     (page,) = RateDialogues.main(run_dir=folder, num_items=3)
@@ -191,7 +191,7 @@ def test_nothing_that_a_system_said_runs(tmp_path, no_power_cuts):
 
 
 @pytest.fixture
-def annotation_page(tmp_path, no_power_cuts):
+def annotation_page(tmp_path):
     ExportAnnotation.main(
         answers=[str(answers_file(tmp_path))],
         out=str(tmp_path / 'set'),

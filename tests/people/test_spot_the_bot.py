@@ -63,7 +63,7 @@ def test_the_authors_crowd_wins_as_their_program_counts(tmp_path, capsys):
 
 
 @pytest.fixture
-def page_run(tmp_path, no_power_cuts):
+def page_run(tmp_path):
     run = tmp_path / 'run'
     openers = ('one', 'two', 'three')
     example_run(run, ('quill', 'raven'), ('mary',), openers=openers)

@@ -41,12 +41,9 @@ def test_alpha_is_that_of_krippendorffs_example(level):
     assert (alpha.num_units, alpha.num_annotators) == (11, 4)
 
 
-def test_alpha_needs_two_annotators_of_one_unit():
-    assert krippendorff_alpha({1: {'A': 1.0}, 2: {'B': 2.0}}).value is None
-
-
-def test_alpha_of_answers_that_are_all_the_same_is_not_known():
-    assert krippendorff_alpha({1: {'A': 1.0, 'B': 1.0}}).value is None
+@pytest.mark.parametrize('given', [{1: {'A': 1}, 2: {'B': 2}}, {1: {'A': 1, 'B': 1}}])
+def test_alpha_needs_two_annotators_of_one_unit_and_two_answers(given):
+    assert krippendorff_alpha(given).value is None
 
 
 def test_values_near_their_median_are_kept():

@@ -30,11 +30,6 @@ def test_a_constant_difference_has_no_width(apart):
     assert result.is_beyond(0, 0) == bool(apart)
 
 
-def test_two_openers_give_no_interval():
-    values = np.random.default_rng(0).normal(size=(2, 2, 2))
-    assert difference(values, 50, seed=0).low is None
-
-
 def test_a_newcomer_stands_where_its_score_says():
     spread = np.linspace(-0.1, 0.1, 5)
     values = np.array([[4 + spread, 4 + spread], [2 + spread, 2 + spread]])

@@ -65,28 +65,6 @@ def test_units_are_drawn_with_the_variance_of_a_multinomial():
     assert counts.var(axis=0) == pytest.approx(np.full(5, 0.8), abs=0.05)
 
 
-def test_partners_fixed_has_the_variance_of_the_mean_over_openers():
-    # the bootstrap variance of a mean is s^2 / n (s^2 with divisor n)
-    values = np.random.default_rng(1).normal(size=(1, 1, 50))
-    draws = draw_means(values, 20000, seed=0)
-    assert draws.fixed.var() == pytest.approx(values.var() / 50, rel=0.05)
-
-
-def test_partners_sampled_adds_the_variance_of_partner_means():
-    # dialogues that differ by partner alone: s^2 of the 6 partner means / 6
-    partners = np.array([0.0, 1.0, 2.0, 4.0, 5.0, 9.0])
-    values = np.repeat(partners[None, :, None], 10, axis=2)
-    draws = draw_means(values, 20000, seed=0)
-    assert draws.sampled.var() == pytest.approx(partners.var() / 6, rel=0.05)
-
-
-def test_partners_that_differ_do_not_widen_the_fixed_interval():
-    partners = np.array([0.0, 1.0, 2.0, 4.0, 5.0, 9.0])
-    values = np.repeat(partners[None, :, None], 10, axis=2)
-    low, high = intervals_for(draw_means(values, 100, seed=0), 'fixed')[0]
-    assert low == pytest.approx(3.5) and high == pytest.approx(3.5)
-
-
 def test_games_over_one_opener_are_drawn_together():
     # both games of an opener are equal: the second adds nothing
     once = np.random.default_rng(0).normal(size=(2, 3, 9))

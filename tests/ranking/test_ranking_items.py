@@ -47,17 +47,6 @@ def test_groups_are_drawn_together():
     assert alone.high - alone.low < 0.75 * width
 
 
-def test_unequal_groups_are_as_good():
-    left, right = sample(40)
-    copies = [1 + (i % 2) for i in range(40)]
-    groups = np.repeat(range(40), copies).tolist()
-    found = correlate_items(left[groups], right[groups], groups=groups, bootstraps=300)
-    assert found['pearson'].value == pytest.approx(
-        stats.pearsonr(left[groups], right[groups])[0]
-    )
-    assert found['pearson'].low < found['pearson'].value < found['pearson'].high
-
-
 @pytest.mark.parametrize(
     ('left', 'right', 'reason'),
     [

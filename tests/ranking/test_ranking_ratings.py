@@ -42,11 +42,6 @@ def test_football_points_are_those_on_paper(win):
     assert rating.values == {'A': win + 1, 'B': win, 'C': 1}
 
 
-def test_a_match_of_two_games_one_each_is_one_tie():
-    rating = rate(award_points([won('A', 'B'), won('B', 'A')]), '3-1-0')
-    assert rating.values == {'A': 1, 'B': 1}
-
-
 @pytest.mark.parametrize('method', ALL)
 def test_a_pecking_order_is_found(method):
     rating = rate(pecking_order(), method)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from parlai_ext.ranking.agreement import correlate_items, group_weights
-from parlai_ext.ranking.resamples import WEIGHTED, weighted_ranks
+from parlai_ext.ranking.agreement import group_weights
+from parlai_ext.ranking.resamples import WEIGHTED
 
 SCIPY = {
     'pearson': stats.pearsonr,
@@ -36,12 +36,6 @@ def test_a_resample_of_one_value_has_no_coefficient(name):
     assert np.isnan(values).tolist() == [True, False]
 
 
-def test_ranks_of_weighted_points():
-    # the points 5, 5, 7, 7, 7, 9: ranks 1.5, 4 and 6
-    ranks = weighted_ranks(np.array([7.0, 5.0, 9.0]), np.array([[3.0, 2.0, 1.0]]))
-    assert ranks.tolist() == [[4.0, 1.5, 6.0]]
-
-
 @pytest.mark.parametrize('digits', [1, 9])
 def test_kendall_of_many_points_and_resamples(digits):
     rng = np.random.default_rng(1)
@@ -57,19 +51,3 @@ def test_items_of_a_group_have_one_weight():
     assert (weights[:, 1] == weights[:, 4]).all()
     # three groups are drawn each time, and three different ones are in what is left
     assert (weights[:, [0, 1, 3]] == 1).all()
-
-
-def test_kendall_has_an_interval_like_that_of_scipy():
-    rng = np.random.default_rng(2)
-    data = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=80).T
-    tau = correlate_items(*data, coefficients=['kendall'])['kendall']
-    other = stats.bootstrap(
-        data,
-        lambda a, b: stats.kendalltau(a, b)[0],
-        paired=True,
-        vectorized=False,
-        n_resamples=600,
-        method='percentile',
-        random_state=2,
-    ).confidence_interval
-    assert [tau.low, tau.high] == pytest.approx([*other], abs=0.03)

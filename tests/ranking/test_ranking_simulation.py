@@ -30,11 +30,11 @@ def crossed(rng, shape, *, partner=0.0, opener=0.0, mix=0.0, noise=1.0):
     return values + noise * rng.normal(size=shape), lasting.mean(axis=(1, 2))
 
 
-def coverage(shape, partners, *, of_partners, **effects):
+def coverage(shape, partners, **effects):
     rng, hits = np.random.default_rng(11), 0
     for world in range(WORLDS):
         values, with_these = crossed(rng, shape, **effects)
-        truth = with_these[0] if not of_partners else 0.0
+        truth = with_these[0] if partners == 'fixed' else 0.0
         low, high = intervals_for(draw_means(values, 400, seed=world), partners)[0]
         hits += low <= truth <= high
     return hits / WORLDS
@@ -44,26 +44,15 @@ EFFECTS = {'partner': 0.5, 'opener': 0.5, 'mix': 0.5}
 
 
 def test_partners_fixed_covers_the_mean_with_these_partners():
-    found = coverage((1, 8, 40), 'fixed', of_partners=False, **EFFECTS)
+    found = coverage((1, 8, 40), 'fixed', **EFFECTS)
     assert found == pytest.approx(0.95, abs=three_errors(0.95, WORLDS))
 
 
-def test_partners_fixed_misses_the_mean_over_all_partners():
-    found = coverage((1, 8, 40), 'fixed', of_partners=True, **EFFECTS)
-    assert found < 0.85
-
-
-@pytest.mark.parametrize('partners', [8, 24])
+@pytest.mark.parametrize('partners', [8, pytest.param(24, marks=pytest.mark.slow)])
 def test_partners_sampled_covers_the_mean_over_all_partners(partners):
     shape = (1, partners, 40)
-    found = coverage(shape, 'sampled', of_partners=True, **EFFECTS)
+    found = coverage(shape, 'sampled', **EFFECTS)
     assert found >= 0.95 - three_errors(0.95, WORLDS)
-
-
-def test_partners_sampled_is_conservative_for_mere_noise():
-    # Owen 2007: up to three times the variance, 1.96 * sqrt(3) errors: 99.9 %
-    found = coverage((1, 10, 40), 'sampled', of_partners=True)
-    assert found > 0.98
 
 
 def false_claims(shape, partners, worlds, draws, **effects):

@@ -21,15 +21,14 @@ def planted(shape, variances, rng):
     )
 
 
-@pytest.mark.parametrize('is_all_play_all', [False, True])
-def test_planted_components_come_back_on_average(is_all_play_all):
+def test_planted_components_come_back_on_average():
+    # an all-play-all: missing cells leave the estimates unbiased
     variances = (4.0, 1.0, 2.0, 0.5, 3.0, 0.0, 0.0)
     rng = np.random.default_rng(0)
     estimates = []
     for _ in range(200):
         values = planted((8, 8, 15), variances[:5], rng)
-        if is_all_play_all:  # missing cells leave the estimates unbiased
-            values[np.arange(8), np.arange(8)] = np.nan
+        values[np.arange(8), np.arange(8)] = np.nan
         estimates.append(variance_shares(values).components)
     names = ('system', 'partner', 'opener', 'system × partner', REST)
     names += ('system × opener', 'partner × opener')

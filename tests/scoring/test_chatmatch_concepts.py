@@ -77,10 +77,6 @@ def test_without_concepts_there_is_no_bonus():
     assert recalls(concepts={}) == [None] * 6
 
 
-def test_contractions_are_two_words():
-    assert words('I cannot, gonna!') == ('i', 'can', 'not', 'gon', 'na')
-
-
 def test_words_lose_punctuation_and_get_stems():
     assert stems("The dogs' hobbies.") == ('the', 'dog', 'hobbi')
 

@@ -16,18 +16,6 @@ from tests.support.on_cpu import CPU
 from tests.support.scoring_samples import KnownJudge, OneModel
 from tests.support.user_error import user_error
 
-# another value for every threshold
-OTHER = {
-    'repetition': 0.9,
-    'contradiction': 0.7,
-    'recall_distance': 2,
-    'concept_share': 0.4,
-    'perplexity_cap': 60,
-    'perplexity_unit': 'token',
-    'distinct_unit': 'token',
-    'first_judged': 1,
-}
-
 
 def judge(*_):
     return KnownJudge(lambda context, text: [-1.0] * (len(text.split()) + 1))
@@ -51,28 +39,6 @@ def values(scored, index, system):
         for s in scored.scores
         if (s.utterance_index, s.system) == (index, system)
     }
-
-
-@pytest.mark.parametrize('key', OTHER)
-def test_every_threshold_is_an_option_and_in_the_signature(key):
-    assert scorer(**{key: OTHER[key]}).signature != scorer().signature
-
-
-@pytest.mark.parametrize(
-    'config',
-    [
-        {'reading': 'released'},
-        {'entities': 'capitals'},
-        {'entities': 'none'},
-        {'judge_model_file': 'none'},
-    ],
-)
-def test_every_choice_is_in_the_signature(config):
-    assert scorer(**config).signature != scorer().signature
-
-
-def test_a_threshold_given_as_it_is_changes_no_signature():
-    assert scorer(repetition=0.95, first_judged=3).signature == scorer().signature
 
 
 @pytest.mark.parametrize(

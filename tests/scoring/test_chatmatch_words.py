@@ -28,14 +28,23 @@ from tests.support.chatmatch_samples import (
 )
 from tests.support.user_error import user_error
 
+SAID = 'Rome on May 4 at noon: 7 first saw Ann'
+
 
 def entity(text, label):
-    return SimpleNamespace(text=text, label_=label, type=label)
+    begin = SAID.index(text)
+    places = {'start_char': begin, 'end_char': begin + len(text)}
+    return SimpleNamespace(label_=label, type=label, **places)
 
 
 # what a pipeline finds: dates and numbers are not counted
 FOUND = (entity('Rome', 'GPE'), entity('May 4', 'DATE'), entity('7', 'CARDINAL'))
 FOUND += (entity('noon', 'TIME'), entity('first', 'ORDINAL'), entity('Ann', 'PERSON'))
+
+
+class Read:  # a pipeline's document, of no token
+    text, ents, sentences = SAID, FOUND, ()
+    __iter__ = ().__iter__
 
 
 def test_listed_names_are_found_however_they_are_written():
@@ -81,7 +90,7 @@ def fake_spacy(pipes=('ner',)):
         return SimpleNamespace(
             pipe_names=pipes,
             meta={'version': '3.8'},
-            pipe=lambda texts: [SimpleNamespace(ents=FOUND) for _ in texts],
+            pipe=lambda texts: [Read() for _ in texts],
         )
 
     module = ModuleType('spacy')
@@ -99,7 +108,7 @@ def fake_stanza():
     def pipeline(language, **_):
         if language != 'en':
             raise FileNotFoundError('resources.json')
-        return lambda text: SimpleNamespace(entities=FOUND)
+        return lambda text: Read()
 
     module = ModuleType('stanza')
     module.__version__, module.Pipeline = '1.1', pipeline
@@ -118,7 +127,7 @@ def test_a_librarys_names_are_found_without_dates_and_numbers(
 ):
     monkeypatch.setitem(sys.modules, name, make())
     recogniser = load_recogniser(name)
-    assert recogniser.find(['a', 'b']) == [['Rome', 'Ann']] * 2
+    assert recogniser.find([SAID, SAID]) == [['Rome', 'Ann']] * 2
     assert recogniser.signature == signature
 
 

@@ -15,6 +15,7 @@ from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.commands.validate_scorer import ValidateScorer
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.nouns import System
+from parlai_ext.core.options import options_of
 from parlai_ext.scoring.base import ScoringItem, row_cosines
 from parlai_ext.scoring.registry import SCORERS, find_scorer, load_protocol_file
 from parlai_ext.scoring.score_run import check_scorer
@@ -50,9 +51,22 @@ def common(run, encoder):
     }
 
 
+# not by their names, but by what they hold or leave over
+SIGNED_BY_CONTENT = {
+    'fed': {'without'},
+    'paireval': {'comparisons', 'judged_set', 'corpus', 'prompt'},
+    'density': {'statistics', 'human_dialogues'},
+    'meteor': {'wordnet'},
+}
+
+
 @pytest.mark.parametrize('name', SCORERS)
-def test_the_registry_has_each_scorer_under_its_own_name(name):
-    assert find_scorer(name).name == name
+def test_the_registry_has_each_scorer_under_its_own_name_and_options_are_signed(name):
+    scorer = find_scorer(name)
+    assert scorer.name == name
+    options = options_of(scorer.options_class).items()
+    unsigned = {key for key, one in options if not (one.info.signed or one.info.model)}
+    assert unsigned == SIGNED_BY_CONTENT.get(name, set())
 
 
 def test_the_file_is_short():

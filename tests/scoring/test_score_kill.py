@@ -3,78 +3,66 @@
 scores are those of a run that was never killed.
 """
 
+import os
 import shutil
-import subprocess
-import sys
-import time
+import signal
 
 import pytest
 
 from parlai_ext.commands.collect_dialogues import CollectDialogues
-from tests.support.small_run import files_of, small_config
-
-# scores a run in batches of one context, slowly, and saves each batch
-SCORE = """
-import sys, time
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.store import partial
+from tests.support.forked import said_in_child
+from tests.support.small_run import files_of, small_config
 
-partial.SAVE_SECONDS = 0
-compute = EncoderDecoder._encode_and_decode
-
-def counted(self, *inputs):
-    time.sleep(float(sys.argv[2]))
-    print('batch', flush=True)
-    return compute(self, *inputs)
-
-EncoderDecoder._encode_and_decode = counted
-ScoreDialogues.main(run_dir=sys.argv[1], batchsize=1)
-"""
+COMPUTE = EncoderDecoder._encode_and_decode
 
 
-def start(run_dir, pause):
-    command = [sys.executable, '-c', SCORE, str(run_dir), str(pause)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+@pytest.fixture
+def n_batches(monkeypatch):
+    """
+    A function that scores a run in batches of one context, each of which is saved; it
+    returns how many are computed, and the process is killed within the one after
+    ``most``.
+    """
+    monkeypatch.setattr(partial, 'SAVE_SECONDS', 0)
 
+    def score(run_dir, most=1000):
+        computed = []
 
-def n_batches(text):
-    return text.split().count('batch')
+        def counted(self, *inputs):
+            if len(computed) == most:
+                os.kill(os.getpid(), signal.SIGKILL)
+            computed.append(inputs)
+            return COMPUTE(self, *inputs)
+
+        monkeypatch.setattr(EncoderDecoder, '_encode_and_decode', counted)
+        ScoreDialogues.main(run_dir=run_dir, batchsize=1)
+        return len(computed)
+
+    return score
 
 
 def scored_files(run_dir):
     return {n: b for n, b in files_of(run_dir).items() if n.startswith('scores/')}
 
 
-@pytest.mark.parametrize('n_before', [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_a_shard_that_was_killed_goes_on_after_its_last_saved_batch(tmp_path, n_before):
+def test_a_shard_that_was_killed_goes_on_after_its_last_saved_batch(
+    tmp_path, n_batches
+):
     config = small_config(tmp_path, targets=1, partners=1)
     whole, killed = tmp_path / 'whole', tmp_path / 'killed'
     CollectDialogues.main(config=config, run_dir=whole, num_dialogues=3)
     shutil.copytree(whole, killed)
-    process = start(whole, 0)
-    words, errors = process.communicate()
-    assert process.returncode == 0, errors
-    n_all = n_batches(words)
-    assert n_all >= 6  # one shard of 15 contexts
-    process = start(killed, 0.2)
-    partial = None
-    while partial is None or partial.read_bytes().count(b'\n') <= n_before:
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.01)
-        partial = next(killed.glob('scores/*/*/*.partial'), None)
-    process.kill()
-    process.communicate()
-    n_saved = partial.read_bytes().count(b'\n') - 1
-    assert n_saved >= n_before and not list(killed.glob('scores/*/*/*.jsonl'))
-    process = start(killed, 0)
-    words, errors = process.communicate()
-    assert process.returncode == 0, errors
-    assert n_batches(words) == n_all - n_saved
+    n_all = n_batches(whole)
+    for most in (1, 3):  # killed once more while it goes on
+        assert said_in_child(lambda m=most: n_batches(killed, m), 300) == 'never ended'
+    [saved] = killed.glob('scores/*/*/*.partial')
+    assert saved.read_bytes().count(b'\n') == 1 + 1 + 3  # a header before them
+    assert not list(killed.glob('scores/*/*/*.jsonl'))
+    assert n_batches(killed) == n_all - 4
     assert scored_files(killed) == scored_files(whole)
     # what a kill between writing and removing leaves is removed by the next command
-    partial.write_bytes(b'')
-    process = start(killed, 0)
-    assert n_batches(process.communicate()[0]) == 0 and not partial.exists()
+    saved.write_bytes(b'')
+    assert n_batches(killed) == 0 and not saved.exists()

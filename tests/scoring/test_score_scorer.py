@@ -112,15 +112,6 @@ def test_one_page_has_both_scorers_and_the_commands_of_each(tmp_path):
     assert made == before and (again / 'report.html').exists()
 
 
-def test_a_scorer_by_its_name_alone(tmp_path):
-    run = imported(tmp_path, GAMES, **FED)
-    report = ScoreDialogues.main(
-        run_dir=run, scorer='chatmatch', judge_model_file='none'
-    )
-    assert report.signature.startswith('scorer:chatmatch|')
-    assert report.n_dialogues == 2
-
-
 def test_an_unknown_scorer_is_one_line(tmp_path):
     run = imported(tmp_path, GAMES, **FED)
     with user_error("--scorer 'chatmath': .*mean 'chatmatch'"):

@@ -37,7 +37,7 @@ def fed():
 
 def scored_run(folder, **options):
     run = small_run(folder, **options)
-    return run, score_run(run, fed(), progress=False)
+    return run, score_run(run, fed())
 
 
 def scores(run, signature):
@@ -94,7 +94,7 @@ def test_the_report_counts_shards_dialogues_and_utterances(tmp_path):
 def test_scored_shards_are_not_scored_again(tmp_path):
     run, _ = scored_run(tmp_path)
     again = fed()
-    report = score_run(run, again, progress=False)
+    report = score_run(run, again)
     assert (report.n_shards_scored, again.judge.questions) == (0, [])
 
 
@@ -118,15 +118,15 @@ def test_a_broken_off_stage_ends_in_the_same_files(tmp_path, deaths):
 
         scorer.judge.answer = dying
         with pytest.raises(Dies):
-            score_run(broken, scorer, progress=False)
+            score_run(broken, scorer)
             raise Dies  # the last part had less to do
-    score_run(broken, fed(), progress=False)
+    score_run(broken, fed())
     assert files_of(tmp_path / 'broken') == files_of(tmp_path / 'whole')
 
 
 def test_given_utterances_are_other_scores(tmp_path):
     run, plain = scored_run(tmp_path)
-    given = score_run(run, fed(), include_given=True, progress=False)
+    given = score_run(run, fed(), include_given=True)
     judged = {row[:2] for row in scores(run, given.signature)}
     assert ('d0', 0) in judged
     assert ('d0', 0) not in {row[:2] for row in scores(run, plain.signature)}

@@ -17,18 +17,11 @@ from parlai_ext.scoring.base import ScoringItem
 from tests.support.family_hf import make_model
 from tests.support.fed_samples import gpt2, huggingface_loss, make_gpt2
 from tests.support.on_cpu import models_on_cpu
-from tests.support.scoring_samples import KnownJudge
 from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
 
 TEXTS = sentences(9)
-OTHERS = {
-    'fm_format': 'turns',
-    'am_state': 'pooler',
-    'scale': 'quantile',
-    'dialogues': 'whole',
-}
 ITEMS = [ScoringItem(tuple(TEXTS[:k]), TEXTS[k]) for k in range(1, 9)]
 
 
@@ -179,13 +172,6 @@ def test_quantiles_are_of_whole_sets_and_not_of_the_parts_of_a_run(folders, hand
         scorer.score_dialogues([], [])
 
 
-def test_scores_do_not_depend_on_what_else_is_scored(scored):
-    together = scored(AmFm, ITEMS)
-    for item, score in zip(ITEMS, together, strict=True):
-        [alone] = scored(AmFm, [item])
-        assert alone.values == pytest.approx(score.values, abs=1e-4)
-
-
 def test_a_response_without_a_context_has_no_score(scored):
     for fm_format in ('joined', 'turns'):
         [score] = scored(AmFm, [ScoringItem((), 'tea')], fm_format=fm_format)
@@ -212,22 +198,6 @@ def test_an_encoder_decoder_reads_no_joined_strings(folders, tmp_path):
     section = {**folders, 'judge_model_file': make_model(tmp_path, 'bart')}
     with user_error('judge_model_file'):
         AmFm.from_section(section, handle).checked_scores(ITEMS)
-
-
-@pytest.mark.parametrize('option', [*OTHERS, 'am_cutoff', 'fm_width'])
-def test_every_option_makes_another_signature(option):
-    class Models:
-        def likelihood(self, name):
-            return KnownJudge(lambda context, text: (-1.0,))
-
-        embedder = likelihood
-
-    other = OTHERS.get(option, 0.5)
-    signatures = {
-        AmFm.from_section(section, Models()).signature
-        for section in ({}, {option: other})
-    }
-    assert len(signatures) == 2
 
 
 def test_with_references_the_nearest_counts(scored, folders):

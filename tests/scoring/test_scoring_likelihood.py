@@ -62,15 +62,3 @@ def test_no_finite_probability_is_no_score(logprobs):
     [score] = known_scores(lambda context, text: logprobs)
     assert score.values == {'Likelihood': None}
     assert 'probability' in score.reasons['Likelihood']
-
-
-def test_every_option_makes_another_signature():
-    options = [{}, {'context_turns': 2}, {'less': 'no_context'}]
-    judge = KnownJudge(lambda context, text: (-1.0,))
-    signatures = {
-        Likelihood.from_section(
-            {'judge_model_file': 'known', **one}, OneModel(judge)
-        ).signature
-        for one in options
-    }
-    assert len(signatures) == len(options)

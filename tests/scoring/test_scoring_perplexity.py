@@ -90,24 +90,18 @@ def test_an_encoder_decoder_tells_it_too(tmp_path):
     assert answer.continuations[0][0] == 1
 
 
-def test_log_probabilities_come_back_after_a_greedy_question(gpt2_folder):
+class Store(dict):
+    put = dict.__setitem__
+
+
+@pytest.mark.parametrize('watch', [NO_WATCH, Watch(kept=Store())])
+def test_log_probabilities_come_back_after_a_greedy_question(gpt2_folder, watch):
     judge = models_on_cpu().likelihood(gpt2_folder)
+    judge.watch = watch  # results that are kept are not mixed up either
     question = Question(SAID[:1], SAID[1:2])
     before = judge.answer([question])
     assert judge.answer([question], greedy=True) != before
     assert judge.answer([question]) == before
-
-
-def test_kept_results_of_both_questions_are_not_mixed_up(gpt2_folder):
-    class Store(dict):
-        put = dict.__setitem__
-
-    judge = models_on_cpu().likelihood(gpt2_folder)
-    judge.watch = Watch(kept=Store())
-    question = Question(SAID[:1], SAID[1:2])
-    before = judge.answer([question])
-    assert judge.answer([question], greedy=True) != before
-    judge.watch = NO_WATCH
 
 
 def test_the_share_of_tokens_that_are_the_likeliest(gpt2_folder):

@@ -41,10 +41,9 @@ def test_a_failing_disk_is_one_line_with_the_files_name(
     assert capsys.readouterr().err == f'error: {os.strerror(number)}: {path}\n'
 
 
-def test_a_lock_file_that_may_not_grow_is_one_line(tmp_path, capsys, monkeypatch):
+def test_a_lock_file_that_may_not_grow_is_one_line(tmp_path, capsys):
     # the first write of a command that `ulimit -f 0` started
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr(os, 'fsync', lambda handle: None)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:

@@ -41,13 +41,10 @@ def short_run(root: Path) -> None:
 def in_child(work: Callable[[], None]) -> int:
     """
     Run ``work`` in a forked process; return its exit status, negative for a signal.
-
-    What a killed process wrote survives without fsync: only a power cut needs it.
     """
     pid = os.fork()
     if pid == 0:
         status = CRASHED
-        os.fsync = lambda handle: None
         try:
             work()
             status = 0

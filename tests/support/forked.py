@@ -4,6 +4,33 @@ Work that may never end, in a process of its own.
 
 import os
 import signal
+import sys
+import tempfile
+
+
+def command_in_child(main, *args):
+    """
+    Return the exit code of a command line and what it wrote to standard error, as
+    another process would, in which nothing has to be imported anew.
+    """
+    with tempfile.TemporaryFile('w+') as errors:
+        child = os.fork()
+        if not child:
+            os.dup2(errors.fileno(), 2)
+            sys.stderr = os.fdopen(2, 'w', 1)
+            code = 0
+            try:
+                main([str(arg) for arg in args])
+            except SystemExit as end:
+                code = end.code or 0
+            except BaseException as error:
+                sys.excepthook(type(error), error, error.__traceback__)
+                code = 1
+            sys.stderr.flush()
+            os._exit(code)
+        _, status = os.waitpid(child, 0)
+        errors.seek(0)
+        return os.waitstatus_to_exitcode(status), errors.read()
 
 
 def said_in_child(work, seconds=30):

@@ -95,14 +95,18 @@ def test_without_stop_strings_nothing_ends_a_reply():
     assert reply_from('a\nb', ChatStyle()) == 'a\nb'
 
 
-def parsed(**opt):
+def parser():
     from parlai.core.params import ParlaiParser
 
     plugin.register()
-    parser = ParlaiParser(False, False)
-    add_flags(parser, ChatStyle)
-    add_flags(parser, DecodingOptions)
-    return parser.parse_kwargs(**opt)
+    made = ParlaiParser(False, False)
+    add_flags(made, ChatStyle)
+    add_flags(made, DecodingOptions)
+    return made
+
+
+def parsed(**opt):
+    return parser().parse_kwargs(**opt)
 
 
 @pytest.mark.parametrize(
@@ -119,12 +123,7 @@ def test_stop_strings_of_a_roster_file(given, stop):
 
 
 def test_stop_can_be_repeated_on_a_command_line():
-    from parlai.core.params import ParlaiParser
-
-    parser = ParlaiParser(False, False)
-    add_flags(parser, ChatStyle)
-    add_flags(parser, DecodingOptions)
-    opt = parser.parse_args(['--stop', 'A:', '--stop', 'B:'])
+    opt = parser().parse_args(['--stop', 'A:', '--stop', 'B:'])
     assert ChatStyle.from_options(opt).stop == ('A:', 'B:')
 
 

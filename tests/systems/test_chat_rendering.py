@@ -5,6 +5,7 @@ Chat templates are rendered as transformers does, and cost no more than a little
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import transformers
@@ -132,7 +133,10 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next(tokenizer, monkey
         raise KeyboardInterrupt
 
     assert rendered(tokenizer, 'a') == 'a'
-    monkeypatch.setattr(rendering.os, 'read', interrupted)
+    channel = rendering._renderer.channel
+    told = SimpleNamespace(write=channel.write, flush=channel.flush)
+    told.readline = interrupted
+    monkeypatch.setattr(rendering._renderer, 'channel', told)
     with pytest.raises(KeyboardInterrupt):
         rendered(tokenizer, 'b')
     monkeypatch.undo()

@@ -2,10 +2,10 @@
 The cache: what was answered is there, whatever happened to the process.
 """
 
+import os
 import sqlite3
-import subprocess
-import sys
-from pathlib import Path
+from contextlib import contextmanager
+from multiprocessing import get_context
 
 import pytest
 
@@ -13,25 +13,26 @@ from parlai_ext.systems.remote.endpoint import ReplyCache, cache_key
 from parlai_ext.systems.remote.replies import RemoteReply
 from tests.support.user_error import user_error
 
-ROOT = Path(__file__).parents[2]
-WRITER = """
-import sys
-from parlai_ext.systems.remote.replies import RemoteReply
-from parlai_ext.systems.remote.endpoint import ReplyCache
-cache, name, n = ReplyCache(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-for i in range(n):
-    cache.put(str(i), RemoteReply(name * 500))
-    print(i, flush=True)
-"""
+
+def write(path, name, n, told):
+    cache = ReplyCache(str(path))
+    for i in range(n):
+        cache.put(str(i), RemoteReply(name * 500))
+        os.write(told, b'%d\n' % i)
 
 
+@contextmanager
 def writer(path, name, n):
-    return subprocess.Popen(
-        [sys.executable, '-c', WRITER, str(path), name, str(n)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    """
+    Write answers in another process; give it, and a file of the numbers that are there.
+    """
+    reads, writes = os.pipe()
+    process = get_context('fork').Process(target=write, args=(path, name, n, writes))
+    process.start()
+    os.close(writes)
+    with os.fdopen(reads) as numbers:
+        yield process, numbers
+        process.join(100)
 
 
 def test_an_answer_is_kept_with_all_it_has(tmp_path):
@@ -50,9 +51,9 @@ def test_of_two_answers_the_first_stays(tmp_path):
 
 def test_a_killed_writer_loses_nothing_that_it_said_was_there(tmp_path):
     path = tmp_path / 'c.sqlite'
-    with writer(path, 'x', 10**6) as process:
+    with writer(path, 'x', 10**6) as (process, numbers):
         for _ in range(20):
-            last = int(process.stdout.readline())
+            last = int(numbers.readline())
         process.kill()
     cache = ReplyCache(str(path))
     assert all(cache.get(str(i)) == RemoteReply('x' * 500) for i in range(last + 1))
@@ -61,8 +62,8 @@ def test_a_killed_writer_loses_nothing_that_it_said_was_there(tmp_path):
 
 def test_two_processes_write_and_agree(tmp_path):
     path = tmp_path / 'c.sqlite'
-    with writer(path, 'a', 40) as one, writer(path, 'b', 40) as other:
-        outputs = [process.communicate()[0] for process in (one, other)]
+    with writer(path, 'a', 40) as (_, one), writer(path, 'b', 40) as (_, other):
+        outputs = [numbers.read() for numbers in (one, other)]
     assert [len(output.split()) for output in outputs] == [40, 40]
     cache = ReplyCache(str(path))
     texts = {cache.get(str(i)).text for i in range(40)}

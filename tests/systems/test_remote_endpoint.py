@@ -11,7 +11,6 @@ import time
 import pytest
 
 from parlai_ext.core.nouns import System
-from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.families import FAMILIES
 from parlai_ext.systems.remote.endpoint import UNTOLD, Endpoint
 from parlai_ext.systems.remote.settings import Settings
@@ -137,12 +136,6 @@ def test_ctrl_c_waits_for_no_answer():
         finally:
             child.kill()
     assert (output, child.returncode) == ('interrupted\n', 0)
-
-
-def test_a_style_of_its_own_reaches_the_endpoint(url, tmp_path):
-    settings = Settings.from_options(make_remote(tmp_path, url, **PINNED).opt)
-    Endpoint(settings, ChatStyle(system_prompt='Be kind.')).replies(hellos(1))
-    assert '{"content":"Be kind.","role":"system"}' in received(url)[0]['body']
 
 
 @pytest.mark.parametrize('status', [302, 307, 308])

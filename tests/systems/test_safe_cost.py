@@ -6,8 +6,6 @@ takes all memory, overruns the interpreter's stack, or waits for ever.
 import os
 import pickle
 import struct
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -18,20 +16,9 @@ import torch
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import Refused, guarded, read_opt, read_states
-from parlai_ext.systems.safe.unpickle import DEEPEST
 from tests.support.malicious_pickles import in_zip
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
-
-READ = (
-    'import sys\n'
-    'from parlai_ext.core.errors import UserError\n'
-    'from parlai_ext.systems.safe.load import read_states\n'
-    'try:\n'
-    '    read_states(sys.argv[1])\n'
-    'except UserError as error:\n'
-    '    print(error)\n'
-)
 
 
 def nested(n):
@@ -41,31 +28,12 @@ def nested(n):
     return b'\x80\x04})' + b'\x85' * (n - 1) + b'K\x01s.'
 
 
-def test_a_key_of_a_million_tuples_does_not_end_the_interpreter(tmp_path):
+def test_a_key_of_a_million_tuples_crashes_the_reader_only(tmp_path):
     path = tmp_path / 'model'
     path.write_bytes(in_zip(nested(10**6)))
-    child = [sys.executable, '-c', READ, str(path)]
-    done = subprocess.run(child, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == (
-        f'model file {path}: it cannot be read: nested too deeply'
-    )
-
-
-def test_tuples_are_nested_as_deep_as_is_said(tmp_path):
-    path = tmp_path / 'model.opt'
-    path.write_bytes(nested(DEEPEST))
-    assert len(read_opt(path)) == 1
-    path.write_bytes(nested(DEEPEST + 1))
-    with user_error('nested too deeply'):
-        read_opt(path)
-
-
-def test_tuples_that_are_made_and_dropped_are_not_counted(tmp_path):
-    # an id that a dropped tuple had must not bring its depth along
-    path = tmp_path / 'model.opt'
-    dropped = b'))\x85\x850' * 2 * DEEPEST
-    path.write_bytes(b'\x80\x04' + dropped + nested(DEEPEST)[2:])
-    assert len(read_opt(path)) == 1
+    with user_error('it crashes the reader, or reading it takes more than') as e:
+        read_states(path)
+    assert str(path) in str(e.value)
 
 
 def safetensors_with(header, size=None):
@@ -135,7 +103,7 @@ def test_bytes_of_which_only_the_number_is_given_are_not_made(tmp_path):
     path = tmp_path / 'model'
     number = b'\x8a\x06' + (10**12).to_bytes(6, 'little')
     path.write_bytes(in_zip(b'\x80\x04cbuiltins\nbytes\n' + number + b'\x85R.'))
-    with user_error('only the number is given'):
+    with user_error('or reading it takes more than 60 seconds'):
         read_states(path)
 
 

@@ -12,6 +12,7 @@ import parlai.core.opt
 import parlai.utils.pickle
 import pytest
 import torch
+from parlai.core.tod import tod_agents
 
 from parlai_ext.systems.safe.load import Refused, guarded
 from parlai_ext.systems.safe.unpickle import SafeUnpickler
@@ -20,10 +21,9 @@ from tests.support.malicious_pickles import gadget, in_zip
 PLACES = [
     (torch, 'load'),
     (torch.jit, 'load'),
-    (pickle, 'load'),
     (numpy, 'load'),
     (parlai.utils.pickle, 'load'),
-    (parlai.utils.pickle, 'Unpickler'),
+    (tod_agents, 'pickle'),
     (parlai.core.opt.Opt, 'load'),
     (parlai.core.agents, 'load_agent_module'),
 ]
@@ -95,10 +95,10 @@ def test_pickles_that_are_not_parlais_are_left_alone(tmp_path):
 def test_pickles_that_parlai_reads_are_guarded(tmp_path):
     path = tmp_path / 'api.pickle'
     path.write_bytes(pickle.dumps(threading.Thread))
-    as_parlai = {'__name__': 'parlai.core.tod.tod_agents', 'pickle': pickle}
-    match = r'threading\.Thread'
-    with open(path, 'rb') as file, pytest.raises(Refused, match=match), guarded():
-        eval('pickle.load(file)', as_parlai, {'file': file})
+    agent = tod_agents.StandaloneApiAgent
+    opt = {'standalone_api_file': str(path), 'exact_api_call': True, 'datatype': 'x'}
+    with pytest.raises(Refused, match=r'threading\.Thread'), guarded():
+        agent(opt)
 
 
 def refusal(pickled, tmp_path):

@@ -1,13 +1,9 @@
 """
-A model that claims to be larger than its files, or that takes for ever to load, is
-refused in one line before it costs much.
+A model that claims to be larger than its files is refused in one line before it costs
+much; so is a tokenizer that takes for ever.
 """
 
-import cProfile
 import json
-import subprocess
-import sys
-import time
 
 import pytest
 import torch
@@ -15,12 +11,11 @@ from tokenizers import Tokenizer
 
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.safe import cost, tokenizer_trial
+from parlai_ext.systems.safe import cost, reader, tokenizer_trial
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import Refused, read_opt
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from tests.support import family_hf
-from tests.support.forked import said_in_child
 from tests.support.tiny_models import make_generator, make_ranker, with_options
 from tests.support.user_error import user_error
 
@@ -114,31 +109,6 @@ def test_other_threads_and_what_comes_after_are_not_counted(empty):
     assert torch.nn.Linear(2_000_000, 1).weight.numel() == 2_000_000
 
 
-@pytest.mark.parametrize('limit', ['SECONDS', 'MEMORY'])
-def test_loading_without_end_is_ended(limit, empty, monkeypatch):
-    monkeypatch.setattr(cost, limit, 0.2)
-    held, began = [], time.monotonic()
-    with pytest.raises(BadModelFile, match='loading it takes more than '):  # noqa: SIM117
-        with bounded_cost(empty):
-            while True:
-                try:
-                    held += [bytes(10_000)] if len(held) < 10**4 else []
-                except Exception:
-                    continue
-    assert time.monotonic() - began < 60
-
-
-def test_an_end_that_was_hidden_is_still_an_error(empty, monkeypatch):
-    monkeypatch.setattr(cost, 'SECONDS', 0.1)
-    with pytest.raises(BadModelFile, match='processor time'):  # noqa: SIM117
-        with bounded_cost(empty):
-            try:
-                while True:
-                    pass
-            except:  # noqa: E722
-                pass
-
-
 def tokenizer_file(tmp_path, pattern):
     opt = family_hf.plain(tmp_path)
     [file] = tmp_path.rglob('tokenizer.json')
@@ -157,13 +127,13 @@ def test_a_tokenizer_whose_pattern_fails_is_refused(tmp_path):
 
 
 def test_a_tokenizer_that_needs_all_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(tokenizer_trial, 'MEMORY', 2**30)
+    monkeypatch.setattr(reader, 'MEMORY', 2**30)
     _, file = tokenizer_file(tmp_path, 'a')
     data = json.loads(file.read_text())
     longer = {'type': 'Replace', 'pattern': {'String': 'a'}, 'content': 'a' * 10**6}
     data['normalizer'] = {'type': 'Sequence', 'normalizers': [longer] * 3}
     file.write_text(json.dumps(data))
-    with user_error(r'takes more than 60 seconds or 1 GiB'):
+    with user_error(r'takes more than 61 seconds or 1\.0 GiB'):
         tokenizer_trial.check_tokenizer_file(file)
 
 
@@ -173,68 +143,3 @@ def test_a_damaged_tokenizer_is_left_to_its_reader(tmp_path):
     assert tokenizer_trial.check_tokenizer_file(file) is None
     with pytest.raises(Exception, match='EOF'):
         Tokenizer.from_file(str(file))
-
-
-@pytest.mark.parametrize('tracer', ['profiler', 'debugger'])
-def test_loading_ends_under_a_profiler_and_a_debugger(tracer, empty):
-
-    def load():
-        with bounded_cost(empty):
-            sum(range(10))
-        return (lambda: 7)()  # a call after the watch has ended
-
-    def traced():
-        if tracer == 'profiler':
-            return cProfile.Profile().runcall(load)
-        sys.settrace(lambda *event: None)
-        return load()
-
-    assert said_in_child(traced) == '7'
-
-
-def test_an_end_that_comes_too_late_is_received_where_the_watch_ends(
-    empty, monkeypatch
-):
-    # the watcher raises just when the thread has left its block
-    monkeypatch.setattr(
-        cost, '_watch', lambda bound, thread: raise_once_finished(bound, thread)
-    )
-    with bounded_cost(empty):
-        pass
-    assert sum(1 for _ in range(1000)) == 1000
-
-
-def raise_once_finished(bound, thread):
-    bound.finished.wait()
-    cost._raise_in(thread, cost._TooCostly)
-
-
-def test_a_signal_while_the_watch_ends_is_passed_on(empty, monkeypatch):
-
-    def interrupt_once_finished(bound, thread):
-        bound.finished.wait()
-        cost._raise_in(thread, KeyboardInterrupt)
-
-    monkeypatch.setattr(cost, '_watch', interrupt_once_finished)
-    with pytest.raises(KeyboardInterrupt), bounded_cost(empty):
-        pass
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('signalled', [False, True])
-def test_a_command_ends_under_a_profiler(signalled, tmp_path):
-    run = tmp_path / 'run'
-    command = ['parlai_ext', 'collect_dialogues', '--config', 'demo', '--run-dir']
-    child = [sys.executable, '-m', 'cProfile', '-o', str(tmp_path / 'profile'), '-m']
-    process = subprocess.Popen([*child, *command, str(run)], stderr=subprocess.DEVNULL)
-    try:
-        if signalled:
-            while process.poll() is None and not (run / 'manifest.json').exists():
-                time.sleep(0.1)
-            process.terminate()
-        # cProfile writes its file and ends with 0, whatever the exit code was
-        process.wait(timeout=900)
-    finally:
-        process.kill()
-    assert (run / 'manifest.json').exists()
-    assert (tmp_path / 'profile').exists()

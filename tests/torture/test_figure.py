@@ -4,13 +4,14 @@ The frame of the torture suite counts what was not held and says how to see it a
 
 import re
 import sys
-from pathlib import Path
+from contextlib import contextmanager
+from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
 
 from torture import __main__ as suite
-from torture.figure import Figure, PartInterrupted, Settings, try_all
+from torture.figure import Settings, try_all
 
 
 @pytest.fixture
@@ -59,45 +60,50 @@ def test_an_interrupted_part_gives_its_figure_so_far(settings):
             raise KeyboardInterrupt
         return odd_fails(number, random)
 
-    with pytest.raises(PartInterrupted) as raised:
-        try_all('part', 'numbers', 6, third_is_stopped, settings)
-    assert (raised.value.figure.tried, raised.value.figure.held) == (3, 2)
+    figure = try_all('part', 'numbers', 6, third_is_stopped, settings)
+    assert (figure.tried, figure.held, figure.complete) == (3, 2, False)
 
 
 @pytest.fixture
 def planted_parts(monkeypatch):
     """
-    Three parts: one that holds, one that does not, one that cannot begin.
+    Parts of three trials: one that holds, one that does not, others that end early.
     """
 
-    def part(name, figure):
-        module = SimpleNamespace(figure=figure)
+    def raises(error):
+        def trial(number, random):
+            raise error
+
+        return trial
+
+    def begins_with(error):
+        raise error
+
+    def part(name, trial=None, before=None):
+        @contextmanager
+        def prepared(settings):
+            if before:
+                begins_with(before)
+            yield 1200, trial
+
+        module = SimpleNamespace(prepared=prepared)
         monkeypatch.setitem(sys.modules, f'torture.{name}', module)
+        parts[name] = suite.Part(f'{name} things', f'{name}:prepared', 1)
 
-    def stopped(settings):
-        raise PartInterrupted(Figure('stopped', 2, 2))
-
-    def broken(settings):
-        raise FileNotFoundError('no such thing')
-
-    part('good', lambda settings: Figure('good things', 1200, 1200, (), 3.0))
-    part('bad', lambda settings: Figure('bad things', 3, 2, ('seed 4 is bad',)))
-    part('broken', broken)
-    part('stopped', stopped)
-
-    def leaves(settings):
-        raise SystemExit('no browser here')
-
-    part('leaves', leaves)
-    minutes = {'good': 30, 'bad': 10, 'broken': 4, 'stopped': 2, 'leaves': 1}
-    monkeypatch.setattr(suite, 'PARTS', minutes)
+    parts = {}
+    part('good', lambda number, random: '')
+    part('bad', lambda number, random: 'it is bad' if number == 4 else '')
+    part('broken', before=FileNotFoundError('no such thing'))
+    part('stopped', raises(KeyboardInterrupt()))
+    part('leaves', before=SystemExit('no browser here'))
+    monkeypatch.setattr(suite, 'PARTS', parts)
 
 
 @pytest.mark.parametrize(
     'names, code, texts',
     [
-        (['good'], 0, ['good things', '1,200   1,200']),
-        (['good', 'bad'], 1, ['not held: bad things', 'seed 4 is bad']),
+        (['good'], 0, ['good things', '1,200  1,200']),
+        (['good', 'bad'], 1, ['not held: bad: bad things', '--trial 4]']),
         (['broken', 'good'], 1, ['FileNotFoundError', 'good things']),
         (['leaves', 'good'], 1, ['no browser here', 'good things']),
         (['good', 'stopped', 'bad'], 130, ['good things', 'stopped', 'there: bad\n']),
@@ -110,7 +116,7 @@ def test_the_table_and_the_exit_code(planted_parts, capsys, names, code, texts):
     assert ('bad things' in out) == ('bad' in names and 'stopped' not in names)
 
 
-@pytest.mark.parametrize('name', suite.PARTS)
-def test_every_part_is_a_module_with_a_figure(name):
-    path = Path(suite.__file__).with_name(f'{name}.py')
-    assert 'def figure(settings: Settings) -> Figure' in path.read_text()
+@pytest.mark.parametrize('part', suite.PARTS.values())
+def test_every_part_has_trials(part):
+    module, _, function = part.trials.partition(':')
+    assert callable(getattr(import_module(f'torture.{module}'), function))

@@ -6,7 +6,12 @@ import pytest
 
 from parlai_ext.store.folder import ScoreStore
 from torture import flips
-from torture.figure import Settings
+from torture.figure import Settings, try_all
+
+
+def tried(settings):
+    with flips.flips(settings) as (count, trial):
+        return try_all('flips', '', count, trial, settings)
 
 
 @pytest.fixture
@@ -15,7 +20,7 @@ def settings(tmp_path):
 
 
 def test_every_damage_is_named_or_mended(settings):
-    figure = flips.figure(settings)
+    figure = tried(settings)
     assert figure.failures == () and figure.held == figure.tried == 10
 
 
@@ -37,6 +42,6 @@ def test_a_reader_that_overlooks_damage_is_counted(settings, monkeypatch):
         return damage(data, rng) if b'evidence_labels' in data[:300] else data
 
     monkeypatch.setattr(flips, 'damage', only_scorer_files)
-    figure = flips.figure(Settings(settings.folder, share=1.0, progress=False))
+    figure = tried(Settings(settings.folder, share=1.0, progress=False))
     assert figure.held < figure.tried
     assert all('scorer.json' in line for line in figure.failures)

@@ -41,9 +41,8 @@ def take_memory():
     ],
 )
 def test_the_end_of_forked_work_is_told(work, code, words, tmp_path):
-    ended = run_forked(work, tmp_path / 'log', deadline=1, memory=2**30)
+    ended = run_forked(work, tmp_path / 'log', deadline=1, limit=2**30)
     assert ended.code == code and words in ended.output
-    assert ended.seconds < 20
 
 
 def test_what_it_started_ends_with_it(tmp_path):

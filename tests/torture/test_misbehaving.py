@@ -6,17 +6,19 @@ import pytest
 
 from parlai_ext.systems import players
 from torture import misbehaving
-from torture.figure import Settings
+from torture.figure import Settings, try_all
 
 
 @pytest.fixture(scope='module')
 def numbers():
-    misfits = misbehaving.misfits('http://127.0.0.1:1')
+    misfits = misbehaving.all_misfits('http://127.0.0.1:1')
     return {misfit.name: number for number, misfit in enumerate(misfits)}
 
 
 def tried(folder, number):
-    return misbehaving.figure(Settings(folder, trial=number, progress=False))
+    settings = Settings(folder, trial=number, progress=False)
+    with misbehaving.misfits(settings) as (count, trial):
+        return try_all('misbehaving', '', count, trial, settings)
 
 
 def test_there_are_more_than_forty_misfits(numbers):

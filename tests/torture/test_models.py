@@ -7,10 +7,9 @@ import socket
 
 import pytest
 
-from torture.forked import Ended
-from torture.hostile_models import BUILDERS, Site
-from torture.models import Grounds, load_harmless, try_model
-from torture.watched_folder import WatchedFolder
+from torture.forked import Forked
+from torture.hostile_models import MODELS, Site
+from torture.models import Grounds, try_model, watched
 
 
 @pytest.fixture
@@ -24,19 +23,28 @@ def secret(tmp_path):
 @pytest.fixture
 def grounds(tmp_path, secret):
     with socket.create_server(('127.0.0.1', 0)) as listener:
-        listener.setblocking(False)
         address = f'127.0.0.1:{listener.getsockname()[1]}'
-        nothing = [tmp_path / name for name in ('a', 'b', 'c', 'marker')]
-        site = Site(*nothing, secret, address)
-        yield Grounds(tmp_path, site, WatchedFolder(secret.parent), listener)
+        site = Site({}, tmp_path / 'marker', secret, address)
+        yield Grounds(tmp_path, site, watched(secret.parent), listener)
+
+
+class Ended(Forked):
+    """
+    A command that has ended.
+    """
+
+    output = ''
+
+    def __init__(self, code, output, memory):
+        self.code, self.output, self.memory = code, output, memory
 
 
 def ended(code=0, output='', memory=0):
-    return Ended(code, output, 1.0, memory)
+    return Ended(code, output, memory)
 
 
 def test_there_are_more_than_sixty_models():
-    assert len(BUILDERS) > 60
+    assert len(MODELS) == 79
 
 
 def test_a_command_that_ends_well_is_held(grounds):
@@ -88,10 +96,9 @@ def test_code_that_runs_and_a_server_that_is_asked_are_noticed(grounds):
 @pytest.mark.slow
 def test_the_same_file_runs_code_when_it_is_trusted(tmp_path):
     grounds = Grounds.make(tmp_path)
-    load_harmless(grounds.site)
     name = 'system (zip)'
     assert try_model(grounds, tmp_path / 'held', name) == ''
-    trusted = tmp_path / 'not' / 'home' / grounds.site.generator.name
+    trusted = tmp_path / 'not' / 'home' / grounds.site.harmless['generator'].name
     more = ['--trust-model-code', str(trusted)]
     problem = try_model(grounds, tmp_path / 'not', name, more)
     assert problem == 'as a system: its code ran'

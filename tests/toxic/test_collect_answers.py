@@ -54,7 +54,7 @@ class Broken(Echo):
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch, no_power_cuts):
+def small_blocks(monkeypatch):
     prepare_parlai()
     monkeypatch.setattr(collecting, 'BLOCK', 2)
     HEARD.clear()

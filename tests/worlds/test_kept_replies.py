@@ -26,7 +26,6 @@ from tests.support.plans import open_run, some_openers
 from tests.support.store_samples import files_under
 
 OPENERS = some_openers(3)
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
 
 
 class Counting(Agent):

@@ -196,8 +196,14 @@ def test_rows_with_different_openers_play_side_by_side():
     assert [len(d.utterances) for d in found] == [12, 12]
 
 
-@pytest.mark.parametrize('task', ['ext:smalltalk', 'parlai_ext.tasks.smalltalk.agents'])
-@pytest.mark.parametrize('partner', ['ranker6', 'beam', None])
+@pytest.mark.parametrize(
+    'task, partner',
+    [
+        ('ext:smalltalk', 'ranker6'),
+        ('parlai_ext.tasks.smalltalk.agents', 'beam'),
+        ('ext:smalltalk', None),
+    ],
+)
 def test_stock_self_chat_says_the_same(cast, folder, task, partner):
     plugin.register()
     greedy = {'model_file': str(folder / 'greedy'), 'inference': 'greedy'}

@@ -18,7 +18,6 @@ from parlai_ext.worlds.pairings import PLAYED
 from tests.support.user_error import user_error
 
 plugin.register()
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
 ZOO = 'zoo:mini/step-50/model'
 
 

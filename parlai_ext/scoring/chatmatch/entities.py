@@ -6,10 +6,10 @@ Named entities, for knowledge: dates and numbers are none.
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from functools import partial
+from typing import NamedTuple
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.scoring.chatmatch.gazetteer import NAMES, names_in
@@ -18,7 +18,7 @@ from parlai_ext.scoring.chatmatch.words import words
 UNCOUNTED = ('DATE', 'TIME', 'ORDINAL', 'CARDINAL')
 DEFAULT = 'gazetteer'
 KNOWN = ('gazetteer', 'capitals', 'spacy', 'stanza', 'none')
-PIPELINES = {'spacy': 'en_core_web_sm', 'stanza': 'en'}
+INSTEAD = f'; `entities: {DEFAULT}` needs nothing'
 # a run of capitalised words; a sentence's first word is capitalised anyway
 CAPITALS = re.compile(
     r"(?<![.?!]\s)(?<!^)(?<!\w)(?!I\b)[A-Z][\w'-]*(?:\s[A-Z][\w'-]*)*"
@@ -35,6 +35,28 @@ class Recogniser:
 
     signature: str
     find: Finder
+
+
+class ReadText(NamedTuple):
+    """
+    How a pipeline reads a text: begin and end of its tokens, and of its entities with
+    their labels.
+    """
+
+    text: str
+    tokens: Sequence[tuple[int, int]]
+    entities: Sequence[tuple[int, int, str]]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """
+    A library's pipeline: its name with versions, what reads texts, and its parts.
+    """
+
+    signature: str
+    read: Callable[[Sequence[str]], Iterator[ReadText]]
+    parts: Sequence[str]
 
 
 def load_recogniser(name: str) -> Recogniser | None:
@@ -55,8 +77,10 @@ def load_recogniser(name: str) -> Recogniser | None:
         return Recogniser(f'gazetteer-{version}', names_on_list)
     if kind == 'capitals':
         return Recogniser('capitals', capitalised_runs)
-    load = {'spacy': load_spacy, 'stanza': load_stanza}[kind]
-    return load(model or PIPELINES[kind])
+    pipeline = load_pipeline(name, 'scorer: entities', INSTEAD)
+    if 'ner' not in pipeline.parts:
+        raise UserError(f'scorer: entities: the pipeline {model!r} finds no entities')
+    return Recogniser(pipeline.signature, partial(entities_of, pipeline))
 
 
 def names_on_list(texts: Sequence[str]) -> list[list[str]]:
@@ -73,70 +97,75 @@ def capitalised_runs(texts: Sequence[str]) -> list[list[str]]:
     return [CAPITALS.findall(text) for text in texts]
 
 
-def load_spacy(model: str) -> Recogniser:
+def entities_of(pipeline: Pipeline, texts: Sequence[str]) -> list[list[str]]:
     """
-    Return a spaCy pipeline's entities.
+    Return the entities that a pipeline finds in each text, but for dates and numbers.
+    """
+    return [
+        [text[begin:end] for begin, end, label in found if label not in UNCOUNTED]
+        for text, _, found in pipeline.read(texts)
+    ]
 
+
+def load_pipeline(name: str, where: str, instead: str = '') -> Pipeline:
+    """
+    Return an installed pipeline: ``spacy`` or ``stanza``, or, with a colon, another
+    than their English one.
+
+    :param where: stands before the problem in an error, `instead` behind it.
     :raises UserError: saying how to install it.
     """
-    spacy = _library('spacy', f'python -m spacy download {model}')
+    kind, _, model = name.partition(':')
+    if kind not in PIPELINES:
+        raise UserError(f'{where}: {name!r}; {nearest(kind, PIPELINES)}')
+    load, usual, download = PIPELINES[kind]
+    model = model or usual
+    download = f'`{download.format(model)}`'
     try:
-        pipeline = spacy.load(model)
-    except OSError as error:
-        raise UserError(
-            f'scorer: entities: spaCy has no pipeline {model!r}; '
-            f'`python -m spacy download {model}` installs it'
-        ) from error
-    if 'ner' not in pipeline.pipe_names:
-        raise UserError(f'scorer: entities: the pipeline {model!r} finds no entities')
-
-    def find(texts: Sequence[str]) -> list[list[str]]:
-        return [
-            [e.text for e in document.ents if e.label_ not in UNCOUNTED]
-            for document in pipeline.pipe(texts)
-        ]
-
-    version = f'{spacy.__version__}-{model}-{pipeline.meta.get("version")}'
-    return Recogniser(f'spacy-{version}', find)
+        return load(model)
+    except ImportError:
+        problem = f'{kind} is not installed; `pip install {kind}`, then {download}'
+    except Exception:  # their own classes differ between versions
+        problem = f'{kind} cannot load its pipeline {model!r}; {download} installs it'
+    raise UserError(f'{where}: {problem}{instead}')
 
 
-def load_stanza(language: str) -> Recogniser:
-    """
-    Return a stanza pipeline's entities; the authors used its English one.
+def _spacy(model: str) -> Pipeline:
+    import spacy
 
-    :raises UserError: saying how to install it.
-    """
-    download = f'python -c "import stanza; stanza.download(\'{language}\')"'
-    stanza = _library('stanza', download)
-    try:
-        pipeline = stanza.Pipeline(
-            language,
-            processors='tokenize,ner',
-            download_method=None,
-            verbose=False,
-        )
-    except Exception as error:  # its own classes differ between versions
-        raise UserError(
-            f'scorer: entities: stanza has no pipeline {language!r}; '
-            f'`{download}` installs it'
-        ) from error
+    nlp = spacy.load(model)
 
-    def find(texts: Sequence[str]) -> list[list[str]]:
-        return [
-            [e.text for e in pipeline(text).entities if e.type not in UNCOUNTED]
-            if text.strip()
-            else []
-            for text in texts
-        ]
+    def read(texts: Sequence[str]) -> Iterator[ReadText]:
+        for document in nlp.pipe(texts):
+            tokens = [(t.idx, t.idx + len(t)) for t in document]
+            found = [(e.start_char, e.end_char, e.label_) for e in document.ents]
+            yield ReadText(document.text, tokens, found)
 
-    return Recogniser(f'stanza-{stanza.__version__}-{language}', find)
+    signature = f'spacy-{spacy.__version__}-{model}-{nlp.meta.get("version")}'
+    return Pipeline(signature, read, nlp.pipe_names)
 
 
-def _library(name: str, download: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise UserError(
-            f'scorer: entities: {name} is not installed; `pip install {name}`, then '
-            f'`{download}`; `entities: {DEFAULT}` needs nothing'
-        ) from error
+def _stanza(language: str) -> Pipeline:
+    import stanza
+
+    parts = 'tokenize,ner'
+    nlp = stanza.Pipeline(
+        language, processors=parts, download_method=None, verbose=False
+    )
+
+    def read(texts: Sequence[str]) -> Iterator[ReadText]:
+        for text in texts:
+            document = nlp(text) if text.strip() else None
+            sentences = document.sentences if document else []
+            tokens = [(t.start_char, t.end_char) for s in sentences for t in s.tokens]
+            entities = document.ents if document else []
+            found = [(e.start_char, e.end_char, e.type) for e in entities]
+            yield ReadText(text, tokens, found)
+
+    return Pipeline(f'stanza-{stanza.__version__}-{language}', read, parts.split(','))
+
+
+PIPELINES = {  # what loads it, the usual one, and how it is installed
+    'spacy': (_spacy, 'en_core_web_sm', 'python -m spacy download {}'),
+    'stanza': (_stanza, 'en', 'python -c "import stanza; stanza.download(\'{}\')"'),
+}

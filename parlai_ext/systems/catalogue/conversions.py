@@ -4,13 +4,11 @@ and GGUF files.
 
 The network of Keras is a text classifier that reads words with an LSTM in both
 directions; its folder has `model.safetensors`, `words.txt` and `config.json`. Its
-weights are HDF5, read by `h5py`. The tokenizer is a pickle; of what a pickle can do,
-only dictionaries, numbers and the tokenizer itself are allowed here, and of the
-tokenizer only its words and settings are taken.
+weights are HDF5, read by `h5py`. The tokenizer is a pickle, which is read as data; only
+its words and settings are taken.
 """
 
 import json
-import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,11 +21,9 @@ from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.progress import bar_of
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.systems.safe.safetensors_file import disk_errors
-from parlai_ext.systems.safe.unpickle import AllowedCall, SafeUnpickler
 
 MODEL_TYPE = 'word_bilstm'
 CONFIG, WEIGHTS, WORDS = 'config.json', 'model.safetensors', 'words.txt'
-TOKENIZER = ('keras.src.legacy.preprocessing.text', 'Tokenizer')
 LENGTH = 100  # words that the network reads; no file says it, its authors' code does
 # the array of each layer in the file -> its name here
 ARRAYS = {
@@ -44,41 +40,6 @@ ARRAYS = {
 }
 
 
-class KerasTokenizer:
-    """
-    What the pickle says of its tokenizer.
-    """
-
-    settings: Mapping[str, Any] = {}
-
-
-class TokenizerUnpickler(SafeUnpickler):
-    """
-    A safe unpickler that also knows Keras' tokenizer, as data.
-    """
-
-    dispatch = dict(SafeUnpickler.dispatch)
-
-    def find_class(self, module: str, name: str) -> Any:
-        """
-        Return what stands for a name in the pickle.
-        """
-        if (module, name) == TOKENIZER:
-            return AllowedCall(name, KerasTokenizer)
-        return super().find_class(module, name)
-
-    def load_build(self) -> None:
-        """
-        Take the settings of the tokenizer as they are; no method of it is called.
-        """
-        if type(self.stack[-2]) is not KerasTokenizer:
-            super().load_build()
-        elif isinstance(state := self.stack.pop(), dict):
-            self.stack[-1].settings = state
-
-    dispatch |= {pickle.BUILD[0]: load_build}
-
-
 def convert_keras(
     weights: Path, tokenizer: Path, labels: Sequence[str], folder: Path
 ) -> None:
@@ -87,6 +48,9 @@ def convert_keras(
 
     :raises UserError: for another network, a damaged file, and without `h5py`.
     """
+    from parlai_ext.systems.safe.read import read_pickle
+    from parlai_ext.systems.safe.reader import read_in_child
+
     try:
         import h5py
     except ImportError:
@@ -100,8 +64,7 @@ def convert_keras(
                 name: np.ascontiguousarray(file[place], np.float32)
                 for place, name in ARRAYS.items()
             }
-        with open(tokenizer, 'rb') as pickled:
-            settings = TokenizerUnpickler(pickled).load().settings
+        settings = vars(read_in_child(read_pickle, tokenizer))
         words = _words(settings, len(arrays['embedding']))
         if arrays['output.bias'].shape != (len(labels),):
             raise ValueError(f'{arrays["output.bias"].shape} outputs, {labels}')

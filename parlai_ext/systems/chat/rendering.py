@@ -12,8 +12,8 @@ import contextlib
 import json
 import os
 import resource
-import selectors
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.process_limits import lower_limit
+from parlai_ext.core.process_limits import lower_limit, start_python
 
 SECONDS = 60  # for one text, also of processor time
 MEMORY = 2 * 2**30  # bytes of address space of the process that renders
@@ -75,7 +75,8 @@ class Renderer:
     """
 
     process: subprocess.Popen[bytes] | None = None
-    owner = 0  # the process that began it: a fork must not share its pipes
+    owner = 0  # the process that began it: a fork must not share its channel
+    channel: Any = None
     lock = threading.Lock()
 
     def answer(self, request: Mapping[str, Any]) -> tuple[str, str]:
@@ -83,62 +84,47 @@ class Renderer:
         Return a rendered text and '', or what is wrong and the kind of error.
         """
         with self.lock:
-            process = self._running()
-            try:
-                line = self._line_after(process, json.dumps(request).encode() + b'\n')
-            except BaseException:  # what it would still say is no answer to the next
-                self.end()
-                raise
-            if line is None:
-                self.end()
-                limits = f'{SECONDS} seconds or {MEMORY / 2**30:.0f} GiB'
-                return f'it takes more than {limits}', 'TooCostly'
+            process = self.process
+            if (
+                process is None
+                or self.owner != os.getpid()
+                or process.poll() is not None
+            ):
+                self._start()
+            line = self._line_after(json.dumps(request).encode() + b'\n')
+        if not line:
+            limits = f'{SECONDS} seconds or {MEMORY / 2**30:.0f} GiB'
+            return f'it takes more than {limits}', 'TooCostly'
         text, kind = parse_own_json(line)
         return text, kind
 
-    def _running(self) -> subprocess.Popen[bytes]:
-        process = self.process
-        if process is None or self.owner != os.getpid() or process.poll() is not None:
-            paths = os.pathsep.join(path for path in sys.path if path)
-            threads = {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'}
-            process = self.process = subprocess.Popen(
-                [sys.executable, '-P', '-c', CHILD],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, **threads, 'PYTHONPATH': paths},
-            )
-            self.owner = os.getpid()
-            # it first says that it is ready: imports are no template's fault
-            if self._line_after(process, b'', 10 * SECONDS) is None:
-                self.end()
-                raise RuntimeError('the process that renders templates does not begin')
-        return process
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = start_python(CHILD, stdin=theirs, stdout=theirs)
+        self.channel, self.owner = ours.makefile('rwb'), os.getpid()
+        # it first says that it is ready: imports are no template's fault
+        ours.settimeout(10 * SECONDS)
+        if not self._line_after(b''):
+            raise RuntimeError('the process that renders templates does not begin')
+        ours.settimeout(SECONDS)
 
-    def _line_after(
-        self,
-        process: subprocess.Popen[bytes],
-        request: bytes,
-        seconds: float | None = None,
-    ) -> bytes | None:
+    def _line_after(self, request: bytes) -> bytes:
         """
-        Return the line that the process answers; `None` if it ends or is too slow.
+        Return the line that the process answers; b'' if it ends or is too slow.
         """
-        assert process.stdin and process.stdout
-        deadline, line = time.monotonic() + (seconds or SECONDS), b''
-        with contextlib.suppress(BrokenPipeError), selectors.DefaultSelector() as ready:
-            ready.register(process.stdout, selectors.EVENT_READ)
-            process.stdin.write(request)
-            process.stdin.flush()
-            while not line.endswith(b'\n'):
-                if not ready.select(max(0, deadline - time.monotonic())):
-                    return None
-                part = os.read(process.stdout.fileno(), 2**20)
-                if not part:
-                    return None
-                line += part
-            return line
-        return None
+        line = b''
+        try:
+            with contextlib.suppress(
+                TimeoutError, BrokenPipeError, ConnectionResetError
+            ):
+                self.channel.write(request)
+                self.channel.flush()
+                line = self.channel.readline()
+        finally:  # what it would still say is no answer to the next
+            if not line.endswith(b'\n'):
+                self.end()
+        return line if line.endswith(b'\n') else b''
 
     def end(self) -> None:
         """
@@ -147,9 +133,6 @@ class Renderer:
         process, self.process = self.process, None
         if process is not None and self.owner == os.getpid():
             process.kill()
-            for pipe in (process.stdin, process.stdout):
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()  # type: ignore[union-attr]
             process.wait()
 
 

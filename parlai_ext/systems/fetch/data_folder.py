@@ -34,8 +34,15 @@ def data_folder(of_system: str | None = None) -> str:
             return named
     if own is not None and not {'site-packages', 'dist-packages'} & set(own.parts):
         return str(own)
+    return str(user_cache())
+
+
+def user_cache() -> Path:
+    """
+    Return the user's cache of this package, which need not exist.
+    """
     caches = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
-    return str(Path(caches, 'parlai_ext'))
+    return Path(caches, 'parlai_ext')
 
 
 @cache

@@ -71,10 +71,8 @@ class LockFile:
         :raises UserError: when the file is no lock file, or damaged.
         """
         try:
-            content: _Entries = record_from_json(
-                _Entries, parse_json(self.path.read_bytes())
-            )
-            return dict(content.files)
+            content = parse_json(self.path.read_bytes())
+            return dict(record_from_json(_Entries, content).files)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as e:

@@ -7,14 +7,16 @@ built. Each is replaced, for the whole process, while any guard is active.
 """
 
 import contextlib
+import filecmp
 import os
 import pickle
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy
@@ -22,6 +24,7 @@ import parlai.core.agents
 import parlai.core.loader
 import parlai.core.opt
 import parlai.core.params
+import parlai.core.tod.tod_agents
 import parlai.utils.pickle
 import torch
 
@@ -30,7 +33,6 @@ from parlai_ext.files.option_files import sha256
 from parlai_ext.isolation.names import Options
 from parlai_ext.systems.fetch.data_folder import local_path
 from parlai_ext.systems.safe import read, safetensors_file
-from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.model_options import (
     check_files_beside,
     check_stored_options,
@@ -38,20 +40,13 @@ from parlai_ext.systems.safe.model_options import (
 )
 from parlai_ext.systems.safe.read import ORIGINALS
 from parlai_ext.systems.safe.unpickle import (
-    BadModelFile,
+    UNNAMED,
     Refused,
-    SafeUnpickler,
     path_of,
 )
 
-__all__ = [
-    'BadModelFile',
-    'Refused',
-    'count_parameters',
-    'guarded',
-    'read_opt',
-    'read_states',
-]
+# models that came with this package, and were copied to the data folder
+SHIPPED = Path(__file__).resolve().parents[2] / 'mini' / 'zoo'
 
 
 @dataclass(frozen=True)
@@ -145,10 +140,9 @@ def _replacements() -> list[tuple[Any, str, Any]]:
     return [
         (torch, 'load', _torch_load),
         (torch.jit, 'load', _jit_load),
-        (pickle, 'load', _pickle_load),
         (numpy, 'load', _numpy_load),
-        (parlai.utils.pickle, 'load', _parlai_pickle_load),
-        (parlai.utils.pickle, 'Unpickler', SafeUnpickler),
+        (parlai.utils.pickle, 'load', _pickle_load),
+        (parlai.core.tod.tod_agents, 'pickle', parlai.utils.pickle),
         (parlai.core.opt.Opt, 'load', classmethod(_opt_load)),
         *((module, 'load_agent_module', agents_only) for module in loading),
     ]
@@ -168,6 +162,31 @@ def _refusals_recorded() -> Iterator[None]:
         raise
 
 
+def _read(read_file: Callable[..., Any], f: Any, **options: Any) -> Any:
+    """
+    Return the data in a file that is not trusted: what only another process may read is
+    read there.
+
+    :param read_file: a function of `read.py`.
+    :param options: ``map_location``, where it reads tensors.
+    """
+    path = path_of(f)
+    ours = SHIPPED.joinpath(*Path(path).parts[-2:])
+    is_shipped = ours.is_file() and filecmp.cmp(path, ours, shallow=False)
+    has_tensors = read_file in (read.read_tensors, read.stored_parameters)
+    if has_tensors and (is_shipped or safetensors_file.is_safetensors(f)):
+        return read_file(f, **options)
+    from parlai_ext.systems.safe.reader import read_in_child
+
+    if path == UNNAMED or (hasattr(f, 'tell') and f.tell()):
+        with NamedTemporaryFile() as rest:
+            rest.write(f.read())
+            rest.flush()
+            return read_in_child(read_file, rest.name, **options)
+    return read_in_child(read_file, f, **options)
+
+
+@_refusals_recorded()
 def _torch_load(
     f: Any, map_location: Any = None, pickle_module: Any = None, **options: Any
 ) -> Any:
@@ -180,58 +199,49 @@ def _torch_load(
     ):
         if options.get('weights_only') is None:  # whose default is to run nothing
             pickle_module = pickle_module or parlai.utils.pickle
-        if pickle_module is parlai.utils.pickle:
-            pickle_module = ORIGINALS.parlai_pickle
         return ORIGINALS.torch_load(f, map_location, pickle_module, **options)
-    with _refusals_recorded():
-        try:
-            return read.read_tensors(f, map_location, **options)
-        except Refused as refused:
-            if not options.get('weights_only'):
-                raise
-            # trusting the file would not help: torch, too, refuses it
-            _, what, _, _, sentence = refused.given
-            hint = 'weights as safetensors would do'
-            raise Refused(refused.path, what, hint, False, sentence) from None
+    try:
+        return _read(read.read_tensors, f, map_location=map_location)
+    except Refused as refused:
+        if not options.get('weights_only'):
+            raise
+        # trusting the file would not help: torch, too, refuses it
+        path, what, _, _, sentence = refused.given
+        hint = 'weights as safetensors would do'
+        raise Refused(path, what, hint, False, sentence) from None
 
 
+@_refusals_recorded()
 def _jit_load(f: Any, *args: Any, **options: Any) -> Any:
     if _current_guard.get().trusts(path_of(f)):
         return ORIGINALS.jit_load(f, *args, **options)
-    with _refusals_recorded():
-        raise Refused(path_of(f), 'a TorchScript program')
+    read.refuse_program(f)
 
 
+@_refusals_recorded()
 def _pickle_load(file: Any, **options: Any) -> Any:
-    caller = str(sys._getframe(1).f_globals.get('__name__'))
-    if caller.partition('.')[0] not in ('parlai', 'projects'):
-        return ORIGINALS.pickle_load(file, **options)
-    return _parlai_pickle_load(file, **options)
-
-
-def _parlai_pickle_load(file: Any, **options: Any) -> Any:
     if _current_guard.get().trusts(path_of(file)):
-        return ORIGINALS.parlai_pickle.load(file, **options)
-    with _refusals_recorded():
-        return read.read_pickle(file, **options)
+        return ORIGINALS.parlai_load(file, **options)
+    return _read(read.read_pickle, file)
 
 
+@_refusals_recorded()
 def _numpy_load(
     file: Any, mmap_mode: Any = None, allow_pickle: bool = False, **options: Any
 ) -> Any:
     if not allow_pickle or _current_guard.get().trusts(path_of(file)):
         return ORIGINALS.numpy_load(file, mmap_mode, allow_pickle, **options)
-    with _refusals_recorded():
-        return read.read_arrays(file)
+    arrays = _read(read.read_arrays, file)
+    return read.Arrays(arrays) if isinstance(arrays, dict) else arrays
 
 
+@_refusals_recorded()
 def _opt_load(cls: Any, optfile: str) -> Any:
     guard = _current_guard.get()
-    with _refusals_recorded():
-        opt = read_opt(optfile)
-        if not guard.trusts(optfile):
-            opt = options_for_talking(optfile, opt, guard.roster_opt)
-        return cls(opt)
+    opt = read_opt(optfile)
+    if not guard.trusts(optfile):
+        opt = options_for_talking(optfile, opt, guard.roster_opt)
+    return cls(opt)
 
 
 def _agents_only(original: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -282,7 +292,8 @@ def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, A
     trusts = guard.trusts(path)
     if not trusts:
         check_files_beside(str(path), roster_opt)
-    opt = read.read_stored_options(str(path), trusts)
+    unpickle = pickle.load if trusts else partial(_read, read.read_pickle)
+    opt = read.read_stored_options(str(path), unpickle)
     if not trusts:
         check_stored_options(str(path), opt, roster_opt)
     cleaned = parlai.core.opt.__AUTOCLEAN_KEYS__
@@ -296,11 +307,9 @@ def read_states(path: str | Path) -> dict[str, Any]:
     :raises UserError: when it cannot be read, or is more than data.
     """
     trusts = trusts_file(path)
-    bound = contextlib.nullcontext() if trusts else bounded_cost(path)
-    with guarded(), bound:
-        states = torch.load(str(path), 'cpu', parlai.utils.pickle)
-    if not isinstance(states, dict) or not isinstance(states.get('model'), dict):
-        raise BadModelFile(str(path), 'it holds no weights of a ParlAI model')
+    with guarded():
+        states: dict[str, Any] = torch.load(str(path), 'cpu', parlai.utils.pickle)
+    read.check_states(str(path), states)
     if not trusts:  # lists in one another may hold more than any disk
         read.check_values(str(path), states, 'it holds')
     return states
@@ -313,16 +322,12 @@ def count_parameters(path: str | Path, refusing: bool = False) -> int | None:
 
     :param refusing: raise `Refused` for such a file, unless it is trusted.
     """
-    without_data = getattr(torch.serialization, 'skip_data', contextlib.nullcontext)
     try:
-        with without_data(), guarded(trusted=()):
-            values = read_states(path)['model'].values()
+        return int(_read(read.stored_parameters, str(path)))
     except (UserError, OSError, MemoryError, RuntimeError) as error:
         if refusing and isinstance(error, Refused) and not trusts_file(path):
             raise
         return None
-    tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    return sum({(t.data_ptr(), t.numel()): t.numel() for t in tensors}.values())
 
 
 def trust_files(names: Sequence[str] | None) -> contextlib.AbstractContextManager[None]:

@@ -10,7 +10,7 @@ become its replies. All else is for the roster to say, or for a user who trusts 
 import glob
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from parlai_ext.core.errors import printable
 from parlai_ext.isolation.connections import Server
 from parlai_ext.isolation.names import (
     TASK_OPTIONS,
+    Options,
     is_our_agent,
     is_our_task,
     is_server,
@@ -29,8 +30,6 @@ from parlai_ext.isolation.names import (
 )
 from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.safe.unpickle import Refused
-
-Options = Mapping[str, Any]
 
 ROSTER_OPTIONS = re.compile(r'hf_trust_code|remote_\w+|safety_\w+|model_name')
 # repositories that ParlAI loads its own models from
@@ -47,11 +46,12 @@ TRAINING_OPTIONS = re.compile(
     r'|\w*data(file|path)|toxic_data'
 )
 
-# what a reply may cost; more is for the roster to ask
+# what a model may cost; more is for the roster to ask
 MOST = {
     **dict.fromkeys(('beam_size', 'n_docs', 'topk_candidates'), 1_000),
     **dict.fromkeys(('truncate', 'text_truncate', 'label_truncate'), 1_000_000),
     **dict.fromkeys(('beam_min_length', 'max_doc_token_length'), 1_000_000),
+    'n_positions': 1_000_000,  # of which ParlAI makes a table in Python
 }
 
 

@@ -4,14 +4,13 @@ Readers of the files of a model, none of which runs anything from them.
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import ModuleType, SimpleNamespace
-from typing import IO, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import IO, Any, NoReturn
 
 import numpy as np
 import parlai.utils.pickle
@@ -34,16 +33,13 @@ MOST_UNPACKED = 100  # times the size of a file of arrays, which may be compress
 ORIGINALS = SimpleNamespace(
     torch_load=torch.load,
     jit_load=torch.jit.load,
-    pickle_load=pickle.load,
     numpy_load=np.load,
-    parlai_pickle=ModuleType('parlai_pickle'),
+    parlai_load=parlai.utils.pickle.load,
 )
-ORIGINALS.parlai_pickle.load = parlai.utils.pickle.load
-ORIGINALS.parlai_pickle.Unpickler = parlai.utils.pickle.Unpickler
 
 
 @contextmanager
-def _errors_named(path: str) -> Iterator[None]:
+def errors_named(path: str) -> Iterator[None]:
     """
     Turn what a reader raises over a damaged file into one line with its name.
     """
@@ -62,25 +58,44 @@ def _unreadable(path: str, error: Exception) -> BadModelFile:
     return BadModelFile(path, f'it cannot be read: {reason}')
 
 
-def read_tensors(
-    f: Any, map_location: Any = None, *, mmap: bool | None = None, **options: Any
-) -> Any:
+def read_tensors(f: Any, map_location: Any = 'cpu') -> Any:
     """
     Return what `torch.save` or `safetensors` wrote.
     """
-    if not mmap and isinstance(f, str | os.PathLike):
+    if isinstance(f, str | os.PathLike):
         # torch reads a path by its ending, not its content
-        with open(os.fspath(f), 'rb') as file:
-            return read_tensors(file, map_location, **options)
+        with open(f, 'rb') as file:
+            return read_tensors(file, map_location)
     path = path_of(f)
-    options |= {'mmap': mmap, 'weights_only': False}
-    with _errors_named(path):
+    with errors_named(path):
         if safetensors_file.is_safetensors(f):
             return safetensors_file.read_safetensors(f, map_location)
-        if not mmap:  # by which torch reads zips only, and nothing that is compressed
-            _refuse_tar(f, path)
-            _check_zip(f, path, most=1)
-        return ORIGINALS.torch_load(f, map_location, pickle_module(path), **options)
+        _refuse_tar(f, path)
+        _check_zip(f, path, most=1)
+        module = pickle_module(path)
+        return ORIGINALS.torch_load(f, map_location, module, weights_only=False)
+
+
+def check_states(path: str, states: Any) -> None:
+    """
+    Refuse the content of a model file that is not ``{'model': weights, …}``.
+    """
+    if not isinstance(states, dict) or not isinstance(states.get('model'), dict):
+        raise BadModelFile(path, 'it holds no weights of a ParlAI model')
+
+
+def stored_parameters(f: Any) -> int:
+    """
+    Return how many parameters a model file holds, shared ones once. They are not read.
+    """
+    without_data = getattr(torch.serialization, 'skip_data', nullcontext)
+    path = path_of(f)
+    with without_data():
+        states = read_tensors(f)
+    check_states(path, states)
+    check_values(path, states, 'it holds')
+    tensors = [v for v in states['model'].values() if isinstance(v, torch.Tensor)]
+    return sum({(t.data_ptr(), t.numel()): t.numel() for t in tensors}.values())
 
 
 def _refuse_tar(file: IO[bytes], path: str) -> None:
@@ -122,13 +137,13 @@ def _check_zip(file: IO[bytes], path: str, most: int) -> None:
         file.seek(start)
 
 
-def read_pickle(file: IO[bytes], **options: Any) -> Any:
+def read_pickle(file: IO[bytes]) -> Any:
     """
     Return the data of a plain pickle.
     """
     path = path_of(file)
-    with _errors_named(path):
-        return pickle_module(path).load(file, **options)
+    with errors_named(path):
+        return pickle_module(path).load(file)
 
 
 class Arrays(dict[str, np.ndarray]):
@@ -140,70 +155,51 @@ class Arrays(dict[str, np.ndarray]):
     def files(self) -> list[str]:
         return list(self)
 
-    def close(self) -> None:
-        """
-        Do nothing: no file is open.
-        """
-
     def __enter__(self) -> Arrays:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.close()
+        """
+        Close nothing: no file is open.
+        """
 
 
-def read_arrays(f: Any) -> Any:
+def read_arrays(file: IO[bytes]) -> Any:
     """
-    Return what `numpy.save` or `numpy.savez` wrote, arrays of objects among it.
+    Return what `numpy.save` wrote, arrays of objects among it; of what `numpy.savez`
+    wrote, the arrays by name. For a process that does nothing else: all that numpy
+    unpickles in it is data only from then on.
     """
-    path = path_of(f)
-    with safetensors_file.opened(f) as file, _errors_named(path):
-        start = file.tell()
-        magic = file.read(6)
-        file.seek(start)
-        if magic.startswith(b'PK'):
-            _check_zip(file, path, MOST_UNPACKED)
-            with open_zip(file) as zipped:
-                names = zipped.namelist()
-                members = {n.removesuffix('.npy'): zipped.read(n) for n in names}
-            return Arrays((n, _array(io.BytesIO(d), path)) for n, d in members.items())
-        return _array(file, path) if magic == b'\x93NUMPY' else read_pickle(file)
+    path = path_of(file)
+    with errors_named(path):
+        _check_zip(file, path, MOST_UNPACKED)
+        pickle.load = pickle_module(path).load
+        arrays = np.load(file, allow_pickle=True)
+        return arrays if isinstance(arrays, np.ndarray) else dict(arrays)
 
 
-def _array(file: IO[bytes], path: str) -> np.ndarray:
-    formats, start = np.lib.format, file.tell()
-    first = formats.read_magic(file) == (1, 0)
-    read = formats.read_array_header_1_0 if first else formats.read_array_header_2_0
-    shape, fortran, dtype = read(file)
-    if dtype.hasobject:
-        array = pickle_module(path).load(file, encoding='ASCII')
-        if type(array) is not np.ndarray or array.dtype != dtype:
-            raise Refused(path, 'something else than an array')
-        return array.reshape(shape, order='F' if fortran else 'C')
-    file.seek(start)
-    return formats.read_array(file, allow_pickle=False)
+def refuse_program(f: Any, *_: Any, **__: Any) -> NoReturn:
+    """
+    Stand in for `torch.jit.load`, which `torch.load`, too, calls.
+    """
+    raise Refused(path_of(f), 'a TorchScript program')
 
 
-def read_stored_options(path: str, trusted: bool) -> dict[str, Any]:
+def read_stored_options(
+    path: str, unpickle: Callable[[IO[bytes]], Any]
+) -> dict[str, Any]:
     """
     Return a model's options from JSON, or from a pickle as ParlAI wrote it until 2019.
-
-    :param trusted: read a pickle as ParlAI does.
     """
     with open(path, 'rb') as file:
         data = file.read()
-    try:
-        opt = parse_json(data.decode('utf-8'))
-    except ValueError as error:
-        if data.lstrip()[:1] in (b'', b'{', b'['):
-            raise _unreadable(path, error) from error
-        load = ORIGINALS.pickle_load if trusted else read_pickle
-        named = io.BytesIO(data)
-        named.name = path
         try:
-            opt = load(named)
-        except MemoryError as error:  # a length that no options have
-            raise _unreadable(path, error) from error
+            opt = parse_json(data.decode('utf-8'))
+        except ValueError as error:
+            if data.lstrip()[:1] in (b'', b'{', b'['):
+                raise _unreadable(path, error) from error
+            file.seek(0)
+            opt = unpickle(file)
     if not isinstance(opt, dict):
         raise BadModelFile(path, 'it holds no options')
     check_values(path, opt, 'its options hold')

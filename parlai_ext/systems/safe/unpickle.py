@@ -11,7 +11,7 @@ import pickle
 import re
 from argparse import Namespace
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from types import ModuleType
@@ -52,6 +52,13 @@ def is_storage(value: Any) -> bool:
     return isinstance(value, torch.storage.TypedStorage | torch.UntypedStorage)
 
 
+def untyped(storage: Any) -> Any:
+    """
+    Return the memory of a storage; torch warns of the same method of a `TypedStorage`.
+    """
+    return getattr(storage, '_untyped_storage', storage)
+
+
 def check_size(storage: Any, size: Any) -> None:
     """
     Refuse a tensor of more numbers than its memory holds: of one number, at a stride of
@@ -59,18 +66,8 @@ def check_size(storage: Any, size: Any) -> None:
     """
     if not is_storage(storage):
         raise TypeError('a tensor without storage')
-    if not all(type(n) is int for n in size):  # a text times a number is a long text
-        raise TypeError('a tensor whose size is no numbers')
-    # torch warns of the same method of a TypedStorage
-    memory = getattr(storage, '_untyped_storage', storage).nbytes()
-    if prod(size) > memory:  # a number takes a byte at least
+    if prod(size) > untyped(storage).nbytes():  # a number takes a byte at least
         raise ValueError('a tensor of more numbers than are stored')
-
-
-def _tensor(storage: Any, offset: int, size: Any, stride: Any) -> torch.Tensor:
-    check_size(storage, size)
-    tensor: torch.Tensor = torch._utils._rebuild_tensor(storage, offset, size, stride)
-    return tensor
 
 
 def _tensor_v2(
@@ -78,12 +75,14 @@ def _tensor_v2(
     offset: int,
     size: Any,
     stride: Any,
-    requires_grad: bool,
-    hooks: Any,
+    requires_grad: bool = False,
+    hooks: Any = None,
     metadata: Any = None,
 ) -> torch.Tensor:
     refuse_hooks(hooks, metadata)
-    return _tensor(storage, offset, size, stride).requires_grad_(requires_grad)
+    check_size(storage, size)
+    tensor: torch.Tensor = torch._utils._rebuild_tensor(storage, offset, size, stride)
+    return tensor.requires_grad_(requires_grad)
 
 
 def _tensor_v3(
@@ -96,12 +95,10 @@ def _tensor_v3(
     dtype: torch.dtype,
     metadata: Any = None,
 ) -> torch.Tensor:
-    refuse_hooks(hooks, metadata)
-    check_size(storage, size)
-    tensor: torch.Tensor = torch._utils._rebuild_tensor_v3(
-        storage, offset, size, stride, requires_grad, OrderedDict(), dtype
+    typed = torch.storage.TypedStorage(
+        wrap_storage=untyped(storage), dtype=dtype, _internal=True
     )
-    return tensor
+    return _tensor_v2(typed, offset, size, stride, requires_grad, hooks, metadata)
 
 
 def _parameter(
@@ -119,12 +116,6 @@ def _layout(name: str) -> torch.layout:
     return torch.strided
 
 
-def _device(kind: str, index: int | None = None) -> torch.device:
-    if type(kind) is not str:  # the text of a list may be endless
-        raise TypeError('a device without a name')
-    return torch.device(kind) if index is None else torch.device(kind, index)
-
-
 def _encode(text: str, encoding: str = 'utf-8') -> bytes:
     # any other name makes Python import a module of that name
     if encoding not in ('latin1', 'latin-1', 'utf-8', 'ascii'):
@@ -140,8 +131,6 @@ def _with_plain_arguments(kind: Callable[..., Any]) -> Callable[..., Any]:
     def make(*args: Any) -> Any:
         if not all(type(arg) in PLAIN | CONTAINERS for arg in args):
             raise TypeError('an argument that is not plain')
-        if kind in (bytes, bytearray) and any(type(arg) is int for arg in args):
-            raise ValueError('bytes of which only the number is given')
         return kind(*args)
 
     return make
@@ -195,13 +184,6 @@ def fill_attributes(made: Any, state: Any) -> None:
     vars(made).update(state)
 
 
-def _fill_opt(made: Opt, state: Any) -> None:
-    history, deepcopies, data = state
-    if (type(history), type(deepcopies), type(data)) != (list, list, dict):
-        raise TypeError('options of an unknown form')
-    Opt.__setstate__(made, (history, deepcopies, data))
-
-
 def _fill_dtype(made: np.dtype[Any], state: Any) -> None:
     order, *structure = state[1:5]
     if structure != [None, None, None] or order not in ('<', '>', '=', '|'):
@@ -230,7 +212,7 @@ FILLERS: dict[type, Callable[[Any, Any], None]] = {
     Namespace: fill_attributes,
     FakeAPEXClass: fill_attributes,
     DynamicLossScaler: fill_attributes,
-    Opt: _fill_opt,
+    Opt: Opt.__setstate__,
     np.ndarray: _fill_array,
 }
 FILLERS |= {type(np.dtype(code)): _fill_dtype for code in '?bBhHiIlLqQefdFDSUO'}
@@ -239,22 +221,22 @@ CALLS: dict[str, Callable[..., Any]] = {
     'collections.Counter': _with_plain_arguments(Counter),
     'collections.defaultdict': _defaultdict,
     'argparse.Namespace': lambda: Namespace(),
+    'keras.src.legacy.preprocessing.text.Tokenizer': lambda: Namespace(),
     '_codecs.encode': _encode,
     'torch.Size': _with_plain_arguments(torch.Size),
-    'torch.device': _device,
+    'torch.device': torch.device,
     'torch.serialization._get_layout': _layout,
-    'torch._utils._rebuild_tensor': _tensor,
+    'torch._utils._rebuild_tensor': _tensor_v2,
     'torch._utils._rebuild_tensor_v2': _tensor_v2,
     'torch._utils._rebuild_tensor_v3': _tensor_v3,
     'torch._utils._rebuild_parameter': _parameter,
     'torch.nn.parameter.Parameter': _parameter,
     'numpy.dtype': _dtype,
+    'parlai.utils.pickle.FakeAPEXClass': FakeAPEXClass,
     'parlai.core.opt.Opt': _with_plain_arguments(Opt),
     'parlai.core.utils.Opt': _with_plain_arguments(Opt),  # where older ParlAI had it
     'parlai.utils.misc.Opt': _with_plain_arguments(Opt),
-    'parlai.utils.fp16.DynamicLossScaler': lambda: DynamicLossScaler.__new__(
-        DynamicLossScaler
-    ),
+    'parlai.utils.fp16.DynamicLossScaler': DynamicLossScaler,
 }
 for _core in ('numpy.core', 'numpy._core'):  # numpy 1 and 2
     CALLS[f'{_core}.multiarray._reconstruct'] = _empty_array
@@ -303,12 +285,6 @@ def allowed_global(module: str, name: str) -> Any:
 
 
 UNNAMED = '<in memory>'
-DEEPEST = 100  # tuples in tuples: to hash more would overrun the interpreter's stack
-# of a tuple, those of the tuples in it included each time that they are there, and of
-# all keys together: a tuple doubled sixty times is small, but nobody can hash it
-MOST_PARTS = 10_000_000
-MOST_BITS = 8_000  # of a whole number; Python itself reads 4,300 digits at most
-HASHED = {tuple, frozenset, torch.Size}  # made of parts that are hashed with them
 DICTS = {dict, OrderedDict, defaultdict, Counter, Opt}
 _InPython: Any = vars(pickle)['_Unpickler']
 
@@ -395,10 +371,6 @@ class SafeUnpickler(_InPython):
 
     def __init__(self, file: IO[bytes], *args: Any, **kwargs: Any):
         self.path = self.path or path_of(file)
-        # tuples and frozen sets with such in them by id, with their depth and number of
-        # parts; held, so that ids stay
-        self.nested: dict[int, tuple[Any, int, int]] = {}
-        self.n_hashed = 0  # parts of all keys
         super().__init__(file, *args, **kwargs)
 
     def refusal(self, what: str) -> Refused:
@@ -418,11 +390,7 @@ class SafeUnpickler(_InPython):
             raise self.refusal(
                 f'something that is no type of data ({_kind(allowed_call)})'
             )
-        for arg in args:
-            self.count_keys(_parts_of_argument(arg))
-        made = allowed_call.make(*args)
-        self.check_nesting(made)
-        return made
+        return allowed_call.make(*args)
 
     def load_reduce(self) -> None:
         args = self.stack.pop()
@@ -436,14 +404,8 @@ class SafeUnpickler(_InPython):
             raise self.refusal('a class with named arguments')
         self.load_reduce()
 
-    def load_obj(self) -> None:
-        allowed_call, *args = self.pop_mark()
+    def _instantiate(self, allowed_call: Any, args: Any) -> None:
         self.append(self._call(allowed_call, tuple(args)))
-
-    def load_inst(self) -> None:
-        module, name = (self.readline()[:-1].decode('ascii') for _ in range(2))
-        args = self.pop_mark()
-        self.append(self._call(self.find_class(module, name), tuple(args)))
 
     def load_build(self) -> None:
         state = self.stack.pop()
@@ -464,78 +426,24 @@ class SafeUnpickler(_InPython):
     def load_binpersid(self) -> None:
         self.append(self._persistent(self.stack.pop()))
 
-    def check_nesting(self, made: Any) -> None:
-        """
-        Refuse a tuple or a frozen set, just made, with too many in one another, or with
-        too many parts.
-        """
-        if type(made) not in HASHED:
-            return
-        inside = [part for part in made if type(part) in HASHED]
-        if not inside:
-            return
-        measures = [self._measures(part) for part in inside]
-        depth = 1 + max(depth for depth, _ in measures)
-        n_parts = len(made) + sum(n for _, n in measures)
-        self.nested[id(made)] = made, depth, n_parts
-        if depth > DEEPEST or n_parts > MOST_PARTS:
-            raise BadModelFile(str(self.path), 'it cannot be read: nested too deeply')
-
-    def _measures(self, value: Any) -> tuple[int, int]:
-        """
-        Return how many tuples or frozen sets are in one another in a value, and the
-        number of its parts.
-        """
-        _, depth, n_parts = self.nested.get(id(value), (value, 1, len(value)))
-        return depth, n_parts
-
-    def count_keys(self, keys: Iterable[Any]) -> None:
-        """
-        Refuse keys, before they are hashed, that have too many parts all together.
-        """
-        for key in keys:
-            if type(key) in HASHED:
-                self.n_hashed += self._measures(key)[1]
-        if self.n_hashed > MOST_PARTS:
-            problem = f'its keys have more than {MOST_PARTS:,} parts'
-            raise BadModelFile(str(self.path), f'it cannot be read: {problem}')
-
-    def load_frozenset(self) -> None:
-        self.count_keys(self.stack)
-        super().load_frozenset()
-        self.check_nesting(self.stack[-1])
-
-    def load_long4(self) -> None:
-        """
-        Load a whole number; of a huge one, each hash would take as long as its text.
-        """
-        super().load_long4()
-        if self.stack[-1].bit_length() > MOST_BITS:
-            raise BadModelFile(str(self.path), 'it cannot be read: a huge number')
-
     OVERRIDDEN: dict[bytes, Callable[[Any], None]] = {
         pickle.REDUCE: load_reduce,
         pickle.NEWOBJ: load_reduce,
         pickle.NEWOBJ_EX: load_newobj_ex,
-        pickle.OBJ: load_obj,
-        pickle.INST: load_inst,
         pickle.BUILD: load_build,
         pickle.PERSID: load_persid,
         pickle.BINPERSID: load_binpersid,
-        pickle.FROZENSET: load_frozenset,
-        pickle.LONG4: load_long4,
     }
 
 
-# opcodes that change a container, or make a dict: what it may be, where it is on the
-# stack (0: below the mark), and where on the stack its new keys are
-CHANGES: dict[bytes, tuple[set[type], int, slice | None]] = {
-    pickle.APPEND: ({list}, 2, None),
-    pickle.APPENDS: ({list}, 0, None),
-    pickle.SETITEM: (DICTS, 3, slice(-2, -1)),
-    pickle.SETITEMS: (DICTS, 0, slice(None, None, 2)),
-    pickle.ADDITEMS: ({set}, 0, slice(None)),
-    pickle.DICT: (set(), 0, slice(None, None, 2)),
+# opcodes that change a container: what it may be, and where it is on the stack (0:
+# below the mark)
+CHANGES: dict[bytes, tuple[set[type], int]] = {
+    pickle.APPEND: ({list}, 2),
+    pickle.APPENDS: ({list}, 0),
+    pickle.SETITEM: (DICTS, 3),
+    pickle.SETITEMS: (DICTS, 0),
+    pickle.ADDITEMS: ({set}, 0),
 }
 
 
@@ -543,40 +451,23 @@ def _checked_change(code: bytes) -> Callable[[Any], None]:
     """
     Return the step of an opcode of `CHANGES`, with a look at the stack before it.
     """
-    kinds, n_from_top, keys = CHANGES[code]
+    kinds, n_from_top = CHANGES[code]
 
     def load(self: SafeUnpickler) -> None:
-        if kinds:
-            stack = self.stack if n_from_top else self.metastack[-1]
-            target = stack[-max(n_from_top, 1)]
-            if type(target) not in kinds:
-                raise self.refusal(f'a change to {_kind(target)}')
-        if keys:
-            self.count_keys(self.stack[keys])
+        stack = self.stack if n_from_top else self.metastack[-1]
+        target = stack[-max(n_from_top, 1)]
+        if type(target) not in kinds:
+            raise self.refusal(f'a change to {_kind(target)}')
         _InPython.dispatch[code[0]](self)
 
     return load
 
 
-def _checked_tuple(code: bytes) -> Callable[[Any], None]:
-    """
-    Return the step of an opcode that makes a tuple, with a look at it.
-    """
-
-    def load(self: SafeUnpickler) -> None:
-        _InPython.dispatch[code[0]](self)
-        self.check_nesting(self.stack[-1])
-
-    return load
-
-
-TUPLES = (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3)
 SafeUnpickler.dispatch |= {
     code[0]: load
     for code, load in (
         *SafeUnpickler.OVERRIDDEN.items(),
         *((code, _checked_change(code)) for code in CHANGES),
-        *((code, _checked_tuple(code)) for code in TUPLES),
     )
 }
 
@@ -588,41 +479,15 @@ def _kind(value: Any) -> str:
     return value.name if isinstance(value, AllowedCall) else type(value).__name__
 
 
-def _parts_of_argument(arg: Any) -> Iterator[Any]:
-    """
-    Yield what a call may hash of an argument: the elements of a set that it makes, or
-    the keys of a mapping, which may come in pairs.
-    """
-    if type(arg) not in (list, tuple, set, frozenset, dict):
-        return
-    for element in arg:
-        if type(element) is list:
-            yield from element
-        else:
-            yield element
-
-
 def _is_storage_id(pid: Any) -> bool:
     """
     True if a persistent id is one of torch's: a tensor's memory.
     """
     if type(pid) is not tuple or pid[:1] not in (('storage',), (b'storage',)):
         return False
-    kinds: list[Any] = [torch.serialization.StorageType, (str, int), (str, bytes), int]
-    view = pid[5] if len(pid) == 6 else None
-    return (
-        len(pid) in (5, 6)
-        and (pid[1] is torch.UntypedStorage or isinstance(pid[1], kinds[0]))
-        and all(isinstance(p, k) for p, k in zip(pid[2:5], kinds[1:], strict=True))
-        and pid[4] >= 0
-        and (view is None or _is_view(view))
-    )
-
-
-def _is_view(view: Any) -> bool:
-    key, offset, size = view
-    sizes = type(offset) is type(size) is int and min(offset, size) >= 0
-    return sizes and type(key) in (str, int)
+    kind = pid[1] if len(pid) > 1 else None
+    is_type = isinstance(kind, torch.serialization.StorageType)
+    return kind is torch.UntypedStorage or is_type
 
 
 def pickle_module(path: str) -> ModuleType:
