@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from parlai_ext.core.machine import DATA_FOLDER
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.files.model_cards import Wheel
 from parlai_ext.tasks.judged.fetch import fetch_judged_set
 from tests.support.user_error import user_error
-
-pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
 
 pytest_plugins = ['tests.support.model_catalogue']
 
@@ -42,6 +41,11 @@ def card(catalogue):
     return replace(shipped_card(), wheel=Wheel(**entry))
 
 
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv(DATA_FOLDER, str(tmp_path / 'data'))
+
+
 def shipped_card():
     """
     Return the shipped card, also where the catalogue of a test stands in its place.
@@ -61,7 +65,7 @@ def test_another_wheel_is_refused(card, tmp_path):
     other = replace(card, wheel=replace(card.wheel, sha256='0' * 64))
     with user_error('chitchat is not here .*HASHES'):
         fetch_judged_set(other)
-    assert not any(tmp_path.rglob('*.whl'))
+    assert not any((tmp_path / 'data').rglob('*.whl'))
 
 
 def test_a_set_without_a_wheel_names_its_source():
