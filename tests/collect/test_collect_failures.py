@@ -164,7 +164,7 @@ class FakePlayer:
 
 
 def systems_of_size(monkeypatch, **sizes):
-    monkeypatch.setattr(model_cache, 'size_on_disk', lambda s, path: sizes[s.name])
+    monkeypatch.setattr(model_cache, 'size_on_disk', lambda s: sizes[s.name])
     return [System(name) for name in sizes]
 
 
@@ -187,7 +187,7 @@ def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):
 
 def test_never_more_than_two_are_needed(tmp_path, monkeypatch):
     # every system takes 5 of 10, so that a block of three pairs is played in turn
-    monkeypatch.setattr(model_cache, 'size_on_disk', lambda system, path: 5)
+    monkeypatch.setattr(model_cache, 'size_on_disk', lambda system: 5)
     monkeypatch.setattr(block_player, 'memory_for_weights', lambda *limits: 10)
     most = []
     original = model_cache.ModelCache.load_all

@@ -43,7 +43,7 @@ def shard(request, root):
         'dialogues': run.read_dialogues,
         'scores': run.scores(SIGNATURE).read,
     }[request.param]
-    yield path, lambda: reader(name, 0)
+    yield path, lambda: reader(run.shard(name, 0))
     path.write_bytes(intact)
 
 
