@@ -9,6 +9,7 @@ import pytest
 from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.commands.get_model import GetModel
 from parlai_ext.files.model_cards import model_card
+from parlai_ext.systems.fetch.http_file import DownloadSettings, downloading
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.download_server', 'tests.support.model_catalogue']
@@ -22,7 +23,8 @@ def tiny(catalogue):
 
 
 def test_a_model_is_fetched_and_listed_as_here(tiny, data, capsys):
-    [folder] = GetModel.main(names=['tiny'], datapath=str(data))
+    with downloading(DownloadSettings()):  # with its progress
+        [folder] = GetModel.main(names=['tiny'], datapath=str(data))
     assert (folder / 'model.safetensors').is_file()
     progress = capsys.readouterr().err
     assert 'tiny-model' in progress and 'B/s' in progress

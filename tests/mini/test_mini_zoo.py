@@ -78,6 +78,7 @@ def test_a_data_folder_of_somebody_else_is_told_with_the_way_out(tmp_path, monke
         raise PermissionError(errno.EACCES, 'Permission denied', str(tmp_path))
 
     monkeypatch.setattr(shutil, 'copyfile', refuse)
+    monkeypatch.setenv('PARLAI_DATAPATH', str(tmp_path))
     found = resolve(System('a', {'model_file': 'zoo:mini/judge/model'}))
     assert found.status == 'missing'
     assert f'; {tmp_path} ' in found.reason and '--datapath' in found.reason
