@@ -76,6 +76,7 @@ class Renderer:
 
     process: subprocess.Popen[bytes] | None = None
     owner = 0  # the process that began it: a fork must not share its channel
+    socket: Any = None
     channel: Any = None
     lock = threading.Lock()
 
@@ -91,7 +92,7 @@ class Renderer:
                 or process.poll() is not None
             ):
                 self._start()
-            line = self._line_after(json.dumps(request).encode() + b'\n')
+            line = self._line_after(json.dumps(request).encode() + b'\n', SECONDS)
         if not line:
             limits = f'{SECONDS} seconds or {MEMORY / 2**30:.0f} GiB'
             return f'it takes more than {limits}', 'TooCostly'
@@ -102,18 +103,18 @@ class Renderer:
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = start_python(CHILD, stdin=theirs, stdout=theirs)
-        self.channel, self.owner = ours.makefile('rwb'), os.getpid()
+        self.socket, self.channel = ours, ours.makefile('rwb')
+        self.owner = os.getpid()
         # it first says that it is ready: imports are no template's fault
-        ours.settimeout(10 * SECONDS)
-        if not self._line_after(b''):
+        if not self._line_after(b'', 10 * SECONDS):
             raise RuntimeError('the process that renders templates does not begin')
-        ours.settimeout(SECONDS)
 
-    def _line_after(self, request: bytes) -> bytes:
+    def _line_after(self, request: bytes, seconds: float) -> bytes:
         """
         Return the line that the process answers; b'' if it ends or is too slow.
         """
         line = b''
+        self.socket.settimeout(seconds)
         try:
             with contextlib.suppress(
                 TimeoutError, BrokenPipeError, ConnectionResetError
