@@ -18,7 +18,7 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.json_file import is_texts, json_lines
-from parlai_ext.files.text_file import text_lines, utf8_bytes
+from parlai_ext.files.text_file import decoded_text, text_lines
 from parlai_ext.files.zip_file import open_zip, read_member
 
 Turns = tuple[str, ...]
@@ -218,9 +218,8 @@ def archived_texts(path: Path, pattern: str) -> list[str]:
             names = sorted(n for n in archive.namelist() if PurePath(n).match(pattern))
             if not names:
                 raise UserError(f'{path}: there is no {pattern} in it')
-            data = (utf8_bytes(read_member(archive, n), path) for n in names)
-            return [text.decode('utf-8') for text in data]
-    except (zipfile.BadZipFile, UnicodeDecodeError) as error:
+            return [decoded_text(read_member(archive, n), str(path)) for n in names]
+    except zipfile.BadZipFile as error:
         raise UserError(f'{path}: it cannot be read: {error}') from None
 
 

@@ -16,7 +16,7 @@ from parlai_ext.data.import_rules import (
     ImportRules,
     apply_rules,
 )
-from parlai_ext.data.parlai_conversations import self_chat_model
+from parlai_ext.data.parlai_logs import self_chat_model
 from parlai_ext.data.source_file import Problem, SourceFile, Unread, brief
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json
-from parlai_ext.data import dstc9, spot_the_bot
 from parlai_ext.data.import_rules import MARKERS
 from parlai_ext.data.judged.data_file import DataFile, annotation
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
@@ -25,6 +24,7 @@ from parlai_ext.data.source_file import (
     SourceFile,
     id_value,
 )
+from parlai_ext.data.study_logs import SPOT_THE_BOT, rated_dialogues
 from parlai_ext.files.json_file import json_lines
 from parlai_ext.files.zip_file import open_zip
 
@@ -64,7 +64,7 @@ def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
         key=lambda path: [int(n) for n in numbered.findall(path.stem)],
     )
     for path in paths or [Path(file.path)]:
-        for dialogue, ratings in dstc9.rated_dialogues(SourceFile.from_path(path)):
+        for dialogue, ratings in rated_dialogues(SourceFile.from_path(path)):
             texts, speakers = _source_turns(dialogue)
             qualities = dict.fromkeys(q for rating in ratings for q in rating)
             annotations = {
@@ -116,7 +116,7 @@ def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
             raise file.error(number, problem) from None
     name = Path(file.path).name.replace('annotated', 'sampled')
     source = SourceFile.from_path(Path(file.neighbour(name).path))
-    dialogues = {dialogue.id: dialogue for dialogue in spot_the_bot.read(source)}
+    dialogues = {dialogue.id: dialogue for dialogue in SPOT_THE_BOT.read(source)}
     for (dialogue_id, turns), segment in by_segment.items():
         if dialogue_id not in dialogues:
             raise UserError(f'{file}: no dialogue {dialogue_id} in {name}')
