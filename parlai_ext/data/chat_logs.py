@@ -1,6 +1,6 @@
 """
-Chats as lists of messages: OpenAI's ``messages``, ShareGPT's ``conversations``, and the
-exports of Telegram, LangSmith, Langfuse, inspect_ai and MT-Bench, which have such lists.
+Chats as lists of messages: OpenAI's ``messages``, ShareGPT's ``conversations``, and
+such lists in exports of Telegram, LangSmith, Langfuse, inspect_ai and MT-Bench.
 
     {"messages": [{"role": "user", "content": "Hi!"},
                   {"role": "assistant", "content": "Hello."}], "model": "some-model"}

@@ -112,6 +112,7 @@ class SourceDialogue:
     :param sides: the two systems in the order in which the file numbers them.
     :param unread: what its record holds beside the turns.
     :param problems: why it cannot be used; it is then left out or refused.
+    :param num_joined: how many turns were joined with the one before.
     """
 
     file: str
@@ -125,6 +126,15 @@ class SourceDialogue:
     place: str = ''
     sides: tuple[str, ...] = ()
     unread: Unread = NOTHING_UNREAD
+    num_joined: int = 0
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """
+        The speaker that begins, and the other one.
+        """
+        first, second = (turn.speaker for turn in self.turns[:2])
+        return first, second
 
 
 @dataclass(frozen=True)
