@@ -17,7 +17,7 @@ from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.score_run import build_scorer
 from tests.support.chatmatch_samples import QUIZ, game
 from tests.support.on_cpu import CPU
-from tests.support.scoring_samples import KnownJudge, OneModel
+from tests.support.scoring_samples import KnownJudge
 from tests.support.user_error import user_error
 
 
@@ -26,7 +26,7 @@ def judge(*_):
 
 
 def scorer(**config):
-    return ChatMatch.from_section({'name': 'chatmatch', **config}, OneModel(judge()))
+    return ChatMatch.from_section({'name': 'chatmatch', **config}, judge())
 
 
 def scored(indices=range(10), dialogue=None, **config):
@@ -97,7 +97,7 @@ def test_all_games_are_one_question_to_the_model_and_equal_turns_asked_once():
             calls.append([q.continuations[0] for q in questions])
             return super().answer(questions)
 
-    one = ChatMatch(models=OneModel(Counting(lambda *_: (-1.0,))))
+    one = ChatMatch(models=Counting(lambda *_: (-1.0,)))
     one.score_dialogues([game(QUIZ), game(QUIZ[:4])], [range(10), range(4)])
     assert [sorted(call) for call in calls] == [sorted(set(QUIZ))]
 
