@@ -3,6 +3,7 @@ A small run folder of made-up dialogues, and judges with known answers.
 """
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 from parlai_ext.core.nouns import (
     Answer,
@@ -86,7 +87,8 @@ def known_fed(judge, followups, **options):
     Return FED with this judge and these follow-ups.
     """
     given = {'judge_model_file': 'known', **options}
-    fed = Fed(read_options(FedOptions, given), judge, followups=followups)
+    models = SimpleNamespace(likelihood=lambda name: judge)
+    fed = Fed(read_options(FedOptions, given), models, followups=followups)
     fed.load_models()
     return fed
 
