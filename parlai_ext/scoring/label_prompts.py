@@ -26,7 +26,7 @@ from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions
 from parlai_ext.scoring.candidates import Candidate
 from parlai_ext.scoring.likelihood import judge_tokenizer
 from parlai_ext.systems.chat.messages import ChatTurn
-from parlai_ext.systems.chat.template import control_tokens, without_control_tokens
+from parlai_ext.systems.chat.rendering import control_tokens, without_control_tokens
 from parlai_ext.systems.pretrained import surrounding_tokens
 
 CARD = 'judge_training.json'  # in the folder of a trained judge
