@@ -11,9 +11,8 @@ import pytest
 from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
 from parlai_ext.report.browse import (
-    CandidateList,
     PageDialogues,
-    PageScorer,
+    dialogue_candidates,
     read_page_dialogues,
     scored_data,
     turn_marks,
@@ -33,12 +32,11 @@ pytest_plugins = ['tests.support.browser']
 needs_browser = pytest.mark.skipif(BROWSER is None, reason=MISSING)
 
 
-def shelf_of(run, games=True):
-    scorer = PageScorer(SCORER, list(WORTH), games)
-    found = candidates_of(run, scorer)
+def shelf_of(run, ranking):
+    found = candidates_of(run, ranking)
     return {
         (one['target'], one['partner']): one['scored'][0]
-        for one in read_page_dialogues(run, [scorer], found).dialogues
+        for one in read_page_dialogues(run, [ranking], found).dialogues
     }
 
 
@@ -47,22 +45,20 @@ def ranked(folder, **about):
     return run, rank_run(run, SCORER, bootstraps=20)
 
 
-def candidates_of(run, scorer):
-    found = CandidateList(scorer, run.manifest)
-    read_tables(run, SCORER, on_dialogue=found.add)
-    return found.candidates
+def candidates_of(run, ranking):
+    return dialogue_candidates(read_tables(run, SCORER), ranking, run.manifest)
 
 
 def test_a_game_says_on_what_each_side_won(tmp_path):
     # b has more wit, c more joy
-    one = shelf_of(played(tmp_path))['c', 'b']
+    one = shelf_of(*ranked(tmp_path))['c', 'b']
     assert one['won'] == (['joy'], ['wit'])
 
 
 def test_points_of_the_games_add_up_to_the_cross_table(tmp_path):
     run, ranking = ranked(tmp_path)
     sums = Counter()
-    for (first, second), one in shelf_of(run).items():
+    for (first, second), one in shelf_of(run, ranking).items():
         sums[first, second] += len(one['won'][0])
         sums[second, first] += len(one['won'][1])
     table = ranking.tournament.cross_table
@@ -71,16 +67,15 @@ def test_points_of_the_games_add_up_to_the_cross_table(tmp_path):
 
 def test_a_game_is_chosen_by_its_lead(tmp_path):
     # wit alone, the first dimension, would give 3, the mean of a
-    scorer = PageScorer(SCORER, list(WORTH), games=True)
     values = {
-        (one.target, one.partner): one.value
-        for one in candidates_of(played(tmp_path), scorer)
+        (one.target, one.partner): one.value for one in candidates_of(*ranked(tmp_path))
     }
     assert values['a', 'b'] == 2.0
 
 
 def test_without_a_tournament_nobody_wins(tmp_path):
-    assert shelf_of(played(tmp_path), games=False)['a', 'b']['won'] is None
+    run, ranking = ranked(tmp_path, rule={})
+    assert shelf_of(run, ranking)['a', 'b']['won'] is None
 
 
 @needs_browser
@@ -164,7 +159,7 @@ def game():
 
 
 def test_turns_named_by_evidence_are_no_numbers_to_compare():
-    data = scored_data(*game(), ('a', 'b'), PageScorer('s', ['diversity']), LABELS)
+    data = scored_data(*game(), ('a', 'b'), ['diversity'], LABELS)
     assert data['turns']['2']['evidence'] == [12.5]
     assert [mark['turn'] for mark in data['turns']['2']['marks']] == [0]
 
@@ -173,8 +168,7 @@ def test_a_corpus_named_by_evidence_is_no_number_and_columns_may_be_missing():
     dialogue, scored = game()
     labels = ('numbers', 'nearness', 'nearest_corpus')
     scored = replace(scored, evidence={0: (0.5, 0.25, 3), 2: (0.5,)})
-    scorer = PageScorer('s', ['diversity'])
-    turns = scored_data(dialogue, scored, ('a', 'b'), scorer, labels)['turns']
+    turns = scored_data(dialogue, scored, ('a', 'b'), ['diversity'], labels)['turns']
     assert [turns[i]['evidence'] for i in ('0', '2')] == [[0.5, 0.25], [0.5]]
 
 
@@ -184,7 +178,7 @@ def test_the_score_of_a_whole_dialogue_is_no_mean_of_its_turns():
 
 
 def test_both_sides_of_a_game_have_a_value_of_their_own():
-    data = scored_data(*game(), ('a', 'b'), PageScorer('s', ['diversity']), LABELS)
+    data = scored_data(*game(), ('a', 'b'), ['diversity'], LABELS)
     assert (data['whole'], data['whole_partner']) == ([-1.0], [-4.0])
 
 
