@@ -12,9 +12,9 @@ from parlai_ext.people.answer_shares import (
     head_to_head,
 )
 from parlai_ext.people.given_answers import GivenAnswer
+from parlai_ext.people.people_tables import share_lines
 from parlai_ext.people.questionnaire import read_questionnaire
 from parlai_ext.people.rating_set import KeyDialogue, RatingKey
-from parlai_ext.people.share_table import share_lines
 from tests.support.user_error import user_error
 
 # Zhang et al. (2021), Table 6: wins, tied, unrelated, loses

@@ -53,7 +53,7 @@ def test_annotators_who_failed_the_onboarding_are_dropped(tmp_path):
         ],
     )
     judgements = read('acute_eval', path)
-    assert [(c.annotator, c.winner) for c in judgements.comparisons] == [('2', 'b')]
+    assert [(c.rater, c.winner) for c in judgements.comparisons] == [('2', 'b')]
     assert '1 annotators' in judgements.notes[0]
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from parlai_ext.commands.compare_detectors import CompareDetectors
-from parlai_ext.data.toxic_labels import labelled_texts
+from parlai_ext.data.toxic_pairs import labelled_texts
 from parlai_ext.toxic.detector_table import identity_row
 from parlai_ext.toxic.detectors import Detector, WordList
 from tests.support.shared_data import shared
