@@ -13,7 +13,6 @@ from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.core.signature import signature_line
 from parlai_ext.models.likelihood import seq2seq
-from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.causal import (
     Causal,
     check_causal,
@@ -184,7 +183,7 @@ def _encoder_decoder(
         seq2seq.check_seq2seq(seq2seq.Seq2Seq(network, start)),
         JoinedTurns(tokenizer, separator, limit),
         judge_signature(folder, network, reads, system),
-        Budget(tokens),
+        tokens,
     )
 
 
