@@ -26,7 +26,7 @@ from parlai_ext.models.likelihood.trees import (
     TreePass,
     common_length,
 )
-from parlai_ext.scoring.label_prompts import (
+from parlai_ext.scoring.label_judges import (
     CARD,
     LabelPrompt,
     LabelTokens,
