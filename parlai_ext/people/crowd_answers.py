@@ -418,7 +418,7 @@ def _compared(comparisons: Sequence[Comparison], key: RatingKey) -> list[GivenAn
         preferred = ids[0] if one.value else ids[1]
         known = [d.dialogue_id for d in key.items[item]]
         side = SIDES[known.index(preferred)]
-        answers.append(GivenAnswer(item, '', side, annotator=one.annotator))
+        answers.append(GivenAnswer(item, '', side, annotator=one.rater))
     return answers
 
 
