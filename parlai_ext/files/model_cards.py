@@ -185,7 +185,7 @@ def read_model_card(doc: Document) -> ModelCard:
     :raises UserError: names file, line and key of the first mistake.
     """
     card: ModelCard = doc.options(ModelCard, doc.data, ())
-    parts: dict[str, tuple[Any, ...]] = {}
+    parts: dict[str, Any] = {}
     for key, cls in (('files', ModelFile), ('wheels', Wheel)):
         entries = enumerate(getattr(card, key))
         parts[key] = tuple(doc.options(cls, entry, (key, i)) for i, entry in entries)

@@ -15,26 +15,12 @@ def mistake(text: str) -> str:
     return str(caught.value)
 
 
+OLD_NUMBERS = ('1:30:00', '16:9', '010', '09', '0b11', '1_000', '1_0.5')
 WORDS = {
     # PyYAML reads YAML 1.1, where 1e-4 is text and the next ones are numbers or dates
     '1e-4': 0.0001,
     # YAML 1.2.2, 10.3.2 (core schema): none of these is a number there
-    **{
-        word: word
-        for word in [
-            '1:30:00',
-            '16:9',
-            '010',
-            '09',
-            '0b11',
-            '1_000',
-            '1_0.5',
-            '=',
-            'y',
-            'n',
-            '2022-01-31',
-        ]
-    },
+    **{word: word for word in [*OLD_NUMBERS, '=', 'y', 'n', '2022-01-31']},
     **{'-.5': -0.5, '1.': 1.0, '+12': 12, '0x1F': 31, '~': None, '1E3': 1e3},
     '[1, 2.5, true]': [1, 2.5, True],
     '{c: text}': {'c': 'text'},
