@@ -1,8 +1,10 @@
 """
-`ext:judged`: what people said of turns and dialogues, and how a scorer agrees.
+`ext:judged`: what people said of turns and dialogues, and how a scorer agrees; in
+`parlai eval_model` with folders, several tasks, batches, whole dialogues.
 """
 
 import json
+from itertools import product
 
 import pytest
 from parlai.core.loader import load_teacher_module
@@ -11,6 +13,7 @@ from scipy import stats
 
 from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
+from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import quality_pairs
@@ -50,6 +53,8 @@ def test_every_card_is_a_task(name):
     with user_error('--judged-path is needed: ') as caught:
         teacher_of(name, '')
     assert read_card(name).source in str(caught.value)
+    with user_error(f"{name}x: did you mean '{name}'"):
+        load_teacher_module(f'ext:judged:{name}x')
 
 
 @pytest.mark.parametrize('name', ['fed_turn', 'fed_dialogue'])
@@ -57,11 +62,6 @@ def test_a_file_without_this_level_is_one_line(tmp_path, name):
     path = written(tmp_path)
     with user_error(f'{path}: no judged {name[4:]}s'):
         teacher_of(name, path)
-
-
-def test_a_misspelt_task_is_told_the_nearest():
-    with user_error("fed_trun: did you mean 'fed_turn'"):
-        load_teacher_module('ext:judged:fed_trun')
 
 
 def test_a_card_of_ones_own_replaces_the_shipped(tmp_path):
@@ -113,31 +113,41 @@ def paired(scores, human):
     return {p.name: tuple(p)[1:] for p in quality_pairs(scores, human, SET)}
 
 
-def test_a_row_shows_both_names_where_they_differ():
-    assert paired({'Fluency': 1.0, 'Overall': 2.0}, {'Fluent': 3, 'Overall': 4}) == {
-        'Fluency ~ Fluent': ('Fluent', 1.0, 3),
-        'Overall': ('Overall', 2.0, 4),
-    }
-
-
-def test_a_quality_of_the_same_name_comes_before_the_cards_other_name():
-    human = {'Sensibleness': 1, 'Coherent': 2}
-    assert paired({'sensibleness': 0.5}, human) == {
-        'Sensibleness': ('Sensibleness', 0.5, 1),
-        'sensibleness ~ Coherent': ('Coherent', 0.5, 2),
-    }
+@pytest.mark.parametrize(
+    'scores, human, rows',
+    [
+        # a row shows both names where they differ
+        (
+            {'Fluency': 1.0, 'Overall': 2.0},
+            {'Fluent': 3, 'Overall': 4},
+            {'Fluency ~ Fluent': ('Fluent', 1.0, 3), 'Overall': ('Overall', 2.0, 4)},
+        ),
+        # a quality of the same name comes before the card's other name
+        (
+            {'sensibleness': 0.5},
+            {'Sensibleness': 1, 'Coherent': 2},
+            {
+                'Sensibleness': ('Sensibleness', 0.5, 1),
+                'sensibleness ~ Coherent': ('Coherent', 0.5, 2),
+            },
+        ),
+        # a missing score makes no mean; no dimension has a judged quality, so there is
+        # no mean of these
+        (
+            {'a': 1.0, 'b': None},
+            {'Overall': 4},
+            {'Overall, mean of all': ('Overall', None, 4)},
+        ),
+    ],
+)
+def test_scores_are_compared_with_qualities(scores, human, rows):
+    assert paired(scores, human) == rows
 
 
 def test_overall_is_compared_with_means():
     rows = paired({'fluent': 1.0, 'depth': 5.0}, {'Fluent': 3, 'Overall': 4})
     assert rows['Overall, mean of all'] == ('Overall', 3.0, 4)
     assert rows['Overall, mean of level'] == ('Overall', 1.0, 4)
-
-
-def test_a_missing_score_makes_no_mean():
-    rows = paired({'a': 1.0, 'b': None}, {'Overall': 4})
-    # no dimension has a judged quality, so there is no mean of these
-    assert rows == {'Overall, mean of all': ('Overall', None, 4)}
 
 
 @pytest.mark.parametrize(
@@ -193,12 +203,14 @@ def test_error_recovery_counts_what_people_said_in_words():
     assert found == [124, 1, 154]
 
 
-def test_contexts_that_the_judge_cut_are_counted(tmp_path):
+def test_cut_contexts_are_counted_and_undefined_correlations_left_out(tmp_path):
     path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(3)))
     teacher = teacher_of('fed_turn', path)
     for cut in (0, 9, 4):
         report = observed(teacher, {'Wit': 1.0}, num_truncated=cut)
     assert report['cut_contexts'].value() == 2
+    assert 'Wit/spearman' not in report
+    assert report['Wit/n'].value() == 3
 
 
 def test_a_scorer_sees_references_and_no_judgements(tmp_path):
@@ -230,13 +242,6 @@ def test_items_know_their_dialogue(tmp_path):
     assert one == same != other
 
 
-def test_an_undefined_correlation_is_left_out(tmp_path):
-    path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(5)))
-    report = observed(teacher_of('fed_turn', path), *[{'Wit': 1.0}] * 5)
-    assert 'Wit/spearman' not in report
-    assert report['Wit/n'].value() == 5
-
-
 @pytest.mark.parametrize('sample, n', [('200', 12), ('0', None)])
 def test_the_judge_is_checked_on_the_judged_set(tmp_path, sample, n):
     items = [
@@ -263,3 +268,174 @@ def test_the_judge_is_checked_on_the_judged_set(tmp_path, sample, n):
     row = 'Overall check, truncated (systems)'
     assert report.get(f'{row}/n') == n
     assert report.get(f'{row}/share') == (None if n is None else 1.0)
+
+
+SYSTEMS = ('one', 'two', 'six')
+LENGTHS = [k % 7 + 1 for k in range(30)]  # of the responses of a set
+DSTC9 = 'ext:judged:dstc9_interactive'
+RATINGS = [x for bot in range(1, 5) for x in (bot, 5 - bot // 2)]  # of dialogues
+PEERS = {
+    'pearson': stats.pearsonr,
+    'spearman': stats.spearmanr,
+    'kendall': stats.kendalltau,
+}
+
+
+def item(k, **annotations):
+    """
+    Return the k-th response of a set in the organisers' format, k % 7 + 1 words long.
+    """
+    return {
+        'context': f'what\nis number {k // 3} ?',
+        'response': ' '.join(['word'] * (k % 7 + 1)),
+        'reference': ['so'],
+        'model': SYSTEMS[k % 3],
+        'annotations': annotations,
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """
+    Return a folder with two sets and a set of dialogues in it.
+    """
+    deep = tmp_path / 'data' / 'deep'
+    deep.mkdir(parents=True)
+    usr = [item(k, Overall=[1 + k % 5], Natural=[1 + k % 3]) for k in range(30)]
+    (deep / 'topical-usr_eval.json').write_text(json.dumps(usr))
+    grade = [item(k, relevance=[1 + k * 3 % 5]) for k in range(30)]
+    (deep.parent / 'convai2-grade_eval.json').write_text(json.dumps(grade))
+    for bot in range(1, 5):
+        ratings = [
+            {
+                'context': f'User: a b c\nSystem: {"w " * bot}\nUser: d\nSystem: x y\n',
+                'human (overall)': rating,
+            }
+            for rating in (bot, 5 - bot // 2)
+        ]
+        ratings[1]['context'] = f'User: so\nSystem: {"w " * (9 - bot)}\n'
+        (deep / f'chatbot{bot}.json').write_text(json.dumps(ratings))
+    return tmp_path / 'data'
+
+
+def report_of(folder, task, **options):
+    report = EvalModel.main(
+        model='ext:scorer',
+        scorer='length',
+        task=task,
+        judged_path=str(folder),
+        check_sample=0,
+        **options,
+    )
+    return {key: metric.value() for key, metric in report.items()}
+
+
+def correlations(report, row):
+    return {name: report[f'{row}/{name}'] for name in PEERS}
+
+
+def expected(scores, human):
+    return {
+        name: pytest.approx(peer(scores, human).statistic, abs=1e-9)
+        for name, peer in PEERS.items()
+    }
+
+
+def test_batches_of_several_tasks_give_what_each_gives_alone(folder):
+    tasks = ('ext:judged:usr_topical', 'ext:judged:grade_convai2')
+    together = report_of(folder, ','.join(tasks), batchsize=7)
+    for task, row, human in (
+        (tasks[0], 'Overall', [1 + k % 5 for k in range(30)]),
+        (tasks[0], 'Overall ~ Natural', [1 + k % 3 for k in range(30)]),
+        (tasks[1], 'Overall ~ relevance', [1 + k * 3 % 5 for k in range(30)]),
+    ):
+        found = correlations(together, f'{task}/{row}')
+        assert found == expected(LENGTHS, human)
+        alone = report_of(folder, task)
+        for number in ('spearman_low', 'spearman_high', 'n'):
+            assert together[f'{task}/{row}/{number}'] == alone[f'{row}/{number}']
+
+
+def test_a_scorer_of_turns_judges_a_dialogue_by_the_mean(folder):
+    report = report_of(folder, DSTC9, judged_turns='all')
+    # a bot's turns: its number of words and 2; in the second dialogue 9 less it
+    lengths = [x for bot in range(1, 5) for x in ((bot + 2) / 2, 9 - bot)]
+    assert correlations(report, 'Overall') == expected(lengths, RATINGS)
+    sides = (lengths, RATINGS)
+    means = [[sum(s[k : k + 2]) / 2 for k in range(0, 8, 2)] for s in sides]
+    assert correlations(report, 'Overall, systems') == expected(*means)
+    assert report['Overall, systems/n'] == 4
+
+
+def test_a_whole_dialogue_is_judged_by_its_last_turn(folder):
+    report = report_of(folder, DSTC9, judged_turns='whole')
+    lengths = [x for bot in range(1, 5) for x in (2, 9 - bot)]
+    assert correlations(report, 'Overall') == expected(lengths, RATINGS)
+
+
+def test_one_turn_of_a_dialogue_is_drawn(folder):
+    report = report_of(folder, DSTC9, judged_turns='1')
+    # of two turns, of so many words as the bot's number and of two, either one
+    either = product(*((bot, 2) for bot in range(1, 5)))
+    drawn = [
+        [x for bot, first in enumerate(firsts, 1) for x in (first, 9 - bot)]
+        for firsts in either
+    ]
+    found = correlations(report, 'Overall')
+    assert found in [expected(lengths, RATINGS) for lengths in drawn]
+    again = report_of(folder, DSTC9, judged_turns='1', batchsize=3)
+    assert again['Overall/pearson'] == report['Overall/pearson']
+
+
+def test_fed_sees_what_it_sees_in_a_bench(folder, tmp_path):
+    judge = 'zoo:mini/judge/model'
+    report = EvalModel.main(
+        model='ext:scorer',
+        scorer='fed',
+        scorer_option=[f'judge_model_file={judge}'],
+        task=DSTC9,
+        judged_path=str(folder),
+        check_sample=0,
+    )
+    bench = RunBench.main(
+        '--scorers',
+        f'fed:judge_model_file={judge}',
+        '--turns',
+        '1',
+        '--sets',
+        'dstc9_interactive',
+        '--judged-path',
+        str(folder),
+        '--out',
+        str(tmp_path / 'bench'),
+        '--bootstraps',
+        '10',
+    )
+    row = bench.main_rows(bench.scorers[0].label, 'dstc9_interactive', 'dialogue')[0]
+    of_command = report['Overall/pearson'].value()
+    assert row.value('pearson') == pytest.approx(of_command, abs=1e-4)
+
+
+def test_one_file_for_several_tasks_is_refused(folder):
+    with user_error('--judged-path names a folder'):
+        EvalModel.main(
+            model='ext:scorer',
+            scorer='length',
+            task='ext:judged:usr_topical,ext:judged:grade_convai2',
+            judged_file=str(folder / 'convai2-grade_eval.json'),
+        )
+
+
+@pytest.mark.parametrize(
+    'name, options, problem',
+    [
+        ('usr_topical', {'judged_turns': 'non'}, '--judged-turns non'),
+        ('usr_persona', {}, '--judged-path .*data: .*persona-usr_eval'),
+    ],
+)
+def test_other_words_for_turns_and_a_set_that_is_not_there_are_refused(
+    folder, name, options, problem
+):
+    kind = load_teacher_module(f'ext:judged:{name}')
+    with user_error(problem):
+        kind({'datatype': 'valid', 'judged_path': str(folder), **options})
