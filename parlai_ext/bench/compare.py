@@ -211,8 +211,8 @@ def compare_bench(
             items = {pair: _common(one, *pair) for pair in pairs}
             known = {pair: own for pair, own in items.items() if own is not None}
             columns = [own.parts for own in known.values()]
-            table = np.array(columns).reshape(len(columns), -1).T
-            p_values = swap_tests(table, permutations, seed)
+            table = np.array(columns).T
+            p_values = swap_tests(table, permutations, seed) if columns else []
             for (pair, own), p in zip(known.items(), p_values, strict=True):
                 parts[pair].setdefault(one.set_name, []).append(own)
                 about = (one.set_name, one.quality)
