@@ -515,3 +515,13 @@ def row_cosines(first: np.ndarray, second: np.ndarray) -> list[float | None]:
         float(product / length) if length > 0 else None
         for product, length in zip(products, lengths, strict=True)
     ]
+
+
+def unit_rows(rows: np.ndarray, least: float = 0.0) -> np.ndarray:
+    """
+    Return the rows, each divided by its length.
+
+    :param least: what a row is divided by at the least.
+    """
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(lengths, least))
