@@ -142,10 +142,9 @@ class PromptedScorer(Scorer):
         """
         Return why an item cannot be shown; `None` if it can.
         """
-        for name in self.prompt.needs:
-            if not getattr(item, name):
-                return f'the prompt shows {name}, which the item does not have'
-        return None
+        lacking = (name for name in self.prompt.needs if not getattr(item, name))
+        name = next(lacking, None)
+        return name and f'the prompt shows {name}, which the item does not have'
 
     def _asked(self, item: ScoringItem) -> Iterator[tuple[tuple[str, ...], str]]:
         """
