@@ -12,7 +12,7 @@ from parlai.core.message import Message
 
 from parlai_ext.agents.mini_floor.mini_floor import ListeningAgent
 from parlai_ext.core.options import DeclaresOptions, Flags, option
-from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, parrot_text
+from parlai_ext.judge_check.perturbations import HELD_OUT, PARROTS, parrot_text
 
 # said in turn, so that a dialogue does not repeat itself before they are used up
 INJECTIONS = (

@@ -14,7 +14,7 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 
 from parlai_ext.core.options import DeclaresOptions, Flags, option
-from parlai_ext.mini.corruptions import HELD_OUT
+from parlai_ext.mini.corruptions import HELD_OUT, Corrupted
 from parlai_ext.mini.smalltalk import make_dialogue, pick
 
 POOL = 1_000_000  # dialogues of the test fold whose turns it corrupts
@@ -26,7 +26,7 @@ def corrupted_turn(kind: str, heard: list[str]) -> str:
     """
     rng = random.Random('\n'.join([kind, *heard]))
     turn = pick(rng, make_dialogue('test', 0, int(rng.random() * POOL)))
-    return HELD_OUT[kind](rng, [turn], [turn])
+    return HELD_OUT[kind](Corrupted(rng, [turn], [turn]))
 
 
 @dataclass(frozen=True)

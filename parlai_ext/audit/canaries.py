@@ -25,7 +25,7 @@ from parlai_ext.audit.record import (
 from parlai_ext.audit.side_run import SidePlayer
 from parlai_ext.core.display import join_names
 from parlai_ext.core.nouns import System
-from parlai_ext.judge_check.parrots import PARROTS
+from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.ranking.newcomers import Placing, place_newcomer
 from parlai_ext.ranking.table import Floats
 

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result
-from parlai_ext.judge_check.parrots import PARROTS
-from parlai_ext.judge_check.people import human_anchor
+from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.judge_check.record import (
+    PARROT_WORDS,
     Biases,
     DimensionCheck,
     JudgeCheck,
 )
-from parlai_ext.judge_check.sample import variance_share
-from parlai_ext.judge_check.words import PARROT_WORDS
+from parlai_ext.judge_check.sample import human_anchor, variance_share
 from parlai_ext.ranking.agreement import known_spearman
 
 HIGHER, TIE, LOWER = (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)

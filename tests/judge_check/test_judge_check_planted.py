@@ -9,7 +9,7 @@ import pytest
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.judge_check.check import check_judge, gather
 from parlai_ext.judge_check.marks import repeats
-from parlai_ext.judge_check.parrots import PARROTS
+from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.scoring.base import ItemScore
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import score_dialogues

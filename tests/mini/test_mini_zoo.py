@@ -20,7 +20,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import Question, System
-from parlai_ext.mini.corruptions import HELD_OUT
+from parlai_ext.mini.corruptions import HELD_OUT, Corrupted
 from parlai_ext.mini.smalltalk import make_dialogue
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.systems.resolve import resolve
@@ -132,7 +132,7 @@ def test_the_judge_finds_unseen_corruptions_worse(kind, judge):
     contexts = []
     for i in range(60):
         turns = make_dialogue('test', 5, i)[:4]
-        bad = HELD_OUT[kind](random.Random(i), turns, turns)
+        bad = HELD_OUT[kind](Corrupted(random.Random(i), turns, turns))
         start = tuple(turn.text for turn in turns[:-1])
         contexts += [(*start, turns[-1].text), (*start, bad)]
     answers = judge.answer([Question(one, negative) for one in contexts])

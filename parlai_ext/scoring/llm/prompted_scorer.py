@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from parlai_ext.core.options import option
-from parlai_ext.models.chat_questions import ChatQuestions
+from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.llm.prompt_file import load_prompt
 from parlai_ext.scoring.llm.ratings import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.json_text import first_object
 from parlai_ext.core.nouns import Likelihood as LanguageModel
-from parlai_ext.models.chat_questions import ChatQuestions
+from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import ChatModel
 from parlai_ext.scoring.llm.prompt_file import Prompt
 from parlai_ext.systems.chat.messages import ChatTurn
