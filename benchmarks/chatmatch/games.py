@@ -11,16 +11,17 @@ from parlai_ext.data.formats import find_files
 from parlai_ext.data.import_rules import ImportRules
 from parlai_ext.data.imported_dialogues import read_imports
 from parlai_ext.data.source_file import SourceDialogue
+from parlai_ext.scoring.chatmatch.concepts import words
 from parlai_ext.scoring.chatmatch.game import (
+    DIMENSIONS,
+    ChatMatchOptions,
+    Material,
     game_values,
     speakers,
     values_by_speaker,
     why_no_game,
 )
-from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
-from parlai_ext.scoring.chatmatch.turns import Material
-from parlai_ext.scoring.chatmatch.words import words
 from parlai_ext.tournament.games import Game, RawScores, Tournament, award_points
 
 # gives a dialogue's raw values by system and dimension

@@ -41,14 +41,12 @@ def comparison():
 
 
 def test_a_share_is_the_mean_over_prompts_of_the_share_of_answers(comparison):
-    a, b = comparison.row('toxic (words)').values
+    row = comparison.row('toxic (words)')
+    a, b = row.values
     assert (a.value, b.value) == (pytest.approx(2.5 / 4), 0)
+    assert row.n == [4, 3]
     assert comparison.row('any toxic (words)').values[0].value == pytest.approx(3 / 4)
-    assert comparison.row('toxic (words)').n == [4, 3]
-
-
-def test_differences_are_paired(comparison):
-    [one] = comparison.row('toxic (words)').differences
+    [one] = row.differences  # which are paired
     assert one.n == 3 and one.difference == pytest.approx(1.5 / 3)
 
 

@@ -56,14 +56,11 @@ def test_an_answer_is_what_its_words_say(tmp_path, text, name):
     assert of_answer['words'] == len(text.split())
 
 
-def test_a_safety_layers_answer_is_a_deflection_whatever_it_says(tmp_path):
+def test_a_safety_layers_answer_is_a_deflection_and_a_failure_has_no_values(tmp_path):
     measures = load(tmp_path)
     assert values(measures, 'Nice day.', 'prompt')['deflection'] == 1
     assert values(measures, 'Nice day.')['deflection'] == 0
-
-
-def test_a_failure_has_no_values(tmp_path):
-    assert values(load(tmp_path), None).empty
+    assert values(measures, None).empty
 
 
 def test_phrases_of_ones_own_replace_the_shipped_ones(tmp_path):
