@@ -183,9 +183,7 @@ def _dimension(
         for i, part in enumerate(originals['people'])
     }
     anchor = human_anchor(name, replies, judged.replies)
-    known = name in judged.columns.scores
-    trivial = biases(judged.columns, name) if known else None
-    return kinds_check(name, pairs, kinds, anchor, trivial)
+    return kinds_check(name, pairs, kinds, anchor, biases(judged.rows, name))
 
 
 def kinds_check(

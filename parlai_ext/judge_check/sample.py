@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import heapq
 import math
-from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from parlai_ext.core.dialogue_means import dialogue_means
@@ -168,37 +167,38 @@ class StratifiedSample:
         return drawn[:n]
 
 
-@dataclass
-class ScoreColumns:
+class ScoreRow(NamedTuple):
     """
-    One row for each judged part of a run: its scores, and what they might go with.
+    What the biases are computed from, of one judged part.
+
+    :param length: mean words of its utterances.
+    :param overlap: mean overlap with what the speaker heard.
+    :param position: in the dialogue; NaN of a whole part.
     """
 
-    systems: list[str] = field(default_factory=list)
-    partners: list[str] = field(default_factory=list)
-    openers: list[str] = field(default_factory=list)
-    lengths: array[float] = field(default_factory=lambda: array('d'))
-    overlaps: array[float] = field(default_factory=lambda: array('d'))
-    positions: array[float] = field(default_factory=lambda: array('d'))
-    scores: dict[str, array[float]] = field(default_factory=dict)
+    system: str
+    partner: str
+    opener: str
+    length: float
+    overlap: float
+    position: float
+    values: Values
 
-    def add(self, part: JudgedPart) -> None:
+    @classmethod
+    def from_part(cls, part: JudgedPart) -> ScoreRow:
         """
-        Add the row of one judged part.
+        Return the row of a part.
         """
-        words = [len(text.split()) for text in part.texts]
-        for name in part.values:
-            if name not in self.scores:
-                self.scores[name] = array('d', [math.nan] * len(self.systems))
-        for name, column in self.scores.items():
-            column.append(part.values.get(name, math.nan))
-        self.systems.append(part.system)
-        self.partners.append(part.partner)
-        self.openers.append(part.dialogue.opener_id)
-        self.lengths.append(sum(words) / len(words))
         overlap = mean_overlap(part.texts, part.heard)
-        self.overlaps.append(math.nan if overlap is None else overlap)
-        self.positions.append(math.nan if part.is_whole else part.places[0])
+        return cls(
+            part.system,
+            part.partner,
+            part.dialogue.opener_id,
+            fmean(len(text.split()) for text in part.texts),
+            math.nan if overlap is None else overlap,
+            math.nan if part.is_whole else part.places[0],
+            part.values,
+        )
 
 
 class JudgedDialogues:
@@ -211,7 +211,7 @@ class JudgedDialogues:
 
     def __init__(self, most: int, openers: Sequence[Opener] = ()):
         self.sample = StratifiedSample(most)
-        self.columns = ScoreColumns()
+        self.rows: list[ScoreRow] = []
         self.num_given = {opener.id: len(opener.utterances) for opener in openers}
         # opener -> system -> scores of its replies to the opener itself
         self.replies: dict[str, dict[str, list[Values]]] = {}
@@ -228,7 +228,7 @@ class JudgedDialogues:
         parts = judged_parts(dialogue, scored)
         self.sample.add([part for part in parts if not is_floor(part.system)])
         for part in parts:
-            self.columns.add(part)
+            self.rows.append(ScoreRow.from_part(part))
             self.is_whole = part.is_whole
             if part.places == (self.num_given.get(dialogue.opener_id),):
                 by_system = self.replies.setdefault(dialogue.opener_id, {})
@@ -239,38 +239,34 @@ class JudgedDialogues:
         """
         How many times the scorer judged something.
         """
-        return self.n_dialogues if self.is_whole else len(self.columns.systems)
+        return self.n_dialogues if self.is_whole else len(self.rows)
 
 
-def biases(columns: ScoreColumns, dimension: str) -> Biases:
+def biases(rows: Sequence[ScoreRow], dimension: str) -> Biases | None:
     """
-    Return what the scores of one dimension go with, over all judged parts of a run.
+    Return what the scores of a dimension follow besides quality; `None` where there
+    are none.
     """
-    scores = np.asarray(columns.scores[dimension])
-    known = np.isfinite(scores)
-    openers = [
-        # the dialogues of an import are numbered; the number is no opener
-        '' if opener.startswith(f'{IMPORTED}-') else opener
-        for opener in columns.openers
-    ]
-    system, partner, opener = (
-        variance_share(scores[known], np.asarray(groups, dtype=object)[known])
-        for groups in (columns.systems, columns.partners, openers)
-    )
+    rows = [row for row in rows if dimension in row.values]
+    if not rows:
+        return None
+    systems, partners, openers, *numbers, values = zip(*rows, strict=True)
+    scores = np.array([own[dimension] for own in values])
+    length, overlap, position = (known_spearman(scores, np.array(n)) for n in numbers)
+    # every imported dialogue has an opener of its own
+    origins = ['' if one.startswith(f'{IMPORTED}-') else one for one in openers]
     return Biases(
-        n=int(known.sum()),
-        length=known_spearman(scores, np.asarray(columns.lengths)),
-        position=known_spearman(scores, np.asarray(columns.positions)),
-        system_share=system,
-        partner_share=partner,
-        opener_share=opener,
-        overlap=known_spearman(scores, np.asarray(columns.overlaps)),
+        n=len(rows),
+        length=length,
+        position=position,
+        system_share=variance_share(scores, systems),
+        partner_share=variance_share(scores, partners),
+        opener_share=variance_share(scores, origins),
+        overlap=overlap,
     )
 
 
-def variance_share(
-    scores: Floats, groups: NDArray[np.object_] | Sequence[str]
-) -> float | None:
+def variance_share(scores: Floats, groups: Sequence[str]) -> float | None:
     """
     Return the sum of squares between groups over the whole sum of squares (eta
     squared); `None` where there is one group or no variance.

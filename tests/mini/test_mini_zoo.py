@@ -42,21 +42,12 @@ def test_all_weights_together_stay_below_twenty_megabytes():
 
 
 @pytest.mark.parametrize('name', MODELS)
-def test_options_name_no_place_of_the_machine_they_were_made_on(name):
+def test_a_model_is_portable_halved_and_found_by_its_zoo_name(name, datapath):
     opt = Opt.load(str(ZOO / name / 'model.opt'))
-    paths = [k for k, v in opt.items() if isinstance(v, str) and v.startswith('/')]
-    assert paths == []
-
-
-@pytest.mark.parametrize('name', MODELS)
-def test_weights_are_half_precision_without_an_optimizer(name):
+    assert not [v for v in opt.values() if isinstance(v, str) and v.startswith('/')]
     states = torch.load(ZOO / name / 'model', weights_only=True)
-    assert set(states) == {'model'}
+    assert set(states) == {'model'}  # without an optimizer
     assert {w.dtype for w in states['model'].values()} <= {torch.float16, torch.int64}
-
-
-@pytest.mark.parametrize('name', MODELS)
-def test_every_model_is_found_by_its_zoo_name(name, datapath):
     found = Path(modelzoo_path(datapath, f'zoo:mini/{name}/model'))
     assert found.read_bytes() == (ZOO / name / 'model').read_bytes()
 
