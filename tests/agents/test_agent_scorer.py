@@ -29,7 +29,6 @@ from tests.support.chatmatch_samples import QUIZ, game
 from tests.support.scoring_samples import (
     CuttingJudge,
     KnownJudge,
-    OneModel,
     known_fed,
     small_run,
 )
@@ -77,7 +76,7 @@ def test_a_whole_dialogue_is_an_item_without_a_response(kind, context, response)
 @pytest.fixture(scope='module')
 def scorer():
     known = KnownJudge(lambda context, text: [-1.0] * len(text.split()))
-    return ChatMatch.from_section({'perplexity_unit': 'token'}, OneModel(known))
+    return ChatMatch.from_section({'perplexity_unit': 'token'}, known)
 
 
 @pytest.fixture
