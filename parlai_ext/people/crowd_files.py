@@ -9,6 +9,7 @@ ParlAI's wheel holds no front end: the tasks need a checkout of ParlAI, and Meph
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -47,20 +48,15 @@ def matchups_by_openness(
     Return all pairs of systems: first those whose order the ranking leaves open, the
     nearest scores first; then the others.
     """
-    by_name = {standing.system: standing for standing in standings}
+    known = {one.system: one for one in standings if one.score is not None}
 
     def key(pair: tuple[str, str]) -> tuple[bool, float, tuple[str, str]]:
-        known = [by_name[name] for name in pair if name in by_name]
-        scores = [standing.score for standing in known if standing.score is not None]
-        if len(scores) < len(pair):
+        if not known.keys() >= {*pair}:
             return False, 0.0, pair
-        ranges = [
-            range(standing.rank_low, standing.rank_high + 1)
-            for standing in known
-            if standing.rank_low is not None and standing.rank_high is not None
-        ]
-        settled = len(ranges) == len(pair) and set(ranges[0]).isdisjoint(ranges[1])
-        return settled, abs(scores[0] - scores[1]), pair
+        one, other = (known[name] for name in pair)
+        ranks = [(s.rank_low or 0, s.rank_high or math.inf) for s in (one, other)]
+        settled = max(low for low, _ in ranks) > min(high for _, high in ranks)
+        return settled, abs((one.score or 0) - (other.score or 0)), pair
 
     return sorted(combinations(sorted(systems), 2), key=key)
 

@@ -260,14 +260,12 @@ def judged_lines(
     """
     annotators = sorted({j.rater or '' for j in judgements})
     dimensions = sorted({j.dimension for j in judgements})
-    by_dialogue: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
+    given_to: dict[tuple[str, str], dict[tuple[str, str], float]] = defaultdict(dict)
     for j in judgements:
-        given = by_dialogue.setdefault((j.system, j.dialogue_id or ''), {})
-        given[j.dimension, j.rater or ''] = j.value
+        given_to[j.system, j.dialogue_id or ''][j.dimension, j.rater or ''] = j.value
     lines = []
-    for (system, dialogue), given in sorted(by_dialogue.items()):
-        if (system, dialogue) not in turns:
-            continue
+    for system, dialogue in sorted(given_to.keys() & turns.keys()):
+        given = given_to[system, dialogue]
         record = {
             'dialogue_id': dialogue,
             'system': system,
