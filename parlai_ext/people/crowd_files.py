@@ -25,6 +25,7 @@ from parlai_ext.people.rated_dialogues import (
     Turns,
 )
 from parlai_ext.ranking.standings import Standing
+from parlai_ext.store.lines import json_lines_text
 
 OTHER = 'other_speaker'
 GOOD, BAD = 'good', 'bad'
@@ -88,7 +89,7 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
                 'dialogue_dicts': pair,
             }
         )
-    files = {'pairings.jsonl': _json_lines(lines)}
+    files = {'pairings.jsonl': json_lines_text(lines)}
     files['blueprint.json'] = _json(
         {
             'pairings_filepath': 'pairings.jsonl',
@@ -114,7 +115,7 @@ def _fast_acute_files(dialogues: Sequence[DialogueReference], turns: Turns) -> F
         name = f'self_chats/{place}.jsonl'
         index = 0 if turns[chats[0]][0].own else 1
         config[system] = {'log_path': name, 'is_selfchat': True, 'speaker_idx': index}
-        files[name] = _json_lines(
+        files[name] = json_lines_text(
             {'dialog': _act_pairs(turns[c]), 'context': []}
             for c in chats
             if turns[c][0].own == (index == 0)
@@ -189,7 +190,7 @@ def turn_annotation_files(items: Sequence[RatingItem], turns: Turns) -> Files:
             )
         if pairs:
             lines.append({'dialog': pairs})
-    return {'dialogues.jsonl': _json_lines(lines)}
+    return {'dialogues.jsonl': json_lines_text(lines)}
 
 
 def label_bucket(question: Wording, label: str) -> str:
@@ -274,7 +275,3 @@ def flags_of_opt(name: str, opt: Mapping[str, Any]) -> str:
 
 def _json(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, indent=1) + '\n'
-
-
-def _json_lines(records: Iterable[Any]) -> str:
-    return ''.join(json.dumps(r, ensure_ascii=False) + '\n' for r in records)

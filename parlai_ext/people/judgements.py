@@ -26,6 +26,7 @@ from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.files.csv_file import csv_text
 from parlai_ext.people.rated_dialogues import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
+from parlai_ext.store.lines import json_lines_text
 
 JUDGEMENT_COLUMNS = ('system', 'dimension', 'value', 'rater', 'dialogue_id')
 COMPARISON_COLUMNS = (
@@ -263,7 +264,7 @@ def judged_lines(
     given_to: dict[tuple[str, str], dict[tuple[str, str], float]] = defaultdict(dict)
     for j in judgements:
         given_to[j.system, j.dialogue_id or ''][j.dimension, j.rater or ''] = j.value
-    lines = []
+    records = []
     for system, dialogue in sorted(given_to.keys() & turns.keys()):
         given = given_to[system, dialogue]
         record = {
@@ -278,8 +279,8 @@ def judged_lines(
                 for name in dimensions
             },
         }
-        lines.append(json.dumps(record, ensure_ascii=False) + '\n')
-    return ''.join(lines)
+        records.append(record)
+    return json_lines_text(records)
 
 
 def judged_card(dimensions: Sequence[str]) -> str:
