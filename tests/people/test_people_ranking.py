@@ -23,7 +23,7 @@ from parlai_ext.ranking.bradley_terry import (
     bradley_terry_strengths,
     strengths_of_draws,
 )
-from parlai_ext.ranking.intervals import draw_means
+from parlai_ext.ranking.intervals import Sampling, draw_means
 
 
 def comparison(first, second, value, annotator='Ann', item='1'):
@@ -143,6 +143,6 @@ def test_resamples_are_those_of_the_full_table():
     )
     with bar_of('', None, progress=False) as bar:
         draws = rating_draws(units, contexts, Resampling(50, 3, bar))
-    expected = draw_means(table, 50, 3)
+    expected = draw_means(table, Sampling(50, 3))
     for name, values in vars(draws).items():
         assert values == pytest.approx(getattr(expected, name), nan_ok=True), name
