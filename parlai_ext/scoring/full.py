@@ -23,6 +23,7 @@ from parlai_ext.scoring.likelihood import (
     LARGEST_EXPONENT,
     JudgeScorer,
     context_turns_option,
+    gives_context,
     judge_option,
 )
 
@@ -87,9 +88,10 @@ class Full(JudgeScorer):
         """
         Return the scores of each response, in one question to the judge.
         """
-        # where a judge joins turns by a separator, the authors' program begins with one
+        # where an encoder-decoder joins turns by a separator, the authors' program
+        # begins with one
         joins_turns = hasattr(getattr(self.judge, 'vectorizer', None), 'separator')
-        first = ('',) if joins_turns else ()
+        first = ('',) if joins_turns and not gives_context(self.judge) else ()
         n = self.options.context_turns
         answers = self.judge.answer(
             [

@@ -271,13 +271,15 @@ def test_perplexities_are_averaged():
     assert sorted(score.evidence) == [1, 1, 1, 1, 3]
 
 
-def test_with_losses_it_is_fed_with_the_mean_of_complaints(folder):
+@pytest.mark.parametrize('first', [('',), ()], ids=['encoder-decoder', 'decoder-only'])
+def test_with_losses_it_is_fed_with_the_mean_of_complaints(folder, gpt2_folder, first):
     handle = models_on_cpu()
-    common = {'followups': 'full', 'judge_model_file': f'hf:{folder}{TAB}'}
+    judge = f'hf:{folder}{TAB}' if first else str(gpt2_folder)
+    common = {'followups': 'full', 'judge_model_file': judge}
     full = scores_of('full', ITEMS, handle, **common, reduction='loss')
     # FULL writes a separator before the first turn, FED does not
-    empty = [ScoringItem(('', *item.context), item.response) for item in ITEMS]
-    fed = scores_of('fed', empty, handle, **common, followup_reduction='mean')
+    items = [ScoringItem((*first, *item.context), item.response) for item in ITEMS]
+    fed = scores_of('fed', items, handle, **common, followup_reduction='mean')
     for one, other in zip(full, fed, strict=True):
         assert one.values == pytest.approx(other.values, rel=1e-5)
 
