@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.audit.audited import Audited
 from parlai_ext.audit.options import AuditOptions, NamedByUser
-from parlai_ext.collect.manifest import build_manifest
-from parlai_ext.collect.plan import refuse_collecting
-from parlai_ext.collect.resolved import resolve_protocol
+from parlai_ext.collect.plan import build_manifest, refuse_collecting, resolve_protocol
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System

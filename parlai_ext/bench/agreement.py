@@ -15,11 +15,15 @@ from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
 
-from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.display import wrap_lines
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.floors import is_floor
-from parlai_ext.core.nouns import Dialogue, HumanJudgement, ScoredDialogue
+from parlai_ext.core.nouns import (
+    Dialogue,
+    HumanJudgement,
+    ScoredDialogue,
+    dialogue_means,
+    is_floor,
+)
 from parlai_ext.ranking.agreement import agreement_data, correlate_items
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column

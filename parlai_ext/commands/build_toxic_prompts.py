@@ -19,7 +19,6 @@ from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.toxic.build_prompts import (
     TABLE,
     BlockSelector,
-    BuildState,
     SelectionOptions,
     build_prompts,
     selector_elsewhere,
@@ -78,7 +77,7 @@ class BuildToxicPrompts(Command):
         EngineOptions,
     )
 
-    def run(self) -> BuildState | None:
+    def run(self) -> object:
         """
         Build the table, print its statistics, and return the state of the build; `None`
         if only statistics are asked for.

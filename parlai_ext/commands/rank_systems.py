@@ -5,16 +5,12 @@ Rank the targets of a scored run; needs no model, so it imports none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
 from parlai_ext.core.options import flag_values, option
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.judge_check.options import require_passed
-
-if TYPE_CHECKING:
-    from parlai_ext.results.ranking import Ranking
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class RankSystems(Command):
     declares = ('--run-dir', *RANKING, REQUIRE, ScoresChoice, PilotOptions)
     of_run = 'the folder of a scored run'
 
-    def run(self) -> Ranking:
+    def run(self) -> object:
         """
         Rank, write `ranking.json` and the leaderboard, and return the ranking. A page
         that shows an older ranking is removed.

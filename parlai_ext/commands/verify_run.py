@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from parlai_ext.packs.check_pack import Verification
     from parlai_ext.packs.regenerate import Checker
 
+
 LONGEST = 300  # characters of a line about a problem of a stranger's file
 LONGEST_FINDING = 3000  # which may list targets, and why some are not at hand
 SHOWN = 20  # problems of one part that are printed
@@ -28,8 +29,8 @@ class PackOptions:
     The pack.
     """
 
-    pack: str | None = option(
-        None, positional=True, metavar='PACK', help='a published run'
+    pack: str = option(
+        positional=True, metavar='PACK', help='a published run, a .zip file'
     )
 
 
@@ -62,9 +63,8 @@ class VerifyRun(Command):
 
     usage = 'PACK [--sample N] [--regenerate M] [--config NAME|FILE]'
     declares = (PackOptions, RegenerateOptions, *AT_HAND)
-    needs = {'PACK': 'a published run, a .zip file'}
 
-    def run(self) -> Verification:
+    def run(self) -> object:
         """
         Print what is known of the pack.
 

@@ -219,7 +219,11 @@ def read_options(
     """
     error = error or _fail_at(where)
     known = options_of(cls)
-    values = given_options(cls, given, where, error)
+    values = {
+        name: value
+        for name, value in given_options(cls, given, where, error).items()
+        if value != '' or known[name].default is not MISSING
+    }
     presets = getattr(cls, 'presets', None)
     try:
         return cls(**{**(presets(values) if presets else {}), **values})

@@ -16,9 +16,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from parlai_ext.core.dialogue_means import dialogue_means
-from parlai_ext.core.floors import is_floor
-from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue
+from parlai_ext.core.nouns import (
+    Dialogue,
+    Opener,
+    ScoredDialogue,
+    dialogue_means,
+    is_floor,
+)
 from parlai_ext.judge_check.perturbations import same_side
 from parlai_ext.judge_check.record import Biases
 from parlai_ext.ranking.agreement import known_spearman

@@ -18,7 +18,7 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.manifest import dialogue_signature
+from parlai_ext.collect.plan import dialogue_signature
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Score, content_id
 from parlai_ext.core.options import options_of

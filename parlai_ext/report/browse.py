@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.display import MAX_CHARACTERS
 from parlai_ext.core.nouns import (
     Dialogue,
     Pairing,
     ScoredDialogue,
     content_id,
+    dialogue_means,
 )
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS

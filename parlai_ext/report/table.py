@@ -5,7 +5,7 @@ The leaderboard as CSV and as a table for the terminal.
 from collections.abc import Iterator
 
 from parlai_ext.core.display import DASH, WIDTH, one_line, pad_cell, wrap_lines
-from parlai_ext.core.floors import is_floor
+from parlai_ext.core.nouns import is_floor
 from parlai_ext.judge_check import section as judge
 from parlai_ext.report.columns import COLUMNS, TERMINAL, file_table, leaderboard_rows
 from parlai_ext.report.summary import (

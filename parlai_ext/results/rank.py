@@ -13,8 +13,7 @@ import numpy as np
 from parlai_ext.collect import not_run
 from parlai_ext.core.display import percent
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.floors import is_floor
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core.nouns import HumanJudgement, is_floor
 from parlai_ext.core.ranking_options import RankingOptions, ranking_options
 from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import read_check

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parlai_ext.core.dialogue_means import dialogue_means
-from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue
+from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue, dialogue_means
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
 from parlai_ext.store import RunFolder
 from parlai_ext.store.plan import Plan

@@ -9,8 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.core.dialogue_means import dialogue_means
-from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
+from parlai_ext.core.nouns import (
+    Dialogue,
+    Score,
+    ScoredDialogue,
+    Utterance,
+    dialogue_means,
+)
 from parlai_ext.report.browse import (
     CandidateList,
     PageDialogues,

@@ -3,9 +3,8 @@ Plans and runs from a command's options, as a command makes them.
 """
 
 from parlai_ext.collect import plan
-from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.resolved import ResolvedProtocol
+from parlai_ext.collect.plan import ResolvedProtocol, build_manifest
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, content_id
 from parlai_ext.core.protocol import Protocol
