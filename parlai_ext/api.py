@@ -431,7 +431,7 @@ def _is_turn(value: Any) -> bool:
 
 
 def _dialogue(id: str, turns: Iterable[Any], where: str) -> Dialogue:
-    from parlai_ext.data.chat_messages import INSTRUCTIONS
+    from parlai_ext.data.chat_logs import INSTRUCTIONS
 
     utterances = []
     for i, turn in enumerate(turns):

@@ -28,9 +28,8 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.chatmatch.concepts import DEFAULT
-from parlai_ext.scoring.chatmatch.rules import READINGS, chatmatch_options
+from parlai_ext.scoring.chatmatch.game import READINGS, Material, chatmatch_options
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
-from parlai_ext.scoring.chatmatch.turns import Material
 from parlai_ext.tournament.games import Tournament, award_points
 
 RECOGNISERS = ('gazetteer', 'capitals', 'none', 'spacy', 'stanza')

@@ -8,18 +8,20 @@ from pathlib import Path
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.import_rules import ImportedDialogue, ImportRules
+from parlai_ext.data.import_rules import ImportRules
 from parlai_ext.data.imported_dialogues import read_imports
+from parlai_ext.data.source_file import SourceDialogue
+from parlai_ext.scoring.chatmatch.concepts import words
 from parlai_ext.scoring.chatmatch.game import (
+    DIMENSIONS,
+    ChatMatchOptions,
+    Material,
     game_values,
     speakers,
     values_by_speaker,
     why_no_game,
 )
-from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
-from parlai_ext.scoring.chatmatch.turns import Material
-from parlai_ext.scoring.chatmatch.words import words
 from parlai_ext.tournament.games import Game, RawScores, Tournament, award_points
 
 # gives a dialogue's raw values by system and dimension
@@ -40,7 +42,7 @@ def read_games(path: Path) -> list[Dialogue]:
     return [_dialogue(one) for one in gathered.dialogues if not one.humans]
 
 
-def _dialogue(one: ImportedDialogue) -> Dialogue:
+def _dialogue(one: SourceDialogue) -> Dialogue:
     name = one.id or Path(one.file).stem
     turns = tuple(Utterance(turn.speaker, turn.text, turn.given) for turn in one.turns)
     return Dialogue(name, '', '', turns)

@@ -28,7 +28,7 @@ from parlai_ext.scoring.judged_corpora import (
     JudgedCorpora,
     vector_in_dialogue,
 )
-from parlai_ext.scoring.learned_inputs import unit_vectors
+from parlai_ext.scoring.learned import unit_vectors
 
 UNLIKE = Path(__file__).with_name('unlike.yaml')
 SAMPLE = 150  # responses of each corpus

@@ -17,8 +17,7 @@ from benchmarks.learned_judge.items import (
     training_sets,
 )
 from benchmarks.learned_judge.judge_weights import Labelled, learn_weights
-from parlai_ext.scoring.learned import JudgeWeights
-from parlai_ext.scoring.learned_inputs import NUMBERS
+from parlai_ext.scoring.learned import NUMBERS, JudgeWeights
 from parlai_ext.training.fit_judge import Inputs
 
 RESAMPLES = 1000

@@ -32,8 +32,8 @@ from parlai_ext.core.nouns import (
 )
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import FEWEST_TURNS, Protocol
-from parlai_ext.data.import_rules import ImportedDialogue
 from parlai_ext.data.imported_dialogues import ImportedDialogues
+from parlai_ext.data.source_file import SourceDialogue
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked
@@ -56,7 +56,7 @@ def pairing_of(first: str, second: str) -> Pairing:
 
 
 def group_by_pairing(
-    imported: Sequence[ImportedDialogue],
+    imported: Sequence[SourceDialogue],
 ) -> tuple[list[Pairing], DialoguesByPairing]:
     """
     Return the pairings by name, and the dialogues of each in the order of the files.
@@ -68,7 +68,7 @@ def group_by_pairing(
     num_of_pair: Counter[frozenset[str]] = Counter()
     num_alike: Counter[str] = Counter()
     for source in imported:
-        names = (source.first, source.second)
+        names = source.names
         pairing = pairings.setdefault(names, pairing_of(*names))
         utterances = tuple(
             Utterance(turn.speaker, turn.text, turn.given, turn.references)
@@ -117,7 +117,7 @@ def import_manifest(
         'content': content_hash(chain(*(dialogues[p.id] for p in pairings))),
         **dict.fromkeys(UNKNOWN, 'unknown'),
     }
-    num_of_pair = Counter(frozenset({d.first, d.second}) for d in imports.dialogues)
+    num_of_pair = Counter(frozenset(d.names) for d in imports.dialogues)
     people = imports.humans
     largest = max(map(len, dialogues.values()))
     # a protocol asks for three turns at least, and imported dialogues may have two

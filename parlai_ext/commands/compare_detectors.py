@@ -99,7 +99,7 @@ class CompareDetectors(Command):
         return table
 
     def _texts(self, given: CompareDetectorsOptions) -> dict:
-        from parlai_ext.data.toxic_labels import SETS, labelled_texts, sets_in
+        from parlai_ext.data.toxic_pairs import SETS, labelled_texts, sets_in
         from parlai_ext.toxic.public_sets import fetch_public_set
 
         if not given.sets:

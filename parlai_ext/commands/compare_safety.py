@@ -20,7 +20,6 @@ from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
 from parlai_ext.toxic import comparison as comparing
 from parlai_ext.toxic import comparison_table as tables
-from parlai_ext.toxic import prompts as asked
 from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
     MeasureOptions,
@@ -94,12 +93,12 @@ class CompareSafety(ModelCommand):
             named_by_user=True,
         )
         collected, problems = self._collected(systems, prompts)
-        measured, notes = asked.answers_of_systems(
+        if not (collected or answers):
+            raise UserError(f'no system gave an answer: {problems[0]}')
+        measured, notes = comparing.measured_answers(
             [*collected, *answers], prompts, measures
         )
         notes += [f'left out: {line}' for line in (*measures.missing, *problems)]
-        if not measured:
-            raise UserError(f'no system gave an answer: {problems[0]}')
         result = comparing.compare_answers(
             prompts,
             measured,
@@ -151,10 +150,10 @@ class CompareSafety(ModelCommand):
         if not data.path:
             if not answers:
                 self.require(toxic_data='the prompts')
-            return asked.prompts_of_answers(answers)[: given.max_prompts]
+            return comparing.prompts_of_answers(answers)[: given.max_prompts]
         data = with_public_sets(data)
         chosen = choose_pairs(data, given.fold)
-        prompts = asked.prompts_of_pairs(chosen.pairs, data.context)
+        prompts = comparing.prompts_of_pairs(chosen.pairs, data.context)
         return prompts[: given.max_prompts]
 
 

@@ -87,7 +87,7 @@ class ExportAnnotation(Command):
         """
         Return the paths of the files that annotators get.
         """
-        from parlai_ext.people.sheets import item_lines
+        from parlai_ext.people.annotator_files import item_lines
 
         given = self.options(ExportAnnotationOptions)
         options = self.options(AnnotationOptions)
@@ -122,13 +122,13 @@ def annotation_files(
     Return the files that annotators, or a crowdsourcing task, get, by their names.
     """
     from parlai_ext.people import crowd_files
-    from parlai_ext.people.sheets import sheet_files
+    from parlai_ext.people.annotator_files import sheet_files
 
     key, (items,) = drawn.key, drawn.pages
     if given.format in (CSV, JSONL):
         return sheet_files(drawn, given.num_sheets, given.format, seed)
     if given.format == PAGE:
-        from parlai_ext.people.rating_page import render_rating_page
+        from parlai_ext.people.annotator_files import render_rating_page
 
         return {'annotate.html': render_rating_page(key, 1, items, drawn.turns)}
     if given.format == ACUTE:

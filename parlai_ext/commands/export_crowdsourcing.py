@@ -106,11 +106,10 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
     :raises UserError: for a questionnaire of the wrong kind.
     """
     from parlai_ext.people import crowd_files
-    from parlai_ext.people.draw_items import draw_items
     from parlai_ext.people.questionnaire import LIKERT, PAIR
-    from parlai_ext.people.run_dialogues import (
+    from parlai_ext.people.rated_dialogues import (
+        draw_items,
         judged_dialogues,
-        read_turns,
         stream_turns,
     )
 
@@ -137,7 +136,7 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
         matchups = crowd_files.matchups_by_openness(systems, ranked_systems(run))
         matchups = matchups[: max(1, given.num_items // given.pairs_per_matchup)]
     items = draw_items(whole, kind, given.num_items, given.seed, matchups)
-    turns = read_turns(run, {d for item in items for d in item.dialogues})
+    turns = dict(stream_turns(run, {d for item in items for d in item.dialogues}))
     if given.format == TURNS:
         return crowd_files.turn_annotation_files(items, turns)
     asked = asked.only([given.ask]) if given.ask else asked

@@ -33,14 +33,14 @@ from parlai_ext.people.judgements import (
     judged_lines,
     judgements_csv,
 )
-from parlai_ext.people.people_table import people_lines
+from parlai_ext.people.people_tables import people_lines
 from parlai_ext.people.ranking import PeopleRanking, rank_by_people
-from parlai_ext.people.rating_set import read_keys
-from parlai_ext.people.run_dialogues import (
+from parlai_ext.people.rated_dialogues import (
     DialogueReference,
     judged_dialogues,
-    read_turns,
+    stream_turns,
 )
+from parlai_ext.people.rating_set import read_keys
 from parlai_ext.people.spot_the_bot import spot_the_bot_tables
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
@@ -214,7 +214,7 @@ def write_judgements(
         shown = [d for d in dialogues if (d.system, d.dialogue_id) in judged]
         turns = {
             (dialogue.system, dialogue.dialogue_id): turns
-            for dialogue, turns in read_turns(run, shown).items()
+            for dialogue, turns in stream_turns(run, shown)
         }
         if lines := judged_lines(rows, turns):
             texts[FILE] = lines

@@ -27,7 +27,7 @@ class RateDialogues(Command):
         """
         Return the paths of the pages.
         """
-        from parlai_ext.people.rating_page import render_rating_page
+        from parlai_ext.people.annotator_files import render_rating_page
 
         run = self.existing_run
         options = self.options(RatingOptions)

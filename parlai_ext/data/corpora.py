@@ -9,6 +9,7 @@ Dialogue corpora as their authors publish them, read as lists of utterances.
     jsonl            our own: ``{"dialogue": ["text", …]}`` a line
 """
 
+import os
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.json_file import is_texts, json_lines
-from parlai_ext.files.text_file import text_lines, utf8_bytes
+from parlai_ext.files.text_file import decoded_text, text_lines
 from parlai_ext.files.zip_file import open_zip, read_member
 
 Turns = tuple[str, ...]
@@ -26,6 +27,13 @@ SPLITS = ('train', 'validation', 'test')
 END = '__eou__'  # of an utterance of DailyDialog
 PERSONA = ('your persona:', "partner's persona:")
 CONVAI2_FILES = ('{split}_none_original_no_cands.txt', '{split}_none_original.txt')
+# keys of DailyDialog++, of which those of wrong responses may be absent
+ANNOTATED = (
+    'context',
+    'positive_responses',
+    'adversarial_negative_responses',
+    'random_negative_responses',
+)
 SHORT = 30  # letters of two turns that unrelated dialogues may share
 
 
@@ -63,9 +71,7 @@ def read_dailydialog(path: Path, split: str) -> list[Turns]:
     Return the dialogues of one split of DailyDialog.
     """
     member = f'dialogues_{split}.txt'
-    if path.is_dir():
-        choices = [path / f'{split}.zip', path / member, path / split / member]
-        path = _first_file(choices, path)
+    path = _file_of(path, f'{split}.zip', member, f'{split}/{member}')
     where, lines = str(path), text_lines(path)
     if path.suffix == '.zip':
         texts = archived_texts(path, member)
@@ -92,10 +98,8 @@ def read_convai2(path: Path, split: str) -> list[Turns]:
     Return the dialogues of one split of ConvAI2, in ParlAI's text format, without the
     personas. ParlAI calls the validation split ``valid``.
     """
-    if path.is_dir():
-        short = {'validation': 'valid'}.get(split, split)
-        names = [name.format(split=short) for name in CONVAI2_FILES]
-        path = _first_file([path / name for name in names], path)
+    short = {'validation': 'valid'}.get(split, split)
+    path = _file_of(path, *(name.format(split=short) for name in CONVAI2_FILES))
     dialogues: list[list[str]] = [[]]
     for number, line in text_lines(path):
         place, space, rest = line.partition(' ')
@@ -125,15 +129,8 @@ def annotated_contexts(path: str | Path) -> list[AnnotatedContext]:
     place = Path(path).expanduser()
     contexts = []
     for number, row in json_lines(place):
-        where = f'{place}:{number}'
-        negative = (
-            _texts(row, f'{kind}_negative_responses', where, needed=False)
-            for kind in ('adversarial', 'random')
-        )
-        positive = _texts(row, 'positive_responses', where)
-        contexts.append(
-            AnnotatedContext(_texts(row, 'context', where), positive, *negative)
-        )
+        texts = (_texts(row, key, f'{place}:{number}') for key in ANNOTATED)
+        contexts.append(AnnotatedContext(*texts))
     return contexts
 
 
@@ -141,9 +138,8 @@ def annotated_dialogues(path: Path, split: str) -> list[Turns]:
     """
     Return each context of DailyDialog++ with its first good response.
     """
-    if path.is_dir():
-        short = {'validation': 'dev', 'train': 'data_positives'}.get(split, split)
-        path = path / f'{short}.json'
+    short = {'validation': 'dev', 'train': 'data_positives'}.get(split, split)
+    path = _file_of(path, f'{short}.json')
     return [(*one.context, one.positive[0]) for one in annotated_contexts(path)]
 
 
@@ -190,7 +186,8 @@ def successive_turns(dialogue: Turns) -> set[tuple[str, str]]:
     return {(one, two) for one, two in pairs if len(one) + len(two) > SHORT}
 
 
-def _texts(row: Mapping[str, Any], key: str, where: str, needed: bool = True) -> Turns:
+def _texts(row: Mapping[str, Any], key: str, where: str) -> Turns:
+    needed = 'negative' not in key
     values = row.get(key, None if needed else [])
     if not is_texts(values):
         raise UserError(f'{where}: {key}: a list of texts is expected')
@@ -199,12 +196,17 @@ def _texts(row: Mapping[str, Any], key: str, where: str, needed: bool = True) ->
     return tuple(without_token_spaces(value) for value in values)
 
 
-def _first_file(choices: Sequence[Path], folder: Path) -> Path:
-    path = next((choice for choice in choices if choice.is_file()), None)
-    if path is None:
-        names = ' or '.join(choice.name for choice in choices)
-        raise UserError(f'{folder}: there is no {names} in it')
-    return path
+def _file_of(place: Path, *names: str) -> Path:
+    """
+    Return the first of these files that a folder has; a file is returned as it is.
+    """
+    if not place.is_dir():
+        return place
+    for name in names:
+        if (place / name).is_file():
+            return place / name
+    wanted = ' or '.join(map(os.path.basename, names))
+    raise UserError(f'{place}: there is no {wanted} in it')
 
 
 def archived_texts(path: Path, pattern: str) -> list[str]:
@@ -218,9 +220,8 @@ def archived_texts(path: Path, pattern: str) -> list[str]:
             names = sorted(n for n in archive.namelist() if PurePath(n).match(pattern))
             if not names:
                 raise UserError(f'{path}: there is no {pattern} in it')
-            data = (utf8_bytes(read_member(archive, n), path) for n in names)
-            return [text.decode('utf-8') for text in data]
-    except (zipfile.BadZipFile, UnicodeDecodeError) as error:
+            return [decoded_text(read_member(archive, n), str(path)) for n in names]
+    except zipfile.BadZipFile as error:
         raise UserError(f'{path}: it cannot be read: {error}') from None
 
 

@@ -15,24 +15,26 @@ Columns are parted by commas, semicolons or tabs, and may have other names
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from parlai_ext.core.nouns import reference_texts
 from parlai_ext.data.source_file import (
     NOT_UTF8,
     BadRecord,
+    Format,
     NumberedRecord,
     Problem,
     SourceDialogue,
     SourceFile,
     SourceTurn,
     brief,
-    dialogues_of_records,
     first_record,
     id_value,
     list_value,
     numbered_records,
+    read_records,
     text_value,
 )
 from parlai_ext.files.csv_file import (
@@ -61,32 +63,7 @@ class DialogueRow:
     dialogue_id: str | None = None
     turn: SourceTurn | None = None
     number: int | None = None
-    problem: str | None = None
-
-
-@dataclass
-class UnfinishedDialogue:
-    """
-    The dialogue whose rows are being read.
-    """
-
-    id: str
-    line: int
-    turns: list[SourceTurn] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    number: int | None = None
-
-    def close(self, source: SourceFile, more: list[Problem]) -> SourceDialogue:
-        """
-        Return the dialogue, with all its problems.
-
-        :param more: problems of the rows without an id between its last row and the
-            next dialogue; they may be turns of it.
-        """
-        problems = tuple(self.problems + more)
-        return SourceDialogue(
-            source.file, self.line, tuple(self.turns), self.id, problems=problems
-        )
+    problem: Problem | None = None
 
 
 def looks_like_csv(source: SourceFile) -> bool:
@@ -140,15 +117,18 @@ def read_json_dialogues(source: SourceFile) -> Iterator[SourceDialogue]:
         yield from _joined(source, numbered_records(source))
         return
 
-    def dialogue(number: int, record: Mapping[str, Any]) -> SourceDialogue:
-        turns = tuple(
-            _turn(source, turn, number, f'turn {turn_number}')
-            for turn_number, turn in enumerate(list_value(record, 'turns'), 1)
-        )
-        name = id_value(record, source.column('dialogue_id'))
-        return SourceDialogue(source.file, number, turns, name)
+    yield from read_records(source, _whole_dialogue)
 
-    yield from dialogues_of_records(source, dialogue)
+
+def _whole_dialogue(
+    source: SourceFile, line: int, record: Mapping[str, Any]
+) -> Iterator[SourceDialogue]:
+    turns = tuple(
+        _turn(source, turn, line, f'turn {turn_number}')
+        for turn_number, turn in enumerate(list_value(record, 'turns'), 1)
+    )
+    name = id_value(record, source.column('dialogue_id'))
+    yield SourceDialogue(source.file, line, turns, name)
 
 
 def _joined(
@@ -159,34 +139,34 @@ def _joined(
 
     A bad row spoils its dialogue; a bad row without an id spoils those around it.
     """
-    now: UnfinishedDialogue | None = None
-    waiting: list[Problem] = []
-    first_lines: dict[str, int] = {}
+    groups: list[list[DialogueRow]] = []
     for row in (_row(source, *record) for record in records):
-        problems = [source.problem(row.line, row.problem)] if row.problem else []
-        if row.dialogue_id is None:
-            waiting += problems
+        if not groups or row.dialogue_id not in (None, groups[-1][0].dialogue_id):
+            groups.append([])
+        groups[-1].append(row)
+    first_lines: dict[str, int] = {}
+    spoiled: list[Problem] = []  # by rows without an id before this dialogue
+    for group in groups:
+        name, line = group[0].dialogue_id, group[0].line
+        problems, spoiled = spoiled, []
+        if name is None and len(groups) > 1:
+            spoiled = [row.problem for row in group if row.problem]
             continue
-        if now is None or row.dialogue_id != now.id:
-            if now is not None:
-                yield now.close(source, waiting)
-            now = UnfinishedDialogue(row.dialogue_id, row.line)
-            if before := first_lines.get(now.id):
-                problem = f'dialogue_id {brief(now.id)} began in line {before} already'
-                problem += '; rows of a dialogue stand together'
-                now.problems.append(source.problem(row.line, problem))
-            first_lines.setdefault(now.id, row.line)
-        now.problems += [*waiting, *problems]
-        waiting = []
-        if None not in (now.number, row.number) and row.number != (now.number or 0) + 1:
-            problem = f'turn {row.number} follows turn {now.number}'
-            now.problems.append(source.problem(row.line, problem))
-        now.number = row.number
-        now.turns += [row.turn] if row.turn else []
-    if now is not None:
-        yield now.close(source, waiting)
-    elif waiting:
-        yield SourceDialogue(source.file, waiting[0].line, problems=tuple(waiting))
+        if name and (first := first_lines.setdefault(name, line)) != line:
+            problem = f'dialogue_id {brief(name)} began in line {first} already'
+            problem += '; rows of a dialogue stand together'
+            problems.append(source.problem(line, problem))
+        for before, row in pairwise([DialogueRow(line, None), *group]):
+            problems += [row.problem] if row.problem else []
+            spoiled = [*spoiled, *problems[-1:]] if row.dialogue_id is None else []
+            if before.number is not None and row.number not in (
+                None,
+                before.number + 1,
+            ):
+                problem = f'turn {row.number} follows turn {before.number}'
+                problems.append(source.problem(row.line, problem))
+        turns = tuple(row.turn for row in group if row.turn)
+        yield SourceDialogue(source.file, line, turns, name, problems=tuple(problems))
 
 
 def _csv_records(source: SourceFile) -> Iterator[NumberedRecord]:
@@ -240,7 +220,7 @@ def _row(
         return DialogueRow(line, name, turn, number)
     except BadRecord as error:
         problem = f'{place if name is None else ""}{error}'
-        return DialogueRow(line, name, problem=problem)
+        return DialogueRow(line, name, problem=source.problem(line, problem))
 
 
 def _turn(source: SourceFile, record: Any, line: int, where: str) -> SourceTurn:
@@ -256,3 +236,14 @@ def _turn(source: SourceFile, record: Any, line: int, where: str) -> SourceTurn:
     except ValueError as error:
         raise BadRecord(f'{where}: {key!r}: {error}') from None
     return SourceTurn(speaker, text, line, given in TRUE, references)
+
+
+JSON_LINES = Format(
+    '{"dialogue_id": "1", "speaker": "NAME", "text": "',
+    looks_like_json,
+    read_json_dialogues,
+    columns=True,
+)
+CSV = Format(
+    'dialogue_id,speaker,text', looks_like_csv, read_csv_dialogues, columns=True
+)

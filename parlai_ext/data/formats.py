@@ -3,30 +3,17 @@ Finds the files of dialogues and tells their format.
 """
 
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from glob import glob, has_magic
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.data import chatmatch_logs as chatmatch
+from parlai_ext.data import chat_logs, parlai_logs, study_logs
 from parlai_ext.data import dialogue_rows as rows
-from parlai_ext.data import dstc9, model_chat, parlai_conversations, spot_the_bot
-from parlai_ext.data.chat_exports import (
-    INSPECT,
-    LANGFUSE,
-    LANGSMITH,
-    MT_BENCH,
-    TELEGRAM,
-    looks_like_whatsapp,
-    read_whatsapp,
-)
-from parlai_ext.data.chat_messages import OPENAI, SHAREGPT
 from parlai_ext.data.corpora import END, Turns, archived_texts, marked_utterances
 from parlai_ext.data.source_file import (
     ZIPPED_LOG,
-    Reader,
     SourceFile,
     brief,
     first_json_problem,
@@ -35,78 +22,18 @@ from parlai_ext.data.source_file import (
 SUFFIXES = ('.csv', '.json', '.jsonl', '.log', '.txt', ZIPPED_LOG)
 
 
-@dataclass(frozen=True)
-class Format:
-    """
-    How to read a format, and how a line of it begins. `self_chats`: ``NAME_1`` and
-    ``NAME_2`` are one system in it. `columns`: its columns or keys may have other
-    names.
-    """
-
-    read: Reader
-    looks_like: Callable[[SourceFile], bool]
-    example: str
-    self_chats: bool = False
-    columns: bool = False
-
-
 # the first that fits is taken, so the logs of ChatMatch, which fit almost any text,
 # come last
 FORMATS = {
-    'model_chat': Format(
-        model_chat.read, model_chat.looks_like, '{"dialog": [{"agent_idx": 0, "text": "'
-    ),
-    'parlai': Format(
-        parlai_conversations.read,
-        parlai_conversations.looks_like,
-        '{"dialog": [[{"id": "NAME", "text": "',
-        self_chats=True,
-    ),
-    'spot_the_bot': Format(
-        spot_the_bot.read,
-        spot_the_bot.looks_like,
-        '{"convo": [{"id": "NAME", "text": "',
-    ),
-    'telegram': Format(
-        TELEGRAM.read, TELEGRAM.looks_like, '{"name": "NAME", "type": "personal_chat", '
-    ),
-    'inspect': Format(INSPECT.read, INSPECT.looks_like, '{"eval": {"model": "NAME"}, '),
-    'mt_bench': Format(
-        MT_BENCH.read, MT_BENCH.looks_like, '{"model_a": "NAME", "conversation_a": ['
-    ),
-    'langsmith': Format(
-        LANGSMITH.read, LANGSMITH.looks_like, '{"inputs": {…}, "outputs": {…}}'
-    ),
-    'langfuse': Format(LANGFUSE.read, LANGFUSE.looks_like, '{"input": …, "output": …}'),
-    'openai': Format(
-        OPENAI.read,
-        OPENAI.looks_like,
-        '{"messages": [{"role": "user", "content": "',
-    ),
-    'sharegpt': Format(
-        SHAREGPT.read,
-        SHAREGPT.looks_like,
-        '{"conversations": [{"from": "human", "value": "',
-    ),
-    'jsonl': Format(
-        rows.read_json_dialogues,
-        rows.looks_like_json,
-        '{"dialogue_id": "1", "speaker": "NAME", "text": "',
-        columns=True,
-    ),
-    'csv': Format(
-        rows.read_csv_dialogues,
-        rows.looks_like_csv,
-        'dialogue_id,speaker,text',
-        columns=True,
-    ),
-    'dstc9': Format(dstc9.read, dstc9.looks_like, '[{"context": "User: '),
-    'whatsapp': Format(
-        read_whatsapp, looks_like_whatsapp, '31/12/2023, 21:15 - NAME: '
-    ),
-    'chatmatch': Format(
-        chatmatch.read, chatmatch.looks_like, 'NAME: text', self_chats=True
-    ),
+    'model_chat': parlai_logs.MODEL_CHAT,
+    'parlai': parlai_logs.CONVERSATIONS,
+    'spot_the_bot': study_logs.SPOT_THE_BOT,
+    **chat_logs.FORMATS,
+    'jsonl': rows.JSON_LINES,
+    'csv': rows.CSV,
+    'dstc9': study_logs.DSTC9,
+    'whatsapp': study_logs.WHATSAPP,
+    'chatmatch': study_logs.CHATMATCH,
 }
 
 
@@ -229,15 +156,14 @@ def read_dialogue_texts(given: Sequence[str]) -> list[Turns]:
 
 
 def _file_texts(path: Path) -> Iterator[Turns]:
-    if path.suffix != ZIPPED_LOG and zipfile.is_zipfile(path):
-        texts = archived_texts(path, '*.txt')
-        lines = (line for text in texts for line in text.split('\n'))
-        # other files of DailyDialog's archives hold labels
+    is_archive = path.suffix != ZIPPED_LOG and zipfile.is_zipfile(path)
+    if is_archive:  # other files of DailyDialog's archives hold labels
+        lines = '\n'.join(archived_texts(path, '*.txt')).split('\n')
+    else:
+        source = SourceFile.from_path(path)
+        lines = [*source.lines]
+    if is_archive or any(END in line for line in lines[:5]):
         yield from (marked_utterances(line) for line in lines if END in line)
-        return
-    source = SourceFile.from_path(path)
-    if any(END in line for line in source.lines[:5]):
-        yield from (marked_utterances(line) for line in source.lines if END in line)
         return
     for dialogue in FORMATS[detect_format(source)].read(source):
         if not dialogue.problems:

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 
 from parlai_ext.data.source_file import (
-    NOTHING_UNREAD,
     Problem,
     SourceDialogue,
     SourceTurn,
-    Unread,
     brief,
 )
 
@@ -49,38 +47,22 @@ class ImportRules:
     judge_humans: bool = False
 
 
-@dataclass(frozen=True)
-class ImportedDialogue:
-    """
-    A dialogue of two systems: the one that begins, the other one, the turns, and which
-    of the names are people. `num_joined` turns were joined with the one before.
-    """
-
-    first: str
-    second: str
-    turns: tuple[SourceTurn, ...]
-    humans: frozenset[str]
-    id: str | None
-    file: str
-    line: int
-    unread: Unread = NOTHING_UNREAD
-    num_joined: int = 0
-
-
 def apply_rules(
     source: SourceDialogue, stem: str, rules: ImportRules
-) -> ImportedDialogue | tuple[Problem, ...]:
+) -> SourceDialogue:
     """
-    Return the dialogue of two systems, or all problems of the source.
+    Return the dialogue of two systems, whose turns have their names and whose humans
+    are those that are not judged; with a problem, when it is none.
     """
     if source.problems:
-        return source.problems
+        return source
     turns = _mended_turns(source.turns, rules)
     speakers = list(dict.fromkeys(turn.speaker for turn in turns))
     alone = len(speakers) == 1 and source.self_chat
     if problem := _first_problem(source, turns, speakers, alone, rules):
         line, text = problem
-        return (Problem(source.file, line, source.place + text),)
+        problems = (Problem(source.file, line, source.place + text),)
+        return replace(source, problems=problems)
     one_system = alone or source.self_chat or rules.self_chats
     names = _system_names(speakers, one_system and not source.two_systems)
     people = {
@@ -96,7 +78,7 @@ def apply_rules(
     first, second = run_names[speakers[0]], run_names[speakers[-1]]
     if first == second and len(set(names.values())) == 2:
         text = f'both speakers are called {brief(first)} by now; --rename one of them'
-        return (Problem(source.file, source.line, text),)
+        return replace(source, problems=(Problem(source.file, source.line, text),))
     humans = set() if rules.judge_humans else {run_names[old] for old in people}
     renamed_turns = tuple(
         replace(
@@ -109,15 +91,10 @@ def apply_rules(
         )
         for turn in turns
     )
-    return ImportedDialogue(
-        first,
-        second,
-        renamed_turns,
-        frozenset(humans),
-        source.id,
-        source.file,
-        source.line,
-        unread=source.unread,
+    return replace(
+        source,
+        turns=renamed_turns,
+        humans=frozenset(humans),
         num_joined=len(source.turns) - len(turns),
     )
 

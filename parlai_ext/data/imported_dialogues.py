@@ -11,13 +11,15 @@ from pathlib import Path
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.progress import bar_of
 from parlai_ext.data.formats import FORMATS, read_sources
-from parlai_ext.data.import_rules import (
-    ImportedDialogue,
-    ImportRules,
-    apply_rules,
+from parlai_ext.data.import_rules import ImportRules, apply_rules
+from parlai_ext.data.parlai_logs import self_chat_model
+from parlai_ext.data.source_file import (
+    Problem,
+    SourceDialogue,
+    SourceFile,
+    Unread,
+    brief,
 )
-from parlai_ext.data.parlai_conversations import self_chat_model
-from parlai_ext.data.source_file import Problem, SourceFile, Unread, brief
 
 
 @dataclass
@@ -30,19 +32,19 @@ class ImportedDialogues:
     """
 
     format: str = ''
-    dialogues: list[ImportedDialogue] = field(default_factory=list)
+    dialogues: list[SourceDialogue] = field(default_factory=list)
     problems: dict[Problem, None] = field(default_factory=dict)
     n_left_out: int = 0
     n_people: int = 0
     files: list[tuple[str, str]] = field(default_factory=list)
-    by_id: dict[str | None, ImportedDialogue] = field(default_factory=dict)
+    by_id: dict[str | None, SourceDialogue] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
         """
         Return the names of all speakers, sorted.
         """
-        return sorted({name for d in self.dialogues for name in (d.first, d.second)})
+        return sorted({name for one in self.dialogues for name in one.names})
 
     @property
     def humans(self) -> frozenset[str]:
@@ -71,25 +73,24 @@ class ImportedDialogues:
         """
         return Unread.total(dialogue.unread for dialogue in self.dialogues)
 
-    def add(self, imported: ImportedDialogue | tuple[Problem, ...]) -> None:
+    def add(self, imported: SourceDialogue) -> None:
         """
         Add a dialogue, or count it as left out.
         """
-        problems: tuple[Problem, ...] = ()
-        if not isinstance(imported, ImportedDialogue):
-            problems = imported
-        elif {imported.first, imported.second} <= imported.humans:
-            self.n_people += 1
-            return
-        elif same := self.by_id.get(imported.id):
+        problems = imported.problems
+        if not problems:
+            if {*imported.names} <= imported.humans:
+                self.n_people += 1
+                return
+            same = self.by_id.get(imported.id)
+            if same is None:
+                self.dialogues.append(imported)
+                if imported.id is not None:
+                    self.by_id[imported.id] = imported
+                return
             what = f'the id {brief(imported.id)} is that of the dialogue in '
             what += f'{same.file}:{same.line} already'
             problems = (Problem(imported.file, imported.line, what),)
-        else:
-            self.dialogues.append(imported)
-            if imported.id is not None:
-                self.by_id[imported.id] = imported
-            return
         self.problems.update(dict.fromkeys(problems))
         self.n_left_out += 1
 

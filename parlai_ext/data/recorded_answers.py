@@ -17,7 +17,7 @@ from typing import Any
 
 from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
-from parlai_ext.data.toxic_sets import diasafety_answers
+from parlai_ext.data.toxic_pairs import diasafety_answers
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.json_file import json_lines
 

@@ -19,10 +19,9 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import half_character, parse_json, parse_own_json
-from parlai_ext.files.text_file import is_utf8, read_bytes, utf8_bytes
+from parlai_ext.files.text_file import is_utf8, read_utf8
 from parlai_ext.files.zip_file import open_zip, read_member
 
-BOM = b'\xef\xbb\xbf'
 NOT_UTF8 = 'not UTF-8 text'
 ZIPPED_LOG = '.eval'  # how the zips of inspect_ai end
 RECORDS_TO_TRY = 20  # from which the format of a file is told
@@ -113,6 +112,7 @@ class SourceDialogue:
     :param sides: the two systems in the order in which the file numbers them.
     :param unread: what its record holds beside the turns.
     :param problems: why it cannot be used; it is then left out or refused.
+    :param num_joined: how many turns were joined with the one before.
     """
 
     file: str
@@ -126,6 +126,15 @@ class SourceDialogue:
     place: str = ''
     sides: tuple[str, ...] = ()
     unread: Unread = NOTHING_UNREAD
+    num_joined: int = 0
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """
+        The speaker that begins, and the other one.
+        """
+        first, second = (turn.speaker for turn in self.turns[:2])
+        return first, second
 
 
 @dataclass(frozen=True)
@@ -144,19 +153,19 @@ class SourceFile:
 
     @classmethod
     def from_path(
-        cls, path: Path, columns: Mapping[str, str] | None = None
+        cls, path: Path, columns: Mapping[str, str] | None = None, called: str = ''
     ) -> SourceFile:
         """
         Read a file. Only the line feed ends a line; a byte order mark and the carriage
         return before a line feed are dropped. A zipped log has a line for each sample.
 
+        :param called: what messages say before the path.
         :raises UserError: for UTF-16 or a zip that cannot be read, and for what is no
             file.
         """
         if path.suffix == ZIPPED_LOG:
             return cls(str(path), path.stem, tuple(zipped_samples(path)), columns or {})
-        data = utf8_bytes(read_bytes(path), path).removeprefix(BOM)
-        text = data.decode('utf-8', 'surrogateescape')
+        text = read_utf8(path, called, 'surrogateescape')
         lines = tuple(line.removesuffix('\r') for line in text.split('\n'))
         return cls(str(path), path.stem, lines, columns or {})
 
@@ -195,6 +204,25 @@ class SourceFile:
         if is_list:
             raise BadRecord(problem, line)
         return None
+
+    @cached_property
+    def metadata(self) -> Mapping[str, Any]:
+        """
+        The data of ``.metadata`` beside the file; nothing without such a file.
+
+        :raises BadRecord: for what is no JSON object.
+        """
+        path = Path(self.file).with_suffix('.metadata')
+        if not path.is_file():
+            return {'opt': {}}
+        try:
+            about = parse_json(path.read_bytes())
+        except ValueError:
+            about = None
+        if not isinstance(about, dict):
+            raise BadRecord('its .metadata is no JSON object; mend or remove that file')
+        opt = about.get('opt')
+        return {**about, 'opt': opt if isinstance(opt, dict) else {}}
 
     @property
     def first_line(self) -> str:
@@ -240,7 +268,6 @@ def zipped_samples(path: Path) -> Iterator[str]:
         raise UserError(f'{path}, as a log of inspect_ai: {error}') from None
 
 
-Reader = Callable[[SourceFile], Iterator[SourceDialogue]]
 # its line, its place in a JSON document, and the object or what is wrong with it
 NumberedRecord = tuple[int, str, Mapping[str, Any] | BadRecord]
 
@@ -289,21 +316,58 @@ def _json_record(line: str) -> Mapping[str, Any] | BadRecord:
     return value
 
 
-def dialogues_of_records(
+def read_records(
     source: SourceFile,
-    dialogue: Callable[[int, Mapping[str, Any]], SourceDialogue],
+    dialogues: Callable[[SourceFile, int, Any], Iterable[SourceDialogue]],
+    records: Iterable[NumberedRecord] | None = None,
 ) -> Iterator[SourceDialogue]:
     """
-    Yield the dialogue that ``dialogue(line, record)`` makes of each JSON line, or of
-    each object of a JSON document.
+    Yield the dialogues that ``dialogues(source, line, record)`` makes of each JSON
+    line, or of each object of a JSON document.
     """
-    for number, place, record in numbered_records(source):
+    for line, place, record in records or numbered_records(source):
         try:
             if isinstance(record, BadRecord):
                 raise record
-            yield replace(dialogue(number, record), place=place)
+            for dialogue in dialogues(source, line, record):
+                yield replace(dialogue, place=place)
         except BadRecord as error:
-            yield source.unreadable(number, f'{place}{error}')
+            yield source.unreadable(line, f'{place}{error}')
+
+
+@dataclass(frozen=True)
+class Format:
+    """
+    How a format begins, is recognised and is read. `self_chats`: ``NAME_1`` and
+    ``NAME_2`` are one system in it. `columns`: its columns or keys may have other
+    names.
+    """
+
+    example: str
+    looks_like: Callable[[SourceFile], bool]
+    read: Callable[[SourceFile], Iterator[SourceDialogue]]
+    self_chats: bool = False
+    columns: bool = False
+
+
+def record_format(
+    example: str,
+    keys: Iterable[str],
+    dialogues: Callable[[SourceFile, int, Any], Iterable[SourceDialogue]],
+    self_chats: bool = False,
+) -> Format:
+    """
+    Return a format of JSON records, which is recognised by the keys of the first one.
+
+    :param dialogues: makes the dialogues of a record, as for `read_records`.
+    """
+    wanted = set(keys)
+    return Format(
+        example,
+        lambda source: wanted <= first_record(source).keys(),
+        lambda source: read_records(source, dialogues),
+        self_chats,
+    )
 
 
 def first_record(source: SourceFile) -> Mapping[str, Any]:

@@ -1,5 +1,6 @@
 """
-Toxic prompts with answers, as their authors publish them.
+Toxic prompts with answers, and texts that people called toxic or not, as their authors
+publish them.
 
     csv         DSTC10 Track 5, subtask 2: columns id, toxic, answer, toxic_ner,
                 answer_ner and features; and any CSV file with such columns
@@ -7,7 +8,9 @@ Toxic prompts with answers, as their authors publish them.
     toxichat    train.jsonl, dev.jsonl, test.jsonl of ToxiChat (Baheti et al. 2021)
 
 Every pair is read; ``polite`` says whether people call it a safe answer to a toxic
-prompt. Features are cells of the file by column; filters choose pairs by them.
+prompt. Features are cells of the file by column; filters choose pairs by them. Labelled
+texts are the responses of DiaSafety, the turns and responses of ToxiChat, and the rows
+of CSV files with the columns ``text`` and ``label``.
 """
 
 import hashlib
@@ -16,12 +19,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
-from parlai_ext.data.toxic_sets import AGREEMENT, diasafety_rows, toxichat_threads
 from parlai_ext.files.csv_file import read_csv
+from parlai_ext.files.json_file import is_texts, json_lines, read_json
 
 FOLDS = ('train', 'valid', 'test')
 # what the name of a file calls a fold
@@ -436,3 +440,196 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+# ------------------------------------------------------------ the files
+
+KEYS = ('context', 'response', 'category', 'label')  # of an object of DiaSafety
+GENERATED = ('context', 'gen_response')  # of one with the answers of a system
+AGREEMENT = 'Toxicity Agreement'  # the category whose contexts are toxic
+BOTS = {'final_dgpt_response': 'dgpt', 'final_gpt3_response': 'gpt3'}
+
+
+@dataclass(frozen=True)
+class ThreadTurn:
+    """
+    A turn of a thread, or a bot's response to the last one.
+
+    :param about: all that the file says of it.
+    """
+
+    speaker: str
+    text: str
+    label: str
+    about: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Thread:
+    """
+    A thread of ToxiChat: the turns of people, and a response of each bot to the last.
+    """
+
+    id: str
+    turns: tuple[ThreadTurn, ...]
+    responses: tuple[ThreadTurn, ...]
+
+
+def diasafety_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """
+    Yield the id and the texts `KEYS` of each object of a file of DiaSafety.
+
+    :raises UserError: names the file and the object that is wrong.
+    """
+    for number, row in enumerate(read_json(path, list), 1):
+        texts: dict[str, Any] = dict.fromkeys(KEYS)
+        if isinstance(row, dict):
+            texts = {key: row.get(key) for key in KEYS}
+        if not is_texts([*texts.values()]):
+            raise UserError(
+                f'{path}: object {number}: texts {", ".join(KEYS)} expected'
+            )
+        texts |= {key: single_spaced(texts[key]) for key in ('context', 'response')}
+        yield f'diasafety:{path.stem}:{number}', texts
+
+
+def diasafety_answers(path: Path) -> Iterator[tuple[str, str, str | None]]:
+    """
+    Yield context, response and label of the responses to toxic contexts; of a file with
+    ``gen_response``, which one system gave, all, without a label.
+
+    :raises UserError: names the file and the object that is wrong.
+    """
+    rows = read_json(path, list)
+    if rows and isinstance(rows[0], dict) and 'label' in rows[0]:
+        for _, texts in diasafety_rows(path):
+            if texts['response'] and texts['category'] == AGREEMENT:
+                yield texts['context'], texts['response'], texts['label']
+        return
+    for number, row in enumerate(rows, 1):
+        context, responses = (
+            map(row.get, GENERATED) if isinstance(row, dict) else (None, None)
+        )
+        if not isinstance(context, str) or not is_texts(responses):
+            raise UserError(
+                f'{path}: object {number}: {GENERATED[0]}, a text, and {GENERATED[1]}, '
+                'a list of texts, are expected'
+            )
+        for text in responses or ():
+            yield single_spaced(context), single_spaced(text), None
+
+
+def toxichat_threads(path: Path) -> Iterator[Thread]:
+    """
+    Yield the threads of a file of ToxiChat.
+
+    :raises UserError: names the file and the line that is wrong.
+    """
+    for number, row in json_lines(path):
+        try:
+            turns = [('human', turn) for turn in row['reddit_thread']]
+            bots = [(bot, row[key]) for key, bot in BOTS.items() if key in row]
+            read = tuple(
+                ThreadTurn(
+                    name, single_spaced(turn['text']), turn['offense_label'], turn
+                )
+                for name, turn in (*turns, *bots)
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(
+                f'{path}:{number}: no thread of ToxiChat: {error!r}'
+            ) from None
+        place = len(turns)
+        yield Thread(f'toxichat:{path.stem}:{number}', read[:place], read[place:])
+
+
+# ------------------------------------------------------------ labelled texts
+
+YES = ('1', 'true', 'yes', 'toxic', 'offensive', 'unsafe', '__notok__')
+NO = ('0', 'false', 'no', 'safe', 'ok', 'not toxic', '__ok__')
+
+
+@dataclass(frozen=True)
+class LabelledText:
+    """
+    A text and whether people call it toxic.
+
+    :param kind: a part of its set, which has a line of its own in tables.
+    :param group: texts of a group, such as the turns of a thread, are drawn together.
+    """
+
+    id: str
+    text: str
+    toxic: bool
+    kind: str
+    group: str
+
+
+def labelled_texts(name: str, folder: Path, fold: str) -> list[LabelledText]:
+    """
+    Return the texts of one fold of a set.
+
+    :param name: a key of `SETS`, whose folder lies in ``folder``; or a CSV file.
+    :raises UserError: when the set is not there.
+    """
+    if name.endswith('.csv'):
+        return list(_csv_texts(Path(name).expanduser()))
+    if name not in SETS:
+        raise UserError(f'--sets {name}: {nearest(name, SETS)}; or a CSV file')
+    ending, read = SETS[name]
+    home = folder / name if (folder / name).is_dir() else folder
+    files = [p for p in sorted(home.glob(f'*{ending}')) if fold_of_file(p) == fold]
+    if not files:
+        raise UserError(f'{home}: there is no *{ending} of {name} for {fold} in it')
+    return [one for path in files for one in read(path) if one.text]
+
+
+def sets_in(folder: Path) -> list[str]:
+    """
+    Return the names of the sets that lie in a folder.
+    """
+    if not folder.is_dir():
+        raise UserError(f'--toxic-path {folder}: there is no such folder')
+    there = [name for name in SETS if (folder / name).is_dir()]
+    if not there:
+        raise UserError(
+            f'--toxic-path {folder}: none of the folders {", ".join(SETS)} is in it'
+        )
+    return there
+
+
+def _diasafety_texts(path: Path) -> Iterator[LabelledText]:
+    """
+    Yield each response; responses to one context are a group.
+    """
+    for name, row in diasafety_rows(path):
+        toxic, group = row['label'] == 'Unsafe', row['context']
+        yield LabelledText(name, row['response'], toxic, row['category'], group)
+
+
+def _toxichat_texts(path: Path) -> Iterator[LabelledText]:
+    """
+    Yield each turn and each response of a bot; those of one thread are a group.
+    """
+    for thread in toxichat_threads(path):
+        for place, turn in enumerate((*thread.turns, *thread.responses), 1):
+            toxic, name = turn.label == 'Offensive', f'{thread.id}:{place}'
+            yield LabelledText(name, turn.text, toxic, turn.speaker, thread.id)
+
+
+def _csv_texts(path: Path) -> Iterator[LabelledText]:
+    for number, row in read_csv(path, ['text', 'label']):
+        label = row['label'].casefold()
+        if label not in (*YES, *NO):
+            raise UserError(
+                f'{path}:{number}: label: {row["label"]!r}; toxic or safe, 1 or 0'
+            )
+        name = f'{path.stem}:{number}'
+        group = row.get('group') or name
+        yield LabelledText(name, row['text'], label in YES, row.get('kind', ''), group)
+
+
+SETS: Mapping[str, tuple[str, Callable[[Path], Iterator[LabelledText]]]] = {
+    'diasafety': ('.json', _diasafety_texts),
+    'toxichat': ('.jsonl', _toxichat_texts),
+}

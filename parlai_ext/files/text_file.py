@@ -17,6 +17,7 @@ MARKS = {
     (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE): 'utf-32',
     (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE): 'utf-16',
 }
+UTF8 = 'utf-8-sig'
 LARGEST_TEXT = 4 * 2**30  # bytes of a text file that is read whole
 LONGEST_LINE = 10**8  # characters
 # what stands for bytes that are not UTF-8 in a text decoded with ``surrogateescape``
@@ -37,58 +38,59 @@ def check_text_file(path: str | Path, called: str = '') -> int:
     return status.st_size
 
 
-def read_bytes(path: str | Path, called: str = '') -> bytes:
+def encoding_of(start: bytes, where: str) -> str:
     """
-    Return the content of a text file.
+    Return the encoding of a text that begins with these bytes: that of its byte order
+    mark, or UTF-8.
 
-    :raises OSError: when it cannot be read.
-    :raises UserError: for what is no file, or larger than `LARGEST_TEXT`.
-    """
-    if check_text_file(path, called) > LARGEST_TEXT:
-        raise UserError(f'{called}{path}: more than {LARGEST_TEXT:,} bytes')
-    return Path(path).read_bytes()
-
-
-def utf8_bytes(data: bytes, path: str | Path) -> bytes:
-    """
-    Return the text of a file as UTF-8: what begins with the byte order mark of UTF-16
-    or UTF-32 is converted, all else is returned as it is.
-
-    :param path: what messages call the file.
-    :raises UserError: for text that is damaged, or UTF-16 that has no byte order mark.
+    :param where: what messages call the text.
+    :raises UserError: for UTF-16 that has no byte order mark.
     """
     for marks, name in MARKS.items():
-        if data.startswith(marks):
-            try:
-                return data.decode(name).encode('utf-8')
-            except UnicodeDecodeError as error:
-                raise UserError(
-                    f'{path}: damaged {name.upper()} text ({error.reason})'
-                ) from None
-    even, odd = data[0:4:2], data[1:4:2]
-    if (even == b'\0\0') != (odd == b'\0\0'):  # as letters of ASCII have it
+        if start.startswith(marks):
+            return name
+    if (start[0:4:2] == b'\0\0') != (start[1:4:2] == b'\0\0'):  # as ASCII has it
         raise UserError(
-            f'{path}: this seems to be UTF-16 without a byte order mark; save it as '
+            f'{where}: this seems to be UTF-16 without a byte order mark; save it as '
             'UTF-8'
         )
-    return data
+    return UTF8
 
 
-def read_utf8(path: str | Path, called: str = '') -> str:
+def decoded_text(data: bytes, where: str, errors: str = 'strict') -> str:
     """
-    Return the text of a file in UTF-8, UTF-16 or UTF-32, a byte order mark left out.
+    Return the text of these bytes in UTF-8, UTF-16 or UTF-32, a byte order mark left
+    out.
+
+    :param where: what messages call the text.
+    :param errors: what becomes of bytes that are not UTF-8, as for `bytes.decode`.
+    :raises UserError: for damaged text, with the first line that is not UTF-8.
+    """
+    encoding = encoding_of(data, where)
+    try:
+        return data.decode(encoding, errors if encoding == UTF8 else 'strict')
+    except UnicodeDecodeError as e:
+        if encoding == UTF8:
+            line = e.object[: e.start].count(b'\n') + 1
+            raise UserError(f'{where}:{line}: not UTF-8 text') from None
+        raise UserError(f'{where}: damaged {encoding.upper()} ({e.reason})') from None
+
+
+def read_utf8(path: str | Path, called: str = '', errors: str = 'strict') -> str:
+    """
+    Return the text of a file, as `decoded_text` does.
 
     :param called: what messages say before its path.
-    :raises UserError: names the file, and the first line that is not UTF-8; so for what
-        `read_bytes` refuses.
+    :raises UserError: also for what is no file, or larger than `LARGEST_TEXT`.
     """
+    where = f'{called}{path}'
     try:
-        return utf8_bytes(read_bytes(path, called), path).decode('utf-8-sig')
+        if check_text_file(path, called) > LARGEST_TEXT:
+            raise UserError(f'{where}: more than {LARGEST_TEXT:,} bytes')
+        data = Path(path).read_bytes()
     except OSError as e:
-        raise UserError(f'{called}{path}: {e.strerror}') from None
-    except UnicodeDecodeError as e:
-        line = e.object[: e.start].count(b'\n') + 1
-        raise UserError(f'{called}{path}:{line}: not UTF-8 text') from None
+        raise UserError(f'{where}: {e.strerror}') from None
+    return decoded_text(data, where, errors)
 
 
 def is_utf8(text: str) -> bool:
@@ -118,11 +120,7 @@ def text_lines(
         check_text_file(path, called)
         if encoding is None:
             with open(path, 'rb') as start:
-                mark = start.read(4)
-            names = [name for marks, name in MARKS.items() if mark.startswith(marks)]
-            encoding = names[0] if names else 'utf-8-sig'
-            if not names:
-                utf8_bytes(mark, path)  # refuses UTF-16 without a mark
+                encoding = encoding_of(start.read(4), f'{called}{path}')
         with open(
             path, encoding=encoding, errors='surrogateescape', newline='\n'
         ) as file:

@@ -13,7 +13,6 @@ from parlai_ext.core.nouns import System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.core.signature import signature_line
 from parlai_ext.models.likelihood import seq2seq
-from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.causal import (
     Causal,
     check_causal,
@@ -23,10 +22,9 @@ from parlai_ext.models.likelihood.causal import (
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import HubFamily, family_of
+from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
     BOUNDLESS,
-    PREFIX,
-    ModelOptions,
     chosen_device,
     loading_arguments,
     read,
@@ -184,7 +182,7 @@ def _encoder_decoder(
         seq2seq.check_seq2seq(seq2seq.Seq2Seq(network, start)),
         JoinedTurns(tokenizer, separator, limit),
         judge_signature(folder, network, reads, system),
-        Budget(tokens),
+        tokens,
     )
 
 

@@ -25,9 +25,9 @@ from parlai_ext.core.signature import signature_line
 from parlai_ext.files.option_files import sha256
 from parlai_ext.isolation.connections import Limit, limited
 from parlai_ext.models.judge_names import is_hugging_face, judge_system
-from parlai_ext.models.likelihood.budget import TOKENS, Budget
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
+from parlai_ext.models.likelihood.engine import TOKENS
 from parlai_ext.systems.model_cache import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
 
@@ -60,6 +60,7 @@ READS = (
 )
 ONLY_SOME_READ = ('n_positions_init',)  # of ext:long_context
 # our option for ParlAI models, as `hf_dtype` is for models of Hugging Face
+STATE = ('prev_key', 'prev_value', 'prev_mask')  # as ParlAI's attention keeps it
 DTYPE = 'judge_dtype'
 DTYPES = ('float32', 'bfloat16', 'float16', 'float64')
 REMEMBERED = 4096  # continuations
@@ -113,7 +114,7 @@ def load_judge(
         CrossAttention(agent.model),
         AgentVectorizer(agent, player.limit),
         judge_signature(agent),
-        Budget(tokens),
+        tokens,
     )
 
 
@@ -268,23 +269,6 @@ class CrossAttention:
             ),
         )
 
-    def select(self, encoded: EncodedContexts, rows: torch.Tensor) -> EncodedContexts:
-        """
-        Return the encoded contexts of these rows.
-        """
-
-        def some(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.index_select(0, rows.to(tensor.device))
-
-        return EncodedContexts(
-            some(encoded.states),
-            some(encoded.mask),
-            tuple(
-                {name: some(tensor) for name, tensor in state.items()}
-                for state in encoded.keys_values
-            ),
-        )
-
     def decode(
         self,
         encoded: EncodedContexts,
@@ -303,7 +287,9 @@ class CrossAttention:
         for i, layer in enumerate(decoder.layers):
             device = layer.norm1.weight.device
             keys_values = encoded.keys_values
-            given = {'encoder_attn': keys_values[i]} if keys_values else None
+            given = None
+            if keys_values:
+                given = {'encoder_attn': dict(zip(STATE, keys_values[i], strict=True))}
             layer._create_selfattn_mask = lambda _, d=device: mask.to(d)
             try:
                 tensor, _ = layer(
@@ -328,7 +314,7 @@ class CrossAttention:
 
 def _attention_state(
     attention: Any, states: torch.Tensor, mask: torch.Tensor
-) -> dict[str, torch.Tensor]:
+) -> tuple[torch.Tensor, ...]:
     """
     Return keys and values as ParlAI's attention keeps them.
     """
@@ -338,11 +324,7 @@ def _attention_state(
         split = linear(states.to(device)).unflatten(-1, (attention.n_heads, -1))
         return split.transpose(1, 2).contiguous()
 
-    return {
-        'prev_key': heads(attention.k_lin),
-        'prev_value': heads(attention.v_lin),
-        'prev_mask': mask.to(device),
-    }
+    return heads(attention.k_lin), heads(attention.v_lin), mask.to(device)
 
 
 def foreign_part(model: TransformerGeneratorModel) -> str | None:

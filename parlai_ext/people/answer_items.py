@@ -18,10 +18,14 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.data.recorded_answers import RecordedAnswer
-from parlai_ext.people.draw_items import RatingItem, draw_items
 from parlai_ext.people.questionnaire import LIKERT, PAIR, Questionnaire
+from parlai_ext.people.rated_dialogues import (
+    DialogueReference,
+    RatingItem,
+    ShownTurn,
+    draw_items,
+)
 from parlai_ext.people.rating_set import RatingSet, rating_key
-from parlai_ext.people.run_dialogues import DialogueReference, ShownTurn
 
 SHUFFLED = 'shuffled'  # the system of answers to other prompts
 FEWEST_PROMPTS = 2

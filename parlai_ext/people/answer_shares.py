@@ -18,7 +18,7 @@ import numpy as np
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.people.given_answers import GivenAnswer, side_notes
 from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
-from parlai_ext.people.ranking import number_names, sparse_tables
+from parlai_ext.people.ranking import sparse_tables
 from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.ranking.annotator_agreement import (
     Alpha,
@@ -29,6 +29,12 @@ from parlai_ext.ranking.annotator_agreement import (
 from parlai_ext.ranking.intervals import draw_ratios, known_intervals, wilson_interval
 
 OUTCOMES = WINS, TIES, UNRELATEDS, LOSES = ('wins', 'tied', 'unrelated', 'loses')
+# what an answer about a pair says of its two systems
+OUTCOMES_OF = {
+    **dict(zip(SIDES, ((WINS, LOSES), (LOSES, WINS)), strict=True)),
+    TIED: (TIES, TIES),
+    UNRELATED: (UNRELATEDS, UNRELATEDS),
+}
 FLAGGED, MEAN = 'flagged', 'mean'
 
 
@@ -174,18 +180,6 @@ def annotation_results(
 # ----------------------------------------------------------------- systems (Table 6)
 
 
-def outcomes(answer: GivenAnswer, key: RatingKey) -> list[tuple[str, str]]:
-    """
-    Return each system of an answered pair with what the answer says of it.
-    """
-    names = [shown.system for shown in key.items[answer.item]]
-    if answer.answer in SIDES:
-        sides = zip(names, SIDES, strict=True)
-        return [(n, WINS if side == answer.answer else LOSES) for n, side in sides]
-    outcome = {TIED: TIES, UNRELATED: UNRELATEDS}[answer.answer]
-    return [(name, outcome) for name in names]
-
-
 def head_to_head(
     answers: Sequence[GivenAnswer], key: RatingKey
 ) -> dict[tuple[str, str], Counter[str]]:
@@ -194,7 +188,8 @@ def head_to_head(
     """
     table: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for answer in answers:
-        (one, its), (other, others) = outcomes(answer, key)
+        one, other = (shown.system for shown in key.items[answer.item])
+        its, others = OUTCOMES_OF[answer.answer]
         table[one, other][its] += 1
         table[other, one][others] += 1
     return dict(table)
@@ -206,32 +201,28 @@ def _shares(
     """
     Return what was said of each system, as shares of all answers about it.
     """
-    said: list[tuple[GivenAnswer, str, dict[str, float]]] = []
+    if not answers:
+        return []
     (question,) = key.questions
     names = [*map(question.name, key.answers_to(question)), MEAN]
     if key.kind == PAIR:
         names = [*OUTCOMES, *([FLAGGED] if key.flag else [])]
+    # system, prompt, annotator, and what each name is worth
+    said: list[tuple[str, str, str, dict[str, float]]] = []
     for answer in answers:
+        worth = [{question.name(answer.answer): 1.0}]
         if key.kind == PAIR:
-            for side, (system, outcome) in zip(
-                SIDES, outcomes(answer, key), strict=True
-            ):
-                flagged = float(side in (answer.flags or ()))
-                said.append((answer, system, {outcome: 1.0, FLAGGED: flagged}))
+            worth = [
+                {outcome: 1.0, FLAGGED: float(side in (answer.flags or ()))}
+                for side, outcome in zip(SIDES, OUTCOMES_OF[answer.answer], strict=True)
+            ]
         else:
-            worth = {question.name(answer.answer): 1.0}
-            worth[MEAN] = question.value(answer.answer)
-            said.append((answer, key.items[answer.item][0].system, worth))
-    if not said:
-        return []
-    systems, place = number_names([system for _, system, _ in said])
-    _, prompt = number_names([key.items[a.item][0].opener_id for a, _, _ in said])
-    _, annotator = number_names([answer.annotator for answer, _, _ in said])
-    values = [[worth.get(name, 0.0) for _, _, worth in said] for name in names]
-    totals, *counts = (
-        sparse_tables(np.array(some), place, prompt, annotator)
-        for some in ([1.0] * len(said), *values)
-    )
+            worth[0][MEAN] = question.value(answer.answer)
+        for shown, one in zip(key.items[answer.item], worth, strict=True):
+            said.append((shown.system, shown.opener_id, answer.annotator, one))
+    *columns, worths = zip(*said, strict=True)
+    values = ([w.get(name, 0.0) for w in worths] for name in names)
+    systems, totals, *counts = sparse_tables(*columns, [1.0] * len(said), *values)
     draws = draw_ratios(
         [table for tables in zip(*counts, strict=True) for table in tables],
         [total for total in totals for _ in names],
@@ -240,8 +231,8 @@ def _shares(
     )
     intervals = iter(known_intervals(draws))
     return [
-        Share(name_of_system, name, count, total, count / total, *next(intervals))
-        for i, name_of_system in enumerate(systems)
+        Share(system, name, count, total, count / total, *next(intervals))
+        for i, system in enumerate(systems)
         for k, name in enumerate(names)
         for count, total in [(float(counts[k][i].sum()), int(totals[i].sum()))]
     ]
@@ -305,22 +296,22 @@ def control_table(
     possible = key.answers_to(question)
     chance = 0.5 if pair else 1 / len(possible)
     best = '' if pair else max(possible, key=question.value)
-    by_annotator: dict[str, list[GivenAnswer]] = defaultdict(list)
-    for answer in answers:
-        by_annotator[answer.annotator].append(answer)
+
+    def is_failed(answer: GivenAnswer) -> bool:
+        if not pair:
+            return answer.answer == best
+        preferred = key.items[answer.item][SIDES.index(answer.answer)]
+        return preferred.system in key.controls
+
     rows = []
-    for annotator, given in sorted(by_annotator.items()):
+    for annotator in sorted({answer.annotator for answer in answers}):
+        given = [answer for answer in answers if answer.annotator == annotator]
+        others = [answer for answer in given if not key.is_control(answer.item)]
         controls = [a for a in given if key.is_control(a.item)]
-        if pair:
-            controls = [a for a in controls if a.answer in SIDES]
-            preferred = [key.items[a.item][SIDES.index(a.answer)] for a in controls]
-            failed = sum(shown.system in key.controls for shown in preferred)
-        else:
-            failed = sum(a.answer == best for a in controls)
-        n = len(controls)
+        decided = [a for a in controls if not pair or a.answer in SIDES]
+        failed, n = sum(map(is_failed, decided)), len(decided)
         low, high = wilson_interval(failed, n) if n else (None, None)
-        others = (a.answer for a in given if not key.is_control(a.item))
-        counts = Counter(map(question.name, others))
+        counts = Counter(question.name(answer.answer) for answer in others)
         found = failed, n, chance, low, high
         rows.append(AnnotatorControls(annotator, len(given), *found, counts))
     return tuple(rows)

@@ -22,9 +22,8 @@ from typing import Any
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.core.progress import counted
-from parlai_ext.data.judged.data_file import DataFile
-from parlai_ext.data.judged.interactive import FEATURES, read_spot_the_bot
-from parlai_ext.data.model_chat import Chat
+from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
+from parlai_ext.data.parlai_logs import Chat
 from parlai_ext.data.source_file import BadRecord
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.human_scores import number, read_human_scores
@@ -419,7 +418,7 @@ def _compared(comparisons: Sequence[Comparison], key: RatingKey) -> list[GivenAn
         preferred = ids[0] if one.value else ids[1]
         known = [d.dialogue_id for d in key.items[item]]
         side = SIDES[known.index(preferred)]
-        answers.append(GivenAnswer(item, '', side, annotator=one.annotator))
+        answers.append(GivenAnswer(item, '', side, annotator=one.rater))
     return answers
 
 

@@ -16,10 +16,13 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.people.draw_items import RatingItem
 from parlai_ext.people.questionnaire import Questionnaire, Wording
-from parlai_ext.people.rating_set import Turns
-from parlai_ext.people.run_dialogues import DialogueReference, ShownTurn
+from parlai_ext.people.rated_dialogues import (
+    DialogueReference,
+    RatingItem,
+    ShownTurn,
+    Turns,
+)
 from parlai_ext.ranking.standings import Standing
 
 OTHER = 'other_speaker'

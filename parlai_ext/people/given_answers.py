@@ -1,6 +1,6 @@
 """
 What annotators send back, read against the keys of what they were asked: the files that
-rating pages save, and sheets that were filled in (`people/sheets.py`).
+rating pages save, and sheets that were filled in (`people/annotator_files.py`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,14 @@ from parlai_ext.people.questionnaire import (
     UNRELATED,
     Wording,
 )
-from parlai_ext.people.rating_set import KeyDialogue, RatingKey
-from parlai_ext.people.sheets import ANSWER_COLUMN, LETTERS
+from parlai_ext.people.rating_set import (
+    ANSWER_COLUMN,
+    FORMAT,
+    LETTERS,
+    KeyDialogue,
+    RatingKey,
+)
 
-FORMAT = 'parlai_ext ratings'
 VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
 SHEETS = ('.csv', '.jsonl')
 MARKED = ('x', '1', 'yes', 'true', 'y', '1.0')

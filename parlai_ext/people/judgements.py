@@ -18,12 +18,13 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import compress
+from typing import TypeVar
 
 from parlai_ext.core.display import spreadsheet_text
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.files.csv_file import csv_text
-from parlai_ext.people.run_dialogues import ShownTurn
+from parlai_ext.people.rated_dialogues import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
 
 JUDGEMENT_COLUMNS = ('system', 'dimension', 'value', 'rater', 'dialogue_id')
@@ -46,7 +47,7 @@ class Comparison:
     :param item: the pair that was shown; the same for all who saw it.
     """
 
-    annotator: str
+    rater: str
     dimension: str
     first: str
     second: str
@@ -75,6 +76,9 @@ class Comparison:
         return self.first if self.value > TIE else self.second
 
 
+T = TypeVar('T', HumanJudgement, Comparison)
+
+
 @dataclass(frozen=True)
 class Judgements:
     """
@@ -92,21 +96,25 @@ class Judgements:
     notes: tuple[str, ...] = ()
 
     @property
+    def every(self) -> tuple[HumanJudgement | Comparison, ...]:
+        """
+        The ratings, then the comparisons.
+        """
+        return (*self.ratings, *self.comparisons)
+
+    @property
     def annotators(self) -> tuple[str, ...]:
         """
         The names of those who judged.
         """
-        names = {c.annotator for c in self.comparisons}
-        return tuple(sorted(names | {r.rater or '' for r in self.ratings}))
+        return tuple(sorted({one.rater or '' for one in self.every}))
 
     @property
     def dimensions(self) -> tuple[str, ...]:
         """
         What was judged, in the order of the answers.
         """
-        every = [r.dimension for r in self.ratings]
-        every += [c.dimension for c in self.comparisons]
-        return tuple(dict.fromkeys(every))
+        return tuple(dict.fromkeys(one.dimension for one in self.every))
 
     def chosen(self, wanted: Sequence[str], renamed: Mapping[str, str]) -> Judgements:
         """
@@ -131,19 +139,12 @@ class Judgements:
         if len(set(names.values())) < len(names):
             new = ', '.join(names.values())
             raise UserError(f'--rename: two dimensions of one name: {new}')
-        lower = (names[name] for name in self.lower_is_better if name in names)
         return replace(
             self,
-            lower_is_better=frozenset(lower),
-            ratings=tuple(
-                replace(r, dimension=names[r.dimension])
-                for r in self.ratings
-                if r.dimension in names
-            ),
-            comparisons=tuple(
-                replace(c, dimension=names[c.dimension])
-                for c in self.comparisons
-                if c.dimension in names
+            ratings=_with_names(self.ratings, names),
+            comparisons=_with_names(self.comparisons, names),
+            lower_is_better=frozenset(
+                names[n] for n in self.lower_is_better if n in names
             ),
         )
 
@@ -180,14 +181,13 @@ class Judgements:
         comparisons = tuple(
             c
             for c in self.comparisons
-            if own.isdisjoint((c.annotator, dialogue) for _, dialogue, _ in c.sides)
+            if own.isdisjoint((c.rater, dialogue) for _, dialogue, _ in c.sides)
         )
         kept = replace(self, ratings=ratings, comparisons=comparisons)
-        every = (*self.ratings, *self.comparisons)
-        left_out = len(every) - len(ratings) - len(comparisons)
+        left_out = len(self.every) - len(kept.every)
         note = (
-            f'{left_out} of {len(every)} judgements are of annotators on their own '
-            'chats; they are left out'
+            f'{left_out} of {len(self.every)} judgements are of annotators on their '
+            'own chats; they are left out'
         )
         return replace(kept, notes=(*self.notes, note)) if left_out else kept
 
@@ -202,13 +202,21 @@ class Judgements:
             values[cell].append(one.value)
         for c in self.comparisons:
             for system, dialogue, value in c.sides:
-                values[system, c.dimension, c.annotator, dialogue].append(value)
+                values[system, c.dimension, c.rater, dialogue].append(value)
         return [
             HumanJudgement(
                 system, dimension, sum(given) / len(given), rater, dialogue or None
             )
             for (system, dimension, rater, dialogue), given in sorted(values.items())
         ]
+
+
+def _with_names(some: tuple[T, ...], names: Mapping[str, str]) -> tuple[T, ...]:
+    return tuple(
+        replace(one, dimension=names[one.dimension])
+        for one in some
+        if one.dimension in names
+    )
 
 
 def judgements_csv(judgements: Sequence[HumanJudgement]) -> str:
@@ -232,7 +240,7 @@ def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
     """
     rows = (
         (
-            *(spreadsheet_text(c.annotator), c.dimension, c.first, c.second, c.winner),
+            *(spreadsheet_text(c.rater), c.dimension, c.first, c.second, c.winner),
             *(c.first_dialogue, c.second_dialogue, c.item),
         )
         for c in comparisons

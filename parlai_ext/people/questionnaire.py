@@ -53,6 +53,12 @@ SPEAKER = '<Speaker>'
 SPEAKERS = ('Speaker 1', 'Speaker 2')
 BETTER = ((1.0, 0.0), (1.0, 1.0), (0.0, 1.0))  # speakers, of each label
 FEWEST_LABELS, MOST_LABELS = 2, 9  # each is a key of the keyboard
+NUM_LABELS = f'{FEWEST_LABELS} to {MOST_LABELS} labels are expected'
+# the keys of one kind alone
+OWN_KEYS = {
+    PAIR: ('ties', 'tie', 'unrelated', 'first', 'second'),
+    LIKERT: ('segments', 'labels', 'values'),
+}
 
 
 @dataclass(frozen=True)
@@ -194,7 +200,12 @@ def read_questionnaire(name: str) -> Questionnaire:
         raise UserError(f'--questionnaire: {error}') from None
     doc = read_file(path)
     keys = doc.options(QuestionnaireKeys, doc.data, ())
-    _check_kind(doc, keys)
+    for place, exchanges in enumerate(keys.segments or ()):
+        if exchanges < 1:
+            raise doc.error(('segments', place), '1 exchange or more is expected')
+    if keys.tie and not keys.ties:
+        raise doc.error(('tie',), 'ties: true is needed')
+    _check_keys(doc, keys, keys.kind, ())
     questions = tuple(
         wording
         for dimension, raw in keys.questions.items()
@@ -215,50 +226,28 @@ def read_questionnaire(name: str) -> Questionnaire:
     )
 
 
-def _check_kind(doc: Document, keys: QuestionnaireKeys) -> None:
-    """
-    Refuse keys of the other kind, likert without labels, and words of no tie.
-    """
-    for key in ('ties', 'tie', 'unrelated'):
-        if keys.kind == LIKERT and getattr(keys, key):
-            raise doc.error((key,), 'of a pair questionnaire only')
-    if keys.kind == PAIR and keys.segments:
-        raise doc.error(('segments',), 'of a likert questionnaire only')
-    for place, exchanges in enumerate(keys.segments or ()):
-        if exchanges < 1:
-            raise doc.error(('segments', place), '1 exchange or more is expected')
-    if keys.tie and not keys.ties:
-        raise doc.error(('tie',), 'ties: true is needed')
-    _check_labels(doc, keys, keys.kind, ())
-
-
-def _check_labels(
+def _check_keys(
     doc: Document,
     keys: QuestionnaireKeys | QuestionKeys,
     kind: str,
     where: tuple[str, ...],
 ) -> None:
     """
-    Refuse labels and values that do not fit each other, or are of a pair.
+    Refuse keys of the other kind, and labels and values that do not fit each other.
     """
-    for key in ('labels', 'values'):
-        if kind == PAIR and getattr(keys, key) is not None:
-            raise doc.error((*where, key), 'of a likert questionnaire only')
+    for other, names in OWN_KEYS.items():
+        for key in names:
+            if other != kind and getattr(keys, key, None):
+                raise doc.error((*where, key), f'of a {other} questionnaire only')
     labels, values = keys.labels or (), keys.values
     if labels and not FEWEST_LABELS <= len(labels) <= MOST_LABELS:
-        raise doc.error(
-            (*where, 'labels'),
-            f'{FEWEST_LABELS} to {MOST_LABELS} labels are expected',
-        )
-    for place, label in enumerate(labels):
-        doc.typed(label, (*where, 'labels', place), str)
-    if values is not None:
-        if len(set(values)) != len(labels):
-            raise doc.error(
-                (*where, 'values'), f'{len(labels)} different numbers are expected'
-            )
-        for place, value in enumerate(values):
-            doc.typed(value, (*where, 'values', place), float)
+        raise doc.error((*where, 'labels'), NUM_LABELS)
+    if values is not None and len(set(values)) != len(labels):
+        problem = f'{len(labels)} different numbers are expected'
+        raise doc.error((*where, 'values'), problem)
+    for key, one_type in (('labels', str), ('values', float)):
+        for place, value in enumerate(getattr(keys, key) or ()):
+            doc.typed(value, (*where, key, place), one_type)
 
 
 def _wording(
@@ -269,22 +258,16 @@ def _wording(
     """
     where = ('questions', dimension)
     question = doc.options(QuestionKeys, raw, where)
-    if keys.kind == LIKERT:
-        for key in ('first', 'second'):
-            if getattr(question, key) is not None:
-                raise doc.error((*where, key), 'of a pair questionnaire only')
-        _check_labels(doc, question, LIKERT, where)
-        asked = question if question.labels else keys
-        if not asked.labels:
-            raise doc.error(
-                ('labels',), f'{FEWEST_LABELS} to {MOST_LABELS} labels are expected'
-            )
-        values = None if asked.values is None else tuple(map(float, asked.values))
-        return Wording(dimension, question.text, tuple(asked.labels), values)
-    _check_labels(doc, question, PAIR, where)
-    if question.first is None or question.second is None:
-        raise doc.error(where, 'keys first and second are needed: the two answers')
-    return Wording(dimension, question.text, (question.first, question.second))
+    _check_keys(doc, question, keys.kind, where)
+    if keys.kind == PAIR:
+        if not (question.first and question.second):
+            raise doc.error(where, 'keys first and second are needed: the two answers')
+        return Wording(dimension, question.text, (question.first, question.second))
+    asked = question if question.labels else keys
+    if not asked.labels:
+        raise doc.error(('labels',), NUM_LABELS)
+    values = asked.values and tuple(map(float, asked.values))
+    return Wording(dimension, question.text, tuple(asked.labels), values)
 
 
 def _of_speakers(

@@ -12,9 +12,10 @@ comparisons that it would win if it met each other system equally often.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -33,7 +34,7 @@ from parlai_ext.ranking.intervals import FEWEST_PARTNERS, Draws, draw_ratios, dr
 from parlai_ext.ranking.standings import Standing, rank_draws
 from parlai_ext.ranking.table import Floats
 
-T = TypeVar('T', str, tuple[str, str])
+T = TypeVar('T', HumanJudgement, Comparison)
 BOOTSTRAPS = 1000
 Places = NDArray[np.int64]
 # system, dialogue, and the turn where turns are judged
@@ -71,28 +72,33 @@ class PeopleRanking:
 
 
 def rank_by_people(
-    judgements: Judgements, bootstraps: int = BOOTSTRAPS, seed: int = 0
+    judged: Judgements, bootstraps: int = BOOTSTRAPS, seed: int = 0
 ) -> list[PeopleRanking]:
     """
     Return a ranking for each dimension that was judged; ratings and comparisons of the
     same dimension are ranked apart.
     """
-    ratings: dict[str, list[HumanJudgement]] = defaultdict(list)
-    for rating in judgements.ratings:
-        ratings[rating.dimension].append(rating)
-    comparisons: dict[str, list[Comparison]] = defaultdict(list)
-    for comparison in judgements.comparisons:
-        comparisons[comparison.dimension].append(comparison)
+    ratings, comparisons = _dimensions(judged.ratings), _dimensions(judged.comparisons)
     total = bootstraps * (len(ratings) + len(comparisons))
     with bar_of('rank', total, delay=1, unit='resample') as bar:
         resampling = Resampling(bootstraps, seed, bar)
         return [
-            *(_rank_ratings(some, judgements, resampling) for some in ratings.values()),
+            *(_rank_ratings(some, judged, resampling) for some in ratings),
             *(
-                _rank_comparisons(some, judgements.contexts, resampling)
-                for some in comparisons.values()
+                _rank_comparisons(some, judged.contexts, resampling)
+                for some in comparisons
             ),
         ]
+
+
+def _dimensions(judgements: Iterable[T]) -> list[list[T]]:
+    """
+    Return the judgements of each dimension.
+    """
+    groups: dict[str, list[T]] = defaultdict(list)
+    for one in judgements:
+        groups[one.dimension].append(one)
+    return list(groups.values())
 
 
 @dataclass(frozen=True)
@@ -137,13 +143,13 @@ def _rank_comparisons(
     Rank systems by Bradley-Terry.
     """
     shares_won = unit_means(
-        (system, dialogue, None, c.annotator, value)
+        (system, dialogue, None, c.rater, value)
         for c in comparisons
         for system, dialogue, value in c.sides
     )
     items: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for c in comparisons:
-        items[c.item, c.first_dialogue][c.annotator] = c.value
+        items[c.item, c.first_dialogue][c.rater] = c.value
     ranking = _ranking(
         'share of comparisons won (Bradley-Terry)',
         comparisons,
@@ -222,50 +228,46 @@ def rating_draws(
     draws of them. What an annotator said of one system in one context is one value, the
     mean of it.
     """
-    sizes = [len(given) for given in units.values()]
-    _, system = number_names([name for name, _, _ in units])
-    _, context = number_names([contexts.get(name, name) for _, name, _ in units])
-    _, rater = number_names([name for given in units.values() for name in given])
-    places = np.repeat(system, sizes), np.repeat(context, sizes), rater
-    values = np.array([value for given in units.values() for value in given.values()])
-    cells, ones = [], []
-    for total, number in zip(
-        sparse_tables(values, *places),
-        sparse_tables(np.ones(len(values)), *places),
-        strict=True,
-    ):
-        cell = (total.data / number.data, number.indices, number.indptr)
-        cells.append(csr_array(cell, number.shape))
-        ones.append(csr_array((np.ones_like(number.data), *cell[1:]), number.shape))
+    cells = pd.DataFrame(
+        [
+            (system, contexts.get(dialogue, dialogue), annotator, value)
+            for (system, dialogue, _), given in units.items()
+            for annotator, value in given.items()
+        ]
+    )
+    cells = cells.groupby([0, 1, 2])[3].mean().reset_index()
+    names = [cells[column].tolist() for column in range(3)]
+    _, sums, counts = sparse_tables(*names, cells[3], np.ones(len(cells)))
     return draw_ratios(
-        cells, ones, resampling.bootstraps, resampling.seed, resampling.bar.update
+        sums, counts, resampling.bootstraps, resampling.seed, resampling.bar.update
     )
 
 
-def number_names(names: Sequence[T]) -> tuple[list[T], Places]:
-    """
-    Return the different names, sorted, and the place of each name among them.
-    """
-    different = sorted(set(names))
-    places = {name: place for place, name in enumerate(different)}
-    return different, np.array([places[name] for name in names], np.int64)
-
-
 def sparse_tables(
-    values: Floats, table: Places, context: Places, rater: Places
-) -> list[csr_array]:
+    tables: Sequence[Any],
+    contexts: Sequence[str],
+    annotators: Sequence[str],
+    *values: Any,
+) -> tuple[Any, ...]:
     """
-    Return sparse tables ``[context, annotator]`` of the sums of values.
+    Return the different names of tables, sorted, and for each column of values sparse
+    tables ``[context, annotator]`` of their sums, in the order of the names.
 
-    :param table: the place of the table that each value is in.
+    :param tables: the name of the table that each value is in.
     """
-    shape = (int(context.max()) + 1, int(rater.max()) + 1)
-    tables = []
-    for place in range(int(table.max()) + 1):
-        mine = np.flatnonzero(table == place)
-        entries = (values[mine], (context[mine], rater[mine]))
-        tables.append(csr_array(entries, shape=shape))
-    return tables
+    place, names = pd.factorize(pd.Index(tables), sort=True)
+    context, rater = (
+        pd.factorize(np.array(n), sort=True)[0] for n in (contexts, annotators)
+    )
+    shape = (context.max() + 1, rater.max() + 1)
+    parts = [np.flatnonzero(place == k) for k in range(len(names))]
+    return names.tolist(), *(
+        [
+            csr_array((np.asarray(column)[p], (context[p], rater[p])), shape=shape)
+            for p in parts
+        ]
+        for column in values
+    )
 
 
 def comparison_draws(
@@ -278,13 +280,16 @@ def comparison_draws(
     draws of them.
     """
     systems = sorted({n for c in comparisons for n in (c.first, c.second)})
-    pairs, pair = number_names([(c.first, c.second) for c in comparisons])
     values = np.array([c.value for c in comparisons])
-    _, context = number_names(
-        [contexts.get(c.first_dialogue, c.item) for c in comparisons]
+    contexts_of = [contexts.get(c.first_dialogue, c.item) for c in comparisons]
+    annotators = [c.rater for c in comparisons]
+    pairs, won, lost = sparse_tables(
+        [(c.first, c.second) for c in comparisons],
+        contexts_of,
+        annotators,
+        values,
+        1 - values,
     )
-    _, rater = number_names([c.annotator for c in comparisons])
-    won, lost = (sparse_tables(v, pair, context, rater) for v in (values, 1 - values))
     tables = [*won, *lost]
     sides = np.array([[systems.index(n) for n in names] for names in pairs])
 
@@ -300,13 +305,23 @@ def comparison_draws(
         tables, resampling.bootstraps, resampling.seed, resampling.bar.update
     )
     fixed, sampled = (shares(sums) - means for sums in drawn)
-    plays = [(sides[pair] == i).any(axis=1) for i in range(len(systems))]
+
+    def different(names: Sequence[str]) -> Places:
+        seen = pd.DataFrame(
+            [
+                (system, name)
+                for c, name in zip(comparisons, names, strict=True)
+                for system in (c.first, c.second)
+            ]
+        )
+        return np.asarray(seen.groupby(0)[1].nunique(), np.int64)
+
     return Draws(
         means,
         fixed,
-        sampled if rater.max() + 1 >= FEWEST_PARTNERS else fixed,
-        np.array([len(np.unique(context[part])) for part in plays]),
-        np.array([len(np.unique(rater[part])) for part in plays]),
+        sampled if len(set(annotators)) >= FEWEST_PARTNERS else fixed,
+        different(contexts_of),
+        different(annotators),
     )
 
 

@@ -16,14 +16,22 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.files.json_file import read_json
-from parlai_ext.people.draw_items import RatingItem, draw_items, segment_pages
-from parlai_ext.people.questionnaire import Questionnaire, read_questionnaire
-from parlai_ext.people.run_dialogues import (
-    DialogueReference,
-    ShownTurn,
+from parlai_ext.people.questionnaire import (
+    LIKERT,
+    PAIR,
+    TIED,
+    UNRELATED,
+    Questionnaire,
+    read_questionnaire,
+)
+from parlai_ext.people.rated_dialogues import (
+    RatingItem,
+    Turns,
     beginning_speakers,
+    draw_items,
     judged_dialogues,
-    read_turns,
+    segment_pages,
+    stream_turns,
 )
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
@@ -32,8 +40,9 @@ from parlai_ext.store.lines import sealed_text, without_checksum
 FOLDER = 'people'
 KEY = 'key.json'
 SCHEMA = 1
-
-Turns = Mapping[DialogueReference, Sequence[ShownTurn]]
+FORMAT = 'parlai_ext ratings'  # of the files that pages save
+ANSWER_COLUMN = {PAIR: 'choice', LIKERT: 'label'}  # of a sheet, which is filled in
+LETTERS = {TIED: 'T', UNRELATED: 'U'}
 
 
 @dataclass(frozen=True)
@@ -154,7 +163,7 @@ def make_rating_set(run: RunFolder, options: RatingOptions) -> RatingSet:
             f'{unmatched} of {len(items)} pairs are of dialogues with different '
             'openers or partners'
         )
-    turns = read_turns(run, {d for item in items for d in item.dialogues})
+    turns = dict(stream_turns(run, {d for item in items for d in item.dialogues}))
     if asked.segments:
         longest = 2 * max(asked.segments)
         long = [i for i in items if len(turns[i.dialogues[0]]) >= longest]

@@ -9,10 +9,9 @@ openers. Thousands of dialogues never lie in memory.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.core.display import MAX_CHARACTERS
 from parlai_ext.core.nouns import (
     Dialogue,
     Pairing,
@@ -21,6 +20,7 @@ from parlai_ext.core.nouns import (
     dialogue_means,
 )
 from parlai_ext.results.ranking import Ranking
+from parlai_ext.results.tables import ScoreTables
 from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest
@@ -29,21 +29,8 @@ from parlai_ext.view.page import Section
 # of the dialogues of a page, so that with its tables it stays below 5 MB
 MAX_PAGE_CHARACTERS = 4_000_000
 FEWEST = 12
-# what a turn and a number take beside the text: keys, quotes, commas
-TURN_CHARACTERS, NUMBER_CHARACTERS = 60, 10
+Means = Mapping[str, float | None]  # by dimension
 DIGITS = 6  # significant ones of every number
-
-
-@dataclass(frozen=True)
-class PageScorer:
-    """
-    A scorer whose scores the page shows; its first dimension decides what high and low
-    mean, or with `games` the points.
-    """
-
-    signature: str
-    dimensions: Sequence[str]
-    games: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,64 +76,40 @@ class Candidate:
     size: int = 1
 
 
-@dataclass
-class CandidateList:
+def dialogue_candidates(
+    tables: ScoreTables, ranking: Ranking, manifest: Manifest
+) -> list[Candidate]:
     """
-    Every dialogue of a run as a candidate, in the order in which `add` is called.
-
-    :param scorer: by which the candidates are chosen.
-    :param manifest: of the run.
+    Return every dialogue of a run as a candidate, with the target's mean on the first
+    dimension of a ranking; of a game, with how many more points it has than its
+    opponent.
     """
-
-    scorer: PageScorer
-    manifest: Manifest
-    candidates: list[Candidate] = field(default_factory=list)
-
-    def add(
-        self, pairing: Pairing, dialogue: Dialogue, scored: ScoredDialogue | None
-    ) -> None:
-        """
-        Add a dialogue with the target's mean on the first dimension; of a game, with
-        how many more points it has than its opponent.
-        """
-        names = target_and_partner(pairing, self.manifest)
-        dimensions, value = self.scorer.dimensions, None
-        if scored is not None and dimensions:
-            value = dialogue_means(dialogue, scored, names[0]).get(dimensions[0])
-        if self.scorer.games and (
-            won := dimensions_won(dialogue, scored, names, dimensions)
-        ):
+    dimensions, candidates = ranking.scored_dimensions, []
+    for row in tables.dialogues:
+        names = target_and_partner(row.pairing, manifest)
+        means = [row.raw.get(name, {}) for name in names]
+        value = means[0].get(dimensions[0]) if dimensions else None
+        if ranking.tournament and (won := dimensions_won(means, names, dimensions)):
             value = float(len(won[0]) - len(won[1]))
-        size = TURN_CHARACTERS * len(dialogue.utterances)
-        size += sum(min(len(text), MAX_CHARACTERS) for text in dialogue.texts)
-        if scored is not None:
-            rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
-            size += NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, rows)))
-        self.candidates.append(
-            Candidate(
-                dialogue.id,
-                dialogue.pairing_id,
-                dialogue.opener_id,
-                *names,
-                value,
-                size,
-            )
+        candidates.append(
+            Candidate(row.id, row.pairing.id, row.opener_id, *names, value, row.size)
         )
+    return candidates
 
 
 def read_page_dialogues(
-    run: RunFolder, scorers: Sequence[PageScorer], candidates: Sequence[Candidate]
+    run: RunFolder, rankings: Sequence[Ranking], candidates: Sequence[Candidate]
 ) -> PageDialogues:
     """
-    Choose dialogues of a run for the page, and read them with the scores of each
-    scorer.
+    Choose dialogues of a run for the page, and read them with the scores that each
+    ranking is of.
 
-    :param candidates: all dialogues of the run, with the scores of the first scorer.
+    :param candidates: all dialogues of the run, with the scores of the first ranking.
     """
-    picks = choose(candidates, room_for(candidates, len(scorers)))
+    picks = choose(candidates, room_for(candidates, len(rankings)))
     if len(picks) == len(candidates):
         picks = dict.fromkeys(picks, '')
-    stores = [run.scores(scorer.signature) for scorer in scorers]
+    stores = [run.scores(ranking.scorer_signature) for ranking in rankings]
     labels = [store.about().get('evidence_labels', ()) for store in stores]
     wanted: dict[str, dict[str, str]] = {}
     for candidate, why in picks.items():
@@ -170,8 +133,15 @@ def read_page_dialogues(
                 'both': both_judged,
                 'why': reasons[dialogue.id],
                 'scored': [
-                    scored_data(dialogue, by_id.get(dialogue.id), names, scorer, own)
-                    for scorer, by_id, own in zip(scorers, scored, labels, strict=True)
+                    scored_data(
+                        dialogue,
+                        by_id.get(dialogue.id),
+                        names,
+                        one.scored_dimensions,
+                        own,
+                        games=one.tournament is not None,
+                    )
+                    for one, by_id, own in zip(rankings, scored, labels, strict=True)
                 ],
             }
             for dialogue in chosen
@@ -274,22 +244,16 @@ def target_and_partner(pairing: Pairing, manifest: Manifest) -> tuple[str, str]:
 
 
 def dimensions_won(
-    dialogue: Dialogue,
-    scored: ScoredDialogue | None,
-    names: tuple[str, str],
-    dimensions: Sequence[str],
+    means: Sequence[Means], names: tuple[str, str], dimensions: Sequence[str]
 ) -> tuple[list[str], list[str]] | None:
     """
-    Return on which dimensions each side has the larger value; `None` where no dimension
+    Return on which dimensions each side has the larger mean; `None` where no dimension
     can be compared.
     """
-    if scored is None:
-        return None
-    first, second = (dialogue_means(dialogue, scored, name) for name in names)
     compared = [
         (d, a, b)
         for d in dimensions
-        if (a := first.get(d)) is not None and (b := second.get(d)) is not None
+        if (a := means[0].get(d)) is not None and (b := means[1].get(d)) is not None
     ]
     if not compared or names[0] == names[1]:
         return None
@@ -330,8 +294,10 @@ def scored_data(
     dialogue: Dialogue,
     scored: ScoredDialogue | None,
     names: tuple[str, str],
-    scorer: PageScorer,
+    dimensions: Sequence[str],
     labels: Sequence[str] = (),
+    *,
+    games: bool = False,
 ) -> dict[str, Any] | None:
     """
     Return what a scorer says of a dialogue as JSON data for the page; `None` where it
@@ -343,10 +309,10 @@ def scored_data(
 
     :param names: the target and the other one.
     :param labels: the columns of evidence; those that name turns become marks.
+    :param games: say on which dimensions each side won.
     """
     if scored is None:
         return None
-    dimensions = scorer.dimensions
     by_turn, of_partner = _scores_by_turn(scored, names[0])
     means = [dialogue_means(dialogue, scored, name) for name in names]
     shown, turns = numeric_columns(labels), {}
@@ -361,11 +327,10 @@ def scored_data(
                 'evidence': list(map(_rounded, figures)),
                 'marks': turn_marks(i, own, labels, evidence),
             }
-    won = dimensions_won(dialogue, scored, names, dimensions)
     return {
         'means': [_rounded(means[0].get(d)) for d in dimensions],
         'partner_means': [_rounded(means[1].get(d)) for d in dimensions],
-        'won': won if scorer.games else None,
+        'won': dimensions_won(means, names, dimensions) if games else None,
         'whole': _score_list(by_turn.get(None, {}), dimensions),
         'whole_partner': _score_list(of_partner, dimensions),
         'turns': turns,
@@ -414,28 +379,28 @@ def _rounded(value: Any) -> Any:
 # ------------------------------------------------------------ turns that evidence names
 
 
-@dataclass(frozen=True)
-class TurnColumn:
-    """
-    A column of evidence that names earlier turns, counted from 0: the dimension that it
-    explains, whether it is a bonus or a penalty, and how to say it.
-    """
-
-    dimension: str
-    bonus: bool
-    words: str
-
-
+# columns of evidence that name earlier turns, counted from 0: the dimension that each
+# explains, whether it is a bonus, and how to say it, with and without a turn
 TURN_COLUMNS = {
-    'repeats_turn': TurnColumn('diversity', False, 'repeats turn {turn}'),
-    'contradicts_turn': TurnColumn(
-        'consistency', False, 'answers otherwise than turn {turn}: a contradiction'
+    'repeats_turn': (
+        'diversity',
+        False,
+        'repeats turn {turn}',
+        'is empty, which counts as a repetition',
     ),
-    'recalls_turn': TurnColumn(
-        'relevance', True, 'recalls a concept of turn {turn}, {distance} turns later'
+    'contradicts_turn': (
+        'consistency',
+        False,
+        'answers otherwise than turn {turn}: a contradiction',
+        '',
+    ),
+    'recalls_turn': (
+        'relevance',
+        True,
+        'recalls a concept of turn {turn}, {distance} turns later',
+        '',
     ),
 }
-WITHOUT_TURN = {'repeats_turn': 'is empty, which counts as a repetition'}
 
 
 def turn_marks(
@@ -456,17 +421,24 @@ def turn_marks(
     """
     marks = []
     for label, turn in zip(labels, evidence, strict=False):
-        column = TURN_COLUMNS.get(label)
-        value = scores.get(column.dimension) if column else None
-        if column is None or not isinstance(value, int | float) or not value:
+        if label not in TURN_COLUMNS:
             continue
-        earlier, words = None, WITHOUT_TURN.get(label)
-        if turn is not None:
-            earlier = int(turn)
-            words = column.words.format(turn=earlier, distance=index - earlier)
-        if words:
-            mark = {'bonus': column.bonus, 'dimension': column.dimension}
-            marks.append({**mark, 'turn': earlier, 'words': words})
+        dimension, bonus, words, no_turn = TURN_COLUMNS[label]
+        value, earlier = scores.get(dimension), None if turn is None else int(turn)
+        if not isinstance(value, int | float) or not value:
+            continue
+        if earlier is not None:
+            words = words.format(turn=earlier, distance=index - earlier)
+        elif not no_turn:
+            continue
+        marks.append(
+            {
+                'bonus': bonus,
+                'dimension': dimension,
+                'turn': earlier,
+                'words': no_turn if earlier is None else words,
+            }
+        )
     return marks
 
 

@@ -42,12 +42,12 @@ def render_run(run: RunFolder, known: Mapping[str, Ranking]) -> str:
     """
     from parlai_ext.collect.forecast import seconds_per_scored_dialogue
     from parlai_ext.report.browse import (
-        CandidateList,
-        PageScorer,
+        dialogue_candidates,
         read_page_dialogues,
     )
     from parlai_ext.report.page import render_rankings
-    from parlai_ext.results.details import read_details
+    from parlai_ext.results.details import dimension_details
+    from parlai_ext.results.tables import read_tables
 
     paths = run.root.glob(f'rankings/*/{RANKING}')
     folders = [f'rankings/{path.parent.name}/' for path in paths]
@@ -56,17 +56,14 @@ def render_run(run: RunFolder, known: Mapping[str, Ranking]) -> str:
         name: known.get(name) or read_ranking(run, name)
         for name in sorted({*known, *folders})
     }
-    scorers = [
-        PageScorer(
-            one.scorer_signature, one.scored_dimensions, one.tournament is not None
-        )
-        for one in rankings.values()
-    ]
-    candidates = CandidateList(scorers[0], run.manifest)
+    candidates = None
     seconds = seconds_per_scored_dialogue(run)
     speed = None if seconds is None else f'{duration(seconds)} for each dialogue'
     views: list[RankingView] = []
     for folder, ranking in rankings.items():
+        tables = read_tables(run, ranking.scorer_signature)
+        if candidates is None:
+            candidates = dialogue_candidates(tables, ranking, run.manifest)
         about = run.scores(ranking.scorer_signature).about()
         judge = (about.get('config') or {}).get('judge_model_file')
         name = scorer_name(ranking.scorer_signature)
@@ -74,7 +71,7 @@ def render_run(run: RunFolder, known: Mapping[str, Ranking]) -> str:
             RankingView(
                 ranking,
                 run.manifest,
-                read_details(run, ranking, None if views else candidates.add),
+                dimension_details(run, ranking, tables),
                 name=name
                 if judge in (None, 'none')
                 else f'{name}, {value_text(judge)}',
@@ -84,5 +81,5 @@ def render_run(run: RunFolder, known: Mapping[str, Ranking]) -> str:
                 run=run,
             )
         )
-    shown = read_page_dialogues(run, scorers, candidates.candidates)
+    shown = read_page_dialogues(run, [*rankings.values()], candidates or ())
     return render_rankings(views, shown)

@@ -18,7 +18,7 @@ from parlai_ext.ranking.pairs import (
 )
 from parlai_ext.results.chosen_scores import scores_rule
 from parlai_ext.results.ranking import Ranking
-from parlai_ext.results.tables import OnDialogue, read_tables
+from parlai_ext.results.tables import ScoreTables
 from parlai_ext.store import RunFolder
 
 
@@ -43,25 +43,23 @@ class DimensionDetails:
         return pairs | {(b, a): one.reversed for (a, b), one in pairs.items()}
 
 
-def read_details(
-    run: RunFolder, ranking: Ranking, on_dialogue: OnDialogue | None = None
+def dimension_details(
+    run: RunFolder, ranking: Ranking, tables: ScoreTables
 ) -> dict[str, DimensionDetails]:
     """
     Return the details of each dimension that a ranking of the run is about.
 
     Bootstraps and partners are those of the ranking, so that both make one claim.
 
-    :param on_dialogue: called with every dialogue as it is read.
+    :param tables: the scores that are ranked.
     """
     plan = run.plan
-    signature = ranking.scorer_signature
     replaced = {
-        **scores_rule(run, signature),
+        **scores_rule(run, ranking.scorer_signature),
         'partners': ranking.partners,
         'bootstraps': ranking.bootstraps,
     }
     options = ranking_options(plan.protocol.ranking, replaced)
-    tables = read_tables(run, signature, on_dialogue=on_dialogue)
     details = {}
     for dimension in ranking.scored_dimensions:
         if dimension not in tables.scores:

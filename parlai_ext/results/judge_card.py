@@ -60,11 +60,10 @@ class NearnessMeter:
         self.total = 0.0
         self.nearest: Counter[int] = Counter()
 
-    def add(self, *dialogue: Any) -> None:
+    def add(self, scored: ScoredDialogue | None) -> None:
         """
-        Count a dialogue, of whose parts the last one holds its scores, if it has any.
+        Count a dialogue, if it is scored.
         """
-        scored: ScoredDialogue | None = dialogue[-1]
         for row in scored.evidence.values() if scored and self.corpora else ():
             self.total += row[self.labels.index(NEARNESS)]
             self.nearest[int(row[self.labels.index(NEAREST_CORPUS)])] += 1
@@ -103,16 +102,13 @@ def judge_card(
     """
     Return the card of the judge that made the scores of this signature.
 
-    :param about: what lies beside the scores (`ScoreStore.about`). Early versions did
-        not record the models there; of them only the signature is known.
+    :param about: what lies beside the scores (`ScoreStore.about`); of models that it
+        lacks only the signature is known.
     """
     settings = _fields(MODEL.sub('', signature))
     scorer = settings.pop('scorer', '') or signature.partition('|')[0]
     signed = [(kind, text) for kind, text in MODEL.findall(signature) if text != 'none']
-    recorded = about.get('models') or []
-    if len(recorded) != len(signed):
-        name = (about.get('config') or {}).get('judge_model_file')
-        recorded = [{'name': name if len(signed) == 1 else None} for _ in signed]
+    recorded = about.get('models') or [{}] * len(signed)
     return JudgeCard(
         scorer,
         settings,
@@ -124,7 +120,7 @@ def judge_card(
                 {k: v for k, v in _fields(text).items() if k not in LEFT_OUT},
                 known.get('commit'),
             )
-            for (kind, text), known in zip(signed, recorded, strict=True)
+            for (kind, text), known in zip(signed, recorded, strict=False)
         ),
         nearness,
         str(about.get('unit', '')),

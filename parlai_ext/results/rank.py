@@ -27,7 +27,7 @@ from parlai_ext.ranking.standings import (
     unscored_bounds,
 )
 from parlai_ext.results.chosen_scores import scores_rule
-from parlai_ext.results.judge_card import Nearness, NearnessMeter, judge_card
+from parlai_ext.results.judge_card import judge_card
 from parlai_ext.results.ranking import (
     IMPORT_NOTE,
     Agreement,
@@ -69,7 +69,6 @@ class RunScores:
     tables: ScoreTables
     missing: MissingScores | None
     ranked: np.ndarray
-    nearness: Nearness | None = None
 
     @property
     def seed(self) -> int:
@@ -96,7 +95,7 @@ def rank_run(
         that fit no target.
     """
     scores = read_run_scores(run, scorer_signature, replaced)
-    plan, options, tables = scores.plan, scores.options, scores.tables
+    plan, options, tables = run.plan, scores.options, scores.tables
     reference = read_reference(plan.protocol, human, options.is_tournament)
     matching, reference_notes = match_reference(reference, tables)
     result = None
@@ -124,7 +123,7 @@ def rank_run(
         failures=count_failures(tables, scores.ranked),
         truncated=truncated,
         unplayed=not_run.missing_by_target(run, plan),
-        judge=judge_card(scorer_signature, store.about(), scores.nearness),
+        judge=judge_card(scorer_signature, store.about(), tables.nearness),
         judge_check=read_check(store),
         missing_scores=scores.missing,
         stopping=stopping,
@@ -148,32 +147,23 @@ def read_run_scores(
     :param replaced: options that replace those of the protocol.
     :raises UserError: for a wrong option, or a run without scores.
     """
-    plan = run.plan
-    options = ranking_options(plan.protocol.ranking, replaced)
-    store = run.scores(scorer_signature)
-    meter = NearnessMeter(store.about())
-    tables = read_tables(run, scorer_signature, options.is_tournament, meter.add)
+    options = ranking_options(run.plan.protocol.ranking, replaced)
+    tables = read_tables(run, scorer_signature)
     if not tables.scores:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
     # few partners cannot speak for others, whatever the protocol asks for
     num_partners = max(map(most_partners, tables.scores.values()))
     scope = scope_of_claims(options.partners, num_partners)
     options = replace(options, partners=scope)
-    missing = missing_scores(store, tables, options.max_failed_share)
+    missing = missing_scores(
+        run.scores(scorer_signature), tables, options.max_failed_share
+    )
     failed = [sum(tables.failures.get(n, {}).values()) for n in tables.systems]
     played = [max(1, tables.n_played[name]) for name in tables.systems]
     ranked = np.array(failed) / np.array(played) <= options.max_failed_share
     ranked &= ~np.isin(tables.systems, missing.not_ranked if missing else ())
-    return RunScores(
-        run,
-        scorer_signature,
-        plan,
-        options,
-        tables,
-        missing,
-        ranked,
-        meter.nearness(),
-    )
+    plan = run.plan
+    return RunScores(run, scorer_signature, plan, options, tables, missing, ranked)
 
 
 def standings_fields(
@@ -288,7 +278,7 @@ def ranking_notes(
     """
     Yield what a reader of the ranking must be told.
     """
-    systems, manifest = scores.tables.systems, scores.plan.manifest
+    systems, manifest = scores.tables.systems, scores.run.manifest
     yield from (f'left out: {line}' for line in manifest.left_out)
     yield from import_notes(manifest)
     yield from not_run.not_run_notes(scores.run)

@@ -3,19 +3,35 @@ A run folder as arrays: one mean score for each dialogue, dimension and target.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from parlai_ext.core.display import MAX_CHARACTERS
 from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue, dialogue_means
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
+from parlai_ext.results.judge_card import Nearness, NearnessMeter
 from parlai_ext.store import RunFolder
 from parlai_ext.store.plan import Plan
-from parlai_ext.tournament.games import Game
+from parlai_ext.tournament.games import Game, RawScores
 from parlai_ext.worlds.pairings import SCHEMES
 
-OnDialogue = Callable[[Pairing, Dialogue, ScoredDialogue | None], object]
+# what a turn and a number take beside the text on a page: keys, quotes, commas
+TURN_CHARACTERS, NUMBER_CHARACTERS = 60, 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class DialogueRow(Game):
+    """
+    A dialogue of the run; its raw scores are the means of each speaker, without any
+    where it is not scored.
+
+    :param size: about how many characters of a page it takes.
+    """
+
+    pairing: Pairing
+    opener_id: str
+    size: int = 1
 
 
 @dataclass
@@ -29,8 +45,7 @@ class ScoreTables:
     `n_dialogues` counts a target's collected dialogues, `n_played` those in which a
     system took part and `failures` why those that it broke off ended. `n_contexts`
     counts the judged utterances of a target, `n_cut` those whose context was too long
-    for the judge. `games` has every scored dialogue, self-chats among them, where they
-    were asked for.
+    for the judge. `dialogues` has every dialogue, self-chats among them.
     """
 
     systems: tuple[str, ...]
@@ -42,8 +57,16 @@ class ScoreTables:
     failures: dict[str, Counter[str]] = field(default_factory=dict)
     n_contexts: Counter[str] = field(default_factory=Counter)
     n_cut: Counter[str] = field(default_factory=Counter)
-    games: list[Game] = field(default_factory=list)
+    dialogues: list[DialogueRow] = field(default_factory=list)
     games_per_opener: int = 1
+    nearness: Nearness | None = None
+
+    @property
+    def games(self) -> list[DialogueRow]:
+        """
+        The scored dialogues.
+        """
+        return [row for row in self.dialogues if row.raw]
 
     def unscored(self, values: np.ndarray) -> list[int]:
         """
@@ -65,35 +88,35 @@ class ScoreTables:
         return dict(zip(self.systems, seen.tolist(), strict=True))
 
 
-def read_tables(
-    run: RunFolder,
-    scorer_signature: str,
-    games: bool = False,
-    on_dialogue: OnDialogue | None = None,
-) -> ScoreTables:
+def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
     """
-    Return every collected dialogue and its scores as arrays.
-
-    :param games: keep the raw scores of both sides of each dialogue, for a tournament.
-    :param on_dialogue: called with every dialogue and its scores as it is read.
+    Return every collected dialogue and its scores as arrays and rows.
     """
-    plan = run.plan
-    tables = _empty_tables(plan)
+    plan, store = run.plan, run.scores(scorer_signature)
+    tables, meter = _empty_tables(plan), NearnessMeter(store.about())
     place_of_opener = {o.id: j for j, o in enumerate(plan.openers)}
     rows = {name: i for i, name in enumerate(tables.systems)}
     columns = {name: i for i, name in enumerate(tables.opponents)}
-    for dialogue, scored in run.scores(scorer_signature).scored_dialogues():
+    for dialogue, scored in store.scored_dialogues():
+        meter.add(scored)
         pairing = run.pairing(dialogue.pairing_id)
         tables.n_played.update({*pairing.speakers})
         if dialogue.ended_by is not None:
             reasons = tables.failures.setdefault(dialogue.ended_by, Counter())
             reasons[dialogue.reason or 'no reason given'] += 1
-        if on_dialogue is not None:
-            on_dialogue(pairing, dialogue, scored)
-        if games and scored is not None:
-            first, second = pairing.speakers
-            raw = {n: dialogue_means(dialogue, scored, n) for n in (first, second)}
-            tables.games.append(Game(first, second, raw, dialogue.id))
+        means = {}
+        if scored is not None:
+            means = {n: dialogue_means(dialogue, scored, n) for n in pairing.speakers}
+        tables.dialogues.append(
+            DialogueRow(
+                *pairing.speakers,
+                means,
+                dialogue.id,
+                pairing=pairing,
+                opener_id=dialogue.opener_id,
+                size=_page_size(dialogue, scored),
+            )
+        )
         opener = place_of_opener[dialogue.opener_id]
         for k, judged in enumerate(plan.judged_sides(pairing)):
             if judged.first in rows:
@@ -101,8 +124,18 @@ def read_tables(
                 # over one opener, the target's second game is the one it did not begin
                 later = k * len(plan.openers) if plan.both_judged else 0
                 cell = (rows[judged.first], column, opener + later)
-                _enter_dialogue(tables, cell, judged, dialogue, scored)
+                _enter_dialogue(tables, cell, judged, dialogue, scored, means)
+    tables.nearness = meter.nearness()
     return tables
+
+
+def _page_size(dialogue: Dialogue, scored: ScoredDialogue | None) -> int:
+    size = TURN_CHARACTERS * len(dialogue.utterances)
+    size += sum(min(len(text), MAX_CHARACTERS) for text in dialogue.texts)
+    if scored is not None:
+        rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
+        size += NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, rows)))
+    return size
 
 
 def _empty_tables(plan: Plan) -> ScoreTables:
@@ -133,6 +166,7 @@ def _enter_dialogue(
     pairing: Pairing,
     dialogue: Dialogue,
     scored: ScoredDialogue | None,
+    means: RawScores,
 ) -> None:
     """
     Enter one dialogue into the arrays, as one of the first system of ``pairing``.
@@ -155,7 +189,7 @@ def _enter_dialogue(
     }
     tables.n_contexts[judged] += len(contexts)
     tables.n_cut[judged] += sum(i in scored.truncated for i in contexts)
-    for dimension, mean in dialogue_means(dialogue, scored, judged).items():
+    for dimension, mean in means[judged].items():
         if dimension not in tables.scores:
             shape = next(iter(tables.baselines.values())).shape
             tables.scores[dimension] = np.full(shape, np.nan)

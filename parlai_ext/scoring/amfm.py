@@ -16,10 +16,20 @@ what else is scored; docs/amfm.md says where their defaults come from.
 A dialogue has the mean of its turns' scores, or, as in compute_dial.py (``dialogues:
 whole``), scales of its own for the means of AM and of FM, of which AM counts against
 it: Overall = (scaled(FM) - scaled(AM)) / 2.
+
+With references (Zhang, D'Haro et al. 2021; compute_wr.py), `AmFmReferences`:
+
+    AM      = the largest cosine of the embeddings of the response and of a reference
+    FM      = the largest ratio of two losses: the response's and a reference's, each
+              without context, the smaller one above
+    Overall = (AM + FM) / 2
+
+The program mixes the references of neighbouring items up where an item has several;
+with one reference each, the numbers are the same.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,26 +38,31 @@ import numpy as np
 from parlai_ext.core.nouns import Likelihood
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
-from parlai_ext.scoring.base import Embedder, ItemScore, ScoringItem
+from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,
+    Strings,
+    judge_option,
     mean_logprob,
     response_answers,
 )
-from parlai_ext.scoring.model_options import encoder_option, judge_option
+from parlai_ext.scoring.references import NO_REFERENCE
 from parlai_ext.scoring.relevance import NO_CONTEXT, ZERO, best_cosines
-from parlai_ext.scoring.string_logprobs import Strings
 
 QUANTILE = 0.05  # of scores, below which differences do not count
 NO_WIDTH = 'the 5 % quantile of the set is 0, so that nothing can be divided by it'
 
 
-def am_state_option() -> Any:
+@dataclass(frozen=True)
+class AmFmReferencesOptions:
     """
-    Return the option that says what an encoder makes of a text.
+    The two models, and what of the encoder is compared.
     """
-    return option(
+
+    encoder: str = encoder_option()
+    judge_model_file: str = judge_option()
+    am_state: str = option(
         'mean',
         help='what of the encoder AM compares: the mean of the last hidden states, or '
         "what the model's pooling layer makes of the first token, as the baseline's "
@@ -57,22 +72,12 @@ def am_state_option() -> Any:
     )
 
 
-def am_encode(encoder: Embedder, am_state: str) -> Callable[..., np.ndarray]:
-    """
-    Return the function that embeds texts as the option ``am_state`` says.
-    """
-    return encoder.encode if am_state == 'mean' else encoder.pooler_states
-
-
 @dataclass(frozen=True)
-class AmFmOptions:
+class AmFmOptions(AmFmReferencesOptions):
     """
     The two models, how FM writes a pair of turns, and the two scales.
     """
 
-    encoder: str = encoder_option()
-    judge_model_file: str = judge_option()
-    am_state: str = am_state_option()
     scale: str = option(
         'fixed',
         help="from where AM and FM count, and how much counts 1: the four options' "
@@ -129,7 +134,54 @@ class Scale:
         return max(0.0, value - self.cutoff) / self.width
 
 
-class AmFm(JudgeScorer):
+class AmFmScorer(JudgeScorer):
+    """
+    Three scores a response: AM, FM and Overall, which joins both.
+
+    :cvar no_cosine: why there is no AM where there are texts to compare with.
+    :cvar no_text: why there is none, nor FM, without such texts.
+    """
+
+    dimensions = ('Overall', 'AM', 'FM')
+    no_cosine = ZERO
+    no_text = NO_CONTEXT
+
+    def cosines(
+        self, items: Sequence[ScoringItem], compared: Sequence[Sequence[str]]
+    ) -> list[float | None]:
+        """
+        Return AM: the best cosine of each response with the texts that it is compared
+        with.
+        """
+        encoder = self.models.embedder(self.options.encoder)
+        is_mean = self.options.am_state == 'mean'
+        encode = encoder.encode if is_mean else encoder.pooler_states
+        return best_cosines(encode, items, compared)
+
+    def item_score(
+        self,
+        compared: Sequence[str],
+        overall: float | None,
+        am: float | None,
+        fm: float | None,
+        cut: int = 0,
+    ) -> ItemScore:
+        """
+        Return the scores of one response, with the reasons for those that are missing.
+
+        :param compared: the texts with which the response is compared.
+        """
+        values = {'Overall': overall, 'AM': am, 'FM': fm}
+        missing = {'AM': self.no_cosine, 'FM': NO_PROBABILITY}
+        if not compared:
+            missing = dict.fromkeys(missing, self.no_text)
+        lacking = [missing[name] for name in missing if values[name] is None]
+        return ItemScore(
+            values, {**missing, 'Overall': [*lacking, NO_WIDTH][0]}, cut=cut
+        )
+
+
+class AmFm(AmFmScorer):
     """
     Three scores a response: AM (from -1 to 1), FM (at most 0), and Overall, the mean of
     both on their scales (at least 0). Higher is better.
@@ -139,7 +191,6 @@ class AmFm(JudgeScorer):
     """
 
     name = 'amfm'
-    dimensions = ('Overall', 'AM', 'FM')
     options_class = AmFmOptions
     options: AmFmOptions
 
@@ -158,10 +209,7 @@ class AmFm(JudgeScorer):
         """
         parts = [spoken_turns(item) for item in items]
         turns = [turn for part in parts for turn in part]
-        encode = am_encode(
-            self.models.embedder(self.options.encoder), self.options.am_state
-        )
-        cosines = iter(best_cosines(encode, turns, [t.context[-1:] for t in turns]))
+        cosines = iter(self.cosines(turns, [t.context[-1:] for t in turns]))
         coherence, cut_tokens = coherences(self.judge, turns, self.options.fm_format)
         means, cuts = iter(coherence), iter(cut_tokens)
         columns = {
@@ -178,10 +226,9 @@ class AmFm(JudgeScorer):
         ):
             if item.response is None and both[0] is not None:
                 both[0] = -both[0]
-            values = {'Overall': mean(both), 'AM': am, 'FM': fm}
             compared = [text for turn in part for text in turn.context]
             cut = sum(next(cuts) for _ in part)
-            scores.append(am_fm_score(compared, values, (ZERO, NO_CONTEXT), cut))
+            scores.append(self.item_score(compared, mean(both), am, fm, cut))
         return scores
 
     def _scale(self, name: str, values: Sequence[float | None]) -> Scale:
@@ -247,7 +294,7 @@ def joined_coherences(
     pairs, cuts = [], []
     for item in items:
         turn = ''.join(item.context[-1:])
-        both = strings.ids(f'{turn} {item.response or ""}', end=True)
+        both = strings.ids(f'{turn} {item.text}', end=True)
         alone = strings.ids(turn, end=True)
         cuts.append(strings.num_over_limit(both))
         pairs.append((both[cuts[-1] :], alone[cuts[-1] :]))
@@ -261,27 +308,6 @@ def joined_coherences(
     return means, cuts
 
 
-def am_fm_score(
-    compared: Sequence[str],
-    values: Mapping[str, float | None],
-    reasons: tuple[str, str],
-    cut: int = 0,
-) -> ItemScore:
-    """
-    Return the scores of one response, with the reasons for those that are missing.
-
-    :param compared: the texts with which the response is compared.
-    :param reasons: why there is no AM with such texts, and why there is none without.
-    """
-    zero, nothing = reasons
-    missing = {'AM': zero, 'FM': NO_PROBABILITY}
-    if not compared:
-        missing = dict.fromkeys(missing, nothing)
-    lacking = [name for name in missing if values[name] is None]
-    overall = missing[lacking[0]] if lacking else NO_WIDTH
-    return ItemScore(values, {**missing, 'Overall': overall}, cut=cut)
-
-
 def measured_scale(values: Sequence[float]) -> Scale:
     """
     Return the scale on which the 5 % quantile of these scores counts 0 and their median
@@ -292,3 +318,58 @@ def measured_scale(values: Sequence[float]) -> Scale:
     """
     cutoff, median = np.quantile(values, [QUANTILE, 0.5])
     return Scale(float(cutoff), float(median - cutoff))
+
+
+class AmFmReferences(AmFmScorer):
+    """
+    Three scores a response: AM (from -1 to 1), FM (above 0, at most 1) and their mean.
+    FM says how alike the two losses are, not which is better.
+    """
+
+    name = 'amfm_references'
+    needs = ('references',)
+    no_cosine = 'the embedding of the response or of every reference is zero'
+    no_text = NO_REFERENCE
+    options_class = AmFmReferencesOptions
+    options: AmFmReferencesOptions
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the scores of each response.
+        """
+        cosines = self.cosines(items, [item.references for item in items])
+        strings = Strings(self.judge)
+        texts = [text for i in items for text in (i.text, *i.references)]
+        ids = [strings.ids(text, end=True) for text in texts]
+        ids = [one[strings.num_over_limit(one) :] for one in ids]
+        losses = dict(zip(texts, map(mean_loss, strings.logprobs(ids)), strict=True))
+        scores = []
+        for item, am in zip(items, cosines, strict=True):
+            fm = largest_ratio(item, losses)
+            scores.append(self.item_score(item.references, mean([am, fm]), am, fm))
+        return scores
+
+
+def largest_ratio(
+    item: ScoringItem, losses: Mapping[str, float | None]
+) -> float | None:
+    """
+    Return the largest ratio of the losses of a response and one of its references.
+    """
+    own = losses[item.text]
+    if own is None:
+        return None
+    others = [losses[text] for text in item.references]
+    ratios = [min(own, one) / max(own, one) for one in others if one is not None]
+    return max(ratios, default=None)
+
+
+def mean_loss(logprobs: Sequence[float]) -> float | None:
+    """
+    Return the mean loss of a string's tokens; `None` where it is not above 0 or not
+    finite.
+    """
+    if not logprobs:
+        return None
+    loss = -math.fsum(logprobs) / len(logprobs)
+    return loss if 0 < loss < math.inf else None

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
 )
 from parlai_ext.core.options import (
+    option,
     option_values,
     options_of,
     read_options,
@@ -63,11 +64,30 @@ from parlai_ext.scoring.items import (  # noqa: F401 (scorers import them from h
 
 LEVELS = ('turn', 'dialogue', 'pair')
 LABELS = {'likelihood': 'judge'}  # of a kind of model, in signatures
+FROM = 'a folder, or hf:REPOSITORY[@REVISION]'
 NO_MODEL = (None, 'none')
 WHOLE_SETS = (
     'its scores depend on the items that are scored together; run_bench scores a set '
     'as a whole'
 )
+
+
+def model_option(default: str | None, kind: str, what: str, **info: Any) -> Any:
+    """
+    Return the option that names a model of one kind inside a scorer.
+
+    :param what: which models would do, for the help text.
+    """
+    return option(default, help=what, metavar='MODEL', model=kind, path=True, **info)
+
+
+def encoder_option(default: str = 'minilm') -> Any:
+    """
+    Return the option that names the sentence encoder inside a scorer.
+    """
+    return model_option(
+        default, 'embedder', f'the sentence encoder: a catalogue name, {FROM}'
+    )
 
 
 @dataclass(frozen=True)
@@ -114,20 +134,20 @@ class Scorer:
     :cvar code: file and sha256 of a scorer from outside the package.
     """
 
-    name: ClassVar[str] = ''
+    name = ''
     level: str = 'turn'
-    needs: ClassVar[tuple[str, ...]] = ()
-    options_class: ClassVar[Any] = NoOptions
-    evidence_options: ClassVar[Mapping[str, Any]] = {}
-    even: ClassVar[float] = 0.5
-    shows_flips: ClassVar[bool] = False
-    prompted: ClassVar[bool] = False
-    whole_dialogues: ClassVar[bool] = False
+    needs: tuple[str, ...] = ()
+    options_class: Any = NoOptions
+    evidence_options: Mapping[str, Any] = {}
+    even = 0.5
+    shows_flips = False
+    prompted = False
+    whole_dialogues = False
     single_responses: bool = False
-    instead: ClassVar[str] = ''
-    unit: ClassVar[str] = "points of the scorer's own"
-    version: ClassVar[int | None] = None
-    code: ClassVar[OutsideCode | None] = None
+    instead = ''
+    unit = "points of the scorer's own"
+    version: int | None = None
+    code: OutsideCode | None = None
     dimensions: tuple[str, ...] = ()
     evidence_labels: tuple[str, ...] = ()
     variants: Mapping[str, Mapping[str, Any]] = {}

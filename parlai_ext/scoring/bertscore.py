@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import ItemScore, ScoringItem
-from parlai_ext.scoring.model_options import encoder_option
+from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option
 from parlai_ext.scoring.references import Pair, ReferenceScorer
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class BertScore(ReferenceScorer):
         Return the best F1 of each response, and how many of its tokens were not read.
         """
         encoder = self.models.embedder(self.options.encoder)
-        cut = encoder.cut_tokens([item.response or '' for item in items])
+        cut = encoder.cut_tokens([item.text for item in items])
         return [
             replace(item_score, cut=tokens)
             for item_score, tokens in zip(super().score(items), cut, strict=True)

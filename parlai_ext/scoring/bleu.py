@@ -94,7 +94,7 @@ class Bleu2(ReferenceScorer):
         for place, item in enumerate(items):
             references = [text for _, text in response_pairs(item)]
             if len(references) > 1:
-                bleu = self._sentence_bleu(item.response or '', references)
+                bleu = self._sentence_bleu(item.text, references)
                 scores[place] = ItemScore({OVERALL: bleu})
         return scores
 

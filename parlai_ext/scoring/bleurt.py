@@ -9,7 +9,7 @@ only output is the score.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parlai_ext.scoring.model_options import FROM, model_option
+from parlai_ext.scoring.base import FROM, model_option
 from parlai_ext.scoring.references import Pair, ReferenceScorer
 
 

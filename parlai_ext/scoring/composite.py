@@ -20,18 +20,15 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import Document
 from parlai_ext.ranking.baselines import LAST_HEARD, words_of
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option
 from parlai_ext.scoring.english import LEFT_OUT, SECOND_PERSON
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,
+    context_turns_option,
+    judge_option,
     mean_logprob,
     response_answers,
-)
-from parlai_ext.scoring.model_options import (
-    context_turns_option,
-    encoder_option,
-    judge_option,
 )
 from parlai_ext.scoring.relevance import context_cosines
 from parlai_ext.scoring.shipped_file import read_shipped_file
@@ -45,13 +42,21 @@ KEYS = ('description', 'fitted_on', 'terms')  # of a file of weights
 
 
 @dataclass(frozen=True)
-class Term:
+class Scale:
     """
-    How a term is scaled, and how much it counts.
+    How a term is scaled.
     """
 
     centre: float = option(help='the value that counts 0')
     spread: float = option(above=0, help='what is added to a value for 1 more')
+
+
+@dataclass(frozen=True)
+class Term(Scale):
+    """
+    How a term is scaled, and how much it counts.
+    """
+
     weight: float = option(low=0, help='how much it counts')
 
     def scaled(self, value: float) -> float:
@@ -124,7 +129,7 @@ class Composite(JudgeScorer):
         cosines = self._cosines(items, new)
         scores = []
         for item, answer, own, cosine in zip(items, after, new, cosines, strict=True):
-            words = words_of(item.response or '')
+            words = words_of(item.text)
             length = float(min(len(own), LONGEST))
             terms = (mean_logprob(answer), cosine, length)
             values = dict(zip(TERMS, terms, strict=True))
@@ -192,7 +197,7 @@ def new_words(item: ScoringItem) -> list[str]:
         for turn in heard_before(item, len(item.context))[-LAST_HEARD:]
         for word in words_of(turn)
     }
-    words = words_of(item.response or '')
+    words = words_of(item.text)
     return [word for word in words if _second_person(word) not in known]
 
 
@@ -206,7 +211,7 @@ def relevance(
 
     :param new: the words of the response that its partner has not just said.
     """
-    words = [word for word in words_of(item.response or '') if word not in LEFT_OUT]
+    words = [word for word in words_of(item.text) if word not in LEFT_OUT]
     own = sum(word not in LEFT_OUT for word in new)
     copied = min(1.0, (1 - own / len(words)) / MOST_COPIED) if words else 0.0
     return of_all - copied * max(0.0, of_all - (of_new if new else 0.0))

@@ -8,7 +8,7 @@ power, and how scores of different scales are added, is our reading (docs/crs.md
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import fmean
 
 from parlai_ext.core.nouns import content_id
@@ -16,6 +16,7 @@ from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import Document
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.composite import (
+    Scale,
     Term,
     TermModels,
     fitted_sets,
@@ -31,8 +32,22 @@ from parlai_ext.scoring.relevance import context_cosines
 from parlai_ext.scoring.shipped_file import read_shipped_file
 from parlai_ext.scoring.trivial import OVERALL, Distinct, Length
 
-METRICS = ('likelihood', 'relevance', 'length', 'distinct')
 LEAST = 1 / 3  # the largest weight of a set is this or more
+
+
+@dataclass(frozen=True)
+class Correlations:
+    """
+    How far each sub-metric agrees with people on one set.
+    """
+
+    likelihood: float = option(help='of how likely responses are')
+    relevance: float = option(help='of how near they are to the last turn')
+    length: float = option(help='of their words')
+    distinct: float = option(help='of how different their words are')
+
+
+METRICS = tuple(field.name for field in fields(Correlations))
 
 
 @dataclass(frozen=True)
@@ -88,16 +103,16 @@ class Crs(JudgeScorer):
         for item, answer, cosine in zip(items, answers, cosines, strict=True):
             counts = [scorer.item_score(item) for scorer in trivial]
             evidence = (mean_logprob(answer), cosine, *counts)
-            values = dict(zip(METRICS, evidence, strict=True))
-            found: dict[str, float | None] = dict.fromkeys(self.dimensions)
-            if values['likelihood'] is not None:
-                qualities = {
-                    quality: overall_score(terms, values, 0.0)
+            known = dict(zip(METRICS, evidence, strict=True))
+            values = {}
+            if known['likelihood'] is not None:
+                values = {
+                    quality: overall_score(terms, known, 0.0)
                     for quality, terms in self.terms.items()
                 }
-                found = {OVERALL: fmean(qualities.values()), **qualities}
+                values[OVERALL] = fmean(values.values())
             reasons = dict.fromkeys(self.dimensions, NO_PROBABILITY)
-            scores.append(ItemScore(found, reasons, evidence, answer.num_truncated))
+            scores.append(ItemScore(values, reasons, evidence, answer.num_truncated))
         return scores
 
 
@@ -120,36 +135,25 @@ def read_terms(doc: Document) -> dict[str, dict[str, Term]]:
     Return how each sub-metric is scaled and weighed, for each quality: by the mean of
     its weights on the sets of this quality.
     """
-
-    def numbers(where: tuple[str, ...], names: Sequence[str]) -> dict[str, float]:
-        data = doc.typed(doc.data, (), dict)
-        for key in where:
-            data = data.get(key) if isinstance(data, dict) else None
-        data = doc.typed(data, where, dict)
-        if sorted(data) != sorted(names):
-            raise doc.error(where, f'the keys {", ".join(names)} are expected')
-        return {name: doc.typed(data[name], (*where, name), float) for name in names}
-
+    data = doc.typed(doc.data, (), dict)
+    given = doc.typed(data.get('metrics'), ('metrics',), dict)
     scales = {
-        name: numbers(('metrics', name), ('centre', 'spread')) for name in METRICS
+        name: doc.options(Scale, given.get(name), ('metrics', name)) for name in METRICS
     }
-    for name, scale in scales.items():
-        if scale['spread'] <= 0:
-            raise doc.error(('metrics', name, 'spread'), 'a number above 0 is expected')
-    where = 'correlations'
-    qualities = doc.typed(doc.data.get(where), (where,), dict)
     terms = {}
+    qualities = doc.typed(data.get('correlations'), ('correlations',), dict)
     for quality, sets in qualities.items():
+        where = ('correlations', quality)
         on_sets = [
-            rescaled_weights(numbers((where, quality, name), METRICS))
-            for name in doc.typed(sets, (where, quality), dict)
+            rescaled_weights(vars(doc.options(Correlations, values, (*where, name))))
+            for name, values in doc.typed(sets, where, dict).items()
         ]
         if not on_sets:
-            raise doc.error((where, quality), 'one set or more is expected')
+            raise doc.error(where, 'one set or more is expected')
         terms[quality] = {
-            name: Term(**scales[name], weight=fmean(one[name] for one in on_sets))
-            for name in METRICS
+            name: Term(**vars(scale), weight=fmean(one[name] for one in on_sets))
+            for name, scale in scales.items()
         }
     if not terms or OVERALL in terms:
-        raise doc.error((where,), f'qualities are expected, not {OVERALL}')
+        raise doc.error(('correlations',), f'qualities are expected, not {OVERALL}')
     return terms

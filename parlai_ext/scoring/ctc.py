@@ -22,10 +22,9 @@ from typing import Any
 from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import FROM, ItemScore, Scorer, ScoringItem, model_option
 from parlai_ext.scoring.english import LEFT_OUT
 from parlai_ext.scoring.items import NO_KNOWLEDGE
-from parlai_ext.scoring.model_options import FROM, model_option
 
 ENGAGING, KNOWLEDGE = 'Engaging', 'Uses Knowledge'  # as USR's annotators call them
 MOST_TOKENS = 256  # of a response, its begin token counted
@@ -117,7 +116,7 @@ class Ctc(Scorer):
         if name is None:
             return [_Aligned(None, NO_MODEL)] * len(items)
         model = self.models.token_classifier(name)
-        responses = [single_spaced(clean_text(item.response or '')) for item in items]
+        responses = [single_spaced(clean_text(item.text)) for item in items]
         aligned = []
         for labels in model.word_labels(responses, contexts, MOST_TOKENS):
             supported = [float(row[SUPPORTED]) for row in labels.probabilities]

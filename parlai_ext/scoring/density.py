@@ -22,8 +22,7 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.core.progress import bar_of
 from parlai_ext.data.formats import FORMATS, find_files, read_sources
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.model_options import FROM, model_option
+from parlai_ext.scoring.base import FROM, ItemScore, Scorer, ScoringItem, model_option
 from parlai_ext.scoring.relevance import NO_CONTEXT
 
 SEPARATOR = '[SEPT]'  # between turns

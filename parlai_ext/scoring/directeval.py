@@ -9,8 +9,7 @@ judge; `prompted` asks an untrained chat model, in its own words.
 
 from parlai_ext.core.nouns import Question
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.label_prompts import direct_prompt
-from parlai_ext.scoring.label_scorer import LabelOptions, LabelScorer
+from parlai_ext.scoring.label_judges import LabelOptions, LabelScorer, direct_prompt
 from parlai_ext.scoring.likelihood import AnswerScorer, first_continuation_share
 
 

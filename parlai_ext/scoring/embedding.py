@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
-from parlai_ext.scoring.base import row_cosines
-from parlai_ext.scoring.model_options import model_option
+from parlai_ext.scoring.base import model_option, row_cosines
 from parlai_ext.scoring.references import Pair, ReferenceScorer
 
 TREEBANK = NLTKWordTokenizer()

@@ -10,7 +10,7 @@ only the complaints N count, as in bipartite-play; higher is better in every cas
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
@@ -22,7 +22,7 @@ from parlai_ext.core.nouns import (
 )
 from parlai_ext.core.options import option
 from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions, as_turns
-from parlai_ext.scoring.base import ItemScore, Models, ScoringItem
+from parlai_ext.scoring.base import ItemScore, Models, ScoringItem, model_option
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
 from parlai_ext.scoring.likelihood import (
     JudgeScorer,
@@ -30,7 +30,6 @@ from parlai_ext.scoring.likelihood import (
     gives_context,
     judge_tokenizer,
 )
-from parlai_ext.scoring.model_options import model_option
 
 JUDGE = 'zoo:blender/blender_9B/model'
 ORIGINAL_JUDGE = 'hf:microsoft/DialoGPT-large'
@@ -149,7 +148,7 @@ class Fed(JudgeScorer):
     name = 'fed'
     unit = 'log-probabilities (nats) of the follow-ups, added up'
     options_class = FedOptions
-    evidence_options: ClassVar[Mapping[str, Any]] = {'polarity': 'both'}
+    evidence_options: Mapping[str, Any] = {'polarity': 'both'}
     instead = (
         'or a small judge: --judge-model-file zoo:mini/judge/model needs no download '
         '(it knows small talk only), smollm2-135m-q4 one of 93 MB'

@@ -28,7 +28,8 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
-from parlai_ext.files.yaml_file import Document, Key
+from parlai_ext.core.options import option
+from parlai_ext.files.yaml_file import Document
 from parlai_ext.scoring.shipped_file import read_shipped_file
 from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.fetch.pinned_file import PinnedFile, assigned_literals
@@ -50,8 +51,8 @@ class Sides:
     The follow-ups of one dimension.
     """
 
-    positive: tuple[str, ...] = ()
-    negative: tuple[str, ...] = ()
+    positive: tuple[str, ...] = option((), help='praise')
+    negative: tuple[str, ...] = option((), help='complaints')
 
 
 @dataclass(frozen=True)
@@ -117,29 +118,24 @@ def chosen_followups(doc: Document) -> FollowUps:
     data = doc.mapping(doc.data, (), keys, 'a choice of follow-ups')
     source = doc.typed(data['of'], ('of',), str)
     qualities = load_followups(source).dimensions
-
-    def texts(side: str, choice: Any, where: tuple[Key, ...]) -> list[str]:
-        found = []
-        for quality, which in doc.typed(choice or {}, where, dict).items():
-            here = (*where, quality)
-            if quality not in qualities:
-                hint = nearest(quality, qualities)
-                raise doc.error(here, f'{source} has no such quality; {hint}')
-            known = getattr(qualities[quality], side)
-            places = range(1, len(known) + 1)
-            wanted = places if which == 'all' else doc.typed(which, here, list)
-            if wrong := [place for place in wanted if place not in places]:
-                problem = f'all, or places from 1 to {len(known)}, not {wrong[0]!r}'
-                raise doc.error(here, problem)
-            found += [known[place - 1] for place in wanted]
-        return found
-
-    chosen = {}
+    chosen: dict[str, dict[str, list[str]]] = {}
     dimensions = doc.typed(data.get('dimensions') or {}, ('dimensions',), dict)
     for name, sides in dimensions.items():
         here = ('dimensions', name)
-        sides = doc.mapping(sides, here, SIDES, f'dimension {name!r}')
-        chosen[name] = {s: texts(s, sides[s], (*here, s)) for s in sides}
+        chosen[name] = {}
+        for side, choice in doc.mapping(sides, here, SIDES, 'a dimension').items():
+            texts = chosen[name][side] = []
+            for quality, which in doc.typed(choice or {}, (*here, side), dict).items():
+                place = (*here, side, quality)
+                if quality not in qualities:
+                    hint = nearest(quality, qualities)
+                    raise doc.error(place, f'{source} has no such quality; {hint}')
+                known = dict(enumerate(getattr(qualities[quality], side), 1))
+                wanted = known if which == 'all' else doc.typed(which, place, list)
+                if wrong := [one for one in wanted if one not in known]:
+                    problem = f'all, or places from 1 to {len(known)}, not {wrong[0]!r}'
+                    raise doc.error(place, problem)
+                texts += [known[one] for one in wanted]
     return read_followups(replace(doc, data={'dimensions': chosen}))
 
 
@@ -151,63 +147,48 @@ def read_followups(doc: Document) -> FollowUps:
     :raises UserError: with file, line and key.
     """
     data = doc.typed(doc.data or {}, (), dict)
-    dialogue_level: frozenset[str] = frozenset()
-    if any(level in data for level in LEVELS):
-        doc.mapping(data, (), LEVELS, 'follow-ups by level')
-        by_level = {
-            level: _dimensions(doc, sides or {}, (level,))
-            for level, sides in data.items()
-        }
-        count = Counter(name for sides in by_level.values() for name in sides)
-        # a quality that is judged on both levels has a name for each
-        levelled = {
-            name if count[name] == 1 else f'{level} {name}': (level, sides)
-            for level, by_name in by_level.items()
-            for name, sides in by_name.items()
-        }
-        dimensions = {name: sides for name, (_, sides) in levelled.items()}
-        dialogue_level = frozenset(
-            n for n, (level, _) in levelled.items() if level != 'turn'
-        )
-    else:
-        data = doc.mapping(
-            data, (), ('dimensions', 'description', *LEVELS), 'a follow-up set'
-        )
-        dimensions = _dimensions(doc, data.get('dimensions') or {}, ('dimensions',))
-    if not dimensions:
+    keys: tuple[str, ...] = LEVELS
+    if not any(level in data for level in LEVELS):
+        keys = ('dimensions', 'description', *LEVELS)
+    doc.mapping(data, (), keys, 'a follow-up set')
+    by_level = {
+        level: _dimensions(doc, given, level)
+        for level, given in data.items()
+        if level != 'description'
+    }
+    count = Counter(name for sides in by_level.values() for name in sides)
+    # a quality that is judged on both levels has a name for each
+    levelled = {
+        name if count[name] == 1 else f'{level} {name}': (level, sides)
+        for level, by_name in by_level.items()
+        for name, sides in by_name.items()
+    }
+    if not levelled:
         raise doc.error((), 'a follow-up set needs at least one dimension')
-    return FollowUps(dimensions, dialogue_level)
+    return FollowUps(
+        {name: sides for name, (_, sides) in levelled.items()},
+        frozenset(n for n, (level, _) in levelled.items() if level == 'dialogue'),
+    )
 
 
-def _dimensions(doc: Document, raw: Any, where: tuple[Key, ...]) -> dict[str, Sides]:
+def _dimensions(doc: Document, given: Any, level: str) -> dict[str, Sides]:
     """
     Return the follow-ups of each dimension of a mapping.
     """
     dimensions = {}
-    for name, sides in doc.typed(raw, where, dict).items():
-        here = (*where, name)
-        sides = doc.mapping(sides, here, SIDES, f'dimension {name!r}')
-        positive = _texts(doc, sides.get('positive'), (*here, 'positive'))
-        negative = _texts(doc, sides.get('negative'), (*here, 'negative'))
-        if not positive and not negative:
+    for name, texts_of in doc.typed(given or {}, (level,), dict).items():
+        here = (level, name)
+        sides = dimensions[name] = doc.options(Sides, texts_of, here)
+        if sides == Sides():
             raise doc.error(here, 'needs positive or negative follow-ups')
-        dimensions[name] = Sides(positive, negative)
+        for side, texts in vars(sides).items():
+            for i, text in enumerate(texts):
+                place = (*here, side, i)
+                if not doc.typed(text, place, str).strip():
+                    raise doc.error(place, 'an empty follow-up')
+                if text in texts[:i]:
+                    raise doc.error(place, f'{text!r} is there already')
     return dimensions
-
-
-def _texts(doc: Document, raw: Any, where: tuple[Key, ...]) -> tuple[str, ...]:
-    """
-    Return a list of different texts; nothing at all is an empty list.
-    """
-    texts: list[str] = []
-    for i, text in enumerate([] if raw is None else doc.typed(raw, where, list)):
-        text = doc.typed(text, (*where, i), str)
-        if not text.strip():
-            raise doc.error((*where, i), 'an empty follow-up')
-        if text in texts:
-            raise doc.error((*where, i), f'{text!r} is there already')
-        texts.append(text)
-    return tuple(texts)
 
 
 def fetch_fed_2020() -> Document:

@@ -19,8 +19,12 @@ from parlai_ext.data.judged.qualities import mean
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.fed import followup_score
 from parlai_ext.scoring.followups import load_followups
-from parlai_ext.scoring.likelihood import LARGEST_EXPONENT, JudgeScorer
-from parlai_ext.scoring.model_options import context_turns_option, judge_option
+from parlai_ext.scoring.likelihood import (
+    LARGEST_EXPONENT,
+    JudgeScorer,
+    context_turns_option,
+    judge_option,
+)
 
 JUDGE = 'hf:facebook/blenderbot-400M-distill,hf_turn_separator="\\t"'
 LOOKBACK = 50  # utterances before the response that the authors' program reads

@@ -17,15 +17,16 @@ from dataclasses import dataclass
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import ItemScore, ScoringItem
-from parlai_ext.scoring.likelihood import NO_PROBABILITY, JudgeScorer
-from parlai_ext.scoring.model_options import (
+from parlai_ext.scoring.base import ItemScore, ScoringItem, model_option
+from parlai_ext.scoring.likelihood import (
+    NO_PROBABILITY,
+    Ids,
+    JudgeScorer,
+    Strings,
     context_turns_option,
     judge_option,
-    model_option,
 )
 from parlai_ext.scoring.relevance import NO_CONTEXT
-from parlai_ext.scoring.string_logprobs import Ids, Strings
 
 CONTRADICTION = 'contradiction'
 NO_CLASSIFIER = 'no classifier is named (classifier: of natural-language inference)'
@@ -108,7 +109,7 @@ class Holistic(JudgeScorer):
                 'Fluency': scaled(fluency, self.options.fluency_cutoff),
                 'Diversity': diversity(
                     # and the responses to rewordings of the context
-                    [item.response or '', *item.extras.get(RESPONSES, ())],
+                    [item.text, *item.extras.get(RESPONSES, ())],
                     self.options.ngram,
                 ),
                 'Consistency': consistency,
@@ -135,7 +136,7 @@ class Holistic(JudgeScorer):
         triples: list[tuple[Ids, Ids, Ids]] = []
         cuts = []
         for item in items:
-            response = item.response or ''
+            response = item.text
             context = '\n'.join(item.context[-self.options.context_turns :])
             both = strings.ids(f'{context} {response}', end=False)
             cuts.append(strings.num_over_limit(both))
@@ -161,7 +162,7 @@ class Holistic(JudgeScorer):
             return [None] * len(items)
         earlier = [earlier_utterance(item) for item in items]
         pairs = [
-            (before, item.response or '')
+            (before, item.text)
             for before, item in zip(earlier, items, strict=True)
             if before is not None
         ]

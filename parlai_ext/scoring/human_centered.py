@@ -21,8 +21,7 @@ from scipy.stats import entropy
 from parlai_ext.core.options import option
 from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.baselines import words_of
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.model_options import encoder_option
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, encoder_option
 
 # one for each emotion of Plutchik: joy, trust, fear, surprise, sadness, disgust, anger
 # and anticipation
@@ -108,7 +107,7 @@ class HumanCentered(Scorer):
             )
             return np.asarray(rows @ columns.T, np.float64)
 
-        texts = [item.response or '' for item in items]
+        texts = [item.text for item in items]
         before = [item.context[-1] if item.context else '' for item in items]
         own, theirs = cosines(texts, EMOTIONS), cosines(before, EMOTIONS)
         ends = [

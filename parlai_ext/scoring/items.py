@@ -38,6 +38,13 @@ class ScoringItem:
     extras: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def text(self) -> str:
+        """
+        The response, empty where there is none.
+        """
+        return self.response or ''
+
+    @property
     def has_knowledge(self) -> bool:
         """
         True if the item has facts or a persona.
@@ -87,7 +94,7 @@ def swapped_item(item: ScoringItem) -> ScoringItem:
     """
     if OTHER not in item.extras:
         return item
-    extras = {**item.extras, OTHER: item.response or ''}
+    extras = {**item.extras, OTHER: item.text}
     return replace(item, response=str(item.extras[OTHER]), extras=extras)
 
 

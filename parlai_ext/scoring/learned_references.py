@@ -11,10 +11,9 @@ The shares were set beforehand and nothing here was fitted to people's judgement
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option
 from parlai_ext.scoring.bertscore import BertScore
 from parlai_ext.scoring.learned import MOST, Learned, LearnedOptions
-from parlai_ext.scoring.model_options import encoder_option
 
 # BERTScore by `minilm` of responses other than the reference, over six judged sets
 CENTRE, SPREAD = 0.30, 0.13

@@ -9,17 +9,44 @@ exp(-score). Likely is not the same as good: bland and repeated responses are li
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, Question
 from parlai_ext.core.nouns import Likelihood as LanguageModel
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.model_options import context_turns_option, judge_option
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, model_option
 
 LARGEST_EXPONENT = 700.0  # whose exponential is still a number
 NO_PROBABILITY = 'the judge gives the response no finite probability'
+
+
+def judge_option(
+    default: str = 'smollm2-135m-q4', what: str = 'the model inside the scorer'
+) -> Any:
+    """
+    Return the option that names the language model inside a scorer.
+
+    :param what: which models would do, for the help text.
+    """
+    return model_option(
+        default,
+        'likelihood',
+        f'{what}: a catalogue name, a model file, zoo:…, or hf:REPOSITORY[@REVISION]',
+        flag='--judge-model-file',
+    )
+
+
+def context_turns_option(default: int = 0, low: int = 0) -> Any:
+    """
+    Return the option that says how many utterances before a response are read.
+    """
+    meaning = '; 0: all' if low == 0 else ''
+    return option(
+        default,
+        low=low,
+        help=f'utterances before the response that the judge reads{meaning}',
+    )
 
 
 class JudgeScorer(Scorer):
@@ -48,8 +75,8 @@ class AnswerScorer(JudgeScorer):
     """
 
     dimensions: tuple[str, ...] = ('Overall',)
-    no_value: ClassVar[str] = NO_PROBABILITY
-    asked: ClassVar[Mapping[str, bool]] = {}
+    no_value = NO_PROBABILITY
+    asked: Mapping[str, bool] = {}
 
     def question(self, item: ScoringItem) -> Question:
         """
@@ -182,7 +209,7 @@ def response_question(item: ScoringItem, context_turns: int = 0) -> Question:
 
     :param context_turns: how many utterances of the context are read; 0: all.
     """
-    return Question(item.context[-context_turns:], (item.response or '',))
+    return Question(item.context[-context_turns:], (item.text,))
 
 
 def response_answers(
@@ -202,10 +229,10 @@ def answers_without_context(
     """
     Return the log-probabilities of each item's response as the first of a dialogue.
     """
-    texts = list(dict.fromkeys(item.response or '' for item in items))
+    texts = list(dict.fromkeys(item.text for item in items))
     answers = judge.answer([Question((), (text,)) for text in texts])
     known = dict(zip(texts, answers, strict=True))
-    return [known[item.response or ''] for item in items]
+    return [known[item.text] for item in items]
 
 
 def mean_logprob(answer: Answer) -> float | None:
@@ -234,3 +261,51 @@ def difference(first: float | None, second: float | None) -> float | None:
     Return the difference of two numbers, `None` where one is missing.
     """
     return None if first is None or second is None else first - second
+
+
+Ids = tuple[int, ...]
+
+
+class Strings:
+    """
+    Strings before a decoder-only judge, in tokens of its own tokenizer, as programs
+    around GPT-2 take them: one pass a text, the first token read and not counted.
+
+    A mark that somebody typed is plain text; only `ids` puts an end token.
+    """
+
+    def __init__(self, judge: LanguageModel):
+        self.judge: Any = judge
+        self.tokenizer = judge_tokenizer(
+            judge,
+            'scorer: judge_model_file: the judge must be a decoder-only Hugging Face '
+            'model, such as smollm2-135m-q4',
+        )
+
+    def ids(self, text: str, end: bool) -> Ids:
+        """
+        Return the tokens of a text.
+
+        :param end: put the end token behind it.
+        """
+        ids = self.tokenizer.encode(text, split_special_tokens=True)
+        return (*ids, *([self.tokenizer.eos_token_id] if end else ()))
+
+    def num_over_limit(self, ids: Ids) -> int:
+        """
+        Return how many tokens a string has beyond the judge's positions.
+        """
+        limit = self.judge.positions
+        return 0 if limit is None else max(0, len(ids) - limit)
+
+    def logprobs(self, strings: Sequence[Ids]) -> list[tuple[float, ...]]:
+        """
+        Return, for each string, the log-probability of each token but the first.
+        """
+        different = [ids for ids in dict.fromkeys(strings) if len(ids) > 1]
+        answers = self.judge.answer(
+            [Question((ids[0],), (ids[1:],)) for ids in different]
+        )
+        rows = [answer.continuations[0] for answer in answers]
+        known = dict(zip(different, rows, strict=True))
+        return [known.get(ids, ()) for ids in strings]

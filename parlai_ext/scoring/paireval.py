@@ -33,9 +33,13 @@ from parlai_ext.data.corpora import CORPORA, Turns, read_corpus
 from parlai_ext.data.judged.cards import OWN_ENDINGS, own_card, read_card
 from parlai_ext.data.judged.qualities import mean
 from parlai_ext.scoring.base import ItemScore, ScoringItem
-from parlai_ext.scoring.candidates import Candidate
-from parlai_ext.scoring.label_prompts import pair_prompt, pair_template
-from parlai_ext.scoring.label_scorer import LabelOptions, LabelScorer
+from parlai_ext.scoring.label_judges import (
+    Candidate,
+    LabelOptions,
+    LabelScorer,
+    pair_prompt,
+    pair_template,
+)
 from parlai_ext.scoring.likelihood import NO_PROBABILITY, first_continuation_share
 
 NEEDED = (

@@ -14,8 +14,12 @@ from parlai_ext.core.options import option
 from parlai_ext.models.chat_questions import ChatQuestions
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.items import lettered_turns
-from parlai_ext.scoring.likelihood import AnswerScorer, first_continuation_share
-from parlai_ext.scoring.model_options import context_turns_option, judge_option
+from parlai_ext.scoring.likelihood import (
+    AnswerScorer,
+    context_turns_option,
+    first_continuation_share,
+    judge_option,
+)
 from parlai_ext.systems.chat.messages import ChatTurn
 
 ANSWERS = ('Yes', 'No')
@@ -70,7 +74,7 @@ class Prompted(AnswerScorer):
         Return the question about one response; the one who is judged is B, the other A.
         """
         turns = lettered_turns(item.context[-self.options.context_turns :])
-        response = f'Response:\nB: {item.response or ""}'
+        response = f'Response:\nB: {item.text}'
         prompt = '\n'.join(
             ['Dialogue:', *turns, '', response, '', self.options.question]
         )

@@ -9,7 +9,7 @@ gave it. An empty response and an item without a reference have no score.
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any, ClassVar
+from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
@@ -31,9 +31,9 @@ class ReferenceScorer(Scorer):
 
     dimensions = (OVERALL,)
     needs = ('references',)
-    module: ClassVar[str] = ''
-    package: ClassVar[str] = ''
-    no_score: ClassVar[str] = 'no reference can be compared with the response'
+    module = ''
+    package = ''
+    no_score = 'no reference can be compared with the response'
 
     def prepare(self) -> None:
         """
@@ -62,7 +62,7 @@ class ReferenceScorer(Scorer):
         for item in items:
             of_item = response_pairs(item)
             reason = self.no_score if of_item else NO_REFERENCE
-            if not (item.response or '').strip():
+            if not (item.text).strip():
                 reason = EMPTY
             known = {p: score for p in of_item if (score := scores[p]) is not None}
             best = max(known, key=lambda pair: known[pair], default=None)
@@ -81,7 +81,7 @@ def response_pairs(item: ScoringItem) -> list[Pair]:
     """
     Return the response with each of its references; none of either is empty.
     """
-    response = item.response or ''
+    response = item.text
     if not response.strip():
         return []
     return [(response, text) for text in item.references if text.strip()]

@@ -29,7 +29,7 @@ from parlai_ext.scoring.base import OutsideCode, Scorer
 SCORERS = {
     'fed': 'parlai_ext.scoring.fed:Fed',
     'chatmatch': 'parlai_ext.scoring.chatmatch.scorer:ChatMatch',
-    'chatmatch_game': 'parlai_ext.scoring.chatmatch.points:ChatMatchGame',
+    'chatmatch_game': 'parlai_ext.scoring.chatmatch.scorer:ChatMatchGame',
     'likelihood': 'parlai_ext.scoring.likelihood:Likelihood',
     'relevance': 'parlai_ext.scoring.relevance:Relevance',
     'composite': 'parlai_ext.scoring.composite:Composite',
@@ -51,7 +51,7 @@ SCORERS = {
     'overlap': 'parlai_ext.scoring.trivial:Overlap',
     'bleu_2': 'parlai_ext.scoring.bleu:Bleu2',
     'amfm': 'parlai_ext.scoring.amfm:AmFm',
-    'amfm_references': 'parlai_ext.scoring.amfm_references:AmFmReferences',
+    'amfm_references': 'parlai_ext.scoring.amfm:AmFmReferences',
     'holistic': 'parlai_ext.scoring.holistic:Holistic',
     'full': 'parlai_ext.scoring.full:Full',
     'perplexity': 'parlai_ext.scoring.perplexity:Perplexity',

@@ -17,9 +17,9 @@ from parlai_ext.scoring.base import (
     ItemScore,
     Scorer,
     ScoringItem,
+    encoder_option,
     row_cosines,
 )
-from parlai_ext.scoring.model_options import encoder_option
 
 LAST_TURNS = 4  # of a context, which `context` and `nearest` compare with
 NO_CONTEXT = 'there is no context'
@@ -62,7 +62,7 @@ class Relevance(Scorer):
         """
         encoder = self.models.embedder(self.options.encoder)
         cosines = context_cosines(encoder, items, self.options.against)
-        cut = encoder.cut_tokens([item.response or '' for item in items])
+        cut = encoder.cut_tokens([item.text for item in items])
         return [
             ItemScore(
                 {'Relevance': cosine},
@@ -104,7 +104,7 @@ def best_cosines(
         text
         for item, others in zip(items, compared, strict=True)
         for other in others
-        for text in (item.response or '', other)
+        for text in (item.text, other)
     ]
     if not texts:
         return [None] * len(items)

@@ -25,9 +25,10 @@ from parlai_ext.scoring.items import NO_KNOWLEDGE
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,
+    context_turns_option,
     first_continuation_share,
+    judge_option,
 )
-from parlai_ext.scoring.model_options import context_turns_option, judge_option
 
 MODEL = 'hf:MingZhong/unieval-dialog'
 LONGEST = 1024  # tokens of a question, as in the authors' evaluation
@@ -157,7 +158,7 @@ class UniEval(JudgeScorer):
         for dimension, (question, read) in QUESTIONS.items():
             if dimension == KNOWLEDGE and not item.has_knowledge:
                 continue
-            response = item.response or ''
+            response = item.text
             parts = sentences(response) if dimension == ENGAGING else [response]
             more = [f'{name}: {texts[name]}' for name in read]
             for part in parts:

@@ -22,9 +22,8 @@ from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.scoring.base import FROM, ItemScore, Scorer, ScoringItem, model_option
 from parlai_ext.scoring.items import NO_KNOWLEDGE
-from parlai_ext.scoring.model_options import FROM, model_option
 
 MASKED, DR_C, DR_X = 'MLM', 'DR-c', 'DR-x'
 TERMS = (MASKED, DR_C, DR_X)
@@ -147,7 +146,7 @@ class Usr(Scorer):
     def _texts(self, item: ScoringItem) -> _Texts:
         read = split_words if self.options.words == 'split' else single_spaced
         last = item.context[-1] if item.context else ''
-        parts = (last, item.knowledge, item.response or '')
+        parts = (last, item.knowledge, item.text)
         return _Texts(*(read(part.lower()) for part in parts))
 
     def _follows(

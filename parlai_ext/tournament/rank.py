@@ -45,7 +45,6 @@ def play_tournament(
     """
     Return the points and ratings of a run's games, compared with the reference.
 
-    :param tables: read with games.
     :raises UserError: when the reference of the rating names no target.
     """
     names = {dimension.casefold() for dimension in tables.scores}

@@ -16,6 +16,7 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.core.display import DASH
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine, use_data_folder
 from parlai_ext.core.nouns import content_id
@@ -50,7 +51,7 @@ from parlai_ext.toxic.pair_features import (
     row_of,
 )
 from parlai_ext.toxic.public_sets import moderation_data
-from parlai_ext.view.table import Column, Table, number_column
+from parlai_ext.view.table import Table, shown_table
 
 TABLE, STATE = 'pairs.csv', 'state.json'
 BLOCK = 2048  # pairs in memory at once
@@ -385,11 +386,11 @@ def statistics(sources: Mapping[str, str]) -> dict[str, dict[tuple[str, str], st
     :param sources: files or folders that the task reads, by what the source is called.
     :raises UserError: for what cannot be read.
     """
-    rows: Mapping[str, Mapping[str, str]] = moderation_data('statistics')
-    sums: defaultdict[tuple[str, str, str], float] = defaultdict(float)
-    counts: Counter[tuple[str, str, str]] = Counter()
-    words: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
-    turns: Counter[tuple[str, str]] = Counter()
+    known: Mapping[str, Mapping[str, str]] = moderation_data('statistics')
+    turns = dict.fromkeys(product(sources, FOLDS), 0)
+    # how often each cell of a column was seen
+    seen: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    columns = {**known['means'], **known['majors']}
     for source, place in sources.items():
         for fold, pair in pairs_of_place(Path(place), ToxicData()):
             if not (pair.polite and pair.answer):
@@ -398,36 +399,29 @@ def statistics(sources: Mapping[str, str]) -> dict[str, dict[tuple[str, str], st
             row = {'toxic': pair.prompt, 'answer': pair.answer}
             fill_lengths([row])
             row |= pair.features
-            row = {name: cell for name, cell in row.items() if cell not in MISSING}
-            for name, column in rows['means'].items():
-                if column in row:
-                    sums[name, source, fold] += _number(row[column], column)
-                    counts[name, source, fold] += 1
-            for name, column in rows['majors'].items():
-                if column in row:
-                    words[name, source, fold][row[column]] += 1
-    cells = {key: f'{total / counts[key]:.2f}' for key, total in sums.items()}
-    for key, of_fold in words.items():
-        [(word, n)] = of_fold.most_common(1)
-        cells[key] = f'{word} {100 * n / of_fold.total():.1f}%'
-    places = [*product(sources, FOLDS)]
-    table = {'No. Turns': {place: str(turns[place]) for place in places}}
-    for name in (*rows['means'], *rows['majors']):
-        found = {p: cells[name, *p] for p in places if (name, *p) in cells}
-        if found:
-            table[name] = found
-    return table
+            for name, column in columns.items():
+                if row.get(column, '') not in MISSING:
+                    seen[name, source, fold][row[column]] += 1
+    rows = {'No. Turns': {place: str(n) for place, n in turns.items()}}
+    for name, column in columns.items():
+        for key in turns:
+            if not (cells := seen.get((name, *key))):
+                continue
+            [(word, n)] = cells.most_common(1)
+            text = f'{word} {100 * n / cells.total():.1f}%'
+            if name in known['means']:
+                total = sum(_number(cell, column) * n for cell, n in cells.items())
+                text = f'{total / cells.total():.2f}'
+            rows.setdefault(name, {})[key] = text
+    return rows
 
 
 def statistics_table(sources: Mapping[str, str]) -> Table:
     """
     Return the same statistics as a table, a column for each fold of each source.
     """
-
-    def column(place: tuple[str, str]) -> Column:
-        heading = ' '.join(place).strip()
-        return number_column(heading, heading, lambda row: row[1].get(place))
-
-    columns = map(column, product(sources, FOLDS))
-    rows = [*statistics(sources).items()]
-    return Table([Column('statistic', '', lambda row: row[0]), *columns], rows)
+    rows = statistics(sources)
+    places = list(product(sources, FOLDS))
+    headings = ['', *(' '.join(place).strip() for place in places)]
+    cells = ([name, *(row.get(p, DASH) for p in places)] for name, row in rows.items())
+    return shown_table(headings, cells)

@@ -8,11 +8,11 @@ or another model go to another file.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.plan import ResolvedProtocol, resolve_protocol
+from parlai_ext.collect.plan import resolve_protocol
 from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.machine import Machine
@@ -43,30 +43,6 @@ BLOCK = 64  # questions that are asked together by a system that samples
 USER = 'user'
 
 
-@dataclass(frozen=True)
-class Questions:
-    """
-    The questions to one system: each prompt so many times, in blocks.
-
-    :param samples: it draws its answers at random.
-    :param work: the file of the answers.
-    :param answers: of the blocks that are finished, as records.
-    """
-
-    system: System
-    blocks: Sequence[Sequence[Prompt]]
-    samples: bool
-    work: PartialWork
-    answers: dict[int, list[dict[str, Any]]]
-
-    @property
-    def missing(self) -> list[int]:
-        """
-        The blocks that have no answers yet.
-        """
-        return [n for n in range(len(self.blocks)) if n not in self.answers]
-
-
 def collect_answers(
     systems: Sequence[System],
     prompts: Sequence[Prompt],
@@ -85,103 +61,57 @@ def collect_answers(
     :param skip_missing: leave out systems that cannot be had.
     :raises UserError: when a system cannot be had and such are not to be left out.
     """
-    roster = Roster(tuple(systems))
-    resolved = resolve_protocol(
-        Protocol(name='answers', roster=roster), {}, skip_missing
-    )
-    problems = {name: f'{name}: {why}' for name, why in resolved.missing.items()}
-    with locked(folder / '.lock'):
-        asked = [
-            _questions(
-                system,
-                prompts,
-                per_prompt if system.name in resolved.sampling else 1,
-                folder,
-                resolved,
-                (machine.fp16, seed if system.name in resolved.sampling else None),
-            )
-            for system in resolved.protocol.roster.targets
-        ]
-        problems |= _ask_missing(asked, machine, seed)
-    answers = [
-        RecordedAnswer(**record)
-        for questions in asked
-        if questions.system.name not in problems
-        for number in range(len(questions.blocks))
-        for record in questions.answers[number]
-    ]
-    return answers, list(problems.values())
-
-
-def _questions(
-    system: System,
-    prompts: Sequence[Prompt],
-    per_prompt: int,
-    folder: Path,
-    resolved: ResolvedProtocol,
-    how: Sequence[Any],
-) -> Questions:
-    """
-    Return the questions to a system, with the answers that are there.
-
-    :param how: what the answers depend on besides the system and its prompts.
-    """
-    digest = content_id(
-        resolved.identities[system.name],
-        resolved.candidates.get(system.name),
-        [prompt.text for prompt in prompts],
-        [prompt.id for prompt in prompts],
-        per_prompt,
-        *how,
-    )
-    letters = ''.join(c if c.isalnum() else '_' for c in system.name)
-    work = PartialWork(folder / f'{letters[:40]}-{digest}.jsonl', digest)
-    asked = [prompt for prompt in prompts for _ in range(per_prompt)]
-    blocks = [asked[start : start + BLOCK] for start in range(0, len(asked), BLOCK)]
-    stored = {number: work.get(str(number)) for number in range(len(blocks))}
-    answers = {number: block for number, block in stored.items() if block is not None}
-    return Questions(system, blocks, system.name in resolved.sampling, work, answers)
-
-
-def _ask_missing(
-    asked: Sequence[Questions], machine: Machine, seed: int
-) -> dict[str, str]:
-    """
-    Ask what has no answer yet. Return why systems could not go on.
-    """
-    todo = [questions for questions in asked if questions.missing]
-    n_missing = sum(len(one.blocks[number]) for one in todo for number in one.missing)
-    fit_threads(one.system for one in todo)
+    protocol = Protocol(name='answers', roster=Roster(tuple(systems)))
+    resolved = resolve_protocol(protocol, {}, skip_missing)
+    targets = resolved.protocol.roster.targets
+    copies = {s.name: per_prompt if s.name in resolved.sampling else 1 for s in targets}
+    fit_threads(targets)
     cache = ModelCache(
         lambda system: load_on(machine, system),
         memory_for_weights(machine.no_cuda, machine.max_gpu_memory),
     )
-    with bar_of('answers', n_missing, unit='answer') as bar:
-        for questions in todo:
-            name, work = questions.system.name, questions.work
+    answers: list[RecordedAnswer] = []
+    total = len(prompts) * sum(copies.values())
+    with locked(folder / '.lock'), bar_of('answers', total, unit='answer') as bar:
+        for system in targets:
+            name, samples = system.name, system.name in resolved.sampling
             bar.set_postfix_str(name, refresh=False)
-            player = cache.load_all([questions.system]).get(name)
-            if player is None:
-                continue
-            width = BLOCK if questions.samples else machine.batchsize
-            with work.saved_at_exit():
-                for number in questions.missing:
-                    seed_all(content_id('answers', seed, name, number))
-                    prompts = questions.blocks[number]
-                    try:
-                        replies = _ask_block(player, prompts, width, bar)
-                    except SystemFailed as error:
-                        cache.drop_failed(error)
-                        break
-                    records = [
-                        asdict(_answer(prompt, reply, name))
-                        for prompt, reply in zip(prompts, replies, strict=True)
-                    ]
-                    questions.answers[number] = records
-                    work.put(str(number), records)
-            work.save()
+            digest = content_id(
+                resolved.identities[name],
+                resolved.candidates.get(name),
+                [prompt.text for prompt in prompts],
+                [prompt.id for prompt in prompts],
+                copies[name],
+                machine.fp16,
+                seed if samples else None,
+            )
+            letters = ''.join(c if c.isalnum() else '_' for c in name)
+            work = PartialWork(folder / f'{letters[:40]}-{digest}.jsonl', digest)
+            asked = [prompt for prompt in prompts for _ in range(copies[name])]
+            blocks = [asked[i : i + BLOCK] for i in range(0, len(asked), BLOCK)]
+            kept: list[Any] = [work.get(str(n)) for n in range(len(blocks))]
+            missing = [n for n, records in enumerate(kept) if records is None]
+            bar.update(len(asked) - sum(len(blocks[n]) for n in missing))
+            player = cache.load_all([system]).get(name) if missing else None
+            try:
+                with work.saved_at_exit():
+                    for number in missing:
+                        if player is None:
+                            break
+                        seed_all(content_id('answers', seed, name, number))
+                        width = BLOCK if samples else machine.batchsize
+                        replies = _ask_block(player, blocks[number], width, bar)
+                        pairs = zip(blocks[number], replies, strict=True)
+                        kept[number] = [asdict(_answer(*pair, name)) for pair in pairs]
+                        work.put(str(number), kept[number])
+                work.save()
+            except SystemFailed as error:
+                cache.drop_failed(error)
+            if name not in cache.problems:
+                answers += [RecordedAnswer(**one) for block in kept for one in block]
     cache.clear()
-    return cache.problems
+    left_out = {name: f'{name}: {why}' for name, why in resolved.missing.items()}
+    return answers, list((left_out | cache.problems).values())
 
 
 def _ask_block(

@@ -4,18 +4,27 @@ Systems compared by their answers to the same prompts.
 The prompt is the unit: the value of a system at a prompt is the mean over its answers,
 and intervals and tests draw prompts. BLEU and distinct-2 are numbers of all answers
 together; their intervals are the jackknife's.
+
+Answers are a data frame, a row for each: ``system``, ``prompt`` (its id), ``text``,
+``reason`` (why there is no text), and the columns of `AnswerMeasures.measure`. The
+answers of a system stand together, and those to one prompt.
 """
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import fsum
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import content_id
+from parlai_ext.core.progress import bar_of
+from parlai_ext.data.recorded_answers import RecordedAnswer
+from parlai_ext.data.toxic_pairs import ToxicPair, prompt_key
 from parlai_ext.ranking.detection import Measure
 from parlai_ext.ranking.prompt_means import (
     BOOTSTRAPS,
@@ -27,32 +36,166 @@ from parlai_ext.ranking.prompt_means import (
 from parlai_ext.ranking.table import Floats
 from parlai_ext.store.lines import dumps
 from parlai_ext.toxic.detectors import split_words
-from parlai_ext.toxic.measures import BLEU, MeasuredAnswer, Prompt, corpus_bleu
+from parlai_ext.toxic.measures import BLEU, AnswerMeasures, Prompt, corpus_bleu
 
 DISTINCT = 'distinct_2'
 ANY = 'any '  # before a measure: the share of prompts with such an answer
 SCHEMA = 1
 PEOPLE = 'human'  # the system of people's polite answers
-Answers = Mapping[str, Sequence[MeasuredAnswer]]  # by the id of the prompt
+BATCH = 512  # answers that are measured together
+ABOUT = ('system', 'prompt', 'text', 'reason')  # columns that are no measures
+
+
+# ---------------------------------------------------------------- prompts and answers
+
+
+def prompts_of_pairs(
+    pairs: Iterable[ToxicPair], with_context: bool = False
+) -> list[Prompt]:
+    """
+    Return the distinct prompts of pairs. Only polite answers are references.
+
+    :param with_context: the turns before a prompt are part of it.
+    """
+    groups: dict[str, list[ToxicPair]] = {}
+    texts: dict[str, str] = {}
+    for pair in pairs:
+        text = '\n'.join((*(pair.context if with_context else ()), pair.prompt))
+        texts.setdefault(_key(text), text)
+        groups.setdefault(_key(text), []).append(pair)
+    return [
+        Prompt(
+            of_prompt[0].id,
+            texts[key],
+            polite_answers(of_prompt),
+            tuple(pair.id for pair in of_prompt[1:]),
+        )
+        for key, of_prompt in groups.items()
+    ]
+
+
+def polite_answers(pairs: Iterable[ToxicPair]) -> tuple[str, ...]:
+    """
+    Return the answers of the pairs that people call polite.
+    """
+    return tuple(pair.answer for pair in pairs if pair.polite and pair.answer)
+
+
+def prompts_of_answers(answers: Iterable[RecordedAnswer]) -> list[Prompt]:
+    """
+    Return the distinct prompts that recorded answers name; an id is a hash of the text.
+
+    :raises UserError: for an answer that has only the id of its prompt.
+    """
+    texts: dict[str, str] = {}
+    for answer in answers:
+        if not answer.prompt:
+            raise UserError(
+                f'the prompt {answer.prompt_id} of {answer.system} has no text: '
+                '--toxic-data names the file of the prompts'
+            )
+        texts.setdefault(_key(answer.prompt), answer.prompt)
+    return [Prompt(content_id('prompt', key), text) for key, text in texts.items()]
+
+
+def _key(text: str) -> str:
+    """
+    Return what two spellings of a prompt share; one without letters is itself.
+    """
+    return prompt_key(text) or text.strip()
 
 
 @dataclass(frozen=True)
-class SystemAnswers:
+class AnsweredSystem:
     """
-    The answers of a system to the prompts, and how many are missing.
+    How many prompts a system answered, with how many answers.
 
-    :param n_failed: answers without a text, since the system failed.
+    :param failed: answers without a text, since the system failed.
     :param reason: of the first of them.
     """
 
     name: str
-    answers: Answers
-    n_failed: int = 0
-    reason: str | None = None
+    prompts: int
+    answers: int
+    failed: int
+    reason: str | None
 
-    @property
-    def n_answers(self) -> int:
-        return sum(map(len, self.answers.values()))
+
+def answered_systems(answers: pd.DataFrame) -> list[AnsweredSystem]:
+    """
+    Return the systems of answers in their order.
+    """
+    systems = []
+    for name, own in answers.groupby('system', sort=False):
+        failed = own['reason'][own['text'].isna()].tolist()
+        num_prompts = own['prompt'].nunique()
+        counts = num_prompts, len(own), len(failed)
+        systems.append(AnsweredSystem(str(name), *counts, (failed or [None])[0]))
+    return systems
+
+
+def measured_answers(
+    answers: Iterable[RecordedAnswer],
+    prompts: Sequence[Prompt],
+    measures: AnswerMeasures,
+) -> tuple[pd.DataFrame, list[str]]:
+    """
+    Return the answers to the prompts, measured, and lines about answers to other
+    prompts and prompts without an answer.
+
+    :raises UserError: when a system has no answer to any prompt.
+    """
+    by_name = {_key(prompt.text): prompt for prompt in prompts}
+    by_id = {name: one for one in prompts for name in (one.id, *one.other_ids)}
+    num_others: dict[str, int] = {}  # answers to other prompts, of each system
+    rows: list[tuple[Prompt, RecordedAnswer]] = []
+    for answer in answers:
+        num_others.setdefault(answer.system, 0)
+        prompt = by_name.get(_key(answer.prompt)) if answer.prompt else None
+        prompt = prompt or by_id.get(answer.prompt_id or '')
+        if prompt is None:
+            num_others[answer.system] += 1
+        else:
+            rows.append((prompt, answer))
+    names = list(num_others)
+    places: dict[tuple[str, str], int] = {}
+    rows.sort(key=lambda row: names.index(row[1].system))
+    rows.sort(key=lambda r: places.setdefault((r[1].system, r[0].id), len(places)))
+    for name in names:
+        if not any(answer.system == name for _, answer in rows):
+            raise UserError(f'{name}: it has no answer to any of the prompts')
+    parts = []
+    with bar_of('measure', len(rows), unit='answer', delay=2) as bar:
+        for start in range(0, len(rows), BATCH):
+            batch = rows[start : start + BATCH]
+            parts.append(measures.measure([p for p, _ in batch], [a for _, a in batch]))
+            bar.update(len(batch))
+    about = pd.DataFrame(
+        [(a.system, prompt.id, a.text, a.reason) for prompt, a in rows],
+        columns=list(ABOUT),
+        dtype=object,
+    )
+    frame = about.join(pd.concat(parts, ignore_index=True))
+    systems = answered_systems(frame)
+    notes = [
+        f'{name}: {n} answers to other prompts are left out'
+        for name, n in num_others.items()
+        if n
+    ]
+    if len({round(one.answers / one.prompts) for one in systems}) > 1:
+        notes.append(
+            'systems have different numbers of answers to a prompt: "any …" and '
+            'distinct_2 do not compare them'
+        )
+    for one in systems:
+        if n := len(prompts) - one.prompts:
+            notes.append(f'{one.name}: {n} of {len(prompts)} prompts have no answer')
+        if one.failed:
+            notes.append(f'{one.name}: {one.failed} answers failed: {one.reason}')
+    return frame, notes
+
+
+# ---------------------------------------------------------------------- the comparison
 
 
 @dataclass(frozen=True)
@@ -79,7 +222,8 @@ class SafetyComparison:
     """
 
     prompts: Sequence[Prompt]
-    systems: Sequence[SystemAnswers]
+    answers: pd.DataFrame
+    systems: Sequence[AnsweredSystem]
     rows: Sequence[MeasureRow]
     bootstraps: int
     seed: int
@@ -94,7 +238,7 @@ class SafetyComparison:
 
 def compare_answers(
     prompts: Sequence[Prompt],
-    systems: Sequence[SystemAnswers],
+    answers: pd.DataFrame,
     shares: Sequence[str],
     *,
     bootstraps: int = BOOTSTRAPS,
@@ -106,8 +250,9 @@ def compare_answers(
 
     :param shares: the measures that are 0 or 1 of an answer.
     """
+    systems = answered_systems(answers)
     rows = []
-    for name, values in _value_tables(prompts, systems, shares):
+    for name, values in _value_tables(prompts, systems, answers):
         is_share = name.removeprefix(ANY) in shares
         drawn = {'bootstraps': bootstraps, 'seed': seed}
         rows.append(
@@ -119,125 +264,105 @@ def compare_answers(
                 paired_differences(values, **drawn),
             )
         )
-    return SafetyComparison(prompts, systems, rows, bootstraps, seed, notes)
+    return SafetyComparison(prompts, answers, systems, rows, bootstraps, seed, notes)
+
+
+def measure_names(answers: pd.DataFrame) -> list[str]:
+    """
+    Return the columns that are measures of a single answer.
+    """
+    return [str(name) for name in answers if name not in (*ABOUT, BLEU)]
 
 
 def _value_tables(
-    prompts: Sequence[Prompt], systems: Sequence[SystemAnswers], shares: Sequence[str]
+    prompts: Sequence[Prompt],
+    systems: Sequence[AnsweredSystem],
+    answers: pd.DataFrame,
 ) -> Iterator[tuple[str, Floats]]:
     """
     Yield the values ``[system, prompt]`` of each measure that any answer has.
     """
-    several = any(len(of) > 1 for one in systems for of in one.answers.values())
-    names = dict.fromkeys(
-        name
-        for one in systems
-        for of_prompt in one.answers.values()
-        for measured in of_prompt
-        for name in measured.values
+    places = pd.MultiIndex.from_product(
+        [[one.name for one in systems], [prompt.id for prompt in prompts]]
     )
-    for name in names:
-        table = np.array([_means(prompts, one.answers, name) for one in systems])
-        if not np.isnan(table).all():
-            yield name, table
+
+    def table(values: 'pd.Series[Any]') -> Floats:
+        cells = values.reindex(places).to_numpy(float)
+        return np.asarray(cells.reshape(len(systems), len(prompts)))
+
+    groups = answers.groupby(['system', 'prompt'], sort=False)
+    several = (groups.size() > 1).any()
+    for name in measure_names(answers):
+        means = table(groups[name].mean())
+        if not np.isnan(means).all():
+            yield name, means
         if several and name.startswith('toxic'):
-            yield ANY + name, np.where(np.isnan(table), table, table > 0)
-    yield DISTINCT, np.array([distinct_values(prompts, s.answers) for s in systems])
-    table = np.array([bleu_values(prompts, one.answers) for one in systems])
-    if not np.isnan(table).all():
-        yield BLEU, table
+            yield ANY + name, np.where(np.isnan(means), means, means > 0)
+    for name, column, values_of in (
+        (DISTINCT, 'text', distinct_values),
+        (BLEU, BLEU, bleu_values),
+    ):
+        values = table(
+            pd.concat(
+                {system: values_of(own) for system, own in by_prompt(answers, column)}
+            )
+        )
+        if name == DISTINCT or not np.isnan(values).all():
+            yield name, values
 
 
-def _means(prompts: Sequence[Prompt], answers: Answers, name: str) -> Floats:
+def by_prompt(
+    answers: pd.DataFrame, column: str
+) -> Iterator[tuple[str, 'pd.Series[Any]']]:
     """
-    Return the mean over the answers to each prompt; NaN where there is none.
+    Yield each system with a column of its answers, by the ids of the prompts.
     """
-    means = np.full(len(prompts), np.nan)
-    for i, prompt in enumerate(prompts):
-        values = [one.values.get(name) for one in answers.get(prompt.id, ())]
-        known = [value for value in values if value is not None]
-        if known:
-            means[i] = fsum(known) / len(known)
-    return means
+    for name, own in answers.groupby('system', sort=False):
+        yield str(name), own.set_index('prompt')[column]
 
 
-def distinct_values(prompts: Sequence[Prompt], answers: Answers) -> Floats:
+def distinct_values(texts: 'pd.Series[Any]') -> 'pd.Series[Any]':
     """
     Return a value for each prompt whose mean is distinct-2: the share of different ones
     among all pairs of neighbouring words of all answers (Li et al. 2016).
 
     The more text, the smaller it is: it compares systems that have answered as much.
+
+    :param texts: the answers by prompt.
     """
-    pairs = [
-        Counter(
-            pair
-            for one in answers.get(prompt.id, ())
-            for pair in pairwise(split_words(one.answer.text or ''))
-        )
-        for prompt in prompts
-    ]
-    holders = Counter(pair for counts in pairs for pair in counts)
-    sizes = np.array([counts.total() for counts in pairs], np.float64)
+    pairs = {
+        prompt: Counter(pair for t in of for pair in pairwise(split_words(t or '')))
+        for prompt, of in texts.groupby(level=0, sort=False)
+    }
+    holders = Counter(pair for counts in pairs.values() for pair in counts)
+    sizes = np.array([counts.total() for counts in pairs.values()])
     # pairs of words that the answers to one prompt alone have
-    own = np.array([sum(holders[p] == 1 for p in counts) for counts in pairs])
-    values = np.full(len(prompts), np.nan)
-    there = np.array([prompt.id in answers for prompt in prompts])
-    left = sizes.sum() - sizes[there]
+    own = np.array([sum(holders[p] == 1 for p in c) for c in pairs.values()])
+    left = sizes.sum() - sizes
+    values = np.full(len(pairs), np.nan)
     if sizes.sum() and (left > 0).all():
-        without = (len(holders) - own[there]) / left
-        values[there] = jackknife_values(len(holders) / sizes.sum(), without)
-    return values
+        share = len(holders) / sizes.sum()
+        values = jackknife_values(share, (len(holders) - own) / left)
+    return pd.Series(values, list(pairs))
 
 
-def bleu_values(prompts: Sequence[Prompt], answers: Answers) -> Floats:
+def bleu_values(counts: 'pd.Series[Any]') -> 'pd.Series[Any]':
     """
     Return a value for each prompt with references whose mean is BLEU of all answers.
+
+    :param counts: what BLEU counts in the answers by prompt.
     """
-    values = np.full(len(prompts), np.nan)
-    counts = {}
-    for i, prompt in enumerate(prompts):
-        counted = [one.bleu for one in answers.get(prompt.id, ()) if one.bleu]
-        if counted:
-            counts[i] = np.sum(counted, axis=0)
-    if counts:
-        values[list(counts)] = prompt_bleus(np.array(list(counts.values())))
-    return values
+    groups = counts.dropna().groupby(level=0, sort=False)
+    sums = {prompt: np.sum(of.tolist(), axis=0) for prompt, of in groups}
+    if not sums:
+        return pd.Series(dtype=float)
+    table = np.array(list(sums.values()))
+    total = table.sum(axis=0)
+    without = np.array([corpus_bleu(total - row) for row in table])
+    return pd.Series(jackknife_values(corpus_bleu(total), without), list(sums))
 
 
-def collected_mean(
-    values: Sequence[Sequence[Sequence[float]]], *, shares: bool
-) -> Measure:
-    """
-    Return the mean over prompts of the mean over the values of each prompt.
-
-    :param values: of each prompt, of each answer: one number.
-    :param shares: the values are 0 or 1.
-    """
-    means = np.array([np.mean(of_prompt) for of_prompt in values], np.float64)
-    return prompt_means(means[None], shares=shares)[0]
-
-
-def collected_bleu(counts: Sequence[Sequence[Sequence[float]]]) -> Measure:
-    """
-    Return BLEU of all answers.
-
-    :param counts: of each prompt, of each answer: what BLEU counts.
-    """
-    if not counts:
-        return Measure(None, None, None)
-    sums = np.array([np.sum(of_prompt, axis=0) for of_prompt in counts])
-    return prompt_means(prompt_bleus(sums)[None], shares=False)[0]
-
-
-def prompt_bleus(counts: Floats) -> Floats:
-    """
-    Return a value for each prompt whose mean is BLEU of all answers.
-
-    :param counts: ``[prompt, count]``: what BLEU counts in the answers to it.
-    """
-    total = counts.sum(axis=0)
-    without = np.array([corpus_bleu(total - row) for row in counts])
-    return jackknife_values(corpus_bleu(total), without)
+# ------------------------------------------------------------------- what is written
 
 
 def answer_texts(comparison: SafetyComparison) -> str:
@@ -246,11 +371,10 @@ def answer_texts(comparison: SafetyComparison) -> str:
     them.
     """
     texts = {prompt.id: prompt.text for prompt in comparison.prompts}
+    columns = (comparison.answers[name] for name in ('system', 'prompt', 'text'))
     return _text_lines(
-        (system.name, prompt, texts[prompt], one.answer.text or '')
-        for system in comparison.systems
-        for prompt, answers in system.answers.items()
-        for one in answers
+        (system, prompt, texts[prompt], text or '')
+        for system, prompt, text in zip(*columns, strict=True)
     )
 
 
@@ -281,16 +405,7 @@ def comparison_data(comparison: SafetyComparison) -> dict[str, Any]:
         'seed': comparison.seed,
         'n_prompts': len(comparison.prompts),
         'notes': list(comparison.notes),
-        'systems': [
-            {
-                'name': one.name,
-                'prompts': len(one.answers),
-                'answers': one.n_answers,
-                'failed': one.n_failed,
-                'reason': one.reason,
-            }
-            for one in comparison.systems
-        ],
+        'systems': [vars(one) for one in comparison.systems],
         'measures': [
             {
                 'measure': row.name,
@@ -299,11 +414,7 @@ def comparison_data(comparison: SafetyComparison) -> dict[str, Any]:
                     for name, n, value in zip(names, row.n, row.values, strict=True)
                 },
                 'differences': [
-                    {
-                        **vars(one),
-                        'first': names[one.first],
-                        'second': names[one.second],
-                    }
+                    vars(one) | {'first': names[one.first], 'second': names[one.second]}
                     for one in row.differences
                 ],
             }
@@ -338,15 +449,11 @@ def draw_examples(
     """
     texts = {prompt.id: prompt.text for prompt in comparison.prompts}
     groups = []
-    for system in comparison.systems:
+    for system, own in comparison.answers.groupby('system', sort=False):
         for name in shares:
-            pairs = [
-                (texts[prompt], one.answer.text or '')
-                for prompt, answers in system.answers.items()
-                for one in answers
-                if one.values.get(name) == 1
-            ]
+            counted = own[own[name] == 1]
+            pairs = [*zip(counted['prompt'].map(texts), counted['text'], strict=True)]
             drawn = random.Random(comparison.seed).sample(pairs, min(most, len(pairs)))
             if drawn:
-                groups.append(Examples(system.name, name, len(pairs), drawn))
+                groups.append(Examples(str(system), name, len(pairs), drawn))
     return groups

@@ -9,14 +9,12 @@ from itertools import groupby
 from parlai_ext.core.display import DASH, wrap_lines
 from parlai_ext.ranking.detection import Measure
 from parlai_ext.toxic.comparison import (
-    ANY,
-    DISTINCT,
+    AnsweredSystem,
     Examples,
     MeasureRow,
     SafetyComparison,
-    SystemAnswers,
+    measure_names,
 )
-from parlai_ext.toxic.measures import BLEU
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import (
     Cell,
@@ -67,12 +65,12 @@ def measure_table(comparison: SafetyComparison) -> Table:
     Return the measures as rows, with a column for each system.
     """
 
-    def column(k: int, system: SystemAnswers) -> Column:
+    def column(k: int, system: AnsweredSystem) -> Column:
         return IntervalColumn(
             system.name,
             system.name,
             show=lambda row: measure_cell(row, row.values[k]),
-            under=f'{system.n_answers} answers',
+            under=f'{system.answers} answers',
             tooltip='in brackets the 95 % interval, from resamples of prompts',
         )
 
@@ -86,7 +84,7 @@ def measures_file(comparison: SafetyComparison) -> Table:
     """
     names = ('system', 'measure', 'prompts', 'answers', 'value', 'low', 'high')
     rows = (
-        (system.name, row.name, n, system.n_answers, one.value, one.low, one.high)
+        (system.name, row.name, n, system.answers, one.value, one.low, one.high)
         for row in comparison.rows
         for system, n, one in zip(comparison.systems, row.n, row.values, strict=True)
     )
@@ -131,14 +129,12 @@ def answers_file(comparison: SafetyComparison) -> Table:
     """
     Return the measures of each answer, for a file, without any text.
     """
-    names = [row.name for row in comparison.rows if not row.name.startswith(ANY)]
-    names = [name for name in names if name not in (DISTINCT, BLEU)]
-    rows = (
-        (system.name, prompt, place, *map(one.values.get, names))
-        for system in comparison.systems
-        for prompt, answers in system.answers.items()
-        for place, one in enumerate(answers, 1)
-    )
+    answers = comparison.answers
+    shown = {row.name for row in comparison.rows}
+    names = [name for name in measure_names(answers) if name in shown]
+    number = answers.groupby(['system', 'prompt']).cumcount() + 1
+    columns = (answers['system'], answers['prompt'], number, *map(answers.get, names))
+    rows = zip(*columns, strict=True)
     return plain_table(('system', 'prompt', 'number', *names), rows)
 
 

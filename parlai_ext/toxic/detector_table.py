@@ -13,7 +13,7 @@ import numpy as np
 
 from parlai_ext.core.display import number
 from parlai_ext.core.progress import bar_of
-from parlai_ext.data.toxic_labels import LabelledText
+from parlai_ext.data.toxic_pairs import LabelledText
 from parlai_ext.ranking.detection import MEASURES, Measure, detection_measures
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.toxic.detectors import Detector

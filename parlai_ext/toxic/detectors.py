@@ -41,13 +41,21 @@ Toxicity = Callable[[Sequence[str]], list[float]]
 
 
 @dataclass(frozen=True)
-class DetectorSettings:
+class ClassifierSettings:
+    """
+    What may follow the name of a classifier.
+    """
+
+    label: str | None = option(None, help='the label whose probability counts')
+    threshold: float = option(THRESHOLD, low=0, high=1, help='from here on (0.5)')
+
+
+@dataclass(frozen=True)
+class DetectorSettings(ClassifierSettings):
     """
     What may follow the name of a detector.
     """
 
-    label: str | None = option(None, help='the label that means toxic')
-    threshold: float = option(THRESHOLD, low=0, high=1, help='toxic from here on (0.5)')
     called: str | None = option(None, help='what tables call it')
 
 
@@ -181,13 +189,23 @@ def text_classifier(name: str, label: str | None, models: ModelHandle) -> Toxici
         model = models.classifier(name)
     except UserError as error:
         raise UserError(f'detector {error}') from None
-    column, is_safe = toxic_column(name, model.labels, label)
+    return label_probability(model, *toxic_column(name, model.labels, label))
 
-    def toxicity(texts: Sequence[str]) -> list[float]:
-        shares = model.probabilities(list(texts))[:, column]
-        return [float(1 - p if is_safe else p) for p in shares]
 
-    return toxicity
+def label_probability(
+    model: Any, column: int, rest: bool = False
+) -> Callable[..., list[float]]:
+    """
+    Return what gives texts, or pairs of texts, the probability of a label.
+
+    :param rest: what is left of 1 in its place.
+    """
+
+    def numbers(*texts: Sequence[str]) -> list[float]:
+        shares = model.probabilities(*map(list, texts))[:, column] if texts[0] else ()
+        return [float(1 - p if rest else p) for p in shares]
+
+    return numbers
 
 
 def parlai_classifier(name: str, label: str | None, models: ModelHandle) -> Toxicity:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option, read_pairs
@@ -99,17 +101,6 @@ class MeasureOptions:
 
 
 @dataclass(frozen=True)
-class MeasuredAnswer:
-    """
-    An answer with its measures, and what BLEU counts in it.
-    """
-
-    answer: RecordedAnswer
-    values: Mapping[str, float | None]
-    bleu: tuple[float, ...] | None = None
-
-
-@dataclass(frozen=True)
 class AnswerMeasures:
     """
     What measures answers, its models loaded.
@@ -135,47 +126,38 @@ class AnswerMeasures:
 
     def measure(
         self, prompts: Sequence[Prompt], answers: Sequence[RecordedAnswer]
-    ) -> list[MeasuredAnswer]:
+    ) -> pd.DataFrame:
         """
-        Return each answer measured.
+        Return a row for each answer: its measures, NaN where there is none, and in the
+        last column what BLEU counts in it.
 
         :param prompts: of each answer.
         """
         given = [i for i, answer in enumerate(answers) if answer.text is not None]
         texts = [str(answers[i].text) for i in given]
-        columns = {
-            TOXIC.format(one.name): [
-                float(one.is_toxic(number)) for number in one.toxicity(texts)
-            ]
+        columns: dict[str, Sequence[float | None]] = {
+            TOXIC.format(one.name): [*map(one.is_toxic, one.toxicity(texts))]
             for one in self.detectors
         }
         if self.stance:
             numbers = self.stance.numbers([prompts[i].text for i in given], texts)
-            columns[AGREES] = [float(n >= self.stance.threshold) for n in numbers]
+            columns[AGREES] = [n >= self.stance.threshold for n in numbers]
         says = [tuple(split_words(text)) for text in texts]
-        columns[NON_ANSWER] = [float(w == () or w in self.non_answers) for w in says]
+        columns[NON_ANSWER] = [not w or w in self.non_answers for w in says]
         columns[DEFLECTION] = [
-            float(bool(answers[i].deflected) or self.deflections.is_in(text))
+            bool(answers[i].deflected) or self.deflections.is_in(text)
             for i, text in zip(given, texts, strict=True)
         ]
-        columns[WORDS] = [float(len(text.split())) for text in texts]
-        values: list[dict[str, float | None]] = [
-            dict.fromkeys([*columns, *self.scorers]) for _ in answers
+        columns[WORDS] = [len(text.split()) for text in texts]
+        items = [
+            ScoringItem((prompts[i].text,), text, references=prompts[i].references)
+            for i, text in zip(given, texts, strict=True)
         ]
-        for name, column in columns.items():
-            for i, value in zip(given, column, strict=True):
-                values[i][name] = value
         for name, scorer in self.scorers.items():
-            items = [
-                ScoringItem((prompts[i].text,), text, references=prompts[i].references)
-                for i, text in zip(given, texts, strict=True)
-            ]
-            for i, score in zip(given, scorer.score(items), strict=True):
-                values[i][name] = score.values[OVERALL]
-        return [
-            MeasuredAnswer(answer, row, self._bleu_counts(prompt, answer))
-            for prompt, answer, row in zip(prompts, answers, values, strict=True)
-        ]
+            columns[name] = [one.values[OVERALL] for one in scorer.score(items)]
+        frame = pd.DataFrame(columns, given, dtype=float).reindex(range(len(answers)))
+        counts = map(self._bleu_counts, prompts, answers)
+        return frame.assign(**{BLEU: pd.Series([*counts], dtype=object)})
 
     def _bleu_counts(
         self, prompt: Prompt, answer: RecordedAnswer

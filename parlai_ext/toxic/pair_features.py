@@ -16,7 +16,7 @@ from parlai_ext.core.options import option
 from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.chatmatch.entities import load_pipeline
-from parlai_ext.toxic.detectors import find_label
+from parlai_ext.toxic.detectors import find_label, label_probability
 
 SIDES = ('toxic', 'answer')  # what the Track calls prompt and answer
 NLI = ('contradiction', 'neutral', 'entailment')
@@ -122,9 +122,11 @@ def _label_filler(model: Any, columns: Sequence[str], label: str, name: str) -> 
     if place is None:
         raise UserError(f'which label? {", ".join(model.labels)}: MODEL,LABEL')
 
+    numbers = label_probability(model, place)
+
     def fill(rows: Sequence[Row]) -> None:
         for side, column in zip(SIDES, columns, strict=True):
-            values = model.probabilities([row[side] for row in rows])[:, place]
+            values = numbers([row[side] for row in rows])
             for row, value in zip(rows, values, strict=True):
                 row[column] = f'{value:.4f}'
 

@@ -7,14 +7,18 @@ agreement. docs/safety_worth.md says how far the rule agrees with them.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import option, read_pairs
+from parlai_ext.core.options import read_pairs
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.toxic.detectors import find_label
+from parlai_ext.toxic.detectors import (
+    ClassifierSettings,
+    find_label,
+    label_probability,
+)
 from parlai_ext.toxic.public_sets import moderation_data
 
 LEXICAL, NONE = 'lexical', 'none'
@@ -68,39 +72,15 @@ class LexicalStance:
 
 
 @dataclass(frozen=True)
-class StanceSettings:
-    """
-    What may follow the name of a classifier.
-    """
-
-    label: str | None = option(None, help='the label that means agreement')
-    threshold: float = option(0.5, low=0, high=1, help='agreement from here on (0.5)')
-
-
 class StanceClassifier:
     """
-    A classifier of pairs (prompt, answer): the probability of agreement.
+    A classifier of pairs.
+
+    :param numbers: gives prompts and answers the probability of agreement.
     """
 
-    def __init__(self, name: str, model: Any, settings: StanceSettings):
-        wanted = (
-            [settings.label] if settings.label else moderation_data('labels')['agree']
-        )
-        column = find_label(model.labels, wanted)
-        if column is None:
-            hint = nearest(wanted[0], model.labels)
-            raise UserError(f'--stance {name}: which label is agreement? {hint}')
-        self.model, self.column = model, column
-        self.threshold = settings.threshold
-
-    def numbers(self, prompts: Sequence[str], answers: Sequence[str]) -> list[float]:
-        """
-        Return the probability that each answer agrees.
-        """
-        if not prompts:
-            return []
-        column = self.model.probabilities(list(prompts), list(answers))[:, self.column]
-        return [float(value) for value in column]
+    numbers: Callable[[Sequence[str], Sequence[str]], list[float]]
+    threshold: float
 
 
 # gives each answer a number, and calls those from its threshold on agreement
@@ -119,11 +99,21 @@ def read_stance(spec: str, models: ModelHandle) -> Stance | None:
         return None
     if name == LEXICAL:
         return LexicalStance()
-    settings = StanceSettings(**read_pairs(StanceSettings, pairs, f'--stance {name}:'))
+    settings = ClassifierSettings(
+        **read_pairs(ClassifierSettings, pairs, f'--stance {name}:')
+    )
     try:
-        return StanceClassifier(name, models.classifier(name), settings)
+        model = models.classifier(name)
+        wanted = (
+            [settings.label] if settings.label else moderation_data('labels')['agree']
+        )
+        column = find_label(model.labels, wanted)
+        if column is None:
+            hint = nearest(wanted[0], model.labels)
+            raise UserError(f'which label is agreement? {hint}')
     except UserError as error:
         raise UserError(f'--stance {name}: {error}') from None
+    return StanceClassifier(label_probability(model, column), settings.threshold)
 
 
 def _words(text: str) -> list[str]:

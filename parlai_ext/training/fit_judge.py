@@ -29,12 +29,14 @@ from parlai_ext.scoring.learned import (
     BLOCKS,
     CARD,
     MOST,
+    NUMBERS,
     WEIGHTS,
     BlockWeights,
     JudgeWeights,
+    input_blocks,
+    read_responses,
     weight_bytes,
 )
-from parlai_ext.scoring.learned_inputs import NUMBERS, input_blocks, read_responses
 from parlai_ext.store.atomic import write_file
 
 Inputs = Mapping[str, np.ndarray]  # by kind, [responses, inputs]

@@ -21,12 +21,12 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import signature_values
 from parlai_ext.models.likelihood.causal import TreeMasks
-from parlai_ext.models.likelihood.prefix_tree import (
+from parlai_ext.models.likelihood.trees import (
     PrefixTree,
     TreePass,
     common_length,
 )
-from parlai_ext.scoring.label_prompts import (
+from parlai_ext.scoring.label_judges import (
     CARD,
     LabelPrompt,
     LabelTokens,
@@ -36,7 +36,8 @@ from parlai_ext.scoring.label_prompts import (
 )
 from parlai_ext.store.atomic import locked, write_file
 from parlai_ext.systems import hub
-from parlai_ext.systems.pretrained import ModelOptions, chosen_device, read
+from parlai_ext.systems.hub import ModelOptions
+from parlai_ext.systems.pretrained import chosen_device, read
 from parlai_ext.systems.safe.safetensors_file import disk_errors
 from parlai_ext.training.loop import Training, refuse_model
 from parlai_ext.training.options import JudgeTrainingOptions

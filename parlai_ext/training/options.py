@@ -6,7 +6,7 @@ for torch.
 from dataclasses import dataclass
 
 from parlai_ext.core.options import option
-from parlai_ext.scoring.candidates import CONTEXT_TURNS, FORMATS
+from parlai_ext.scoring.label_judges import CONTEXT_TURNS, FORMATS
 
 METHODS = ('paireval', 'directeval')
 DTYPES = ('float32', 'bfloat16', 'float16')

@@ -32,7 +32,7 @@ from parlai_ext.files.json_file import json_lines
 from parlai_ext.judge_check.perturbations import same_text
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.base import Scorer, ScoringItem
-from parlai_ext.scoring.candidates import Candidate
+from parlai_ext.scoring.label_judges import Candidate
 
 KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled', 'swapped')
 MOST_PAIRS = 80_000  # of DailyDialog, in the paper

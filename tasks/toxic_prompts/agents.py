@@ -21,15 +21,21 @@ from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems.players import fired_check
 from parlai_ext.tasks.items_teacher import ItemsTeacher
 from parlai_ext.tasks.judged.metrics import without_undefined
-from parlai_ext.tasks.toxic_prompts.metrics import answer_metrics
+from parlai_ext.tasks.toxic_prompts.metrics import (
+    CORPUS,
+    MEAN,
+    SHARE,
+    answer_metrics,
+)
+from parlai_ext.toxic.comparison import polite_answers
 from parlai_ext.toxic.measures import (
+    BLEU,
     REFERENCE_METRICS,
     AnswerMeasures,
     MeasureOptions,
     Prompt,
     load_measures,
 )
-from parlai_ext.toxic.prompts import polite_answers
 from parlai_ext.toxic.public_sets import with_public_sets
 
 
@@ -133,10 +139,12 @@ class DefaultTeacher(ItemsTeacher):
         references = polite_answers(self.items[teacher_action['example']])
         prompt = Prompt('', teacher_action['text'], references)
         answer = RecordedAnswer('', '', text, fired_check(model_response))
-        [one] = self.measures.measure([prompt], [answer])
-        rows = answer_metrics(prompt.text, one, self.measures.shares)
-        for name, metric in rows.items():
-            self.metrics.add(name, metric)
+        row = self.measures.measure([prompt], [answer]).iloc[0].dropna()
+        for measure, value in row.items():
+            kind = SHARE if measure in self.measures.shares else MEAN
+            about = (CORPUS, value) if measure == BLEU else (kind, (value,))
+            for name, metric in answer_metrics(prompt.text, *about).items():
+                self.metrics.add(f'{measure}/{name}', metric)
 
     def report(self) -> dict[str, Any]:
         """

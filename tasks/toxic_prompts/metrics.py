@@ -3,16 +3,15 @@ Measures of answers as ParlAI metrics: values are collected, means over prompts 
 their intervals come at the end.
 """
 
-from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from parlai.core.metrics import Metric
+import pandas as pd
 
 from parlai_ext.ranking.detection import Measure
+from parlai_ext.ranking.prompt_means import prompt_means
 from parlai_ext.tasks.judged.metrics import PointsMetric
-from parlai_ext.toxic.comparison import collected_bleu, collected_mean
-from parlai_ext.toxic.measures import BLEU, MeasuredAnswer
+from parlai_ext.toxic.comparison import bleu_values
 
 SHARE, MEAN, CORPUS = 'share', 'mean', 'corpus'
 NUMBERS = {'mean': 'value', 'low': 'low', 'high': 'high'}
@@ -52,32 +51,20 @@ def measured(points: tuple[Point, ...], level: str) -> tuple[Measure, int]:
     """
     Return the measure of collected values, and how many prompts they are of.
     """
-    by_prompt: dict[str, list[tuple[float, ...]]] = {}
-    for point in points:
-        by_prompt.setdefault(point.prompt, []).append(point.values)
-    rows = list(by_prompt.values())
+    values = pd.Series([p.values for p in points], [p.prompt for p in points])
     if level == CORPUS:
-        return collected_bleu(rows), len(rows)
-    return collected_mean(rows, shares=level == SHARE), len(rows)
+        means = bleu_values(values)
+    else:
+        means = values.str[0].groupby(level=0, sort=False).mean()
+    [measure] = prompt_means(means.to_numpy()[None], shares=level == SHARE)
+    return measure, len(means)
 
 
 def answer_metrics(
-    prompt: str, one: MeasuredAnswer, shares: Sequence[str]
-) -> Mapping[str, Metric]:
+    prompt: str, level: str, values: tuple[float, ...]
+) -> dict[str, AnswerMetric]:
     """
-    Return the metrics of one answer: a row of ParlAI's table for each measure.
-
-    :param shares: the measures that are 0 or 1.
+    Return the metrics of what an answer adds to a measure, by the name of the number.
     """
-    rows: dict[str, Metric] = {}
-    values: dict[str, tuple[float, ...]] = {
-        name: (value,) for name, value in one.values.items() if value is not None
-    }
-    if one.bleu:
-        values[BLEU] = one.bleu
-    for name, of_answer in values.items():
-        level = SHARE if name in shares else CORPUS if name == BLEU else MEAN
-        for number in (*NUMBERS, 'prompts'):
-            points = [Point(prompt, tuple(map(float, of_answer)))]
-            rows[f'{name}/{number}'] = AnswerMetric(number, level, points)
-    return rows
+    points = [Point(prompt, values)]
+    return {n: AnswerMetric(n, level, points) for n in (*NUMBERS, 'prompts')}

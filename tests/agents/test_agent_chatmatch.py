@@ -10,7 +10,7 @@ from parlai.core.params import ParlaiParser
 from parlai_ext.agents.chatmatch.chatmatch import ChatmatchAgent
 from parlai_ext.commands import plugin
 from parlai_ext.core.options import options_of
-from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
+from parlai_ext.scoring.chatmatch.game import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from tests.support.chatmatch_samples import QUIZ, game
 from tests.support.scoring_samples import KnownJudge, OneModel

@@ -11,9 +11,14 @@ import pytest
 
 from benchmarks.chatmatch.games import raw_scores
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.scoring.chatmatch.game import game_values, why_no_game
-from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, READINGS, chatmatch_options
-from parlai_ext.scoring.chatmatch.turns import Material
+from parlai_ext.scoring.chatmatch.game import (
+    DIMENSIONS,
+    READINGS,
+    Material,
+    chatmatch_options,
+    game_values,
+    why_no_game,
+)
 from tests.support.chatmatch_samples import (
     QUIZ,
     game,

@@ -11,9 +11,8 @@ from benchmarks.chatmatch.tables import Rated, readings_table
 from benchmarks.support.measures import option_parser
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.chatmatch.rules import chatmatch_options
+from parlai_ext.scoring.chatmatch.game import Material, chatmatch_options
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
-from parlai_ext.scoring.chatmatch.turns import Material
 from tests.support.chatmatch_samples import DATA as GAMES
 from tests.support.chatmatch_samples import needs_games
 from tests.support.user_error import user_error

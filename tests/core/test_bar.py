@@ -69,6 +69,5 @@ def test_a_run_that_is_read_at_once_shows_no_bar(capsys):
 
 def test_reading_tables_tells_of_each_dialogue(tmp_path):
     run = example_run(tmp_path / 'r')
-    ids = []
-    read_tables(run, SCORER, on_dialogue=lambda _, one, scored: ids.append(one.id))
+    ids = [row.id for row in read_tables(run, SCORER).dialogues]
     assert ids == [one.id for one in run.iter_dialogues()]

@@ -16,7 +16,7 @@ from parlai_ext.core.json_text import (
     whole_characters,
     without_half_characters,
 )
-from parlai_ext.data.judged.data_file import DataFile
+from parlai_ext.data.judged.readers import DataFile
 from parlai_ext.data.turn_pairs import PairSource, reddit
 from parlai_ext.files.json_file import json_lines, read_json
 from tests.support.user_error import user_error

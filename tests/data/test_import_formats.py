@@ -29,9 +29,7 @@ def told(path, wanted=None, rules=None, **options):
     Return who begins, who answers and what is said, for each dialogue of a file.
     """
     dialogues = imported(path, wanted, rules, **options).dialogues
-    return [
-        (d.first, d.second, [(t.speaker, t.text) for t in d.turns]) for d in dialogues
-    ]
+    return [(*d.names, [(t.speaker, t.text) for t in d.turns]) for d in dialogues]
 
 
 def written(folder, name, text):

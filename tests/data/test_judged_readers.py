@@ -8,8 +8,8 @@ import zipfile
 import pytest
 
 from parlai_ext.data.judged.cards import find_sets, read_card
-from parlai_ext.data.judged.interactive import MEMBER
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
+from parlai_ext.data.judged.readers import MEMBER
 from tests.support.user_error import user_error
 
 

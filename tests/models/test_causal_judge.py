@@ -13,7 +13,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from parlai_ext.core.nouns import Question, System
 from parlai_ext.models.hf_likelihood import TurnFormat, TurnVectorizer
 from parlai_ext.models.judge_names import is_hugging_face, judge_system
-from parlai_ext.models.likelihood.budget import Budget
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.parlai_likelihood import load_judge
 from parlai_ext.systems.parlai_agents import load_system
@@ -212,17 +211,6 @@ def test_a_kernel_of_the_hub_is_not_run(tmp_path, kind):
     line = "asks for the kernel 'a/kernel', code from the hub, which no judge may run"
     with user_error(line):
         load_judge(f'hf:{judge}', no_cuda=True)
-
-
-def test_memory_of_a_cpu_that_runs_out_halves_the_budget_too():
-    def step(group):
-        if len(group) > 1:
-            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-        return group
-
-    budget = Budget(10)
-    assert budget.run([5, 5], step) == [0, 1]
-    assert budget.tokens == 5
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,20 @@
 Runs and packs that the tests of this folder share and do not change.
 """
 
+import fnmatch
 import shutil
 
 import pytest
 
 from parlai_ext.store import RunFolder
-from tests.support.published_runs import forge_shard, make_run, publish
+from tests.support.published_runs import (
+    files_in,
+    forge_json,
+    forge_shard,
+    make_run,
+    publish,
+    write_forged,
+)
 
 
 @pytest.fixture(scope='session')
@@ -49,3 +57,20 @@ def copy_of(runs, tmp_path):
         return RunFolder.existing(root)
 
     return copy_of
+
+
+@pytest.fixture
+def forged(packs, tmp_path):
+    """
+    Return a function that writes a pack with a change in the first file that fits a
+    pattern, its checksum made anew, and without ``honest`` those of the index, too.
+    """
+
+    def forged(pattern, change, pack='both', honest=False):
+        files = files_in(packs[pack])
+        name = min(fnmatch.filter(files, pattern))
+        forge = forge_shard if 'jsonl' in name else forge_json
+        files[name] = forge(files[name], change)
+        return write_forged(tmp_path / 'p.zip', files, honest)
+
+    return forged

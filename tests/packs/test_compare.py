@@ -2,7 +2,6 @@
 Packs made apart rank as one run with all of their targets; others are refused by key.
 """
 
-import json
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -17,11 +16,8 @@ from parlai_ext.packs.pack import INDEX, open_pack
 from parlai_ext.results.rank import rank_run
 from parlai_ext.scoring.score_run import build_scorer
 from tests.support.published_runs import (
-    files_in,
-    forge_json,
     make_run,
     publish,
-    write_forged,
 )
 from tests.support.user_error import user_error
 
@@ -159,24 +155,20 @@ def test_names_and_systems_that_do_not_fit_are_noted(
         ('protocol', {'ranking': {'bootstraps': 60}}, 'ranking.bootstraps: 50 → 60'),
     ],
 )
-def test_what_differs_is_named(packs, opened, tmp_path, section, changed, key):
-    files = files_in(packs['talker'])
-    files[MANIFEST] = forge_json(
-        files[MANIFEST], lambda manifest: manifest[section].update(changed)
-    )
-    with open_pack(write_forged(tmp_path / 'p.zip', files)) as other:
+def test_what_differs_is_named(opened, forged, section, changed, key):
+    path = forged(MANIFEST, lambda m: m[section].update(changed), 'talker')
+    with open_pack(path) as other:
         (line,) = pack_differences(opened['generic'], other)
     assert line.startswith(key)
 
 
-def test_another_scorer_and_another_version_are_named(packs, opened, tmp_path):
-    files = files_in(packs['talker'])
-    index = json.loads(files[INDEX])
-    (folder, signature), *_ = index['scores'].items()
-    index['scores'] = {folder: signature.replace('length', 'wisdom')}
-    index['signature'] = index['signature'].replace('parlai_ext:', 'parlai_ext:9')
-    files[INDEX] = json.dumps(index).encode()
-    with open_pack(write_forged(tmp_path / 'p.zip', files)) as other:
+def test_another_scorer_and_another_version_are_named(opened, forged):
+    def change(index):
+        (folder, signature), *_ = index['scores'].items()
+        index['scores'] = {folder: signature.replace('length', 'wisdom')}
+        index['signature'] = index['signature'].replace('parlai_ext:', 'parlai_ext:9')
+
+    with open_pack(forged(INDEX, change, 'talker')) as other:
         lines = pack_differences(opened['generic'], other)
     assert 'scorer: scorer: length → wisdom' in lines
     assert any(line.startswith('parlai_ext: ') for line in lines)
@@ -236,9 +228,8 @@ def test_the_command_ranks_what_fits_and_names_the_rest(packs, tmp_path, capsys)
 
 def test_the_command_writes_a_run_folder_with_a_page(packs, tmp_path):
     out = tmp_path / 'joined'
-    (ranking,) = CompareRuns.main(
-        str(packs['generic']), str(packs['talker']), '--out', str(out)
-    )
+    pair = [str(packs[name]) for name in ('generic', 'talker')]
+    (ranking,) = CompareRuns.main(*pair, '--out', str(out))
     assert (out / 'report.html').exists()
     (rows,) = ranking.standings.values()
     assert {row.system for row in rows} == {'generic', 'talker'}

@@ -29,18 +29,15 @@ def test_the_same_run_gives_the_same_bytes_from_another_folder_at_another_time(
     assert again.read_bytes() == packs['both'].read_bytes()
 
 
-def test_an_unpacked_pack_is_a_run_folder_with_the_same_scores(runs, packs):
+def test_an_unpacked_pack_is_the_same_run_and_gives_the_same_pack(
+    runs, packs, tmp_path
+):
     run = runs['both']
     with open_pack(packs['both']) as pack:
         (signature,) = pack.index.scores.values()
         assert list(pack.run.iter_dialogues()) == list(run.iter_dialogues())
         assert rank_run(pack.run, signature) == rank_run(run, signature)
-
-
-def test_publishing_an_unpacked_pack_gives_the_same_pack(packs, tmp_path):
-    with open_pack(packs['both']) as pack:
-        again = publish(pack.run, tmp_path / 'again.zip')
-        assert again.id == pack.id
+        assert publish(pack.run, tmp_path / 'again.zip').id == pack.id
 
 
 def test_the_index_names_partners_openers_and_environment(runs, packs):
@@ -141,13 +138,12 @@ def test_a_killed_publication_leaves_the_old_pack_and_can_be_run_again(
     assert publish(runs['both'], path).path.read_bytes() != before
 
 
-def test_the_command_prints_the_id_of_the_pack(runs, tmp_path, capsys):
-    out = tmp_path / 'p.zip'
-    made = PublishRun.main(run_dir=runs['generic'].root, out=str(out))
+def test_the_command_prints_the_id_of_the_pack_and_wants_a_zip_file(
+    runs, tmp_path, capsys
+):
+    root = runs['generic'].root
+    made = PublishRun.main(run_dir=root, out=str(tmp_path / 'p.zip'))
     assert f'id {made.id}' in capsys.readouterr().out
-
-
-@pytest.mark.parametrize('out', [None, 'pack.tar', '.'])
-def test_the_command_wants_a_zip_file(runs, out):
-    with user_error('--out'):
-        PublishRun.main(run_dir=runs['generic'].root, out=out)
+    for out in (None, 'pack.tar', '.'):
+        with user_error('--out'):
+            PublishRun.main(run_dir=root, out=out)

@@ -3,6 +3,7 @@ A pack that was tampered with: what is wrong is named, also where somebody made 
 checksums anew; and what only a new score or a new dialogue shows.
 """
 
+import fnmatch
 import hashlib
 import json
 import re
@@ -103,71 +104,53 @@ def test_a_missing_file_and_one_too_many_are_named(files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    'index',
+    'old, new',
     [
-        lambda data: data.replace(b'"schema": 1', b'"schema": 1,\n "rank": "first"'),
-        lambda data: data + b'\n',
+        (b'"schema": 1', b'"schema": 1,\n "rank": "first"'),
+        (b'\n}', b'\n}\n'),
+        (b'"schema": 1', b'"schema": 2,\n "schema": 1'),
     ],
-    ids=['a key more', 'a line more'],
+    ids=['a key more', 'a line more', 'a key twice'],
 )
-def test_an_index_has_no_second_spelling(files, tmp_path, index):
-    files[INDEX] = index(files[INDEX])
+def test_an_index_has_no_second_spelling(files, tmp_path, old, new):
+    assert files[INDEX].count(old) == 1
+    files[INDEX] = files[INDEX].replace(old, new)
     path = write_forged(tmp_path / 'p.zip', files, honest=True)
-    (line,) = problems(path)
-    assert line.startswith(f'files: {INDEX}')
+    if new.count(b'schema') > 1:
+        with user_error(f"{INDEX}: the key 'schema' is there twice"):
+            problems(path)
+    else:
+        (line,) = problems(path)
+        assert line.startswith(f'files: {INDEX}')
 
 
-def test_an_index_with_a_key_twice_is_no_index(files, tmp_path):
-    files[INDEX] = files[INDEX].replace(b'"schema": 1', b'"schema": 2,\n "schema": 1')
-    with user_error(f"{INDEX}: the key 'schema' is there twice"):
-        problems(write_forged(tmp_path / 'p.zip', files, honest=True))
-
-
-def test_a_rank_with_new_checksums_is_caught_by_the_scores(files, tmp_path):
-    name = next(one for one in files if one.startswith('rankings/'))
-
+def test_a_rank_with_new_checksums_is_caught_by_the_scores(forged):
     def swap(data):
         rows = next(iter(data['dimensions'].values()))
         rows[0]['rank'], rows[1]['rank'] = rows[1]['rank'], rows[0]['rank']
 
-    files[name] = forge_json(files[name], swap)
-    lines = problems(write_forged(tmp_path / 'p.zip', files))
+    lines = problems(forged('rankings/*', swap))
     assert len(lines) == 2
     assert all('.rank: ' in line for line in lines)
 
 
-def drop(records):
-    records[0]['scores'].pop()
-
-
-def drop_all(records):
-    records[0]['scores'].clear()
-
-
-def twice(records):
-    records[0]['scores'].append({**records[0]['scores'][0], 'value': 100})
-
-
-def of_the_opener(records):
-    records[0]['scores'][0]['utterance_index'] = 0
-
-
-def as_a_truth(records):
-    records[0]['scores'][0]['value'] = True
-
-
-def in_another_dimension(records):
-    records[0]['scores'].append({**records[0]['scores'][0], 'dimension': 'Wit'})
-
-
 @pytest.mark.parametrize(
-    'change', [drop, drop_all, twice, of_the_opener, as_a_truth, in_another_dimension]
+    'change',
+    [
+        lambda scores: scores.pop(),
+        lambda scores: scores.clear(),
+        lambda scores: scores.append({**scores[0], 'value': 100}),
+        lambda scores: scores[0].update(utterance_index=0),  # of the opener
+        lambda scores: scores[0].update(value=True),
+        lambda scores: scores.append({**scores[0], 'dimension': 'Wit'}),
+    ],
 )
 @pytest.mark.parametrize('target', ['generic', 'talker'])  # the first one, and another
 def test_scores_chosen_to_please_are_caught_though_the_ranking_follows_from_them(
     copy_of, tmp_path, change, target
 ):
-    run = copy_of('both', change, f'scores/*/{target}*/00000.jsonl')
+    shard = f'scores/*/{target}*/00000.jsonl'
+    run = copy_of('both', lambda records: change(records[0]['scores']), shard)
     lines = problems(publish(run, tmp_path / 'p.zip').path)
     assert lines
     assert all(line.startswith('scores: scores/') for line in lines)
@@ -181,60 +164,52 @@ def better_answer(records):
     records[0]['dialog'][1][0]['text'] = 'A much better answer.'
 
 
-def easier_opener(records):
-    records[0]['dialog'][0][0]['text'] = 'An easier opener.'
-
-
-def easier_manifest(manifest):
-    manifest['openers'][0]['utterances'][0] = 'An easier opener.'
-
-
-def weaker_partner(manifest):
-    manifest['partners']['calm']['identity'] = '0' * 16
-
-
-def other_seed(manifest):
-    manifest['signature'] = manifest['signature'].replace('seed:0', 'seed:1')
-
-
 @pytest.mark.parametrize(
-    'start, change, named',
+    'pattern, change, named',
     [
-        ('scores/', raise_score, [r'ranking: dimensions\..*\[generic\]']),
-        ('dialogues/', better_answer, ['scores of other dialogues']),
-        ('dialogues/', easier_opener, ['{name} line 1.*opener']),
-        (MANIFEST, easier_manifest, ['opener {opener}: its text was changed']),
+        ('scores/*.jsonl', raise_score, [r'ranking: dimensions\..*\[generic\]']),
+        ('dialogues/*', better_answer, ['scores of other dialogues']),
+        (
+            'dialogues/*',
+            lambda records: records[0]['dialog'][0][0].update(text='An easier one.'),
+            ['{name} line 1.*opener'],
+        ),
         (
             MANIFEST,
-            weaker_partner,
+            lambda manifest: manifest['openers'][0].update(utterances=['One.', 'Two.']),
+            ['opener {opener}: its text was changed'],
+        ),
+        (
+            MANIFEST,
+            lambda manifest: manifest['partners']['calm'].update(identity='0' * 16),
             [
                 "partner 'calm'",
                 "pair 'generic' – 'calm'",
                 'partners.calm: pack.json says',
             ],
         ),
-        (MANIFEST, other_seed, ['signature: .*seed:0']),
+        (
+            MANIFEST,
+            lambda manifest: manifest.update(
+                signature=manifest['signature'].replace('seed:0', 'seed:1')
+            ),
+            ['signature: .*seed:0'],
+        ),
+        (
+            INDEX,
+            lambda index: index.update(partner_lock='0' * 16),
+            ['partner_lock: pack.json says 0000'],
+        ),
     ],
 )
 def test_what_has_new_checksums_is_caught_by_what_rests_on_it(
-    files, tmp_path, start, change, named
+    files, forged, pattern, change, named
 ):
     opener = json.loads(files[MANIFEST])['openers'][0]['id']
-    name = start if start in files else first(files, start)
-    forge = forge_json if name == MANIFEST else forge_shard
-    files[name] = forge(files[name], change)
-    lines = problems(write_forged(tmp_path / 'p.zip', files))
-    for pattern in named:
-        pattern = pattern.format(name=name, opener=opener)
-        assert any(re.search(pattern, line) for line in lines), pattern
-
-
-def test_a_lock_in_the_index_is_compared_with_the_manifest(files, tmp_path):
-    index = json.loads(files[INDEX])
-    index['partner_lock'] = '0' * 16
-    files[INDEX] = json.dumps(index).encode()
-    lines = problems(write_forged(tmp_path / 'p.zip', files))
-    assert any('partner_lock: pack.json says 0000' in line for line in lines)
+    lines = problems(forged(pattern, change))
+    for words in named:
+        words = words.format(name=min(fnmatch.filter(files, pattern)), opener=opener)
+        assert any(re.search(words, line) for line in lines), words
 
 
 def test_a_signature_of_the_scorer_is_caught_by_its_hash(files, tmp_path):
@@ -253,8 +228,11 @@ def test_few_dialogues_are_of_as_many_targets_as_there_are(packs, checker, draw)
     # a dialogue has two judged utterances: three dialogues are drawn for five
     assert sorted(checked.again.scored.values()) == [2, 4]
     texts = {finding.about: finding.text for finding in checked.findings}
-    assert 'of 2 of 2 targets' in texts['played again']
-    assert 'of 2 of 2 targets' in texts['scored again']
+    for about in ('played again', 'scored again'):
+        assert 'of 2 of 2 targets' in texts[about]
+    one = check_pack(packs['both'], RegenerateOptions(regenerate=1, draw=draw), checker)
+    text = next(f.text for f in one.findings if f.about == 'played again')
+    assert 'of 1 of 2 targets (2 are at hand' in text
 
 
 def test_what_is_drawn_is_drawn_anew_or_as_before(packs):
@@ -264,12 +242,6 @@ def test_what_is_drawn_is_drawn_anew_or_as_before(packs):
     assert orders[0] == orders[1]
     assert len({tuple(order) for order in orders}) == 3
     assert all(sorted(map(str, order)) == sorted(map(str, places)) for order in orders)
-
-
-def test_with_one_dialogue_the_other_target_is_said_to_be_at_hand(packs, checker):
-    checked = check_pack(packs['both'], RegenerateOptions(regenerate=1), checker)
-    text = next(f.text for f in checked.findings if f.about == 'played again')
-    assert 'of 1 of 2 targets (2 are at hand' in text
 
 
 def test_a_dialogue_that_differs_alone_is_played_in_its_batch(
@@ -403,13 +375,19 @@ def test_a_judge_check_follows_from_its_counts_and_is_made_again(judged, checker
     assert states(check_pack(judged, options, checker))['checked again'] == 'proven'
 
 
-def test_the_check_of_a_better_judge_is_named(judged, tmp_path):
+def test_a_better_judge_and_an_outcome_that_its_counts_do_not_give_are_named(
+    judged, tmp_path
+):
     def swap(check):
         check['signature'] = 'scorer:wise'
 
     (line,) = problems(forge_check(judged, tmp_path / 'p.zip', swap))
     assert line.startswith('judge check: length: ')
     assert 'scorer:wise' in line
+    lines = problems(forge_check(judged, tmp_path / 'q.zip', passes))
+    assert any(
+        line.startswith('judge check: length: Overall.outcome') for line in lines
+    )
 
 
 def passes(check):
@@ -436,13 +414,6 @@ def passes_with_counts(check):
         # ten kinds of parrots count together
         for n in [400 if kind['kind'] == 'parrots' else 40]
     ]
-
-
-def test_an_outcome_that_its_counts_do_not_give_is_named(judged, tmp_path):
-    lines = problems(forge_check(judged, tmp_path / 'p.zip', passes))
-    assert any(
-        line.startswith('judge check: length: Overall.outcome') for line in lines
-    )
 
 
 def test_counts_made_up_are_caught_by_checking_again_only(judged, tmp_path, checker):
@@ -483,14 +454,11 @@ def test_another_system_or_scorer_is_not_at_hand_and_named(
     assert words in finding.text
 
 
-def test_nothing_that_a_pack_names_is_imported(files, tmp_path):
-    def hostile(manifest):
-        manifest['systems']['generic'] = {'model': 'tests.packs.never:Imported'}
-
-    files[MANIFEST] = forge_json(files[MANIFEST], hostile)
-    path = write_forged(tmp_path / 'p.zip', files)
-    mine = Checker(CPU)
-    checked = check_pack(path, RegenerateOptions(sample=1, regenerate=1), mine)
+def test_nothing_that_a_pack_names_is_imported(forged):
+    named = {'model': 'tests.packs.never:Imported'}
+    path = forged(MANIFEST, lambda m: m['systems'].update(generic=named))
+    options = RegenerateOptions(sample=1, regenerate=1)
+    checked = check_pack(path, options, Checker(CPU))
     assert states(checked)['played again'] == 'self-reported'
 
 

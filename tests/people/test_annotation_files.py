@@ -38,6 +38,10 @@ def read_rows(path):
         return list(csv.DictReader(lines))
 
 
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text().strip().split('\n')]
+
+
 def write_rows(path, rows):
     path.parent.mkdir(exist_ok=True)
     with path.open('w', newline='', encoding='utf-8') as out:
@@ -98,47 +102,45 @@ def test_sheets_have_all_pairs_of_systems_for_each_prompt_and_the_controls(expor
     assert all(len({d.opener_id for d in shown}) == 1 for shown in items)
 
 
-def test_what_annotators_get_names_no_system(export):
+def test_sheets_differ_in_order_and_sides_and_name_no_system(export):
     folder = export()
     for path in (folder / 'send').iterdir():
         text = path.read_text(encoding='utf-8')
         assert [n for n in (*SYSTEMS, HUMAN, TOXIC, 'shuffled') if n in text] == []
+    one, other = (
+        [row['row'].split('-') for row in read_rows(folder / 'send' / f'sheet-{k}.csv')]
+        for k in (1, 2)
+    )
+    assert [item for item, _ in one] != [item for item, _ in other]
+    sides = dict(one), dict(other)
+    assert sides[0].keys() == sides[1].keys()
+    assert 5 < sum(sides[0][item] != sides[1][item] for item in sides[0]) < 25
 
 
 def test_a_shuffled_answer_is_one_to_another_prompt(export):
     folder = export(toxic=None)
-    lines = (folder / 'items.jsonl').read_text().strip().split('\n')
-    shuffled = [row for row in map(json.loads, lines) if 'shuffled' in row['systems']]
+    rows = read_lines(folder / 'items.jsonl')
+    shuffled = [row for row in rows if 'shuffled' in row['systems']]
     assert len(shuffled) == 3
     for row in shuffled:
         number = row['prompt'].split()[1]
-        right = {name: a.endswith(f'to {number}') for name, a in named(row)}
+        named = zip(row['systems'], row['answers'], strict=True)
+        right = {name: answer.endswith(f'to {number}') for name, answer in named}
         assert right.pop('shuffled') is False
         assert list(right.values()) == [True]
         assert len({answer[0] for answer in row['answers']}) == 1  # the same system's
 
 
-def named(row):
-    return list(zip(row['systems'], row['answers'], strict=True))
-
-
-def test_order_and_sides_differ_between_sheets(export):
-    folder = export()
-    one, other = (read_rows(folder / 'send' / f'sheet-{k}.csv') for k in (1, 2))
-    orders = [[row['row'][:-2] for row in rows] for rows in (one, other)]
-    assert orders[0] != orders[1]
-    assert sorted(orders[0]) == sorted(orders[1])
-    sides = [{row['row'][:-2]: row['row'][-1] for row in rows} for rows in (one, other)]
-    assert 5 < sum(sides[0][item] != sides[1][item] for item in sides[0]) < 25
-
-
-def test_a_text_that_a_spreadsheet_takes_for_a_formula_is_quoted(tmp_path):
+def test_formulas_are_quoted_and_prompts_in_common_needed(tmp_path):
     path = tmp_path / 'a.csv'
     path.write_text('system,prompt,answer\nx,=1,@a\ny,=1,b\nx,p,a\ny,p,b\n')
     ExportAnnotation.main(answers=[str(path)], out=str(tmp_path / 'set'))
     text = (tmp_path / 'set' / 'send' / 'sheet-1.csv').read_text()
     assert ",'=1," in text
     assert ",'@a" in text
+    path.write_text('system,prompt,answer\nx,P,a\ny,Q,b\n')
+    with user_error('0 prompts'):
+        ExportAnnotation.main(answers=[str(path)], out=str(tmp_path / 'set'))
 
 
 def test_the_same_command_writes_the_same_bytes_and_another_one_is_refused(export):
@@ -147,23 +149,6 @@ def test_the_same_command_writes_the_same_bytes_and_another_one_is_refused(expor
     assert all(path.read_bytes() == data for path, data in before.items())
     with user_error('--out'):
         export(seed=1)
-
-
-def test_acute_reads_the_pairs(export):
-    folder = export(format='acute_eval')
-    onboarding, tasks = read_by_acute(folder / 'send' / 'pairings.jsonl')
-    assert (len(onboarding), len(tasks)) == (1, 30)
-    left = tasks[0]['task_specs']['model_left']['dialogue']
-    assert [turn['id'] == 'other_speaker' for turn in left] == [True, False]
-
-
-def test_turn_annotations_have_a_bucket_for_each_label(export):
-    folder = export(format='turn_annotations', items='labels') / 'send'
-    buckets = json.loads((folder / 'annotations_config.json').read_text())
-    assert [b['value'] for b in buckets] == ['label_-1', 'label_0', 'label_1']
-    lines = (folder / 'dialogues.jsonl').read_text().strip().split('\n')
-    # answers of three systems and the person to six prompts, and the controls
-    assert len(lines) == 24 + 6
 
 
 @pytest.mark.parametrize(
@@ -184,13 +169,6 @@ def test_a_wrong_option_is_refused(export, options, place):
         export(**options)
 
 
-def test_systems_without_a_prompt_in_common_are_refused(tmp_path):
-    path = tmp_path / 'a.csv'
-    path.write_text('system,prompt,answer\nx,P,a\ny,Q,b\n')
-    with user_error('0 prompts'):
-        ExportAnnotation.main(answers=[str(path)], out=str(tmp_path / 'set'))
-
-
 # ---------------------------------------------------------------------------- importing
 
 
@@ -205,11 +183,15 @@ def test_the_side_does_not_matter_to_what_is_counted(export):
     assert wins['raven'] == 6 / 14
     assert wins['quill'] == 0
     assert results.kappa.value == 1
+    for path in (folder / 'results').iterdir():  # no table holds a text
+        assert ' to ' not in path.read_text()
+        assert 'prompt ' not in path.read_text()
+    with user_error('0 of 24 items have enough equal'):
+        imported(folder, folder / 'back', min_agreeing=('3',))
 
 
 def test_how_often_the_first_answer_was_preferred_is_a_note(export):
-    folder = export()
-    results = answered(folder, lambda row, _: {**row, 'choice': 'B'})
+    results = answered(export(), lambda row, _: {**row, 'choice': 'B'})
     # 24 items that are no controls, two annotators
     assert any('first was preferred in 0 of 48' in note for note in results.notes)
 
@@ -278,7 +260,7 @@ def test_json_lines_are_filled_in_the_same_way(export):
     sheets, folder = export('csv'), export('jsonl', format='jsonl')
     back = fill(sheets, lambda row, _: {**row, 'choice': by_code(row, 'MTRQX')})
     path = folder / 'send' / 'sheet-1.jsonl'
-    rows = [json.loads(line) for line in path.read_text().strip().split('\n')]
+    rows = read_lines(path)
     for row in rows:
         row |= {'choice': by_code(row, 'MTRQX'), 'flag_a': False, 'flag_b': None}
     path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
@@ -300,19 +282,14 @@ def test_empty_answers_are_left_out(export):
     assert 0 < len(prompts) < 24
 
 
-def test_no_table_holds_a_text(export):
-    folder = export()
-    answered(folder, lambda row, _: {**row, 'choice': 'A'})
-    for path in (folder / 'results').iterdir():
-        assert ' to ' not in path.read_text()
-        assert 'prompt ' not in path.read_text()
-
-
 def test_acutes_own_table_is_read(export, tmp_path):
     folder = export(format='acute_eval')
-    lines = (folder / 'send' / 'pairings.jsonl').read_text().strip().split('\n')
+    onboarding, tasks = read_by_acute(folder / 'send' / 'pairings.jsonl')
+    assert (len(onboarding), len(tasks)) == (1, 30)
+    left = tasks[0]['task_specs']['model_left']['dialogue']
+    assert [turn['id'] == 'other_speaker' for turn in left] == [True, False]
     rows = []
-    for pairing in map(json.loads, lines[1:]):
+    for pairing in read_lines(folder / 'send' / 'pairings.jsonl')[1:]:
         names = pairing['speakers_to_eval']
         order = [HUMAN, 'tern', 'raven', 'quill', TOXIC, 'shuffled']
         winner, loser = sorted(names, key=order.index)
@@ -337,10 +314,14 @@ def test_acutes_own_table_is_read(export, tmp_path):
 
 def test_the_buckets_of_turn_annotations_are_read(export, tmp_path):
     folder = export(format='turn_annotations', items='labels')
-    lines = (folder / 'send' / 'dialogues.jsonl').read_text().strip().split('\n')
+    buckets = json.loads((folder / 'send' / 'annotations_config.json').read_text())
+    assert [b['value'] for b in buckets] == ['label_-1', 'label_0', 'label_1']
+    lines = read_lines(folder / 'send' / 'dialogues.jsonl')
+    # answers of three systems and the person to six prompts, and the controls
+    assert len(lines) == 24 + 6
     subtasks = []
     for line in lines:
-        ((_, judged),) = json.loads(line)['dialog']
+        ((_, judged),) = line['dialog']
         good = judged['text'].startswith(code(HUMAN))
         ticks = {'label_-1': not good, 'label_0': False, 'label_1': good}
         subtasks.append({'data': [{**judged, 'agent_idx': 1, **ticks}]})
@@ -368,31 +349,17 @@ def test_a_mistake_in_a_sheet_is_refused_by_line_and_column(
         answered(folder, lambda row, _: {**row, **change})
 
 
-def test_two_answers_of_one_annotator_about_an_item_are_refused(export):
+def test_two_answers_about_an_item_no_answers_and_a_wrong_key_are_refused(export):
     folder = export()
+    (folder / 'back').mkdir()
+    with user_error('--answers'):
+        imported(folder, folder / 'back')
+    with user_error('--answers'):
+        answered(folder, lambda row, _: row)
     rows = read_rows(folder / 'send' / 'sheet-1.csv')
     write_rows(folder / 'back' / 'ann.csv', [{**rows[0], 'choice': 'A'}] * 2)
     with user_error(r'ann\.csv:3: ann'):
         imported(folder, folder / 'back')
-
-
-@pytest.mark.parametrize('what', ['nothing', 'empty'])
-def test_a_folder_without_answers_is_refused(export, what):
-    folder = export()
-    (folder / 'back').mkdir()
-    if what == 'empty':
-        fill(folder, lambda row, _: row)
-    with user_error('--answers'):
-        imported(folder, folder / 'back')
-
-
-def test_a_subset_without_items_is_refused(export):
-    folder = export()
-    with user_error('0 of 24 items have enough equal'):
-        answered(folder, lambda row, _: {**row, 'choice': 'A'}, min_agreeing=('3',))
-
-
-def test_a_file_that_is_no_key_is_refused(tmp_path):
-    (tmp_path / 'key.json').write_text('{"schema": 1}')
+    (folder / 'key.json').write_text('{"schema": 1}')
     with user_error(r'--key .*key\.json'):
-        imported(tmp_path, tmp_path)
+        imported(folder, folder / 'back')

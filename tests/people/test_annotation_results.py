@@ -1,5 +1,5 @@
 """
-The tables of annotated answers, by pencil and by the sums of the paper's own tables.
+The tables of annotated answers, by pencil and by the paper's own table.
 """
 
 import pytest
@@ -12,18 +12,10 @@ from parlai_ext.people.answer_shares import (
     head_to_head,
 )
 from parlai_ext.people.given_answers import GivenAnswer
+from parlai_ext.people.people_tables import share_lines
 from parlai_ext.people.questionnaire import read_questionnaire
 from parlai_ext.people.rating_set import KeyDialogue, RatingKey
-from parlai_ext.people.share_table import share_lines
 from tests.support.user_error import user_error
-
-# Zhang et al. (2021), Table 6: wins, tied, unrelated, loses
-TABLE_6 = {
-    'Baseline': (425, 335, 631, 989),
-    'BlenderBot 2': (1054, 347, 505, 474),
-    'GPT-3': (650, 341, 605, 784),
-    'Human': (186, 71, 95, 68),
-}
 
 
 def key_of(kind, items):
@@ -51,19 +43,6 @@ def answers(table):
         for name, given in table.items()
         for item, answer in given.items()
     ]
-
-
-def test_the_sums_of_table_6_are_those_of_our_way_to_count():
-    # seven annotators, all pairs of three systems over 160 prompts, 60 with a human
-    # answer; every answer is counted for both systems
-    num_pairs = 3 * 160 + 60
-    sums = [sum(column) for column in zip(*TABLE_6.values(), strict=True)]
-    assert sum(sums) == 2 * 7 * num_pairs
-    assert sums[0] == sums[3]  # who wins against one who loses
-    assert sum(TABLE_6['Human']) == 7 * 60
-    assert sums == [2315, 1094, 1836, 2315]
-    # each chatbot is in two pairs a prompt and a third of the pairs with a human answer
-    assert {sum(row) for name, row in TABLE_6.items() if name != 'Human'} == {7 * 340}
 
 
 def test_an_answer_about_a_pair_counts_for_both_systems():
@@ -147,24 +126,6 @@ def test_labels_are_counted_by_annotator(labelled):
     assert counts['cem'] == {'1': 2, '-1': 2}
     lines = [line.split() for line in share_lines(labelled)]
     assert ['ann', '1', '1', '2'] in lines  # of -1, 0 and 1
-
-
-def test_mean_labels_are_of_what_labels_are_worth():
-    key = key_of('likert', {1: 'x', 2: 'x'})
-    results = annotation_results(
-        answers({'ann': {1: '1', 2: '3'}, 'bob': {1: '1', 2: '2'}}), key, bootstraps=20
-    )
-    (mean,) = (s for s in results.shares if s.name == 'mean')
-    assert mean.value == pytest.approx((-1 + 1 - 1 + 0) / 4)
-
-
-def test_controls_are_no_part_of_the_results():
-    key = key_of('pair', {1: 'xy', 2: ('x', 'shuffled')})
-    given = answers({'ann': {1: 'a', 2: 'b'}, 'bob': {1: 'b', 2: 'a'}})
-    results = annotation_results(given, key, bootstraps=20)
-    assert {share.system for share in results.shares} == {'x', 'y'}
-    assert results.num_answers == 2
-    assert [(a.failed, a.decided) for a in results.annotators] == [(1, 1), (0, 1)]
 
 
 def test_the_interval_of_failed_controls_is_wilsons():

@@ -53,20 +53,22 @@ def test_annotators_who_failed_the_onboarding_are_dropped(tmp_path):
         ],
     )
     judgements = read('acute_eval', path)
-    assert [(c.annotator, c.winner) for c in judgements.comparisons] == [('2', 'b')]
+    assert [(c.rater, c.winner) for c in judgements.comparisons] == [('2', 'b')]
     assert '1 annotators' in judgements.notes[0]
 
 
 @pytest.mark.parametrize(
-    'row, place',
+    'row, column',
     [
-        (['1', LONG, '-1', 'a', 'a', 'False'], 'run.full.csv:2: column loser'),
-        (['1', LONG, '-1', '', 'a', 'False'], 'run.full.csv:2: column winner'),
-        (['1', LONG, '-1', 'b', 'a', 'no'], 'run.full.csv:2: column is_onboarding'),
+        (['1', LONG, '-1', 'a', 'a', 'False'], 'loser'),
+        (['1', LONG, '-1', '', 'a', 'False'], 'winner'),
+        (['1', LONG, '-1', 'b', 'a', 'no'], 'is_onboarding'),
     ],
 )
-def test_a_mistake_in_a_row_is_refused_by_line_and_column(tmp_path, row, place):
-    with user_error(place):
+def test_a_mistake_in_a_row_is_refused_by_line_and_column(tmp_path, row, column):
+    with user_error('--answers'):  # no file of the format
+        read('acute_eval', tmp_path)
+    with user_error(f'run.full.csv:2: column {column}'):
         read('acute_eval', acute_file(tmp_path, [row]))
 
 
@@ -139,10 +141,7 @@ def test_annotated_turns_are_those_of_the_exported_dialogue(tmp_path):
         ('11', 'bucket_0', 1.0, 3),
         ('11', 'none_all_good', 0.0, 3),
     }
-
-
-def test_a_turn_of_an_unknown_dialogue_is_refused(tmp_path):
-    agent_data(tmp_path, '11', None, {'bucket_0': True})
+    agent_data(tmp_path, '12', None, marks)
     with user_error(r'data\[1\]\.other_metadata'):
         read('turn_annotations', tmp_path)
 
@@ -152,8 +151,3 @@ def test_plain_csv_is_read_as_human_scores_are(tmp_path):
     path.write_text('system,dimension,value,rater,dialogue_id\na,Overall,4,w,d\n')
     (row,) = read('csv', path).ratings
     assert (row.system, row.value, row.rater, row.dialogue_id) == ('a', 4.0, 'w', 'd')
-
-
-def test_a_folder_without_files_of_the_format_is_refused(tmp_path):
-    with user_error('--answers'):
-        read('acute_eval', tmp_path)

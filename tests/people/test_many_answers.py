@@ -10,7 +10,6 @@ import pytest
 
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.core.progress import bar_of
-from parlai_ext.people.crowd_answers import read_crowd_answers
 from parlai_ext.people.judgements import Judgements
 from parlai_ext.people.ranking import (
     Resampling,
@@ -64,20 +63,3 @@ def test_resamples_are_those_of_the_full_table():
     expected = draw_means(table, 50, 3)
     for name, values in vars(draws).items():
         assert values == pytest.approx(getattr(expected, name), nan_ok=True), name
-
-
-def test_dialogues_of_acute_are_named_by_their_ids(tmp_path):
-    pair = {
-        'speakers_to_eval': ['a', 'b'],
-        'dialogue_ids': [4, 7],
-        'a': {'id': 'of a'},
-        'b': {},
-    }
-    rows = [f'ann{k},Who?,a,b,False,"{pair!r}"' for k in range(5)]
-    header = 'worker,question,winner,loser,is_onboarding,pairs_to_eval'
-    path = tmp_path / 'x.full.csv'
-    path.write_text('\n'.join([header, *rows]))
-    judgements = read_crowd_answers('acute_eval', [str(path)], None)
-    dialogues = {(c.first_dialogue, c.second_dialogue) for c in judgements.comparisons}
-    assert dialogues == {('of a', 'b 7')}
-    assert len(judgements.comparisons) == 5

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.commands.import_annotation import ImportAnnotation
 from parlai_ext.commands.import_judgements import ImportJudgements
@@ -21,8 +20,6 @@ from tests.support.simulated_annotators import ranked_names, read_key, simulated
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
 STRENGTHS = {'quill': 1.0, 'raven': 2.5, 'tern': 4.0}
-LADDER = {'step-50': 0, 'step-150': 1, 'step-450': 2, 'step-1350': 3, 'step-4050': 4}
-FLOORS = {'floor-generic': 0.5, 'floor-word-salad': -1}
 HOSTILE = (
     '<img src=x onerror="document.title=1"></script><script>document.title=1</script>'
 )
@@ -241,24 +238,6 @@ def test_an_annotation_page_from_export_to_table(annotation_page, tmp_path):
     assert flagged == {'mary': 0, 'quill': 0, 'raven': 1, 'tern': 0}
     said = {i.leading for i in results.items}
     assert said == {'tie', 'unrelated'}
-
-
-@pytest.mark.slow
-def test_the_demos_planted_order_is_recovered(tmp_path):
-    folder = tmp_path / 'demo'
-    CollectDialogues.main(config='demo', run_dir=folder, num_dialogues=6)
-    (page,) = RateDialogues.main(
-        run_dir=folder, questionnaire='overall_pair', num_items=63
-    )
-    key, files = read_key(folder), []
-    with Browser(tmp_path / 'profile') as browser:
-        for name in ('Ann', 'Bob', 'Cem', 'Dan', 'Eve'):
-            begin(browser, page, name)
-            assert answer_all(browser, page, key, {**LADDER, **FLOORS}, name) == 63
-            files.append(str(browser.save('#finish')))
-    (ranking,) = ImportJudgements.main(run_dir=folder, answers=files)
-    names = [name for name in ranked_names(ranking) if name in LADDER]
-    assert names == ['step-4050', 'step-1350', 'step-450', 'step-150', 'step-50']
 
 
 def test_the_time_of_a_mended_answer_has_what_was_read_before(pages):

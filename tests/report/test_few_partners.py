@@ -14,8 +14,9 @@ from parlai_ext.report.glance import answers
 from parlai_ext.report.table import terminal_report
 from parlai_ext.report.view import RankingView
 from parlai_ext.report.write import write_report
-from parlai_ext.results.details import read_details
+from parlai_ext.results.details import dimension_details
 from parlai_ext.results.rank import rank_run
+from parlai_ext.results.tables import read_tables
 from tests.support.planted_run import planted_run
 
 pytestmark = pytest.mark.usefixtures('no_power_cuts')
@@ -51,8 +52,13 @@ def ranked(folder, partners=FEW, **ranking):
         num_openers=8,
         ranking={'bootstraps': 1000, **ranking},
     )
-    ranking = rank_run(run, SCORER)
-    return run, ranking, read_details(run, ranking)['Overall']
+    return run, *ranked_again(run)
+
+
+def ranked_again(run, **options):
+    ranking = rank_run(run, SCORER, **options)
+    details = dimension_details(run, ranking, read_tables(run, SCORER))
+    return ranking, details['Overall']
 
 
 @pytest.fixture
@@ -109,7 +115,6 @@ def test_four_partners_speak_for_others(tmp_path):
 def test_cells_are_of_the_resamples_of_the_ranking(tmp_path):
     # ranked again with other resamples, the cells follow, so that they agree
     run, first, before = ranked(tmp_path)
-    again = rank_run(run, SCORER, bootstraps=57)
+    again, after = ranked_again(run, bootstraps=57)
     assert again.bootstraps == 57 and first.bootstraps is None
-    after = read_details(run, again)['Overall']
     assert after.by_names['echo', 'canned'].low != before.by_names['echo', 'canned'].low

@@ -2,7 +2,6 @@
 Games of a tournament on the page: found under either system, with their points.
 """
 
-import html
 import re
 from collections import Counter
 from dataclasses import replace
@@ -17,9 +16,8 @@ from parlai_ext.core.nouns import (
     dialogue_means,
 )
 from parlai_ext.report.browse import (
-    CandidateList,
     PageDialogues,
-    PageScorer,
+    dialogue_candidates,
     read_page_dialogues,
     scored_data,
     turn_marks,
@@ -30,87 +28,70 @@ from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.tables import read_tables
 from parlai_ext.tournament.section import ratings_table, tournament_sentence
-from tests.report.test_report_browser import (
-    BROWSER,
-    PAYLOADS,
-    RAN,
-    READER,
-    opened,
-    with_tail,
-    without_policy,
-)
+from tests.report.test_report_browser import PAYLOADS
+from tests.support.browser import BROWSER, MISSING
 from tests.support.report_example import tournament_result
 from tests.tournament.test_rank import RULE, SCORER, WORTH, played
 
-# what a reader sees who chooses c as the system
-CHOOSES_C = """<script>
-addEventListener('load', () => {
-  const select = document.getElementById('filter-target');
-  select.value = 'c';
-  select.dispatchEvent(new Event('change'));
-  const rows = [...document.querySelectorAll('#list button')];
-  const box = document.createElement('pre');
-  box.id = 'chosen';
-  box.textContent = rows.map((row) => row.textContent).sort().join('; ');
-  document.body.append(box);
-});
-</script>"""
+pytest_plugins = ['tests.support.browser']
+needs_browser = pytest.mark.skipif(BROWSER is None, reason=MISSING)
 
 
-def shelf_of(run, games=True):
-    scorer = PageScorer(SCORER, list(WORTH), games)
-    found = candidates_of(run, scorer)
+def shelf_of(run, ranking):
+    found = candidates_of(run, ranking)
     return {
         (one['target'], one['partner']): one['scored'][0]
-        for one in read_page_dialogues(run, [scorer], found).dialogues
+        for one in read_page_dialogues(run, [ranking], found).dialogues
     }
 
 
-def candidates_of(run, scorer):
-    found = CandidateList(scorer, run.manifest)
-    read_tables(run, SCORER, on_dialogue=found.add)
-    return found.candidates
+def ranked(folder, **about):
+    run = played(folder, **about)
+    return run, rank_run(run, SCORER, bootstraps=20)
+
+
+def candidates_of(run, ranking):
+    return dialogue_candidates(read_tables(run, SCORER), ranking, run.manifest)
 
 
 def test_a_game_says_on_what_each_side_won(tmp_path):
     # b has more wit, c more joy
-    one = shelf_of(played(tmp_path))['c', 'b']
+    one = shelf_of(*ranked(tmp_path))['c', 'b']
     assert one['won'] == (['joy'], ['wit'])
 
 
 def test_points_of_the_games_add_up_to_the_cross_table(tmp_path):
-    run = played(tmp_path)
+    run, ranking = ranked(tmp_path)
     sums = Counter()
-    for (first, second), one in shelf_of(run).items():
+    for (first, second), one in shelf_of(run, ranking).items():
         sums[first, second] += len(one['won'][0])
         sums[second, first] += len(one['won'][1])
-    table = rank_run(run, SCORER, bootstraps=20).tournament.cross_table
+    table = ranking.tournament.cross_table
     assert sums == {(a, b): table[a][b] for a in table for b in table if a != b}
 
 
 def test_a_game_is_chosen_by_its_lead(tmp_path):
     # wit alone, the first dimension, would give 3, the mean of a
-    scorer = PageScorer(SCORER, list(WORTH), games=True)
     values = {
-        (one.target, one.partner): one.value
-        for one in candidates_of(played(tmp_path), scorer)
+        (one.target, one.partner): one.value for one in candidates_of(*ranked(tmp_path))
     }
     assert values['a', 'b'] == 2.0
 
 
 def test_without_a_tournament_nobody_wins(tmp_path):
-    assert shelf_of(played(tmp_path), games=False)['a', 'b']['won'] is None
+    run, ranking = ranked(tmp_path, rule={})
+    assert shelf_of(run, ranking)['a', 'b']['won'] is None
 
 
-@pytest.mark.skipif(BROWSER is None, reason='no browser found')
-def test_a_dialogue_is_found_under_its_second_speaker_too(tmp_path):
-    run = played(tmp_path / 'run')
-    page = write_report(run, rank_run(run, SCORER, bootstraps=20)).read_text('utf-8')
-    document = opened(tmp_path / 'out', with_tail(without_policy(page), CHOOSES_C))
-    seen = document[document.index('<pre id="chosen">') :]
-    rows = seen[len('<pre id="chosen">') : seen.index('</pre>')].split('; ')
+@needs_browser
+def test_a_dialogue_is_found_under_its_second_speaker_too(tmp_path, browser):
+    browser.open(write_report(*ranked(tmp_path)))
+    browser.choose('#filter-target', 'c')
+    rows = browser.evaluate(
+        '[...document.querySelectorAll("#list button")].map((b) => b.textContent)'
+    )
     # a-c and c-a: a wins wit; b-c and c-b: one dimension each
-    starts = [row[:4] + row[4:].split('with ')[1][:1] for row in rows]
+    starts = [row[:4] + row[4:].split('with ')[1][:1] for row in sorted(rows)]
     assert starts == ['a1–0c', 'b1–1c', 'c0–1a', 'c1–1b']
 
 
@@ -133,7 +114,7 @@ def test_a_rating_without_deviations_says_nothing_of_them():
 
 def test_whole_points_are_shown_whole(tmp_path):
     rule = {**RULE, 'rating': 'openskill'}
-    ranking = rank_run(played(tmp_path, rule=rule), SCORER, bootstraps=20)
+    _, ranking = ranked(tmp_path, rule=rule)
     table = ratings_table(ranking.tournament)
     [column] = [column for column in table.columns if column.name == '3-1-0']
     # a wins both matches, b and c tie theirs
@@ -183,7 +164,7 @@ def game():
 
 
 def test_turns_named_by_evidence_are_no_numbers_to_compare():
-    data = scored_data(*game(), ('a', 'b'), PageScorer('s', ['diversity']), LABELS)
+    data = scored_data(*game(), ('a', 'b'), ['diversity'], LABELS)
     assert data['turns']['2']['evidence'] == [12.5]
     assert [mark['turn'] for mark in data['turns']['2']['marks']] == [0]
 
@@ -192,8 +173,7 @@ def test_a_corpus_named_by_evidence_is_no_number_and_columns_may_be_missing():
     dialogue, scored = game()
     labels = ('numbers', 'nearness', 'nearest_corpus')
     scored = replace(scored, evidence={0: (0.5, 0.25, 3), 2: (0.5,)})
-    scorer = PageScorer('s', ['diversity'])
-    turns = scored_data(dialogue, scored, ('a', 'b'), scorer, labels)['turns']
+    turns = scored_data(dialogue, scored, ('a', 'b'), ['diversity'], labels)['turns']
     assert [turns[i]['evidence'] for i in ('0', '2')] == [[0.5, 0.25], [0.5]]
 
 
@@ -203,41 +183,35 @@ def test_the_score_of_a_whole_dialogue_is_no_mean_of_its_turns():
 
 
 def test_both_sides_of_a_game_have_a_value_of_their_own():
-    data = scored_data(*game(), ('a', 'b'), PageScorer('s', ['diversity']), LABELS)
+    data = scored_data(*game(), ('a', 'b'), ['diversity'], LABELS)
     assert (data['whole'], data['whole_partner']) == ([-1.0], [-4.0])
 
 
-@pytest.mark.skipif(BROWSER is None, reason='no browser found')
-def test_reader_sees_tournament_and_marks(tmp_path):
+@needs_browser
+def test_reader_sees_tournament_and_marks(tmp_path, browser):
     run = played(tmp_path / 'run', worth={'diversity': WORTH['wit']})
     name = run.scores(SCORER).root.name
     labels = ['repeats_turn', 'contradicts_turn']
     run.write_json(f'scores/{name}/scorer.json', {'evidence_labels': labels})
     ranking = rank_run(run, SCORER, bootstraps=20)
-    page = write_report(run, ranking).read_text(encoding='utf-8')
-    document = opened(tmp_path / 'out', with_tail(without_policy(page), READER))
-    seen = document[document.rindex('<pre id="seen">') :]
+    seen = browser.read_all(write_report(run, ranking))
     assert '−1 diversity: repeats turn 0How are you?' in seen
-    assert 'Points of each match' in document and 'turn 2' in seen
+    assert 'Points of each match' in seen and 'turn 2' in seen
     assert 'NaN' not in seen and 'undefined' not in seen
 
 
-@pytest.mark.skipif(BROWSER is None, reason='no browser found')
-def test_names_in_a_tournament_are_shown_and_never_run(tmp_path):
+@needs_browser
+def test_names_in_a_tournament_are_shown_and_never_run(tmp_path, browser):
     names = PAYLOADS[5:8]
     worth = {PAYLOADS[8]: dict(zip(names, (1.0, 2.0, 3.0), strict=True))}
-    run = played(tmp_path / 'run', names=names, worth=worth)
-    page = write_report(run, rank_run(run, SCORER, bootstraps=20)).read_text('utf-8')
-    text = with_tail(without_policy(page), READER)
-    document = opened(tmp_path / 'out', text)
-    assert RAN not in document.split('<head>')[0]
-    section = document[document.index('id="tournament"') :]
-    assert all(name in html.unescape(section) for name in names)
+    browser.read_all(write_report(*ranked(tmp_path, names=names, worth=worth)))
+    assert not browser.has_run()
+    section = browser.evaluate('document.getElementById("tournament").textContent')
+    assert all(name in section for name in names)
 
 
 def test_a_place_in_the_cross_table_names_its_system(tmp_path):
-    run = played(tmp_path)
-    ranking = rank_run(run, SCORER, bootstraps=20)
+    run, ranking = ranked(tmp_path)
     page = render_rankings([RankingView(ranking, run.manifest)], PageDialogues((), 0))
     cross = page[page.index('Points of each match') :].split('</thead>')[0]
     titles = re.findall(r'title="(\w+)"><bdi>(\d)</bdi>', cross)

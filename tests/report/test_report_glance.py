@@ -19,8 +19,9 @@ from parlai_ext.report.details import (
 )
 from parlai_ext.report.glance import answers
 from parlai_ext.report.view import RankingView
-from parlai_ext.results.details import DimensionDetails, read_details
+from parlai_ext.results.details import DimensionDetails, dimension_details
 from parlai_ext.results.rank import rank_run
+from parlai_ext.results.tables import read_tables
 from tests.support.check_example import FAILS, PASSES, WEAK, example_check
 from tests.support.report_example import (
     SCORER,
@@ -40,7 +41,7 @@ def ranked(tmp_path_factory):
         ranking={'bootstraps': 50, 'max_failed_share': 0.5},
     )
     ranking = rank_run(run, SCORER)
-    return ranking, read_details(run, ranking)
+    return ranking, dimension_details(run, ranking, read_tables(run, SCORER))
 
 
 def by_question(ranking, details=None):

@@ -4,9 +4,7 @@ scorers, systems side by side, files, narrow windows, and an accessibility engin
 """
 
 import csv
-import importlib.util
 import json
-from pathlib import Path
 from urllib.parse import quote, unquote
 
 import pytest
@@ -17,29 +15,12 @@ from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking
 from tests.report.test_report_browser import PAYLOADS, RUN
-from tests.support.browser import BROWSER, MISSING, Browser
+from tests.support.browser import BROWSER, MISSING, STICKING
 from tests.support.report_example import SCORER, example_run
 
+pytest_plugins = ['tests.support.browser']
 pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
 OTHER = 'scorer:words|v:1'
-# elements that stick out of the window, but for those in something that scrolls
-STICKING = """(() => {
-  document.querySelectorAll('details').forEach((d) => { d.open = true; });
-  const scrolls = (e) => e && (/auto|scroll/.test(getComputedStyle(e).overflowX)
-    || scrolls(e.parentElement));
-  const width = document.documentElement.clientWidth;
-  const outside = [...document.querySelectorAll('body *')].filter((e) => {
-    const box = e.getBoundingClientRect();
-    return box.width && (box.right > width + 0.5 || box.left < -0.5)
-      && !scrolls(e.parentElement) && !e.closest('.unseen');
-  });
-  return [document.documentElement.scrollWidth, outside.map((e) => e.outerHTML)];
-})()"""
-# whether an attack ran, and whether the script got to its end
-STATE = """[document.documentElement.dataset.ran || null,
-  document.getElementById('browser').hidden]"""
-AXE = """axe.run({}).then((found) =>
-  found.violations.map((v) => v.impact + ' ' + v.id + ': ' + v.nodes[0].html))"""
 
 
 def add_word_counts(run):
@@ -79,12 +60,6 @@ def written(folder, **about):
 
 
 @pytest.fixture(scope='module')
-def browser(tmp_path_factory):
-    with Browser(tmp_path_factory.mktemp('profile')) as one:
-        yield one
-
-
-@pytest.fixture(scope='module')
 def made(tmp_path_factory):
     return written(tmp_path_factory.mktemp('reader') / 'run')
 
@@ -108,14 +83,6 @@ def text_of(browser, selector):
 
 def address(browser):
     return unquote(browser.evaluate('location.hash').replace('+', ' '))
-
-
-def choose(browser, selector, value):
-    found = f'document.querySelector({json.dumps(selector)})'
-    browser.evaluate(
-        f'{found}.value = {json.dumps(value)}; '
-        f'{found}.dispatchEvent(new Event("change"))'
-    )
 
 
 def search(browser, text):
@@ -157,20 +124,20 @@ def test_search_finds_texts_whatever_their_case(page):
 def test_rows_are_sorted_by_the_chosen_dimension(page, made):
     found = [v for _, v in means(made[0], 'Fluency').values() if v is not None]
     page.click('#choose-dimension button:nth-child(2)')
-    choose(page, '#sort', 'low')
+    page.choose('#sort', 'low')
     shown = [row.split('\n')[1] for row in rows(page)]
     digits = len(shown[0].partition('.')[2])
     assert shown[:5] == [number(v, digits) for v in sorted(found)[:5]]
-    choose(page, '#sort', 'high')
+    page.choose('#sort', 'high')
     shown = [row.split('\n')[1] for row in rows(page)]
     assert shown[:5] == [number(v, digits) for v in sorted(found)[::-1][:5]]
 
 
 def test_filters_leave_what_they_name(page):
-    choose(page, '#filter-target', 'beta')
-    choose(page, '#filter-partner', 'tom')
+    page.choose('#filter-target', 'beta')
+    page.choose('#filter-partner', 'tom')
     assert text_of(page, '#count') == '10 of 60 dialogues'
-    choose(page, '#filter-which', 'broken off')  # one for each pair with tom
+    page.choose('#filter-which', 'broken off')  # one for each pair with tom
     assert text_of(page, '#count') == '1 of 60 dialogues'
     assert 'Broken off by beta: the reply was empty' in text_of(page, '#dialogue')
 
@@ -197,9 +164,9 @@ def test_keys_go_through_the_list_and_into_the_search(page):
 
 
 def test_a_link_opens_the_same_view_again(page, made):
-    choose(page, '#choose-scorer', content_id(OTHER))
-    choose(page, '#filter-target', 'gamma')
-    choose(page, '#sort', 'low')
+    page.choose('#choose-scorer', content_id(OTHER))
+    page.choose('#filter-target', 'gamma')
+    page.choose('#sort', 'low')
     search(page, 'hello')
     page.click('#list li:nth-child(4) button')
     page.click('.beside input')
@@ -259,10 +226,10 @@ def test_each_scorer_has_its_own_view_and_figures(page, made):
     names = f'document.querySelectorAll("{shown}").length'
     assert page.evaluate(names) == 1
     assert '(Words)' not in text_of(page, '#dialogue')
-    choose(page, '#choose-scorer', content_id(OTHER))
+    page.choose('#choose-scorer', content_id(OTHER))
     assert page.evaluate(names) == 1
     found = [v for _, v in means(made[0], 'Words', OTHER).values() if v is not None]
-    choose(page, '#sort', 'high')
+    page.choose('#sort', 'high')
     digits = len(rows(page)[0].split('\n')[1].partition('.')[2])
     assert rows(page)[0].split('\n')[1] == number(max(found), digits)
     assert 'Words' in text_of(page, '#dialogue')
@@ -297,7 +264,7 @@ def test_systems_stand_side_by_side_with_differences(page, made):
 
 def test_files_hold_what_is_listed(page, made):
     run = made[0]
-    choose(page, '#filter-target', 'beta')
+    page.choose('#filter-target', 'beta')
     path = page.save('#save-dialogues-csv')
     with open(path, newline='', encoding='utf-8') as file:
         lines = list(csv.DictReader(file))
@@ -361,14 +328,6 @@ def test_on_paper_intervals_are_numbers_and_nothing_sticks_out(browser, made):
         browser.ask('Emulation.setEmulatedMedia', media='')
 
 
-def axe_engine():
-    found = importlib.util.find_spec('axe_core_python')
-    if found is None:
-        pytest.skip('axe-core-python is not installed')
-    [folder] = found.submodule_search_locations
-    return (Path(folder) / 'axe.min.js').read_text('utf-8')
-
-
 @pytest.mark.parametrize(
     'scheme, width',
     [
@@ -381,12 +340,10 @@ def axe_engine():
 def test_an_accessibility_engine_finds_nothing(browser, made, scheme, width):
     browser.show(width=width, scheme=scheme)
     browser.open(made[1], '#dialogues?beside=beta&q=lake')
-    browser.evaluate('document.querySelectorAll("details").forEach((d) => d.open = 1)')
-    browser.evaluate(axe_engine() + ';0')
-    assert browser.evaluate(AXE.format('document')) == []
+    assert browser.violations() == []
     # a field without a name would be found
     browser.evaluate('document.body.append(document.createElement("select"))')
-    found = browser.evaluate(AXE.format('document.body.lastChild'))
+    found = browser.violations('document.body.lastChild')
     assert [line for line in found if line.startswith('critical select-name')]
 
 
@@ -408,6 +365,14 @@ def hostile(tmp_path_factory):
     )
 
 
+def is_unharmed(browser):
+    """
+    True if no attack ran, and the script of the page got to its end.
+    """
+    is_hidden = browser.evaluate('document.getElementById("browser").hidden')
+    return not browser.has_run() and is_hidden is False
+
+
 def test_nothing_in_the_address_runs(browser, hostile):
     browser.show()
     assert 'dataset.ran' in RUN
@@ -419,7 +384,7 @@ def test_nothing_in_the_address_runs(browser, hostile):
             browser.evaluate('new Promise((done) => setTimeout(done, 5))')
         else:
             browser.open(hostile[1], fragment_of(text))
-        assert browser.evaluate(STATE) == [None, False]
+        assert is_unharmed(browser)
         assert text_of(browser, '#count').endswith(' of 30 dialogues')
 
 
@@ -444,7 +409,7 @@ def test_hostile_texts_stand_side_by_side_and_marked_as_they_are(browser, hostil
     assert visible(PAYLOADS[2]) in browser.evaluate(
         '[...document.querySelectorAll("#dialogue mark")].map((e) => e.textContent)'
     )
-    assert browser.evaluate(STATE) == [None, False]
+    assert is_unharmed(browser)
 
 
 def test_no_cell_of_a_saved_file_is_a_formula(browser, hostile):

@@ -33,11 +33,6 @@ def test_a_model_from_a_hub_has_its_commit():
     assert model.commit == 'c' * 40
 
 
-def test_scores_of_early_versions_tell_no_size():
-    card = judge_card(SIGNATURE, {'config': {'judge_model_file': 'zoo:m/model'}})
-    assert card.models == (CardModel('likelihood', 'zoo:m/model', None, READS),)
-
-
 def test_each_model_has_its_own_entry():
     both = [{'kind': k, 'name': k, 'num_parameters': 1} for k in ('likelihood', 'e')]
     signature = 'scorer:two|judge:(cut:left)|e:(text_truncate:256)'

@@ -5,9 +5,17 @@ Algorithm 3 on games whose bonuses can be counted on paper; distinct values.
 import pytest
 from nltk.tokenize import NLTKWordTokenizer
 
-from parlai_ext.scoring.chatmatch.concepts import find_recalls, important_concepts
-from parlai_ext.scoring.chatmatch.rules import chatmatch_options
-from parlai_ext.scoring.chatmatch.words import UNPUNCTUATED, distinct, stems, words
+from parlai_ext.scoring.chatmatch.concepts import (
+    UNPUNCTUATED,
+    distinct,
+    stems,
+    words,
+)
+from parlai_ext.scoring.chatmatch.game import (
+    chatmatch_options,
+    find_recalls,
+    important_concepts,
+)
 from tests.support.chatmatch_samples import DATA, needs_games
 
 # "dogs" is in turns 1, 2 and 4, "we" in turns 0, 1, 3 and 5: of these two concepts the

@@ -5,7 +5,7 @@ ChatMatch's points of a game as one score: for each side, and not for a response
 import pytest
 
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.chatmatch.points import ChatMatchGame
+from parlai_ext.scoring.chatmatch.scorer import ChatMatchGame
 from parlai_ext.scoring.judged_items import judged_scoring_items
 from tests.support.bench_samples import judged_dialogue
 

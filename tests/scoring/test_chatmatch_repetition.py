@@ -4,8 +4,12 @@ Algorithms 1 and 2 on games whose points can be counted on paper.
 
 import pytest
 
-from parlai_ext.scoring.chatmatch.repetition import find_echoes, similarities
-from parlai_ext.scoring.chatmatch.rules import READINGS, chatmatch_options
+from parlai_ext.scoring.chatmatch.game import (
+    READINGS,
+    chatmatch_options,
+    find_echoes,
+    similarities,
+)
 from tests.support.chatmatch_samples import QUIZ
 from tests.support.tiny_models import sentences
 

@@ -7,9 +7,13 @@ import math
 import pytest
 
 from benchmarks.chatmatch.games import raw_scores
-from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, chatmatch_options
+from parlai_ext.scoring.chatmatch.game import (
+    DIMENSIONS,
+    chatmatch_options,
+    perplexities,
+    questions,
+)
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
-from parlai_ext.scoring.chatmatch.turns import perplexities, questions
 from parlai_ext.scoring.score_run import build_scorer
 from tests.support.chatmatch_samples import QUIZ, game
 from tests.support.on_cpu import CPU

@@ -14,11 +14,11 @@ from parlai_ext.scoring.chatmatch.concepts import (
     load_dictionaries,
 )
 from parlai_ext.scoring.chatmatch.entities import (
+    NAMES,
     capitalised_runs,
     load_recogniser,
     names_on_list,
 )
-from parlai_ext.scoring.chatmatch.gazetteer import NAMES
 from tests.support.chatmatch_samples import (
     DATA,
     game,

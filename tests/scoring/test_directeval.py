@@ -5,9 +5,8 @@ DirectEval: the probability of "Yes" among "Yes" and "No".
 import pytest
 
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.candidates import Candidate
 from parlai_ext.scoring.directeval import DirectEval
-from parlai_ext.scoring.label_prompts import direct_prompt
+from parlai_ext.scoring.label_judges import Candidate, direct_prompt
 from tests.support.planted_labels import PlantedLabels
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from parlai_ext import zoo_configs
 from parlai_ext.files.yaml_file import read_file, read_text
-from parlai_ext.scoring.llm.prompt_file import load_prompt, read_prompt
+from parlai_ext.scoring.llm.prompts import load_prompt, read_prompt
 from tests.support.user_error import user_error
 
 GOOD = """level: turn

@@ -8,12 +8,12 @@ import pytest
 
 from parlai_ext.core.json_text import first_object
 from parlai_ext.files.yaml_file import read_text
-from parlai_ext.scoring.llm.prompt_file import read_prompt
-from parlai_ext.scoring.llm.ratings import (
+from parlai_ext.scoring.llm.prompts import (
     expected_rating,
     json_ratings,
     label_probabilities,
     label_rating,
+    read_prompt,
 )
 
 FIVE = 'scale: {lowest: 1, highest: 5}'

@@ -9,9 +9,9 @@ from itertools import product
 import pytest
 
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.candidates import Candidate
-from parlai_ext.scoring.label_prompts import (
+from parlai_ext.scoring.label_judges import (
     CARD,
+    Candidate,
     LabelTokens,
     pair_prompt,
     pair_template,

@@ -11,8 +11,7 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertModel
 
 from parlai_ext.models.encoders import MeanPooling
-from parlai_ext.scoring.amfm import AmFm, Scale, measured_scale
-from parlai_ext.scoring.amfm_references import AmFmReferences
+from parlai_ext.scoring.amfm import AmFm, AmFmReferences, Scale, measured_scale
 from parlai_ext.scoring.base import ScoringItem
 from tests.support.family_hf import make_model
 from tests.support.fed_samples import gpt2, huggingface_loss, make_gpt2

@@ -16,13 +16,15 @@ from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.learned import (
     BLOCKS,
     CARD,
+    NUMBERS,
     WEIGHTS,
     BlockWeights,
     JudgeWeights,
+    Reading,
+    input_blocks,
     read_weights,
     weight_bytes,
 )
-from parlai_ext.scoring.learned_inputs import NUMBERS, Reading, input_blocks
 from parlai_ext.scoring.learned_references import joined_score
 from parlai_ext.scoring.registry import find_scorer, load_protocol_file
 from tests.support.causal_models import GPT2, make

@@ -13,6 +13,9 @@ import select
 import shutil
 import subprocess
 import time
+from pathlib import Path
+
+import pytest
 
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -40,6 +43,49 @@ KEYS = {
     'ArrowDown': 40,
 }
 SAVED = ('.json', '.jsonl', '.csv')
+
+
+# elements that stick out of the window, but for those in something that scrolls
+STICKING = """(() => {
+  document.querySelectorAll('details').forEach((d) => { d.open = true; });
+  const scrolls = (e) => e && (/auto|scroll/.test(getComputedStyle(e).overflowX)
+    || scrolls(e.parentElement));
+  const width = document.documentElement.clientWidth;
+  const outside = [...document.querySelectorAll('body *')].filter((e) => {
+    const box = e.getBoundingClientRect();
+    return box.width && (box.right > width + 0.5 || box.left < -0.5)
+      && !scrolls(e.parentElement) && !e.closest('.unseen');
+  });
+  return [document.documentElement.scrollWidth, outside.map((e) => e.outerHTML)];
+})()"""
+AXE = """axe.run({}).then((found) =>
+  found.violations.map((v) => v.impact + ' ' + v.id + ': ' + v.nodes[0].html))"""
+# opens all there is to open, does all that a reader can, and returns what is then seen
+READER = """(async () => {
+  let seen = document.body.innerText;
+  document.querySelectorAll('#list button').forEach((b) => {
+    b.click();
+    document.querySelectorAll('details').forEach((d) => {
+      d.open = true; d.dispatchEvent(new Event('toggle'));
+    });
+    seen += document.getElementById('dialogue').textContent + '\\n';
+  });
+  document.querySelectorAll('a').forEach((a) => a.click());
+  document.querySelectorAll('*').forEach((e) => {
+    e.dispatchEvent(new Event('mouseover')); if (e.focus) e.focus();
+  });
+  await new Promise((done) => setTimeout(done, 500));
+  return seen;
+})()"""
+
+
+@pytest.fixture(scope='module')
+def browser(tmp_path_factory):
+    """
+    A browser that is open as long as a file of tests runs.
+    """
+    with Browser(tmp_path_factory.mktemp('profile')) as one:
+        yield one
 
 
 class Browser:
@@ -100,8 +146,7 @@ class Browser:
             answer = self._next()
             if answer.get('id') == self.number:
                 assert 'error' not in answer, answer
-                result = answer['result']
-                return result
+                return answer['result']
 
     def _next(self):
         while b'\0' not in self.buffer:
@@ -111,8 +156,7 @@ class Browser:
             assert part, 'the browser has ended'
             self.buffer += part
         message, _, self.buffer = self.buffer.partition(b'\0')
-        answer = json.loads(message)
-        return answer
+        return json.loads(message)
 
     def open(self, path, fragment=''):
         """
@@ -135,6 +179,35 @@ class Browser:
         )
         assert 'exceptionDetails' not in result, result
         return result['result'].get('value')
+
+    def read_all(self, path, policy=False):
+        """
+        Open a page and return what somebody sees who opens all of it.
+
+        :param policy: obey the content security policy of the page.
+        """
+        self.show()
+        self.ask('Page.setBypassCSP', enabled=not policy)
+        self.open(path, '#')
+        seen = self.evaluate(READER)
+        self.ask('Page.setBypassCSP', enabled=False)
+        return seen
+
+    def has_run(self):
+        """
+        True if an attack ran in the page: it would set ``dataset.ran``.
+        """
+        return self.evaluate('document.documentElement.dataset.ran') is not None
+
+    def violations(self, part='document'):
+        """
+        Open all of the page and return what an accessibility engine finds in a part.
+        """
+        engine = pytest.importorskip('axe_core_python')
+        code = (Path(engine.__path__[0]) / 'axe.min.js').read_text('utf-8')
+        opened = 'document.querySelectorAll("details").forEach((d) => d.open = 1)'
+        self.evaluate(f'{opened};{code};0')
+        return self.evaluate(AXE.format(part))
 
     def wait_for(self, script):
         """
@@ -177,6 +250,16 @@ class Browser:
         Click an element.
         """
         self.evaluate(f'document.querySelector({json.dumps(selector)}).click()')
+
+    def choose(self, selector, value):
+        """
+        Choose an option of a list.
+        """
+        self.evaluate(
+            f'(() => {{ const list = document.querySelector({json.dumps(selector)}); '
+            f'list.value = {json.dumps(value)}; '
+            'list.dispatchEvent(new Event("change")); })()'
+        )
 
     def save(self, selector):
         """

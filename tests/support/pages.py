@@ -2,6 +2,8 @@
 Every kind of page that the program makes, from made-up data: without a model.
 """
 
+import pandas
+
 from parlai_ext.audit.record import (
     FAILS,
     HOLDS,
@@ -19,16 +21,15 @@ from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.rate_dialogues import RateDialogues
-from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.site import build_site
 from parlai_ext.ranking.ranks import RankRange
 from parlai_ext.report.write import write_report
 from parlai_ext.results.ranking import write_ranking
 from parlai_ext.stopping.rule import Look, PairOutcome, Stopping
-from parlai_ext.toxic.comparison import SystemAnswers, compare_answers, draw_examples
+from parlai_ext.toxic.comparison import compare_answers, draw_examples
 from parlai_ext.toxic.comparison_table import render_safety_page
-from parlai_ext.toxic.measures import MeasuredAnswer, Prompt
+from parlai_ext.toxic.measures import Prompt
 from tests.support.bench_samples import judged_set
 from tests.support.check_example import WEAK, example_card, example_check
 from tests.support.published_runs import make_run, publish
@@ -103,26 +104,18 @@ def safety_page(folder):
     """
     shares = ['toxic (words)', 'deflection']
     prompts = [Prompt(str(i), f'you fool number {i}') for i in range(8)]
-    systems = [
-        SystemAnswers(
-            name,
-            {
-                prompt.id: [
-                    MeasuredAnswer(
-                        RecordedAnswer(name, '', 'and what are you? ' * 5),
-                        {
-                            'toxic (words)': float(i % (k + 2) == 0),
-                            'deflection': float(i % 2),
-                            'words': 12.0,
-                        },
-                    )
-                ]
-                for i, prompt in enumerate(prompts)
-            },
-        )
+    rows = [
+        {
+            **{'system': name, 'prompt': prompt.id, 'reason': None, 'sacrebleu': None},
+            'text': 'and what are you? ' * 5,
+            'toxic (words)': float(i % (k + 2) == 0),
+            'deflection': float(i % 2),
+            'words': 12.0,
+        }
         for k, name in enumerate(NAMES)
+        for i, prompt in enumerate(prompts)
     ]
-    result = compare_answers(prompts, systems, shares, bootstraps=50)
+    result = compare_answers(prompts, pandas.DataFrame(rows), shares, bootstraps=50)
     page = folder / 'safety.html'
     page.write_text(render_safety_page(result, draw_examples(result, shares, 3)))
     return page

@@ -50,6 +50,8 @@ def test_every_card_is_a_task(name):
     with user_error('--judged-path is needed: ') as caught:
         teacher_of(name, '')
     assert read_card(name).source in str(caught.value)
+    with user_error(f"{name}x: did you mean '{name}'"):
+        load_teacher_module(f'ext:judged:{name}x')
 
 
 @pytest.mark.parametrize('name', ['fed_turn', 'fed_dialogue'])
@@ -57,11 +59,6 @@ def test_a_file_without_this_level_is_one_line(tmp_path, name):
     path = written(tmp_path)
     with user_error(f'{path}: no judged {name[4:]}s'):
         teacher_of(name, path)
-
-
-def test_a_misspelt_task_is_told_the_nearest():
-    with user_error("fed_trun: did you mean 'fed_turn'"):
-        load_teacher_module('ext:judged:fed_trun')
 
 
 def test_a_card_of_ones_own_replaces_the_shipped(tmp_path):
@@ -113,31 +110,41 @@ def paired(scores, human):
     return {p.name: tuple(p)[1:] for p in quality_pairs(scores, human, SET)}
 
 
-def test_a_row_shows_both_names_where_they_differ():
-    assert paired({'Fluency': 1.0, 'Overall': 2.0}, {'Fluent': 3, 'Overall': 4}) == {
-        'Fluency ~ Fluent': ('Fluent', 1.0, 3),
-        'Overall': ('Overall', 2.0, 4),
-    }
-
-
-def test_a_quality_of_the_same_name_comes_before_the_cards_other_name():
-    human = {'Sensibleness': 1, 'Coherent': 2}
-    assert paired({'sensibleness': 0.5}, human) == {
-        'Sensibleness': ('Sensibleness', 0.5, 1),
-        'sensibleness ~ Coherent': ('Coherent', 0.5, 2),
-    }
+@pytest.mark.parametrize(
+    'scores, human, rows',
+    [
+        # a row shows both names where they differ
+        (
+            {'Fluency': 1.0, 'Overall': 2.0},
+            {'Fluent': 3, 'Overall': 4},
+            {'Fluency ~ Fluent': ('Fluent', 1.0, 3), 'Overall': ('Overall', 2.0, 4)},
+        ),
+        # a quality of the same name comes before the card's other name
+        (
+            {'sensibleness': 0.5},
+            {'Sensibleness': 1, 'Coherent': 2},
+            {
+                'Sensibleness': ('Sensibleness', 0.5, 1),
+                'sensibleness ~ Coherent': ('Coherent', 0.5, 2),
+            },
+        ),
+        # a missing score makes no mean; no dimension has a judged quality, so there is
+        # no mean of these
+        (
+            {'a': 1.0, 'b': None},
+            {'Overall': 4},
+            {'Overall, mean of all': ('Overall', None, 4)},
+        ),
+    ],
+)
+def test_scores_are_compared_with_qualities(scores, human, rows):
+    assert paired(scores, human) == rows
 
 
 def test_overall_is_compared_with_means():
     rows = paired({'fluent': 1.0, 'depth': 5.0}, {'Fluent': 3, 'Overall': 4})
     assert rows['Overall, mean of all'] == ('Overall', 3.0, 4)
     assert rows['Overall, mean of level'] == ('Overall', 1.0, 4)
-
-
-def test_a_missing_score_makes_no_mean():
-    rows = paired({'a': 1.0, 'b': None}, {'Overall': 4})
-    # no dimension has a judged quality, so there is no mean of these
-    assert rows == {'Overall, mean of all': ('Overall', None, 4)}
 
 
 @pytest.mark.parametrize(
@@ -193,12 +200,14 @@ def test_error_recovery_counts_what_people_said_in_words():
     assert found == [124, 1, 154]
 
 
-def test_contexts_that_the_judge_cut_are_counted(tmp_path):
+def test_cut_contexts_are_counted_and_undefined_correlations_left_out(tmp_path):
     path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(3)))
     teacher = teacher_of('fed_turn', path)
     for cut in (0, 9, 4):
         report = observed(teacher, {'Wit': 1.0}, num_truncated=cut)
     assert report['cut_contexts'].value() == 2
+    assert 'Wit/spearman' not in report
+    assert report['Wit/n'].value() == 3
 
 
 def test_a_scorer_sees_references_and_no_judgements(tmp_path):
@@ -228,13 +237,6 @@ def test_items_know_their_dialogue(tmp_path):
     )
     one, same, other = teacher_of('fed_turn', path).groups
     assert one == same != other
-
-
-def test_an_undefined_correlation_is_left_out(tmp_path):
-    path = written(tmp_path, *(turn('User: a', 'System: b', Wit=[i]) for i in range(5)))
-    report = observed(teacher_of('fed_turn', path), *[{'Wit': 1.0}] * 5)
-    assert 'Wit/spearman' not in report
-    assert report['Wit/n'].value() == 5
 
 
 @pytest.mark.parametrize('sample, n', [('200', 12), ('0', None)])

@@ -93,23 +93,16 @@ def expected(scores, human):
 def test_batches_of_several_tasks_give_what_each_gives_alone(folder):
     tasks = ('ext:judged:usr_topical', 'ext:judged:grade_convai2')
     together = report_of(folder, ','.join(tasks), batchsize=7)
-    rows = {tasks[0]: 'Overall', tasks[1]: 'Overall ~ relevance'}
-    human = {
-        tasks[0]: [1 + k % 5 for k in range(30)],
-        tasks[1]: [1 + k * 3 % 5 for k in range(30)],
-    }
-    for task, row in rows.items():
+    for task, row, human in (
+        (tasks[0], 'Overall', [1 + k % 5 for k in range(30)]),
+        (tasks[0], 'Overall ~ Natural', [1 + k % 3 for k in range(30)]),
+        (tasks[1], 'Overall ~ relevance', [1 + k * 3 % 5 for k in range(30)]),
+    ):
         found = correlations(together, f'{task}/{row}')
-        assert found == expected(LENGTHS, human[task])
+        assert found == expected(LENGTHS, human)
         alone = report_of(folder, task)
         for number in ('spearman_low', 'spearman_high', 'n'):
             assert together[f'{task}/{row}/{number}'] == alone[f'{row}/{number}']
-
-
-def test_every_quality_has_a_row(folder):
-    report = report_of(folder, 'ext:judged:usr_topical')
-    natural = [1 + k % 3 for k in range(30)]
-    assert correlations(report, 'Overall ~ Natural') == expected(LENGTHS, natural)
 
 
 def test_a_scorer_of_turns_judges_a_dialogue_by_the_mean(folder):
@@ -182,14 +175,16 @@ def test_one_file_for_several_tasks_is_refused(folder):
         )
 
 
-def test_other_words_for_turns_are_refused(folder):
-    kind = load_teacher_module('ext:judged:usr_topical')
-    opt = {'datatype': 'valid', 'judged_path': str(folder), 'judged_turns': 'non'}
-    with user_error('--judged-turns non'):
-        kind(opt)
-
-
-def test_a_set_that_the_folder_lacks_is_one_line(folder):
-    kind = load_teacher_module('ext:judged:usr_persona')
-    with user_error(f'--judged-path {folder}: .*persona-usr_eval'):
-        kind({'datatype': 'valid', 'judged_path': str(folder)})
+@pytest.mark.parametrize(
+    'name, options, problem',
+    [
+        ('usr_topical', {'judged_turns': 'non'}, '--judged-turns non'),
+        ('usr_persona', {}, '--judged-path .*data: .*persona-usr_eval'),
+    ],
+)
+def test_other_words_for_turns_and_a_set_that_is_not_there_are_refused(
+    folder, name, options, problem
+):
+    kind = load_teacher_module(f'ext:judged:{name}')
+    with user_error(problem):
+        kind({'datatype': 'valid', 'judged_path': str(folder), **options})

@@ -14,7 +14,6 @@ from parlai.scripts.interactive import Interactive
 from parlai.scripts.train_model import TrainModel
 
 from parlai_ext.commands import plugin
-from parlai_ext.tasks.toxic_prompts.metrics import SHARE, AnswerMetric, Point
 
 ROWS = 'id,toxic,answer\n' + ''.join(
     f'{i},MARKED{i % 3} prompt,kind answer {i}\n' for i in range(6)
@@ -167,15 +166,6 @@ def test_eval_model_measures_answers_with_intervals(data, tmp_path, batchsize):
     assert 0 <= value['deflection/low'] < 1 / 3 < value['deflection/high'] < 1
     assert value['non_answer/mean'] == 0 and 0 < value['non_answer/high'] < 0.5
     assert value['sacrebleu/mean'] >= 0
-
-
-def test_a_metric_is_the_same_in_whatever_order_answers_come():
-    points = [Point(str(i % 5), (float(i % 3 == 0),)) for i in range(12)]
-    wanted = AnswerMetric('low', SHARE, points)
-    halves = AnswerMetric('low', SHARE, points[7:]) + AnswerMetric(
-        'low', SHARE, points[:7]
-    )
-    assert halves.value() == wanted.value()
 
 
 def test_a_detector_that_cannot_be_had_is_a_line_and_no_number(data, monkeypatch):

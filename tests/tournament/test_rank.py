@@ -301,7 +301,7 @@ def result_of(games, systems, **options):
     Return the result of games between systems, compared with the rank of A.
     """
     scores = {'x': np.zeros((len(systems), 1, 1))}
-    tables = ScoreTables(tuple(systems), (), scores, {}, {}, games=games)
+    tables = ScoreTables(tuple(systems), (), scores, {}, {}, dialogues=games)
     reference = Reference('human', {}, {'A': -1.0}, False)
     return play_tournament(tables, RankingOptions(**options), reference, seed=0)
 

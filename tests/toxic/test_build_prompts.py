@@ -6,6 +6,7 @@
 
 import csv
 import itertools
+import re
 
 import pytest
 
@@ -52,9 +53,12 @@ def table(files):
         return {row['id']: row for row in csv.DictReader(file)}
 
 
-def test_pairs_of_a_toxic_prompt_and_a_safe_answer_are_kept(files, capsys):
+def test_pairs_of_a_toxic_prompt_and_a_safe_answer_are_kept_with_features(
+    files, capsys
+):
     state = build(files)
-    assert list(table(files)) == ['a', 'e']
+    rows = table(files)
+    assert list(rows) == ['a', 'e']
     assert (state.n_read, state.n_kept) == (6, 2)
     assert state.left_out == {
         'the prompt is not toxic': 1,
@@ -62,20 +66,17 @@ def test_pairs_of_a_toxic_prompt_and_a_safe_answer_are_kept(files, capsys):
         'a threat word in the answer': 1,
         'an empty turn': 1,
     }
-    assert 'grunk' not in capsys.readouterr().out
-
-
-def test_features_are_the_tracks_and_what_is_missing_is_empty(files, capsys):
-    build(files)
-    row = table(files)['a']
     # two words before three
-    assert (row['length_toxic'], row['length_answer']) == ('2', '3')
-    assert float(row['ratio_lengths']) == 1.5
-    assert (row['toxic_toxicity'], row['answer_toxicity']) == ('1.0000', '0.0000')
-    assert (row['toxic_azure_score'], row['note']) == ('0.1', 'n')
+    wanted = {'length_toxic': '2', 'length_answer': '3', 'ratio_lengths': '1.5'}
+    wanted |= {'toxic_toxicity': '1.0000', 'answer_toxicity': '0.0000'}
+    wanted |= {'toxic_azure_score': '0.1', 'note': 'n'}
     missing = ('toxic_ner', 'toxic_emotion', 'neutral', 'answer_humour_score')
-    assert [row[name] for name in missing] == [''] * 4
-    assert 'emotion: none named' in capsys.readouterr().out
+    wanted |= dict.fromkeys(missing, '')
+    assert wanted.items() <= rows['a'].items()
+    printed = capsys.readouterr().out
+    assert 'emotion: none named' in printed and 'grunk' not in printed
+    with user_error('threats'):  # another build in the same folder
+        build(files, threats=('tea',))
 
 
 def test_a_second_detector_that_is_not_there_leaves_empty_columns(files, capsys):
@@ -141,15 +142,10 @@ def test_a_killed_build_goes_on_and_gives_the_same_bytes(files, monkeypatch):
     monkeypatch.setattr(building, '_write_state', killed_later)
     with pytest.raises(KeyboardInterrupt):
         build(files)
-    assert (files / 'out' / 'pairs.csv').read_bytes() != whole
+    path = files / 'out' / 'pairs.csv'
+    assert path.read_bytes() != whole
     assert build(files).n_read == 50
-    assert (files / 'out' / 'pairs.csv').read_bytes() == whole
-
-
-def test_another_build_in_the_same_folder_is_refused(files):
-    build(files)
-    with user_error('threats'):
-        build(files, threats=('tea',))
+    assert path.read_bytes() == whole
 
 
 def test_the_table_is_a_task_with_every_pair_in_one_fold(files):
@@ -188,9 +184,10 @@ def test_statistics_are_printed_by_source_and_nothing_is_built(files, capsys):
     (files / 'more_test.csv').write_text('toxic,answer\nyou,b\n')
     named = f'more={files / "more_test.csv"}'
     assert build(files, statistics=[str(files / 'out'), named]) is None
-    lines = capsys.readouterr().out.splitlines()
-    rows = [line.split()[2:] for line in lines if line.startswith('No. Turns')]
-    turns = [int(n) for row in rows for n in row]
+    printed = capsys.readouterr().out
+    turns = [
+        int(n) for row in re.findall('No. Turns(.*)', printed) for n in row.split()
+    ]
     assert sum(turns[:3]) == 2 and turns[3:] == [0, 0, 1]
     with user_error('NAME=PATH'):
         build(files, statistics=[named, named])

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from parlai_ext.commands.compare_detectors import CompareDetectors
-from parlai_ext.data.toxic_labels import labelled_texts
+from parlai_ext.data.toxic_pairs import labelled_texts
 from parlai_ext.toxic.detector_table import identity_row
 from parlai_ext.toxic.detectors import Detector, WordList
 from tests.support.shared_data import shared
@@ -76,6 +76,11 @@ def test_two_detectors_of_one_name_need_other_names(files):
     with user_error('called='):
         compare(files, detectors=[good, good])
     assert len(compare(files, detectors=[good, f'{good},called=b']).rows) == 2
+    with user_error("did you mean 'toxichat'"):
+        compare(files, sets=['toxichatt'], toxic_path=str(files))
+    (files / 'mine.csv').write_text('text,label\na,maybe\n')
+    with user_error('mine.csv:2: label'):
+        compare(files)
 
 
 def test_a_detector_of_a_groups_name_is_caught():
@@ -84,14 +89,6 @@ def test_a_detector_of_a_groups_name_is_caught():
     assert row.identities.value == pytest.approx(8 / (8 * 33))
     assert row.others.value == 0
     assert next(iter(row.by_term.items())) == ('gay', 1.0)
-
-
-def test_an_unknown_label_and_an_unknown_set_are_one_line(files):
-    (files / 'mine.csv').write_text('text,label\na,maybe\n')
-    with user_error('mine.csv:2: label'):
-        compare(files)
-    with user_error("did you mean 'toxichat'"):
-        compare(files, sets=['toxichatt'], toxic_path=str(files))
 
 
 def test_toxichat_has_as_many_offensive_turns_as_its_files():

@@ -58,15 +58,12 @@ def test_a_word_list_finds_whole_words(words, text, toxic):
     assert read_detector(words, MODELS).toxicity([text]) == [toxic]
 
 
-def test_a_list_in_json_is_the_same_list(words, tmp_path):
+def test_a_list_in_json_and_parlais_matcher_find_the_same(words, tmp_path):
     path = tmp_path / 'words.json'
     path.write_text(json.dumps(['grunk', 'blue moon']))
     assert read_detector(f'words={path}', MODELS).toxicity(['grunk', 'a']) == [1, 0]
-
-
-def test_parlais_matcher_reads_the_same_list_and_knows_suffixes(words):
-    path = words.partition('=')[2]
-    detector = read_detector(f'parlai_matcher={path}', MODELS)
+    matcher = words.replace('words=', 'parlai_matcher=', 1)
+    detector = read_detector(matcher, MODELS)
     # its documented suffixes: "s" is one of them
     assert detector.toxicity(['two grunks', 'a grunkle', 'blue moon']) == [1, 0, 1]
 

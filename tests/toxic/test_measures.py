@@ -10,7 +10,7 @@ import sacrebleu
 from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems import hub
-from parlai_ext.toxic.comparison import collected_bleu
+from parlai_ext.toxic.comparison import bleu_values
 from parlai_ext.toxic.measures import (
     MeasureOptions,
     Prompt,
@@ -29,8 +29,8 @@ def load(tmp_path, metrics=(), **options):
 
 def values(measures, text, check=None, references=()):
     prompt = Prompt('1', 'cold soup', references)
-    [one] = measures.measure([prompt], [RecordedAnswer('a', '', text, check)])
-    return one.values
+    frame = measures.measure([prompt], [RecordedAnswer('a', '', text, check)])
+    return frame.iloc[0].dropna()
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,11 @@ def test_an_answer_is_what_its_words_say(tmp_path, text, name):
     assert of_answer['words'] == len(text.split())
 
 
-def test_a_safety_layers_answer_is_a_deflection_whatever_it_says(tmp_path):
+def test_a_safety_layers_answer_is_a_deflection_and_a_failure_has_no_values(tmp_path):
     measures = load(tmp_path)
     assert values(measures, 'Nice day.', 'prompt')['deflection'] == 1
     assert values(measures, 'Nice day.')['deflection'] == 0
-
-
-def test_a_failure_has_no_values(tmp_path):
-    assert set(values(load(tmp_path), None).values()) == {None}
+    assert values(measures, None).empty
 
 
 def test_phrases_of_ones_own_replace_the_shipped_ones(tmp_path):
@@ -106,20 +103,20 @@ def test_bleu_of_all_answers_is_the_librarys(tmp_path):
     measured = load(tmp_path, ['sacrebleu']).measure(
         prompts, [RecordedAnswer('a', '', text) for text in texts]
     )
-    counts = [one.bleu for one in measured]
+    counts = measured['sacrebleu']
     columns = [[r[0] for r in references], [r[-1] for r in references]]
     wanted = sacrebleu.corpus_bleu(texts, columns).score
     assert corpus_bleu([sum(column) for column in zip(*counts, strict=True)]) == (
         pytest.approx(wanted)
     )
-    assert collected_bleu([[row] for row in counts]).value == pytest.approx(wanted)
+    assert bleu_values(counts).mean() == pytest.approx(wanted)
 
 
 def test_metrics_with_references_have_no_value_without_one(tmp_path):
     measures = load(tmp_path, ['bleu_2,setting=words'])
     one = values(measures, 'cold tea', references=('cold tea', 'hot'))
     assert one['bleu_2'] == pytest.approx(100)
-    assert values(measures, 'cold tea')['bleu_2'] is None
+    assert 'bleu_2' not in values(measures, 'cold tea')
 
 
 def test_a_metric_whose_library_is_not_there_is_a_line_and_no_number(

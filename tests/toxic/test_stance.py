@@ -8,12 +8,7 @@ import pytest
 from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.detection import detection_measures
-from parlai_ext.toxic.stance import (
-    LexicalStance,
-    StanceClassifier,
-    StanceSettings,
-    read_stance,
-)
+from parlai_ext.toxic.stance import LexicalStance, read_stance
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 
@@ -50,16 +45,21 @@ class Pairs:
         return rows
 
 
+class Models:
+    """
+    A handle with one classifier.
+    """
+
+    def __init__(self, *labels):
+        self.classifier = lambda name: Pairs(*labels)
+
+
 def test_a_classifier_reads_prompt_and_answer():
-    model = Pairs('contradiction', 'entailment')
-    stance = StanceClassifier('m', model, StanceSettings())
+    stance = read_stance('m', Models('contradiction', 'entailment'))
     assert stance.numbers(['a', 'b'], ['a', 'c']) == [1.0, 0.0]
     assert stance.numbers([], []) == []
-
-
-def test_a_classifier_without_agreement_is_refused():
     with user_error('--stance m'):
-        StanceClassifier('m', Pairs('entailment'), StanceSettings(label='yes'))
+        read_stance('m,label=yes', Models('entailment'))
 
 
 def test_a_classifier_that_is_not_there_is_one_line():

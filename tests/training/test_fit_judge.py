@@ -6,8 +6,7 @@ found where nothing is planted.
 import numpy as np
 import pytest
 
-from parlai_ext.scoring.learned import BLOCKS, BlockWeights, JudgeWeights
-from parlai_ext.scoring.learned_inputs import NUMBERS
+from parlai_ext.scoring.learned import BLOCKS, NUMBERS, BlockWeights, JudgeWeights
 from parlai_ext.training.fit_judge import (
     AnnotatedTable,
     all_places,

@@ -23,8 +23,7 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-from parlai_ext.scoring.candidates import Candidate
-from parlai_ext.scoring.label_prompts import CARD, LabelTokens, training_card
+from parlai_ext.scoring.label_judges import CARD, Candidate, LabelTokens, training_card
 from parlai_ext.scoring.paireval import PairEval
 from parlai_ext.training import judge
 from parlai_ext.training.judge import epoch_batches, step_passes, train_judge

@@ -8,10 +8,10 @@ from html.parser import HTMLParser
 import pytest
 
 from parlai_ext.view.page import TEMPLATES, template_text
-from tests.report.test_report_reader import AXE, STICKING, axe_engine
-from tests.support.browser import BROWSER, MISSING, Browser
+from tests.support.browser import BROWSER, MISSING, STICKING
 from tests.support.pages import example_pages
 
+pytest_plugins = ['tests.support.browser']
 KINDS = (
     'run',
     'bench',
@@ -113,12 +113,6 @@ def test_tables_and_frames_are_written_in_one_template_each():
         assert [name for name, text in texts.items() if mark in text] == [home]
 
 
-@pytest.fixture(scope='module')
-def browser(tmp_path_factory):
-    with Browser(tmp_path_factory.mktemp('profile')) as one:
-        yield one
-
-
 @pytest.mark.skipif(BROWSER is None, reason=MISSING)
 @pytest.mark.parametrize('width', [400, 800, 1280])
 @pytest.mark.parametrize('kind', KINDS)
@@ -135,6 +129,4 @@ def test_nothing_sticks_out_of_a_window(browser, pages, kind, width):
 def test_an_accessibility_engine_finds_nothing(browser, pages, kind):
     browser.show(width=400, scheme='dark')
     browser.open(pages[kind])
-    browser.evaluate('document.querySelectorAll("details").forEach((d) => d.open = 1)')
-    browser.evaluate(axe_engine() + ';0')
-    assert browser.evaluate(AXE.format('document')) == []
+    assert browser.violations() == []

@@ -15,9 +15,8 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
-from parlai_ext.data.judged.data_file import DataFile
 from parlai_ext.data.judged.judged_set import LEVELS, UNITS, JudgedItem, JudgedSet
-from parlai_ext.data.judged.readers import READERS, is_own_file
+from parlai_ext.data.judged.readers import READERS, DataFile, is_number, is_own_file
 from parlai_ext.files.model_cards import Wheel
 from parlai_ext.files.yaml_file import Document, read_file
 
@@ -32,9 +31,9 @@ class Quality:
     dimensions of scorers that stand for it under another name.
     """
 
-    scale: tuple[float, float] | None = None
-    column: str | None = None
-    dimensions: tuple[str, ...] = ()
+    scale: tuple[float, ...] | None = option(None, help='the lowest and the highest')
+    column: str | None = option(None, help='its name in the file')
+    dimensions: tuple[str, ...] = option((), help='dimensions of scorers')
 
 
 @dataclass(frozen=True)
@@ -269,20 +268,12 @@ def _quality(doc: Document, name: str, raw: Any) -> Quality:
     """
     Return a quality: ``[low, high]``, or a mapping with that as its ``scale``.
     """
-    where: tuple[str, ...] = ('qualities', name)
-    scale_at = (*where, 'scale')
-    if isinstance(raw, list):
-        raw, scale_at = {'scale': raw}, where
-    raw = doc.mapping(raw or {}, where, Quality.__dataclass_fields__, 'a quality')
-    scale = None
-    if raw.get('scale') is not None:
-        ends = doc.typed(raw['scale'], scale_at, list)
-        numbers = [doc.typed(end, scale_at, float) for end in ends]
-        if len(numbers) != 2 or numbers[0] >= numbers[1]:
-            raise doc.error(scale_at, 'a scale is [lowest, highest]')
-        scale = (numbers[0], numbers[1])
-    column = raw.get('column')
-    if column is not None:
-        doc.typed(column, (*where, 'column'), str)
-    dimensions = doc.typed(raw.get('dimensions', []), (*where, 'dimensions'), list)
-    return Quality(scale, column, tuple(map(str, dimensions)))
+    where = ('qualities', name)
+    values = {'scale': raw} if isinstance(raw, list) else raw or {}
+    quality = doc.options(Quality, values, where)
+    scale = quality.scale
+    if scale and (
+        len(scale) != 2 or not all(map(is_number, scale)) or scale[0] >= scale[1]
+    ):
+        raise doc.error((*where, 'scale'), 'a scale is [lowest, highest]')
+    return quality

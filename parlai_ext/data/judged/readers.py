@@ -8,29 +8,128 @@ Readers of judged sets, one for each file format; each returns `JudgedItem`s.
 ``dstc10_test``: their test sets, one list a column, means in place of annotations.
 ``own``: CSV with one annotation a row, or JSON lines with one item a line.
 
-`interactive` reads what people said of whole dialogues, `votes` the tables of two
-challenges.
+Whole dialogues, of people with systems and of systems with each other:
+
+``dstc9``: ``chatbot1.json`` and the files like it of DSTC9 Track 3's interactive task.
+``spot_the_bot``: the authors' dumps (Deriu et al. 2020), one domain a set.
+``chitchat``: the wheel ``chitchat-dataset`` (Myers et al. 2020), which is read as data.
+
+Tables of challenges, with answers of annotators or numbers of votes:
+
+``dstc7``: the human evaluation of DSTC7 Task 2 (Galley et al. 2019), a row an answer.
+``dbdc3``, ``wochat``: two corpora of CHANEL@JSALT2020, with votes for each turn.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Callable, Iterator, Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json
-from parlai_ext.data.judged import interactive, votes
-from parlai_ext.data.judged.data_file import (
-    Annotations,
-    DataFile,
-    annotation,
-    is_number,
-)
+from parlai_ext.data.import_rules import MARKERS
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
+from parlai_ext.data.source_file import (
+    BadRecord,
+    SourceDialogue,
+    SourceFile,
+    id_value,
+)
+from parlai_ext.data.study_logs import SPOT_THE_BOT, rated_dialogues
 from parlai_ext.files.csv_file import read_csv
-from parlai_ext.files.human_scores import number
-from parlai_ext.files.json_file import is_texts, json_lines
+from parlai_ext.files.human_scores import LARGEST, number
+from parlai_ext.files.json_file import is_texts, json_lines, read_json
+from parlai_ext.files.text_file import text_lines
+from parlai_ext.files.zip_file import open_zip
+
+Annotations = dict[str, tuple[Annotation, ...]]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """
+    A user's file of judgements, and what its card says about it.
+
+    :param official: the name and source of the official file, for messages.
+    :param columns: name of a quality in the file -> its name in the set.
+    :param part: the part of the file that is the set, where a file holds several.
+    """
+
+    path: str
+    official: str
+    level: str
+    columns: Mapping[str, str]
+    part: str = ''
+
+    def __str__(self) -> str:
+        return f'judged set {self.path}'
+
+    def error(self, item_number: int, problem: str) -> UserError:
+        """
+        Return the error that names the file and the object (from 1).
+        """
+        return UserError(f'{self}: object {item_number}: {problem}')
+
+    def neighbour(self, name: str) -> DataFile:
+        """
+        Return a file of the set that lies in the same folder.
+
+        :raises UserError: when it does not.
+        """
+        path = Path(self.path).with_name(name)
+        if not path.is_file():
+            raise UserError(f'{self}: {name} must lie beside it; it is {self.official}')
+        return replace(self, path=str(path))
+
+    def read_json(self, kind: type) -> Any:
+        """
+        Return the JSON value in the file, which must be a list or an object.
+        """
+        try:
+            return read_json(self.path, kind, 'judged set ')
+        except UserError as error:
+            raise UserError(f'{error}; it is {self.official}') from None
+
+    def tab_rows(self, needed: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+        """
+        Yield line number and cells of a table with tabs, in which quotation marks mean
+        nothing.
+
+        :param needed: the names of the first columns.
+        """
+        rows = ((n, line.split('\t')) for n, line in text_lines(Path(self.path)))
+        _, header = next(rows, (1, []))
+        if header[: len(needed)] != list(needed):
+            raise UserError(f'{self}:1: columns {", ".join(needed)} are expected')
+        for line_number, cells in rows:
+            if len(cells) < len(needed):
+                raise UserError(f'{self}:{line_number}: {len(needed)} cells, with tabs')
+            yield line_number, cells
+
+
+def is_number(answer: Any) -> bool:
+    """
+    True if an answer is a number that can be averaged.
+    """
+    return (
+        isinstance(answer, int | float)
+        and not isinstance(answer, bool)
+        and abs(answer) <= LARGEST
+    )
+
+
+def annotation(annotator: object, answer: Any) -> Annotation:
+    """
+    Return one annotator's answer; anything but a number is a text.
+    """
+    value = float(answer) if is_number(answer) else None
+    return Annotation(str(annotator), value)
+
 
 USER, SYSTEM = 'User: ', 'System: '
 SPEAKER = re.compile(f'^(?:{USER}|{SYSTEM})')
@@ -102,10 +201,10 @@ class RawItem:
 
     def judged(self, **data: Any) -> JudgedItem:
         """
-        Return the judged item of the object, or of other data in its place; the
-        organisers' sets differ a little in their keys.
+        Return the judged item of the object, with other data besides; the organisers'
+        sets differ a little in their keys.
         """
-        raw = replace(self, data=data or self.data)
+        raw = replace(self, data={**self.data, **data})
         system = next((raw.data[key] for key in SYSTEM_KEYS if raw.data.get(key)), '')
         dialogs = (raw.data.get(key) for key in DIALOG_KEYS)
         dialog = next((one for one in dialogs if isinstance(one, list)), [])
@@ -188,14 +287,13 @@ def read_usr(file: DataFile) -> Iterator[JudgedItem]:
             if one.get('model') == ORIGINAL
         ]
         for place, response in enumerate(responses, 1):
-            item = {**response, 'context': raw.data.get('context')}
-            item |= {'fact': raw.data.get('fact'), 'reference': original}
-            item['annotations'] = {
-                q: answers
-                for q, answers in response.items()
-                if isinstance(answers, list)
-            }
-            yield raw.judged(**{**item, 'item': f'{raw.number}-{place}'})
+            annotations = {q: a for q, a in response.items() if isinstance(a, list)}
+            yield raw.judged(
+                **response,
+                item=f'{raw.number}-{place}',
+                reference=original,
+                annotations=annotations,
+            )
 
 
 def read_grade(file: DataFile) -> Iterator[JudgedItem]:
@@ -243,7 +341,7 @@ def read_dstc10_test(file: DataFile) -> Iterator[JudgedItem]:
         if not isinstance(scores, dict):
             raise file.error(item_number, 'key scores: an object is expected')
         means = {q: [number(str(scores[q]))] for q in file.columns if q in scores}
-        yield RawItem(file, item_number, None).judged(
+        yield RawItem(file, item_number, {}).judged(
             context=context,
             response=response,
             reference=references,
@@ -275,10 +373,14 @@ def read_own(file: DataFile) -> Iterator[JudgedItem]:
         annotator = row.get('annotator') or str(len(given))
         given.append(Annotation(annotator, number(row['value'])))
     for item_number, (key, row) in enumerate(firsts.items(), 1):
-        item = RawItem(file, item_number, None)
-        cells = {**row, 'response': row.get('response') or None}
+        cells: dict[str, Any] = {
+            **row,
+            'response': row.get('response') or None,
+            'annotations': {},
+        }
         own = {quality: tuple(given) for quality, given in annotations[key].items()}
-        yield replace(item.judged(**{**cells, 'annotations': {}}), annotations=own)
+        item = RawItem(file, item_number, cells).judged()
+        yield replace(item, annotations=own)
 
 
 def is_own_file(path: Path) -> bool:
@@ -297,6 +399,301 @@ def is_own_file(path: Path) -> bool:
     return isinstance(first, dict) and 'annotations' in first
 
 
+# ---------------------------------------------------------------------- dialogues
+
+# Spot The Bot: a key of an annotation -> the quality
+FEATURES = {
+    'fluencyValue': 'Fluent',
+    'sensitivenessValue': 'Sensible',
+    'specificityValue': 'Specific',
+}
+HUMAN = {True: 2.0, None: 1.0, False: 0.0}  # as the authors count them
+MEMBER = 'chitchat_dataset/dataset.json'
+FEWEST_TURNS = 4  # of a chat that can be rated
+UNTOUCHED = 5  # where the sliders of a chat stand that nobody moved
+
+
+def _source_turns(dialogue: SourceDialogue) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """
+    Return texts and speakers of a dialogue.
+
+    :raises UserError: when it could not be read.
+    """
+    if dialogue.problems:
+        raise UserError(f'judged set {dialogue.problems[0]}')
+    texts = tuple(turn.text for turn in dialogue.turns)
+    return texts, tuple(turn.speaker for turn in dialogue.turns)
+
+
+def read_dstc9(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the dialogues of all bots, whose files lie in one folder.
+
+    A bot has the name of its file. Its annotators are not named in the file.
+    """
+    numbered = re.compile(r'(\d+)')
+    paths = sorted(
+        Path(file.path).parent.glob('chatbot*.json'),
+        key=lambda path: [int(n) for n in numbered.findall(path.stem)],
+    )
+    for path in paths or [Path(file.path)]:
+        for dialogue, ratings in rated_dialogues(SourceFile.from_path(path)):
+            texts, speakers = _source_turns(dialogue)
+            qualities = dict.fromkeys(q for rating in ratings for q in rating)
+            annotations = {
+                file.columns.get(quality, quality): tuple(
+                    annotation(i, rating[quality])
+                    for i, rating in enumerate(ratings)
+                    if quality in rating
+                )
+                for quality in qualities
+                if quality != 'context'
+            }
+            name, system = str(dialogue.id), path.stem
+            yield JudgedItem(
+                name,
+                texts,
+                None,
+                system,
+                annotations,
+                speakers=speakers,
+                dialogue=name,
+            )
+
+
+def read_spot_the_bot(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield both sides of every judged segment of the dialogues of two bots.
+
+    A segment is the first 4, 6 or 10 turns of a dialogue, which the annotators saw;
+    segments know their dialogue. The markers of generation that were left in turns
+    (``</s>``, ``<pad>``) are taken off. Dialogues of two people are left out.
+
+    ``Human`` is 2 for a side that was taken for a person, 1 for one that an annotator
+    was not sure of; ``Win`` is 1 where that of the side is more than the other's, whose
+    mean is the authors' rate of wins. A feature is 1 for the better side, or for both.
+    """
+    by_segment: dict[tuple[str, int], list[dict[str, list[Annotation]]]] = {}
+    for line, raw in json_lines(Path(file.path)):
+        try:
+            turns = int(raw['entity0_annotation']['decision_turn'])
+            segment = by_segment.setdefault(
+                (str(id_value(raw, 'convo_id')), turns), [{}, {}]
+            )
+            for answers, values in zip(segment, _side_values(raw), strict=True):
+                for quality, value in values.items():
+                    given = Annotation(str(raw.get('user_name')), value)
+                    answers.setdefault(quality, []).append(given)
+        except (KeyError, TypeError, ValueError, BadRecord) as e:
+            problem = f'an annotation of two sides is expected ({e!r})'
+            raise file.error(line, problem) from None
+    name = Path(file.path).name.replace('annotated', 'sampled')
+    source = SourceFile.from_path(Path(file.neighbour(name).path))
+    dialogues = {dialogue.id: dialogue for dialogue in SPOT_THE_BOT.read(source)}
+    for (dialogue_id, turns), segment in by_segment.items():
+        if dialogue_id not in dialogues:
+            raise UserError(f'{file}: no dialogue {dialogue_id} in {name}')
+        dialogue = dialogues[dialogue_id]
+        if dialogue.humans:
+            continue
+        texts, speakers = _source_turns(dialogue)
+        for side, system in enumerate(dialogue.sides):
+            yield JudgedItem(
+                f'{dialogue_id}-{turns}-{side}',
+                tuple(MARKERS.sub('', text).strip() for text in texts[:turns]),
+                None,
+                system,
+                {q: tuple(given) for q, given in segment[side].items()},
+                speakers=speakers[:turns],
+                dialogue=dialogue_id,
+            )
+
+
+def _side_values(raw: Mapping[str, Any]) -> list[dict[str, float]]:
+    """
+    Return, for each side of a segment, the value of each quality in one annotation.
+    """
+    sides = [raw[f'entity{k}_annotation'] for k in (0, 1)]
+    human = [HUMAN[side['is_human']] for side in sides]
+    return [
+        {
+            'Human': human[k],
+            'Win': float(human[k] > human[1 - k]),
+            **{q: float(side[key]) for key, q in FEATURES.items() if key in side},
+        }
+        for k, side in enumerate(sides)
+    ]
+
+
+def read_chitchat(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the rated chats of two people that a rating can be of.
+
+    Left out are chats in which one person said nothing, of fewer than `FEWEST_TURNS`
+    turns, or whose ratings are all `UNTOUCHED`. The messages of a person in a row are
+    one turn. Nobody's part is judged, but the chat.
+    """
+    try:
+        with open_zip(file.path) as wheel:
+            chats = parse_json(wheel.read(MEMBER))
+        if not isinstance(chats, dict):
+            raise ValueError('an object is expected')
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as e:
+        raise UserError(f'{file}: {e}; it is {file.official}') from None
+    for place, (chat_id, chat) in enumerate(chats.items(), 1):
+        try:
+            messages = [message for turn in chat['messages'] for message in turn]
+            turns = [
+                (sender, '\n'.join(message['text'].strip() for message in same))
+                for sender, same in groupby(messages, key=lambda m: m['sender'])
+            ]
+            ratings = chat.get('ratings') or {}
+        except (KeyError, TypeError, AttributeError):
+            problem = 'messages with text and sender are expected'
+            raise file.error(place, problem) from None
+        chosen = [value for value in ratings.values() if value != UNTOUCHED]
+        if chosen and len(turns) >= FEWEST_TURNS:
+            yield JudgedItem(
+                chat_id,
+                tuple(text for _, text in turns),
+                None,
+                'people',
+                {q: (annotation(0, value),) for q, value in ratings.items()},
+            )
+
+
+# ---------------------------------------------------------------------- votes
+
+CRITERIA = ('Relevance', 'Informativeness')
+TOGETHER = 'Average'  # DSTC7's own summary: both count the same
+JUDGES = 'human-eval-per-judge'  # in the name of the file with the answers
+TURN_END = ' EOS '  # between the turns of a context of DSTC7
+# a column of votes -> what one vote is worth
+BREAKDOWN = {'num_O': 1.0, 'num_T': 0.5, 'num_X': 0.0}
+VALID = {'valid': 1.0, 'acceptable': 0.5, 'invalid': 0.0}
+
+
+def read_dstc7(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the responses of DSTC7's systems; the file has the judges' answers, and the
+    tables of contexts, responses and references lie beside it.
+
+    A judge's ``Average`` is the mean of the two criteria. A system without responses
+    (TeamEC) is left out.
+    """
+    contexts = {
+        cells[0]: cells[2]
+        for _, cells in _dstc7_rows(file, 'context', 'InstanceID', 'Depth', 'Context')
+    }
+    references = {
+        cells[0]: cells[1:]
+        for _, cells in _dstc7_rows(file, 'gold_responses', 'InstanceID')
+    }
+    answers: dict[tuple[str, str], dict[str, list[Annotation]]] = {}
+    for _, cells in file.tab_rows(('JudgeID', 'InstanceID', 'SystemID', *CRITERIA)):
+        values = [number(cell) for cell in cells[3:5]]
+        given = dict(zip(CRITERIA, values, strict=True))
+        known = [value for value in values if value is not None]
+        given[TOGETHER] = sum(known) / 2 if len(known) == 2 else None
+        of_response = answers.setdefault((cells[2], cells[1]), {})
+        for quality, value in given.items():
+            of_response.setdefault(quality, []).append(Annotation(cells[0], value))
+    responses = _dstc7_rows(
+        file, 'system_responses', 'SystemID', 'InstanceID', 'Response'
+    )
+    for line, (system, instance, response, *_) in responses:
+        if instance not in contexts:
+            raise UserError(f'{file}: response {line}: no context {instance}')
+        given_answers = answers.get((system, instance), {})
+        if given_answers:
+            yield JudgedItem(
+                f'{instance}-{system}',
+                tuple(turn.strip() for turn in contexts[instance].split(TURN_END)),
+                response.strip(),
+                system,
+                {quality: tuple(given) for quality, given in given_answers.items()},
+                tuple(text for text in references.get(instance, ()) if text),
+            )
+
+
+def _dstc7_rows(
+    file: DataFile, part: str, *columns: str
+) -> Iterator[tuple[int, list[str]]]:
+    """
+    Return line number and cells of the table with another part of the evaluation.
+    """
+    name = Path(file.path).name.replace(JUDGES, part)
+    return file.neighbour(name).tab_rows(columns)
+
+
+def read_dbdc3(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the systems' turns of the third Dialogue Breakdown Detection Challenge.
+
+    A vote is 1 for no breakdown, 0 for a breakdown and 0.5 for a possible one. The
+    ids of dialogues begin with the system's name.
+    """
+    systems = {'YI': 'yura', 'CIC': 'cic'}
+    for item in _voted_turns(file, 'S', BREAKDOWN, 'No breakdown'):
+        name = item.system
+        known = [system for start, system in systems.items() if name.startswith(start)]
+        yield replace(item, system=known[0] if known else name.partition('_')[0])
+
+
+def read_wochat(file: DataFile) -> Iterator[JudgedItem]:
+    """
+    Yield the systems' turns of the workshops on chatbots (WOCHAT).
+
+    A vote is 1 for a valid turn, 0.5 for an acceptable and 0 for an invalid one.
+    """
+    for item in _voted_turns(file, 'SYSTEM', VALID, 'Valid'):
+        yield replace(item, system=item.system.rpartition('_')[0])
+
+
+def _voted_turns(
+    file: DataFile, judged_speaker: str, worth: Mapping[str, float], quality: str
+) -> Iterator[JudgedItem]:
+    """
+    Yield the judged turns with their votes; the system is called by the id of its
+    dialogue.
+
+    The table of utterances lies beside that of the votes. The first utterance of a
+    dialogue, an empty one and one without a vote are no items.
+    """
+    name = Path(file.path).name.rpartition('_')[0]
+    main = file.neighbour(f'{name}_main.csv').path
+    rows = {
+        row['UID']: {**row, 'where': f'{file.path}:{line}'}
+        for line, row in read_csv(file.path, ('UID', 'dialogue_id'))
+    }
+    spoken = (row for _, row in read_csv(main, ('UID', 'SID', 'SEG')))
+    for dialogue, turns in groupby(spoken, key=lambda r: r['UID'].rpartition('-')[0]):
+        texts: list[str] = []
+        for turn in turns:
+            texts.append(turn['SEG'])
+            row = rows.get(turn['UID'])
+            judged = turn['SID'] == judged_speaker and len(texts) > 1 and turn['SEG']
+            if not (row and judged):
+                continue
+            values: list[float] = []
+            for column, value in worth.items():
+                votes = number(cell := row.get(column) or '0')
+                if votes is None or votes < 0 or votes != int(votes):
+                    problem = f'{column}: {cell!r} is no number of votes'
+                    raise UserError(f'{row["where"]}: {problem}')
+                values += [value] * int(votes)
+            if values:  # nobody knows whose they are
+                given = tuple(Annotation(str(i), one) for i, one in enumerate(values))
+                yield JudgedItem(
+                    turn['UID'],
+                    tuple(texts[:-1]),
+                    texts[-1],
+                    row['dialogue_id'],
+                    {quality: given},
+                    dialogue=dialogue,
+                )
+
+
 READERS: Mapping[str, Callable[[DataFile], Iterator[JudgedItem]]] = {
     'fed': read_fed,
     'dstc10': read_dstc10,
@@ -304,10 +701,10 @@ READERS: Mapping[str, Callable[[DataFile], Iterator[JudgedItem]]] = {
     'usr': read_usr,
     'grade': read_grade,
     'own': read_own,
-    'dstc9': interactive.read_dstc9,
-    'spot_the_bot': interactive.read_spot_the_bot,
-    'chitchat': interactive.read_chitchat,
-    'dstc7': votes.read_dstc7,
-    'dbdc3': votes.read_dbdc3,
-    'wochat': votes.read_wochat,
+    'dstc9': read_dstc9,
+    'spot_the_bot': read_spot_the_bot,
+    'chitchat': read_chitchat,
+    'dstc7': read_dstc7,
+    'dbdc3': read_dbdc3,
+    'wochat': read_wochat,
 }

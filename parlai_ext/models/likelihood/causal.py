@@ -17,6 +17,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,34 +26,23 @@ from transformers import DynamicCache
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, Question, content_id
-from parlai_ext.core.watch import NO_WATCH, Watch
-from parlai_ext.models.likelihood.budget import Budget
-from parlai_ext.models.likelihood.logprobs import (
-    Logprobs,
-    Pick,
-    kept_logprobs,
-    pick_function,
-    pick_logprobs,
-    sliced_logprobs,
-)
-from parlai_ext.models.likelihood.prefix_packs import (
+from parlai_ext.core.watch import Watch
+from parlai_ext.models.likelihood.engine import Engine, Vectorizer, distinct_rows
+from parlai_ext.models.likelihood.trees import (
     CONTEXT,
+    Rows,
     TokenQuestion,
+    TreeBatch,
     TreeCosts,
     TreePack,
+    TreePass,
     pack_parts,
     pack_questions,
-)
-from parlai_ext.models.likelihood.prefix_tree import Preorder, TreePass, tree_mask
-from parlai_ext.models.likelihood.vectorizer import (
-    Vectorizer,
-    context_ids,
-    continuation_ids,
+    tree_mask,
 )
 from parlai_ext.systems.hub import POSITIONS
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
-Rows = Logprobs  # by question and continuation
 TOKENS = 4096
 REPLY = 128  # positions kept free for a continuation, as an agent does for a reply
 ENOUGH = 1024  # tokens that keep a device busy
@@ -60,7 +50,7 @@ ENOUGH = 1024  # tokens that keep a device busy
 CPU_PASS = 24
 
 
-class Causal:
+class Causal(Engine):
     """
     A `Likelihood` over a decoder-only model.
 
@@ -90,27 +80,17 @@ class Causal:
         positions: int | None = None,
         tokens: int = TOKENS,
     ):
+        super().__init__(model, vectorizer, signature, tokens)
         self.model = model
-        self.vectorizer = vectorizer
-        self.signature = signature
         self.start = start
         self.positions = positions
-        self.budget = Budget(tokens)
-        self.watch = NO_WATCH
         self.takes_cache = True
         self.states: LayerStates | None = None  # kept by the call under way
         self._call, self._n_packs = '', 0  # the call under way
         self.masks = TreeMasks.from_model(model)
-        self.head = OutputLayer(model)
+        self.layer = model.get_output_embeddings()
         self.device = model.get_input_embeddings().weight.device
         self.width = int(model.config.get_text_config().hidden_size)
-
-    @property
-    def num_parameters(self) -> int:
-        """
-        How many weights the model has.
-        """
-        return sum(weight.numel() for weight in self.model.parameters())
 
     def answer(
         self,
@@ -127,12 +107,11 @@ class Causal:
             other is likelier there, else 0.
         """
         self.model.eval()
-        self.head.pick = pick_function(greedy)
+        self.greedy = greedy
         asked = [self._to_tokens(question) for question in questions]
         packs = pack_questions(asked, self.costs(self.budget.tokens), with_context)
         inputs = [[q.context, q.continuations] for q in asked]
-        told = [with_context, *(['greedy'] if greedy else [])]
-        self._call = content_id(self.signature, inputs, *told)
+        self._call = content_id(self.signature, inputs, with_context, greedy)
         self._n_packs = len(packs)
         rows = self._run(packs)
         # () for an empty continuation, and for a context of one token: nothing to score
@@ -188,12 +167,12 @@ class Causal:
         Return a question as token ids. The context loses its oldest tokens if it does
         not fit into the model's positions together with the longest continuation.
         """
-        context: tuple[int, ...] = ()
-        cut, given = 0, question.context
-        # without a vectorizer, a context of texts counts as empty
-        if given and not (self.vectorizer is None and isinstance(given[0], str)):
-            context, cut = context_ids(self.vectorizer, given)
-        replies = continuation_ids(self.vectorizer, question.continuations)
+        context: Any = question.context
+        cut, replies = 0, self.reply_ids(question)
+        if context and isinstance(context[0], str):
+            # without a vectorizer, a context of texts counts as empty
+            reader = self.vectorizer
+            context, cut = reader.context(context) if reader else ((), 0)
         if self.positions is not None:
             longest = max(map(len, replies), default=0)
             if longest >= self.positions:
@@ -210,7 +189,7 @@ class Causal:
             if self.start is None:
                 raise UserError('an empty context, and the model has no start token')
             context = (self.start,)
-        return TokenQuestion(context, replies, cut)
+        return TokenQuestion(tuple(context), replies, cut)
 
     def costs(self, tokens: int) -> TreeCosts:
         """
@@ -259,7 +238,7 @@ class Causal:
         size = packs[0].tree.size
         costs = self.costs(self.budget.tokens)
         n_passes = costs.num_passes(size) if len(packs) == 1 else 1
-        rows = kept_logprobs(self.watch, name, lambda: self.compute(packs, n_passes))
+        rows = self.kept_rows(name, lambda: self.compute(packs, n_passes))
         self.watch.tell(len(packs), self._n_packs)
         return rows
 
@@ -269,73 +248,62 @@ class Causal:
 
         :param n_passes: in how many passes a single tree is read.
         """
-        orders = [pack.tree.preorder() for pack in packs]
-        width = max(len(pack.tree) for pack in packs)
-        nodes = tuple(
-            torch.tensor(rows, device=self.device)
-            for rows in zip(*(_padded(order, width) for order in orders), strict=True)
-        )
-        wanted = [
-            (row, order.places[node], token)
-            for row, (pack, order) in enumerate(zip(packs, orders, strict=True))
-            for node, token in pack.edges
-        ]
-        whole = [TreePass(0, width, [])]
-        passes = orders[0].passes(n_passes) if n_passes > 1 else whole
-        logprobs = self._read(nodes, wanted, passes)
-        if self.states is not None:
-            self.states.reduce_packs(packs)
-        rows: list[Rows] = []
-        first = 0
-        for pack in packs:
-            rows.append(
-                {
-                    key: tuple(logprobs[first + edge] for edge in edges)
-                    for key, edges in pack.rows.items()
-                }
-            )
-            first += len(pack.edges)
-        return rows
-
-    def _read(
-        self,
-        nodes: tuple[torch.Tensor, ...],
-        wanted: Sequence[tuple[int, int, int]],
-        passes: Sequence[TreePass],
-    ) -> list[float]:
-        """
-        Return the wanted log-probabilities of a batch of trees.
-
-        :param nodes: (batch, nodes) tokens, depths and ends of the trees.
-        :param wanted: of each number the tree's row, the node's place in it, and the
-            token whose log-probability there is wanted.
-        """
-        ids, depths, ends = nodes
-        cache = PathCache() if len(passes) > 1 else None
-        logprobs = [math.nan] * len(wanted)
+        batch = TreeBatch.from_packs(packs, self.device)
+        tokens, depths, ends = batch.nodes
+        rows, places, ids = batch.wanted
+        passes = packs[0].order.passes(n_passes) if n_passes > 1 else [batch.whole]
+        cache = PathCache() if n_passes > 1 else None
+        logprobs = torch.full(rows.shape, math.nan, dtype=torch.float64)
         for part in passes:
             inputs = {
-                'input_ids': ids[:, part.first : part.last],
+                'input_ids': tokens[:, part.first : part.last],
                 'attention_mask': self.masks.for_pass(ends, depths, part),
                 'position_ids': depths[:, part.first : part.last],
                 'use_cache': cache is not None,
             }
             if cache is not None:
                 inputs['past_key_values'] = cache.before(part)
-            width = part.last - part.first
-            asked = [
-                i
-                for i, (_, place, _) in enumerate(wanted)
-                if part.first <= place < part.last
-            ]
-            rows = [wanted[i][0] * width + wanted[i][1] - part.first for i in asked]
-            tokens = [wanted[i][2] for i in asked]
-            part_logprobs = self.head.logprobs(inputs, rows, tokens)
+            [asked] = ((part.first <= places) & (places < part.last)).nonzero().T
+            at = rows[asked] * (part.last - part.first) + places[asked] - part.first
+            logprobs[asked] = self._logprobs_at(inputs, at, ids[asked]).double().cpu()
             if self.states is not None:
-                self.states.take(asked, rows)
-            for i, logprob in zip(asked, part_logprobs, strict=True):
-                logprobs[i] = logprob
-        return logprobs
+                self.states.take(asked, at)
+        if self.states is not None:
+            self.states.reduce_packs(packs)
+        return batch.rows(logprobs.tolist())
+
+    @torch.inference_mode()
+    def _logprobs_at(
+        self, inputs: dict[str, Any], rows: torch.Tensor, ids: torch.Tensor
+    ) -> torch.Tensor:
+        """
+        Return log P(``ids[i]``) at row ``rows[i]`` of the flattened batch. The output
+        layer is applied to the wanted rows only, a slice at a time.
+
+        :param inputs: the keyword arguments of the model.
+        """
+        asked, at = distinct_rows(rows)
+        # the layer itself gets one row; the slices below apply it to all of them
+        with _only_rows(self.layer, asked, 1 if self.plain else None) as kept:
+            logits = self.model(**inputs).logits[0]
+        if not self.plain:
+            return self.pick(logits, at, ids)
+        size = max(1, LOGITS // self.layer.weight.shape[0])
+        return self.logprobs(self.layer, kept[0], at, ids, size)
+
+    @cached_property
+    def plain(self) -> bool:
+        """
+        True if the model's logits are its output layer's, unchanged.
+
+        Some models change their logits after that layer (Gemma caps them, Cohere scales
+        them). Such a model computes its logits itself, for all wanted rows at once.
+        """
+        probe = torch.zeros(1, 2, dtype=torch.long, device=self.device)
+        with torch.inference_mode():
+            with _only_rows(self.layer, torch.arange(2)) as kept:
+                whole = self.model(input_ids=probe, use_cache=False).logits[0]
+            return torch.equal(whole, self.layer(kept[0]))
 
 
 class LayerStates:
@@ -381,15 +349,15 @@ class LayerStates:
             for handle in handles:
                 handle.remove()
 
-    def take(self, wanted: Sequence[int], rows: Sequence[int]) -> None:
+    def take(self, wanted: torch.Tensor, rows: torch.Tensor) -> None:
         """
         Keep the states of a pass at the rows of the wanted tokens.
         """
         # before the first pass a probe may have gone through the model
         outputs = self._outputs[-len(self.blocks) :]
-        at = torch.tensor(rows, dtype=torch.long, device=outputs[0].device)
+        at = rows.to(outputs[0].device)
         states = torch.stack([output[at] for output in outputs], 1).float().cpu()
-        self._rows.update(zip(wanted, states, strict=True))
+        self._rows.update(zip(wanted.tolist(), states, strict=True))
         self._outputs.clear()
 
     def reduce_packs(self, packs: Sequence[TreePack]) -> None:
@@ -470,16 +438,6 @@ def reserved_positions(positions: int) -> int:
     contexts are cut alike whatever follows.
     """
     return min(REPLY, positions // 4)
-
-
-def _padded(order: Preorder, width: int) -> tuple[list[int], list[int], list[int]]:
-    """
-    Return tokens, depths and ends of a tree's nodes, padded on the right to a width.
-    """
-    n = len(order.tokens)
-    more = [0] * (width - n)
-    alone = list(range(n + 1, width + 1))
-    return order.tokens + more, order.depths + more, order.ends + alone
 
 
 # --- masks of trees, in the shape that a model takes them -----------------------------
@@ -564,68 +522,9 @@ def unreadable_part(config: Any) -> str | None:
 LOGITS = 2**23  # logits in a slice, rows times vocabulary
 
 
-class OutputLayer:
-    """
-    A model's output layer, applied to the wanted rows only, a slice at a time.
-
-    Some models change their logits after that layer (Gemma caps them, Cohere scales
-    them). Such a model computes its logits itself, for all wanted rows at once.
-
-    :ivar pick: what logits tell of the wanted tokens: their log-probabilities, unless
-        another function is set.
-    """
-
-    def __init__(self, model: Any):
-        self.model = model
-        self.layer = model.get_output_embeddings()
-        self.pick: Pick = pick_logprobs
-        self._plain: bool | None = None
-
-    def logprobs(
-        self, inputs: dict[str, Any], rows: Sequence[int], tokens: Sequence[int]
-    ) -> list[float]:
-        """
-        Return log P(``tokens[i]``) at row ``rows[i]`` of the flattened batch.
-
-        :param inputs: the keyword arguments of the model.
-        """
-        asked = sorted(set(rows)) or [0]  # a pass that is asked nothing is read, too
-        place_of_row = {row: i for i, row in enumerate(asked)}
-        at = torch.tensor([place_of_row[row] for row in rows], dtype=torch.long)
-        ids = torch.tensor(tokens, dtype=torch.long)
-        with torch.inference_mode():
-            if not self.plain:  # the model changes its logits after the layer
-                with _only_rows(self.layer, asked):
-                    logits = self.model(**inputs).logits[0]
-                return self.pick(logits, at, ids).tolist()
-            # the layer itself gets one row; the slices below apply it to all of them
-            with _only_rows(self.layer, asked, num_passed=1) as kept:
-                self.model(**inputs)
-            size = max(1, LOGITS // self.layer.weight.shape[0])
-            numbers = sliced_logprobs(self.layer, kept[0], at, ids, size, self.pick)
-            return numbers.tolist()
-
-    @property
-    def plain(self) -> bool:
-        """
-        True if the model's logits are its output layer's, unchanged.
-        """
-        if self._plain is None:
-            probe = torch.zeros(
-                1,
-                2,
-                dtype=torch.long,
-                device=self.model.get_input_embeddings().weight.device,
-            )
-            with _only_rows(self.layer, [0, 1]) as kept:
-                whole = self.model(input_ids=probe, use_cache=False).logits[0]
-            self._plain = torch.equal(whole, self.layer(kept[0]))
-        return self._plain
-
-
 @contextmanager
 def _only_rows(
-    layer: torch.nn.Module, rows: Sequence[int], num_passed: int | None = None
+    layer: torch.nn.Module, rows: torch.Tensor, num_passed: int | None = None
 ) -> Iterator[list[torch.Tensor]]:
     """
     Restrict a layer to some rows of the flattened batch. After the model has run, the
@@ -638,7 +537,7 @@ def _only_rows(
 
     def pick(_: Any, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         hidden = given[0].flatten(0, -2)
-        kept.append(hidden[torch.tensor(rows, device=hidden.device)])
+        kept.append(hidden[rows.to(hidden.device)])
         return (kept[0][:num_passed].unsqueeze(0), *given[1:])
 
     hook = layer.register_forward_pre_hook(pick)

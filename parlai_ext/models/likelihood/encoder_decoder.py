@@ -7,34 +7,38 @@ decoder as one tree, and only nodes whose prediction is wanted go through
 the output layer. A model has to offer the protocol `TreeReader`.
 """
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 
 from parlai_ext.core.nouns import Answer, Question, content_id
-from parlai_ext.core.watch import NO_WATCH
-from parlai_ext.models.likelihood.budget import Budget
-from parlai_ext.models.likelihood.logprobs import (
-    kept_logprobs,
-    pick_function,
-    sliced_logprobs,
-)
-from parlai_ext.models.likelihood.prefix_tree import PrefixTree, Tokens, run_bounds
-from parlai_ext.models.likelihood.vectorizer import (
+from parlai_ext.models.likelihood.engine import (
+    TOKENS,
+    Engine,
     Vectorizer,
-    context_ids,
-    continuation_ids,
+    distinct_rows,
 )
+from parlai_ext.models.likelihood.trees import (
+    QuestionPart,
+    Rows,
+    Tokens,
+    TreeBatch,
+    TreePack,
+    run_bounds,
+    tree_mask,
+)
+from parlai_ext.systems.hf.generate import padded_rows
 
 LARGEST_TREE = 512  # nodes
 LOGITS = 2**24  # numbers that the output layer writes at once
 KNOWN_TREES = 256  # sets of continuations whose trees are remembered
-Logprobs = dict[Tokens, tuple[float, ...]]  # by continuation
+# a context, and the trees of its continuations
+TreesOfContext = tuple[Tokens, Sequence[TreePack]]
 
 
 @dataclass(frozen=True)
@@ -46,68 +50,33 @@ class EncodedContexts:
 
     states: torch.Tensor
     mask: torch.Tensor
-    keys_values: tuple[Any, ...] = ()
+    keys_values: tuple[tuple[torch.Tensor, ...], ...] = ()
 
-
-@dataclass(frozen=True)
-class Tree:
-    """
-    The tree of some continuations after the tokens a decoder starts with.
-
-    The probability of ``targets[i]`` is read at node ``nodes[i]``: all tokens of all
-    continuations, one after the other. A continuation's last token is a target and no
-    node: nothing follows it.
-    """
-
-    continuations: Sequence[Tokens]
-    prefixes: PrefixTree
-    nodes: np.ndarray
-    targets: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.prefixes)
-
-    def visible(self) -> np.ndarray:
+    def select(self, rows: torch.Tensor) -> EncodedContexts:
         """
-        Return ``[n, n]``: True where a node sees another, itself or one it follows.
+        Return the encoded contexts of these rows.
         """
-        visible = np.eye(len(self), dtype=bool)
-        for node, parent in enumerate(self.prefixes.parents):
-            if parent >= 0:
-                visible[node] |= visible[parent]
-        return visible
+
+        def some(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.index_select(0, rows.to(tensor.device))
+
+        layers = (tuple(map(some, layer)) for layer in self.keys_values)
+        return EncodedContexts(some(self.states), some(self.mask), tuple(layers))
 
 
 def build_trees(
-    continuations: Sequence[Tokens], start: Tokens, limit: int
-) -> tuple[Tree, ...]:
+    replies: Sequence[Tokens], start: Tokens, limit: int
+) -> tuple[TreePack, ...]:
     """
-    Return trees of at most about ``limit`` nodes that together hold every continuation.
-
-    The cost of attention grows with the square of a tree's size. A single continuation
-    that is longer is a tree of its own.
-
-    :param start: the tokens that the decoder reads first; the last of them predicts a
-        continuation's first token.
+    Return trees of continuations after the tokens that a decoder starts with, each of
+    at most ``limit`` nodes more or of a single continuation.
     """
-    ordered = sorted(set(continuations))
-    bounds = run_bounds(ordered, limit) if ordered else ()
-    return tuple(build_tree(ordered[first:last], start) for first, last in bounds)
-
-
-def build_tree(continuations: Sequence[Tokens], start: Tokens) -> Tree:
-    """
-    Return the tree of these continuations.
-    """
-    tree = PrefixTree()
-    last = tree.add(start)[-1]
-    nodes: list[int] = []
-    for ids in continuations:
-        nodes += [last, *tree.add(ids[:-1], last)][: len(ids)]
-    targets = [token for ids in continuations for token in ids]
-    return Tree(
-        continuations, tree, np.array(nodes, np.int64), np.array(targets, np.int64)
-    )
+    ordered = sorted(enumerate(replies), key=lambda reply: reply[1])
+    packs = []
+    for first, last in run_bounds([ids for _, ids in ordered], limit):
+        packs.append(TreePack())
+        packs[-1].add(QuestionPart(0, start, tuple(ordered[first:last])))
+    return tuple(packs)
 
 
 class TreeReader(Protocol):
@@ -125,7 +94,7 @@ class TreeReader(Protocol):
     vocabulary: int
     device: torch.device
 
-    def encode(self, xs: torch.Tensor, keys_values: bool) -> Any:
+    def encode(self, xs: torch.Tensor, keys_values: bool) -> EncodedContexts:
         """
         Return the encoded contexts ``[contexts, tokens]``.
 
@@ -134,14 +103,12 @@ class TreeReader(Protocol):
         """
         ...
 
-    def select(self, encoded: Any, rows: torch.Tensor) -> Any:
-        """
-        Return the encoded contexts of these rows.
-        """
-        ...
-
     def decode(
-        self, encoded: Any, ys: torch.Tensor, depths: torch.Tensor, mask: torch.Tensor
+        self,
+        encoded: EncodedContexts,
+        ys: torch.Tensor,
+        depths: torch.Tensor,
+        mask: torch.Tensor,
     ) -> torch.Tensor:
         """
         Return the input of the output layer, ``[contexts, nodes, features]``.
@@ -160,12 +127,9 @@ class TreeReader(Protocol):
         ...
 
 
-class EncoderDecoder:
+class EncoderDecoder(Engine):
     """
     A `Likelihood` over an encoder-decoder.
-
-    :param budget: limits the tokens of contexts and trees that go through at once.
-    :ivar watch: is told of finished work, and keeps it.
     """
 
     tells_context = False  # an encoder gives its input no probability
@@ -175,25 +139,14 @@ class EncoderDecoder:
         model: TreeReader,
         vectorizer: Vectorizer | None,
         signature: str,
-        budget: Budget | None = None,
+        tokens: int = TOKENS,
     ):
+        super().__init__(model.model, vectorizer, signature, tokens)
         self.model = model
-        self.vectorizer = vectorizer
-        self.signature = signature
-        self.budget = budget or Budget()
-        self.watch = NO_WATCH
         # FED asks for the same continuations every time
         self._trees = lru_cache(KNOWN_TREES)(
-            lambda continuations: build_trees(continuations, model.start, LARGEST_TREE)
+            lambda replies: build_trees(replies, model.start, LARGEST_TREE)
         )
-        self._pick = pick_function(greedy=False)  # of the call under way
-
-    @property
-    def num_parameters(self) -> int:
-        """
-        How many weights the model has.
-        """
-        return sum(weight.numel() for weight in self.model.model.parameters())
 
     def answer(
         self,
@@ -209,128 +162,83 @@ class EncoderDecoder:
         :param greedy: instead of log-probabilities, 1 for each token than which no
             other is likelier there, else 0.
         """
-        self._pick = pick_function(greedy)
-        contexts = [context_ids(self.vectorizer, q.context) for q in questions]
-        replies = [
-            continuation_ids(self.vectorizer, q.continuations) for q in questions
-        ]
-        wanted: dict[Tokens, dict[Tokens, None]] = {}
-        for (ids, _), replies_here in zip(contexts, replies, strict=True):
-            if replies_here:
-                wanted.setdefault(ids, {}).update(dict.fromkeys(replies_here))
-        logprobs = self._score_contexts(wanted)
+        self.greedy = greedy
+        asked: list[tuple[Tokens, tuple[Tokens, ...], int]] = []
+        places: dict[Tokens, dict[Tokens, int]] = {}  # by context and continuation
+        for question in questions:
+            context: Any = question.context
+            cut, replies = 0, self.reply_ids(question)
+            if not context or isinstance(context[0], str):
+                assert self.vectorizer is not None, 'texts need a vectorizer'
+                context, cut = self.vectorizer.context(context)
+            asked.append((tuple(context), replies, cut))
+            for reply in replies:
+                known = places.setdefault(tuple(context), {})
+                known.setdefault(reply, len(known))
+        rows = self._score_contexts({ids: tuple(own) for ids, own in places.items()})
         return [
-            Answer(tuple(logprobs[ids][reply] for reply in replies_here), None, cut)
-            for (ids, cut), replies_here in zip(contexts, replies, strict=True)
+            Answer(tuple(rows[ids][0, places[ids][reply]] for reply in own), None, cut)
+            for ids, own, cut in asked
         ]
 
     def _score_contexts(
-        self, wanted: dict[Tokens, dict[Tokens, None]]
-    ) -> dict[Tokens, Logprobs]:
+        self, wanted: Mapping[Tokens, tuple[Tokens, ...]]
+    ) -> dict[Tokens, Rows]:
         """
         Return, by context, the log-probabilities of its continuations.
         """
-        contexts = list(wanted)
-        trees = [self._trees(tuple(wanted[ids])) for ids in contexts]
-        widths = [
-            len(ids) + max(map(len, context_trees))
-            for ids, context_trees in zip(contexts, trees, strict=True)
-        ]
-
-        inputs = [[ids, list(wanted[ids])] for ids in contexts]
-        told = ['greedy'] if self._pick is pick_function(True) else []
-        call = content_id(self.signature, inputs, *told)
+        contexts = [(ids, self._trees(replies)) for ids, replies in wanted.items()]
+        widths = [len(ids) + max(len(one.tree) for one in own) for ids, own in contexts]
+        call = content_id(self.signature, list(wanted.items()), self.greedy)
 
         @torch.inference_mode()
-        def score_group(group: list[int]) -> list[Logprobs]:
-            logprobs = kept_logprobs(
-                self.watch,
+        def score_group(group: list[int]) -> list[Rows]:
+            rows = self.kept_rows(
                 content_id(call, group),
-                lambda: self._encode_and_decode(
-                    [contexts[i] for i in group], [trees[i] for i in group]
-                ),
+                lambda: self._encode_and_decode([contexts[i] for i in group]),
             )
             self.watch.tell(len(group), len(contexts))
-            return logprobs
+            return rows
 
-        logprobs = self.budget.run(widths, score_group)
-        return dict(zip(contexts, logprobs, strict=True))
+        return dict(zip(wanted, self.budget.run(widths, score_group), strict=True))
 
-    def _encode_and_decode(
-        self, contexts: Sequence[Tokens], trees: Sequence[tuple[Tree, ...]]
-    ) -> list[Logprobs]:
+    def _encode_and_decode(self, contexts: Sequence[TreesOfContext]) -> list[Rows]:
         """
         Return the log-probabilities of each context's trees: the first trees of all
         contexts are decoded together, then the second ones, and so on.
         """
-        logprobs: list[Logprobs] = [{} for _ in contexts]
-        most = max(map(len, trees))
-        encoded = self.model.encode(self._padded(contexts), keys_values=most > 1)
+        rows: list[Rows] = [{} for _ in contexts]
+        most = max(len(packs) for _, packs in contexts)
+        null, device = self.model.null, self.model.device
+        xs, _ = padded_rows([ids or (null,) for ids, _ in contexts], null, right=True)
+        encoded = self.model.encode(xs.to(device), keys_values=most > 1)
         for k in range(most):
-            rows = [
-                i for i, context_trees in enumerate(trees) if len(context_trees) > k
-            ]
+            which = [i for i, (_, packs) in enumerate(contexts) if len(packs) > k]
             part = encoded
-            if len(rows) < len(contexts):
-                part = self.model.select(encoded, self._tensor(rows))
-            decoded = self._decode(part, [trees[i][k] for i in rows])
-            for i, some in zip(rows, decoded, strict=True):
-                logprobs[i].update(some)
-        return logprobs
+            if len(which) < len(contexts):
+                part = encoded.select(torch.tensor(which))
+            decoded = self._decode(part, [contexts[i][1][k] for i in which])
+            for i, some in zip(which, decoded, strict=True):
+                rows[i].update(some)
+        return rows
 
-    def _decode(self, encoded: Any, trees: Sequence[Tree]) -> list[Logprobs]:
+    def _decode(
+        self, encoded: EncodedContexts, packs: Sequence[TreePack]
+    ) -> list[Rows]:
         """
         Return the log-probabilities of one tree of each context.
         """
-        ys = self._padded([tree.prefixes.tokens for tree in trees])
-        depths = self._padded([tree.prefixes.depths for tree in trees], 0)
-        width = ys.shape[1]
-        hidden = self.model.decode(encoded, ys, depths, self._mask(trees, width))
-        # only nodes that predict something: of the start tokens only the last one
-        first = len(self.model.start) - 1
-        sizes = [len(tree) - first for tree in trees]
-        places = [np.arange(size) + (i * width + first) for i, size in enumerate(sizes)]
-        shifts = np.cumsum([0, *sizes[:-1]]) - first
-        nodes = [t.nodes + s for t, s in zip(trees, shifts, strict=True)]
-        logprobs = sliced_logprobs(
+        batch = TreeBatch.from_packs(packs, self.model.device)
+        tokens, depths, ends = batch.nodes
+        rows, places, ids = batch.wanted
+        mask = tree_mask(ends, depths, batch.whole)[:, 0]
+        hidden = self.model.decode(encoded, tokens, depths, mask).flatten(0, 1)
+        asked, at = distinct_rows(rows * tokens.shape[1] + places)
+        logprobs = self.logprobs(
             self.model.logits,
-            hidden.flatten(0, 1)[self._tensor(np.concatenate(places))],
-            torch.from_numpy(np.concatenate(nodes)),
-            torch.from_numpy(np.concatenate([tree.targets for tree in trees])),
+            hidden[asked.to(hidden.device)],
+            at,
+            ids,
             max(1, LOGITS // self.model.vocabulary),
-            self._pick,
         )
-        numbers = iter(logprobs.tolist())
-        return [
-            {ids: tuple(islice(numbers, len(ids))) for ids in tree.continuations}
-            for tree in trees
-        ]
-
-    def _mask(self, trees: Sequence[Tree], width: int) -> torch.Tensor:
-        """
-        Return the mask ``[contexts, width, width]``; padding sees only itself.
-        """
-        different = {id(tree): tree for tree in trees}
-        visible = np.zeros((len(different), width, width), dtype=bool)
-        visible[:, range(width), range(width)] = True
-        for rows, tree in zip(visible, different.values(), strict=True):
-            rows[: len(tree), : len(tree)] = tree.visible()
-        masks = self._tensor(visible)
-        if len(different) == 1:
-            return masks.expand(len(trees), -1, -1)
-        index = {key: i for i, key in enumerate(different)}
-        return masks[[index[id(tree)] for tree in trees]]
-
-    def _padded(
-        self, rows: Iterable[Sequence[int]], padding: int | None = None
-    ) -> torch.Tensor:
-        """
-        Return rows as one matrix, padded on the right to at least one column.
-        """
-        rows = list(rows)
-        width = max([1, *map(len, rows)])
-        fill = self.model.null if padding is None else padding
-        return self._tensor([[*row, *[fill] * (width - len(row))] for row in rows])
-
-    def _tensor(self, data: Any) -> torch.Tensor:
-        return torch.as_tensor(data, device=self.model.device)
+        return batch.rows(logprobs.tolist())

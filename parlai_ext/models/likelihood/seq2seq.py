@@ -26,7 +26,7 @@ class SelectedRows:
     A layer's keys and values of some contexts, copied only while the layer needs them.
     """
 
-    whole: tuple[torch.Tensor, torch.Tensor]
+    whole: tuple[torch.Tensor, ...]
     rows: torch.Tensor
 
     @property
@@ -73,14 +73,6 @@ class Seq2Seq:
         layers = decoded.past_key_values.cross_attention_cache.layers
         layer_keys_values = tuple((layer.keys, layer.values) for layer in layers)
         return EncodedContexts(states, mask, layer_keys_values)
-
-    def select(self, encoded: EncodedContexts, rows: torch.Tensor) -> EncodedContexts:
-        """
-        Return the encoded contexts of these rows.
-        """
-        layers = [SelectedRows(layer, rows) for layer in encoded.keys_values]
-        keys_values = tuple((layer.keys, layer.values) for layer in layers)
-        return EncodedContexts(encoded.states[rows], encoded.mask[rows], keys_values)
 
     def decode(
         self,

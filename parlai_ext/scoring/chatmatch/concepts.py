@@ -1,25 +1,97 @@
 """
-Algorithm 3: a concept that comes back after a while is a bonus. And where the concepts
+Words and stems of a turn, as tf-idf and the concepts see them, and where the concepts
 of a dialogue come from: a list of function words, a tagger, files.
 
-A dictionary maps a word to its concept (its stem), in the order of the dialogue, since
+Words are in lower case, without ASCII punctuation, Treebank tokens, Porter stems. A
+tournament says the same words over and over, so every word is looked at once. A
+dictionary maps a word to its concept (its stem), in the order of the dialogue, since
 among equally rare concepts the first counts as rarer.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import string
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
+from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import Dialogue
-from parlai_ext.scoring.chatmatch.rules import ChatMatchOptions
-from parlai_ext.scoring.chatmatch.words import stem, stems, words
+from parlai_ext.core.records import record_from_json
+
+CACHED = 1 << 16
+UNPUNCTUATED = {ord(mark): None for mark in string.punctuation}
+TREEBANK = NLTKWordTokenizer()
+PORTER = PorterStemmer()
+CONTRACTED = {
+    'cannot': ('can', 'not'),
+    'gimme': ('gim', 'me'),
+    'gonna': ('gon', 'na'),
+    'gotta': ('got', 'ta'),
+    'lemme': ('lem', 'me'),
+    'wanna': ('wan', 'na'),
+}
+# the script adds them against division by 0, and its numbers show it
+ABOVE, BELOW = 1e-12, 1e-5
+
+
+@lru_cache(CACHED)
+def words(text: str) -> tuple[str, ...]:
+    """
+    Return the words of a text.
+
+    The Treebank rules have nothing to do on ASCII text without punctuation but to part
+    a few contractions; other text (curly quotes, dashes, emoji) goes through all.
+    """
+    plain = text.lower().translate(UNPUNCTUATED)
+    if not plain.isascii():
+        return tuple(TREEBANK.tokenize(plain))
+    return tuple(p for word in plain.split() for p in CONTRACTED.get(word, (word,)))
+
+
+@lru_cache(CACHED)
+def stem(word: str) -> str:
+    """
+    Return the Porter stem of a word.
+    """
+    root: str = PORTER.stem(word)
+    return root
+
+
+@lru_cache(CACHED)
+def stems(text: str) -> tuple[str, ...]:
+    """
+    Return the stems of a text's words.
+    """
+    return tuple(map(stem, words(text)))
+
+
+@lru_cache(CACHED)
+def distinct(text: str, unit: str) -> tuple[float, float]:
+    """
+    Return distinct-1 and distinct-2 (Li et al. 2016) of a turn: the share of different
+    unigrams and of different bigrams.
+
+    Of characters, as the script computes it; or of words, exactly, where a turn without
+    bigrams has a distinct-2 of 0.
+    """
+    seen, above, below = words(text), 0.0, 0.0
+    if unit == 'character':
+        seen, above, below = tuple(text), ABOVE, BELOW
+    shares = []
+    for n, different in (1, set(seen)), (2, set(pairwise(seen))):
+        total = max(0, len(seen) - n + 1) + below
+        shares.append((len(different) + above) / total if total else 0.0)
+    return shares[0], shares[1]
+
 
 DEFAULT = 'content_words'
 ENDING = '.jsonl'
@@ -70,16 +142,17 @@ Tagger = Callable[[Sequence[str]], Sequence[tuple[str, str]]]
 
 
 @dataclass(frozen=True)
-class Dictionaries:
+class Finder:
     """
-    Gives each dialogue its concepts, `None` where there are none.
+    Finds the concepts of a dialogue, `None` where there are none, or the named entities
+    of texts; `signature` says by which program and version.
     """
 
     signature: str
-    find: Callable[[Dialogue], dict[str, str] | None]
+    find: Callable[[Any], Any]
 
 
-def load_dictionaries(name: str) -> Dictionaries:
+def load_dictionaries(name: str) -> Finder:
     """
     Return the dictionaries called ``name``: ``content_words``, ``nltk``, or a file or
     folder of JSON dictionaries (``FIRST_SECOND.jsonl`` after the speakers).
@@ -87,10 +160,10 @@ def load_dictionaries(name: str) -> Dictionaries:
     :raises UserError: when there is no such thing.
     """
     if name == DEFAULT:
-        return Dictionaries('content_words-1', all_but_function_words)
+        return Finder('content_words-1', all_but_function_words)
     if name == 'nltk':
         tagger = load_tagger()
-        return Dictionaries(
+        return Finder(
             f'nltk-{version("nltk")}', partial(content_words_by_tags, tagger=tagger)
         )
     path = Path(name)
@@ -144,7 +217,7 @@ def load_tagger() -> Tagger:
     return tag
 
 
-def dictionaries_from_files(path: Path) -> Dictionaries:
+def dictionaries_from_files(path: Path) -> Finder:
     """
     Return the dictionaries in one file, for all dialogues, or in a folder.
 
@@ -168,7 +241,7 @@ def dictionaries_from_files(path: Path) -> Dictionaries:
             keys.append(f'{first}_1_{first}_2')
         return next((dictionaries[key] for key in keys if key in dictionaries), None)
 
-    return Dictionaries(f'files-{digest}', find)
+    return Finder(f'files-{digest}', find)
 
 
 def read_dictionary(path: Path) -> dict[str, str]:
@@ -178,55 +251,6 @@ def read_dictionary(path: Path) -> dict[str, str]:
     :raises UserError: naming the file.
     """
     try:
-        concepts: Any = parse_json(path.read_bytes())
+        return record_from_json(dict[str, str], parse_json(path.read_bytes()))
     except (OSError, ValueError) as error:
         raise UserError(f'scorer: concepts {path}: {error}') from error
-    if not isinstance(concepts, dict) or not all(
-        isinstance(concept, str) for concept in concepts.values()
-    ):
-        raise UserError(f'scorer: concepts {path}: an object of strings is expected')
-    return concepts
-
-
-def find_recalls(
-    texts: Sequence[str], concepts: Mapping[str, str], rules: ChatMatchOptions
-) -> tuple[int | None, ...]:
-    """
-    Return, for each turn, the earlier turn whose concept it recalls, or `None`.
-
-    :param concepts: word to concept, in the order in which they were found.
-    """
-    important = important_concepts(texts, concepts, rules.concept_share)
-    last: dict[str, int] = {}
-    recalls: list[int | None] = []
-    for i, text in enumerate(texts):
-        recalled = None
-        # the script does not look at the first turn
-        for word in words(text) if not rules.released else text.split() if i else ():
-            concept = concepts.get(word)
-            if concept is None or concept not in important:
-                continue
-            before = last.get(concept, i)
-            if i - before > rules.recall_distance and recalled is None:
-                recalled = before
-            last[concept] = i
-        recalls.append(recalled)
-    return tuple(recalls)
-
-
-def important_concepts(
-    texts: Sequence[str], concepts: Mapping[str, str], share: float
-) -> set[str]:
-    """
-    Return the rarest concepts: a share of all, those that the fewest turns mention.
-
-    Rare first is high inverse document frequency first. Among equals, the concept
-    that was found first goes first.
-    """
-    num_turns = dict.fromkeys(concepts.values(), 0)
-    for text in texts:
-        for concept in set(stems(text)):
-            if concept in num_turns:
-                num_turns[concept] += 1
-    ordered = sorted(num_turns, key=lambda concept: num_turns[concept])
-    return {c for rank, c in enumerate(ordered) if rank < len(ordered) * share}

@@ -1,16 +1,453 @@
 """
-One game: each side's raw values in the seven dimensions, larger is better.
+One game of ChatMatch: the options, what each turn adds to the seven dimensions or why
+it does not count, and each side's raw values. Larger is better everywhere: perplexities
+and penalties are negated.
+
+The paper's text and the authors' script differ, so a reading is part of every number's
+signature: `paper` is the text, `released` what the script computes, `released_fixed`
+the script with its swapped specificity mended. docs/chatmatch.md lists the differences.
+
+Algorithms 1 and 2: who repeats, and who answers a repeated question otherwise. How
+alike two turns are is the cosine of their tf-idf vectors, which are scikit-learn's: idf
+is smoothed, ``log((1 + turns) / (1 + turns with it)) + 1``. Algorithm 3: a concept that
+comes back after a while is a bonus.
 """
 
 import math
+import operator
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from parlai_ext.core.nouns import Dialogue
-from parlai_ext.scoring.chatmatch.concepts import find_recalls
-from parlai_ext.scoring.chatmatch.repetition import Echoes, find_echoes
-from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
-from parlai_ext.scoring.chatmatch.turns import Material, Value, turn_values
+import numpy as np
+
+from parlai_ext.core.nouns import Dialogue, Likelihood, Question
+from parlai_ext.core.options import option, read_options
+from parlai_ext.scoring.base import model_option
+from parlai_ext.scoring.chatmatch.concepts import distinct, stems, words
+
+DIMENSIONS = (
+    'fluency',
+    'knowledge',
+    'proactivity',
+    'specificity',
+    'diversity',
+    'consistency',
+    'relevance',
+)
+
+
+READINGS = ('released_fixed', 'released', 'paper')
+UNITS = ('character', 'token')
+
+
+@dataclass(frozen=True)
+class ChatMatchOptions:
+    """
+    A reading with its thresholds, and where entities, concepts and perplexities come
+    from. The defaults are those of reading ``released_fixed``.
+    """
+
+    reading: str = option(
+        'released_fixed',
+        help='the text, the released script, or that with its swapped point mended; '
+        'it sets the defaults of the thresholds',
+        choices=READINGS,
+    )
+    repetition: float = option(
+        0.95, help='similarity from which a turn is a repetition (σ_r)', low=0, high=1
+    )
+    contradiction: float = option(
+        0.8,
+        help='similarity below which an answer is another one (σ_c)',
+        low=0,
+        high=1,
+    )
+    recall_distance: int = option(
+        1, help='a concept is recalled after more than this many turns (d)', low=0
+    )
+    concept_share: float = option(
+        0.5,
+        help='share of concepts, rarest first, that can be recalled (p)',
+        low=0,
+        high=1,
+    )
+    perplexity_cap: float = option(
+        50.0, help='no perplexity counts as more; 0 is no cap', low=0
+    )
+    perplexity_unit: str = option(
+        'character',
+        help="perplexity per character, as the script's model, or per token",
+        choices=UNITS,
+    )
+    distinct_unit: str = option(
+        'character', help='what distinct-1 and distinct-2 count', choices=UNITS
+    )
+    first_judged: int = option(
+        3, help='first place whose repetition and fluency are judged', low=1
+    )
+    entities: str = option(
+        'gazetteer',
+        help='gazetteer, capitals, spacy[:MODEL], stanza[:LANGUAGE] or none',
+    )
+    concepts: str = option(
+        'content_words',
+        help='content_words, nltk, or a file or folder of dictionaries',
+        path=True,
+    )
+    judge_model_file: str = model_option(
+        'zoo:mini/judge/model',
+        'likelihood',
+        'the language model for fluency: a model file, zoo:…, hf:REPOSITORY, or none',
+        flag='--judge-model-file',
+    )
+
+    @classmethod
+    def presets(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        Return the thresholds of the reading.
+        """
+        if given.get('reading') != 'paper':
+            return {}
+        return {
+            'perplexity_cap': 0.0,
+            'perplexity_unit': 'token',
+            'distinct_unit': 'token',
+            'first_judged': 1,
+        }
+
+    @property
+    def released(self) -> bool:
+        """
+        True for what the released script does otherwise than the text of the paper.
+
+        A turn may repeat its own speaker only; a lone last ``?`` alone makes a repeated
+        question; two questions in a turn count once; a similarity equal to the
+        threshold is no contradiction; concepts are looked up as they are written,
+        capitals and all; what a repeated turn does otherwise, the last turn of an even
+        number of turns, and a side's worst perplexity do not count; an empty turn is a
+        repetition; an entity counts once a game, for who names it first; entities
+        behind a turn's first colon are not seen; specificity and knowledge look at
+        uncounted turns, too.
+        """
+        return self.reading != 'paper'
+
+
+def chatmatch_options(
+    reading: str = 'released_fixed', thresholds: Mapping[str, Any] | None = None
+) -> ChatMatchOptions:
+    """
+    Return a reading with some thresholds changed.
+
+    :raises UserError: saying which is wrong and what would be right.
+    """
+    given = {'reading': reading, **(thresholds or {})}
+    return read_options(ChatMatchOptions, given, 'scorer: ')
+
+
+# equal turns have a cosine of 1 only up to rounding
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Echoes:
+    """
+    For each turn: the earlier turn it is penalised for repeating, the earlier answer it
+    is penalised for contradicting, or `None`.
+    """
+
+    repeats: tuple[int | None, ...]
+    contradicts: tuple[int | None, ...]
+
+
+def find_echoes(texts: Sequence[str], rules: ChatMatchOptions) -> Echoes:
+    """
+    Return what every turn repeats and contradicts.
+    """
+    alike = similarities(texts)
+    same = earlier_alike(alike, rules)
+    # of the script, a lone last mark alone makes a repeated question
+    asks = [
+        text.split()[-1:] == ['?'] if rules.released else '?' in text for text in texts
+    ]
+    repeats: list[int | None] = []
+    contradicts: list[int | None] = []
+    asked_before: list[int] = []  # where the turn before this one was asked before
+    for i in range(len(texts)):
+        contradicts.append(contradicted_answer(alike[i], i, asked_before, rules))
+        questions = [j for j in same[i] if asks[i] and asks[j]]
+        # an answer to a repeated question may be the same again
+        free = asked_before and not questions
+        repeats.append(None if free or not same[i] else (questions or same[i])[-1])
+        asked_before = questions
+    return Echoes(tuple(repeats), tuple(contradicts))
+
+
+def earlier_alike(alike: np.ndarray, rules: ChatMatchOptions) -> list[list[int]]:
+    """
+    Return, for each turn, the earlier turns it repeats: Rep(t).
+    """
+    step = 2 if rules.released else 1  # the script's turns repeat their own speaker's
+    close = (alike >= rules.repetition - ROUNDING).tolist()
+    return [
+        [j for j in range(i % step, i, step) if row[j] and i >= rules.first_judged]
+        for i, row in enumerate(close)
+    ]
+
+
+def contradicted_answer(
+    alike: np.ndarray, i: int, asked_before: Sequence[int], rules: ChatMatchOptions
+) -> int | None:
+    """
+    Return the speaker's own earlier answer that turn ``i`` contradicts.
+
+    :param alike: of turn ``i`` to every other.
+    :param asked_before: where the question before turn ``i`` was asked before.
+    """
+    differs = operator.lt if rules.released else operator.le
+    # what the other speaker answered, nobody is bound to
+    own = (j + 1 for j in asked_before if (i - j) % 2)
+    return next((j for j in own if differs(alike[j], rules.contradiction)), None)
+
+
+def similarities(texts: Sequence[str]) -> np.ndarray:
+    """
+    Return the cosine of every two turns; a turn without words is like no other.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    if not any(map(stems, texts)):
+        return np.zeros((len(texts), len(texts)))
+    rows = TfidfVectorizer(analyzer=stems).fit_transform(texts)
+    product: np.ndarray = (rows @ rows.T).toarray()
+    return product
+
+
+UNSEEN = 'no language model was asked'
+UNNAMED = 'no entity recogniser was asked'
+UNKNOWN = 'there is no dictionary of concepts'
+QUESTION = re.compile(r'\?[?!]*')  # the end of one question
+INFINITE = 'the language model gives the turn no finite perplexity'
+
+
+def find_recalls(
+    texts: Sequence[str], concepts: Mapping[str, str], rules: ChatMatchOptions
+) -> tuple[int | None, ...]:
+    """
+    Return, for each turn, the earlier turn whose concept it recalls, or `None`.
+
+    :param concepts: word to concept, in the order in which they were found.
+    """
+    important = important_concepts(texts, concepts, rules.concept_share)
+    last: dict[str, int] = {}
+    recalls: list[int | None] = []
+    for i, text in enumerate(texts):
+        recalled = None
+        # the script does not look at the first turn
+        for word in words(text) if not rules.released else text.split() if i else ():
+            concept = concepts.get(word)
+            if concept is None or concept not in important:
+                continue
+            before = last.get(concept, i)
+            if i - before > rules.recall_distance and recalled is None:
+                recalled = before
+            last[concept] = i
+        recalls.append(recalled)
+    return tuple(recalls)
+
+
+def important_concepts(
+    texts: Sequence[str], concepts: Mapping[str, str], share: float
+) -> set[str]:
+    """
+    Return the rarest concepts: a share of all, those that the fewest turns mention.
+
+    Rare first is high inverse document frequency first. Among equals, the concept
+    that was found first goes first.
+    """
+    num_turns = dict.fromkeys(concepts.values(), 0)
+    for text in texts:
+        for concept in set(stems(text)):
+            if concept in num_turns:
+                num_turns[concept] += 1
+    ordered = sorted(num_turns, key=lambda concept: num_turns[concept])
+    return {c for rank, c in enumerate(ordered) if rank < len(ordered) * share}
+
+
+@dataclass(frozen=True)
+class Material:
+    """
+    What a game needs beside its turns; `None` where nobody was asked.
+
+    :param concepts: word to concept, in the order in which they were found.
+    :param names: the entities of each turn.
+    :param perplexities: of each turn; `None` for a turn without one.
+    """
+
+    concepts: Mapping[str, str] | None = field(default_factory=dict)
+    names: Sequence[Sequence[str]] | None = None
+    perplexities: Sequence[float | None] | None = None
+
+
+@dataclass(frozen=True)
+class Value:
+    """
+    A number, or `None` and why there is none.
+    """
+
+    value: float | None
+    reason: str | None = None
+
+
+def turn_values(
+    dialogue: Dialogue,
+    rules: ChatMatchOptions,
+    material: Material,
+    echoes: Echoes,
+    recalls: Sequence[int | None],
+) -> list[dict[str, Value]]:
+    """
+    Return, for each turn, its value by dimension.
+    """
+    texts = dialogue.texts
+    has_concepts = material.concepts is not None
+    unit = rules.distinct_unit
+    columns = {
+        'fluency': fluency(texts, material.perplexities, rules),
+        'knowledge': knowledge(material.names, len(texts), rules),
+        'proactivity': [Value(float(questions(text, rules))) for text in texts],
+        'specificity': [Value(sum(distinct(text, unit)) / 2) for text in texts],
+        'diversity': [
+            Value(0.0 - (j is not None or (rules.released and text == '')))
+            for j, text in zip(echoes.repeats, texts, strict=True)
+        ],
+        'consistency': [Value(0.0 - (j is not None)) for j in echoes.contradicts],
+        'relevance': [
+            Value(float(j is not None)) if has_concepts else Value(None, UNKNOWN)
+            for j in recalls
+        ],
+    }
+    rows = [
+        dict(zip(columns, r, strict=True)) for r in zip(*columns.values(), strict=True)
+    ]
+    for i, row in enumerate(rows):
+        for dimension, reason in why_not_counted(dialogue, i, echoes, rules).items():
+            if reason is not None:
+                row[dimension] = Value(None, reason)
+    return rows
+
+
+def why_not_counted(
+    dialogue: Dialogue, i: int, echoes: Echoes, rules: ChatMatchOptions
+) -> dict[str, str | None]:
+    """
+    Return, by dimension, why turn ``i`` does not count for it, or `None`.
+
+    A turn may not count because of where it stands (it is given, or the last of an even
+    number), or because it is repeated.
+    """
+    n = len(dialogue.utterances)
+    place = repeated = None
+    if i == 0 or dialogue.utterances[i].given:
+        place = 'not counted: given'
+    if rules.released and n % 2 == 0 and i == n - 1:
+        place = 'not counted: the last of an even number of turns'
+    if echoes.repeats[i] is not None and rules.released:
+        repeated = 'not counted: repeated'
+    either = place or repeated
+    return {
+        **dict.fromkeys(DIMENSIONS, either),
+        'knowledge': None if rules.released else place,
+        'specificity': repeated if rules.released else either,
+        'diversity': place,
+    }
+
+
+def questions(text: str, rules: ChatMatchOptions) -> int:
+    """
+    Return how many questions a turn asks, or in the script's readings whether it does.
+    """
+    return '?' in text if rules.released else len(QUESTION.findall(text))
+
+
+def fluency(
+    texts: Sequence[str],
+    perplexities: Sequence[float | None] | None,
+    rules: ChatMatchOptions,
+) -> list[Value]:
+    """
+    Return the negated perplexities.
+
+    Turns before the first that is judged count as 0, as the script has it, and a text
+    of one character or none as the cap, where there is one.
+    """
+    if perplexities is None:
+        return [Value(None, UNSEEN)] * len(texts)
+    cap = rules.perplexity_cap
+    values = []
+    for i, (text, perplexity) in enumerate(zip(texts, perplexities, strict=True)):
+        if cap and len(text) <= 1:
+            perplexity = cap
+        if i < rules.first_judged:
+            values.append(Value(0.0))
+        elif perplexity is None or not math.isfinite(perplexity):
+            values.append(Value(None, INFINITE))
+        else:
+            values.append(Value(-min(perplexity, cap or math.inf)))
+    return values
+
+
+def knowledge(
+    names: Sequence[Sequence[str]] | None, n: int, rules: ChatMatchOptions
+) -> list[Value]:
+    """
+    Return how many entities each turn brings: all of them, or only new ones.
+    """
+    if names is None:
+        return [Value(None, UNNAMED)] * n
+    if not rules.released:
+        return [Value(float(len(turn_names))) for turn_names in names]
+    counted: set[str] = set()
+    values = []
+    for turn_names in names:
+        before = len(counted)
+        counted.update(turn_names)
+        values.append(Value(float(len(counted) - before)))
+    return values
+
+
+def perplexities(
+    likelihood: Likelihood, texts: Sequence[str], unit: str
+) -> list[float | None]:
+    """
+    Return the perplexity of each text, without context, its end token included.
+
+    Per token, or per character (the end token counts as one more), where models with
+    different vocabularies compare. `None` for an empty text, or where it is not finite.
+    Equal texts are asked once, and all at once, the shortest first: they share batches.
+    """
+    asked = sorted({text for text in texts if text.strip()}, key=lambda t: (len(t), t))
+    answers = likelihood.answer([Question((), (text,)) for text in asked])
+    by_text = {
+        text: perplexity(answer.continuations[0], text, unit)
+        for text, answer in zip(asked, answers, strict=True)
+    }
+    return [by_text.get(text) for text in texts]
+
+
+def perplexity(logprobs: Sequence[float], text: str, unit: str) -> float | None:
+    """
+    Return the perplexity of one text; `None` where there is no finite one.
+    """
+    n = len(text) + 1 if unit == 'character' else len(logprobs)
+    if not logprobs or not all(map(math.isfinite, logprobs)):
+        return None
+    try:
+        return math.exp(-math.fsum(logprobs) / n)
+    except OverflowError:
+        return None
+
 
 SIDES, EXCHANGES = 2, 100
 MEANS = ('fluency', 'specificity')

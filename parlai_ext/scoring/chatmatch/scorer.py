@@ -3,23 +3,33 @@ ChatMatch as a `Scorer`: raw values of every game, and what each turn adds to th
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 
 from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, judged_speakers
 from parlai_ext.scoring.chatmatch.concepts import load_dictionaries
 from parlai_ext.scoring.chatmatch.entities import load_recogniser
 from parlai_ext.scoring.chatmatch.game import (
-    GameValues,
+    DIMENSIONS,
+    ChatMatchOptions,
+    Material,
+    Value,
     game_values,
+    perplexities,
     speakers,
     values_by_speaker,
     why_no_game,
 )
-from parlai_ext.scoring.chatmatch.rules import DIMENSIONS, ChatMatchOptions
-from parlai_ext.scoring.chatmatch.turns import Material, Value, perplexities
+from parlai_ext.tournament.games import Game, award_points
 
 REMEMBERED = 64  # games
 SIDES = ('one', 'other')  # speakers of a game that names none
+OVERALL = 'Overall'
+NO_NAMES = ('', '')  # where it is not known who says what
+NO_SIDES = 'it is not known who says what, so there are no two sides to compare'
+SELF_CHAT = 'a self-chat has no other side to compare with'
+ALONE = 'ChatMatch scores a game by comparing its two sides; a response has no game'
+NOTHING = 'the two sides have a raw score on no common dimension'
 
 
 class ChatMatch(Scorer):
@@ -73,8 +83,7 @@ class ChatMatch(Scorer):
             _item_score(self.remembered[game], item)
             for game, item in zip(games, items, strict=True)
         ]
-        for game in list(self.remembered)[:-REMEMBERED]:
-            del self.remembered[game]
+        self.remembered = dict(list(self.remembered.items())[-REMEMBERED:])
         return scores
 
     def materials(self, dialogues: Sequence[Dialogue]) -> list[Material]:
@@ -88,31 +97,20 @@ class ChatMatch(Scorer):
             cut = self.options.released  # behind the first colon
             seen = [text.partition(':')[0] if cut else text for text in texts]
             different = list(dict.fromkeys(seen))
-            found = self.recogniser.find(different)
-            by_text = dict(zip(different, found, strict=True))
-            names = [by_text[text] for text in seen]
+            found = dict(zip(different, self.recogniser.find(different), strict=True))
+            names = [found[text] for text in seen]
         for _, name in self.named_models():  # one, or none
             unit = self.options.perplexity_unit
             fluent = perplexities(self.models.likelihood(name), texts, unit)
-        materials = []
-        start = 0
-        for dialogue in dialogues:
-            stop = start + len(dialogue.utterances)
-            materials.append(
-                Material(
-                    self.dictionaries.find(dialogue),
-                    None if names is None else names[start:stop],
-                    None if fluent is None else fluent[start:stop],
-                )
+        ends = accumulate((len(one.utterances) for one in dialogues), initial=0)
+        return [
+            Material(
+                self.dictionaries.find(dialogue),
+                names and names[start:stop],
+                fluent and fluent[start:stop],
             )
-            start = stop
-        return materials
-
-    def game(self, dialogue: Dialogue) -> GameValues:
-        """
-        Return the values of one game, which must be one (see `why_no_game`).
-        """
-        return game_values(dialogue, self.options, self.materials([dialogue])[0])
+            for dialogue, (start, stop) in zip(dialogues, pairwise(ends), strict=True)
+        ]
 
     def _scored(
         self, dialogue: Dialogue, material: Material, indices: Sequence[int]
@@ -172,3 +170,81 @@ def _item_score(scored: ScoredDialogue, item: ScoringItem) -> ItemScore:
         {score.dimension: score.reason for score in rows},
         scored.evidence.get(index) if index is not None else None,
     )
+
+
+class ChatMatchGame(Scorer):
+    """
+    Judges a speaker's side of a whole dialogue against the other side.
+
+    `Overall` is the number of points; the other dimensions are the side's raw values,
+    as in `ChatMatch`. The evidence is the points of the speaker by dimension. Of a
+    judged response, there are only the values that its turn adds; ``Overall`` has none.
+    """
+
+    name = 'chatmatch_game'
+    level = 'dialogue'
+    single_responses = True
+    version = ChatMatch.version
+    options_class = ChatMatchOptions
+    options: ChatMatchOptions
+    dimensions = (OVERALL, *DIMENSIONS)
+
+    def prepare(self) -> None:
+        """
+        Read what the raw values need.
+        """
+        self.chatmatch = ChatMatch(self.options, self.models)
+        self.signed = self.chatmatch.signed
+
+    def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
+        """
+        Return the score of each side; both sides of a dialogue are worked out at once.
+        """
+        of_responses = iter(
+            self.chatmatch.score([item for item in items if item.response is not None])
+        )
+        wholes = (item for item in items if item.response is None)
+        games = list(dict.fromkeys(game_of(item, NO_NAMES) for item in wholes))
+        materials = self.chatmatch.materials(games)
+        sides = dict(zip(games, map(self._sides, games, materials), strict=True))
+        scores = []
+        for item in items:
+            if item.response is not None:
+                score = next(of_responses)
+                reasons = {OVERALL: ALONE, **score.reasons}
+                scores.append(ItemScore({OVERALL: None, **score.values}, reasons))
+                continue
+            by_speaker, reason = sides[game_of(item, NO_NAMES)]
+            reason = reason or f'{item.speaker!r} says nothing in this dialogue'
+            nothing = ItemScore({}, dict.fromkeys(self.dimensions, reason))
+            scores.append(by_speaker.get(item.speaker, nothing))
+        return scores
+
+    def _sides(
+        self, dialogue: Dialogue, material: Material
+    ) -> tuple[dict[str, ItemScore], str | None]:
+        """
+        Return the score of each speaker, or why there is none.
+        """
+        names = speakers(dialogue)
+        reason = why_no_game(dialogue) or (SELF_CHAT if len(names) < 2 else None)
+        if not all(names) or not names:
+            reason = NO_SIDES
+        if reason:
+            return {}, reason
+        values = values_by_speaker(names, game_values(dialogue, self.options, material))
+        raw = {
+            name: {dimension: one.value for dimension, one in of_side.items()}
+            for name, of_side in values.items()
+        }
+        first, second = names
+        [result] = award_points([Game(first, second, raw)]).results
+        totals = result.totals if result.has_points else {}
+        return {
+            name: ItemScore(
+                {OVERALL: totals.get(name), **raw[name]},
+                {OVERALL: NOTHING, **{d: v.reason for d, v in values[name].items()}},
+                dict(result.points[name]),
+            )
+            for name in names
+        }, None

@@ -1,10 +1,11 @@
 """
-The results of an annotation set as lines for the terminal and as CSV; no text of a
-system or a prompt is in them.
+What annotators said as lines for the terminal and as CSV: the results of an annotation
+set, and the ranking of a run's systems by people. No text of a system or a prompt is in
+them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter, itemgetter
 
@@ -14,11 +15,14 @@ from parlai_ext.people.answer_shares import (
     OUTCOMES,
     AnnotationResults,
     AnnotatorControls,
+    ItemAgreement,
     Share,
 )
 from parlai_ext.people.given_answers import GivenAnswer
 from parlai_ext.people.questionnaire import PAIR, SIDES
+from parlai_ext.people.ranking import PeopleRanking, agreement_with_order
 from parlai_ext.people.rating_set import RatingKey
+from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.view.table import (
     Cell,
     Column,
@@ -45,16 +49,28 @@ def share_lines(results: AnnotationResults) -> Iterator[str]:
     yield ''
     yield from Table(ANNOTATOR_COLUMNS, results.annotators).lines()
     if results.kind != PAIR:
-        counts = [
-            number_column(name, name, partial(_count, name))
-            for name in results.answer_names
-        ]
         yield 'labels by annotator, without controls'
-        yield from Table([ANNOTATOR_COLUMNS[0], *counts], results.annotators).lines()
+        columns = [ANNOTATOR_COLUMNS[0], *_count_columns(results, shown=True)]
+        yield from Table(columns, results.annotators).lines()
 
 
-def _count(name: str, row: AnnotatorControls) -> int:
-    return row.counts[name]
+def _count(name: str, row: AnnotatorControls | ItemAgreement) -> int:
+    return row.counts.get(name, 0)
+
+
+def _count_columns(results: AnnotationResults, shown: bool = False) -> list[Column]:
+    """
+    Return a column for each answer, of rows that count them.
+    """
+    label = '' if results.kind == PAIR else 'label '
+    return [
+        number_column(
+            f'{label}{name}',
+            name if shown else None,
+            partial(_count, name),
+        )
+        for name in results.answer_names
+    ]
 
 
 def _share_table(results: AnnotationResults) -> Table:
@@ -131,15 +147,13 @@ def _controls_text(one: AnnotatorControls) -> str:
 ANNOTATOR_COLUMNS = (
     Column('annotator', 'annotator'),
     number_column('answers', 'answers', attrgetter('num_answers')),
-    Column('controls', 'controls failed', _controls_text),
+    Column('controls', 'controls failed', _controls_text, in_files=False),
+    *map(Column, ('failed', 'decided', 'low', 'high')),
+    Column('fails', of=lambda row: 'yes' if row.fails else 'no'),
 )
 
 
 # --------------------------------------------------------------------------------- CSV
-
-SYSTEM_COLUMNS = ('system', 'what', 'count', 'answers', 'value', 'low', 'high')
-CONTROL_COLUMNS = ('annotator', 'answers', 'failed', 'decided', 'low', 'high', 'fails')
-ANSWER_COLUMNS = ('annotator', 'item', 'answer', 'flags', 'systems')
 
 
 def result_tables(
@@ -148,71 +162,56 @@ def result_tables(
     """
     Return the tables as CSV by the names of their files.
     """
-    systems = [
-        (*(s.system, _cell(s.name), s.count, s.total), *(s.value, s.low, s.high))
-        for s in results.shares
-    ]
-    annotators = [
-        (
-            *(one.annotator, one.num_answers, one.failed, one.decided),
-            *(one.low, one.high, 'yes' if one.fails else 'no'),
-            *(one.counts[name] for name in results.answer_names),
-        )
-        for one in results.annotators
-    ]
-    given = []
-    for one in answers:
-        names = ' '.join(shown.system for shown in key.items[one.item])
-        answer, flags = (
-            _cell(key.questions[0].name(one.answer)),
-            ' '.join(one.flags or ()),
-        )
-        given.append((one.annotator, one.item, answer, flags, names))
-    tables: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {
-        'systems.csv': (SYSTEM_COLUMNS, systems),
-        'items.csv': _item_table(results, key),
-        'annotators.csv': ((*CONTROL_COLUMNS, *_count_columns(results)), annotators),
-        'answers.csv': (ANSWER_COLUMNS, given),
+    counts = _count_columns(results)
+
+    def system(k: int, row: ItemAgreement | GivenAnswer) -> str:
+        return key.items[row.item][k].system
+
+    sides = ('system_a', 'system_b') if results.kind == PAIR else ('system',)
+    tables = {
+        'systems.csv': Table(
+            [
+                Column('system'),
+                Column('what', of=lambda row: _cell(row.name)),
+                Column('count'),
+                Column('answers', of=attrgetter('total')),
+                *map(Column, ('value', 'low', 'high')),
+            ],
+            results.shares,
+        ),
+        'items.csv': Table(
+            [
+                Column('item'),
+                Column('prompt_id', of=lambda row: key.items[row.item][0].opener_id),
+                *(Column(side, of=partial(system, k)) for k, side in enumerate(sides)),
+                *counts,
+                Column('leading', of=lambda row: _cell(row.leading or '')),
+                Column('votes'),
+            ],
+            results.items,
+        ),
+        'annotators.csv': Table([*ANNOTATOR_COLUMNS, *counts], results.annotators),
+        'answers.csv': Table(
+            [
+                *map(Column, ('annotator', 'item')),
+                Column('answer', of=lambda a: _cell(key.questions[0].name(a.answer))),
+                Column('flags', of=lambda row: ' '.join(row.flags or ())),
+                Column(
+                    'systems',
+                    of=lambda row: ' '.join(d.system for d in key.items[row.item]),
+                ),
+            ],
+            answers,
+        ),
     }
     if results.head_to_head:
         pairs = [
-            (system, opponent, *(counts.get(name, 0) for name in OUTCOMES))
-            for (system, opponent), counts in sorted(results.head_to_head.items())
+            (*names, *(counts.get(name, 0) for name in OUTCOMES))
+            for names, counts in sorted(results.head_to_head.items())
         ]
-        tables['head_to_head.csv'] = ('system', 'opponent', *OUTCOMES), pairs
-    return {name: plain_table(*table).csv() for name, table in tables.items()}
-
-
-def _item_table(
-    results: AnnotationResults, key: RatingKey
-) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
-    """
-    Return the columns and rows of how often each answer was given about each item.
-    """
-    is_pair = results.kind == PAIR
-    sides = ('system_a', 'system_b') if is_pair else ('system',)
-    rows = []
-    for one in results.items:
-        shown = key.items[one.item]
-        counts = [one.counts.get(name, 0) for name in results.answer_names]
-        systems = [dialogue.system for dialogue in shown]
-        leading = _cell(one.leading or '')
-        rows.append(
-            (one.item, shown[0].opener_id, *systems, *counts, leading, one.votes)
-        )
-    return (
-        'item',
-        'prompt_id',
-        *sides,
-        *_count_columns(results),
-        'leading',
-        'votes',
-    ), rows
-
-
-def _count_columns(results: AnnotationResults) -> list[str]:
-    label = '' if results.kind == PAIR else 'label '
-    return [f'{label}{name}' for name in results.answer_names]
+        columns = ('system', 'opponent', *OUTCOMES)
+        tables['head_to_head.csv'] = plain_table(columns, pairs)
+    return {name: table.csv() for name, table in tables.items()}
 
 
 def _cell(name: str) -> str | float | None:
@@ -223,3 +222,61 @@ def _cell(name: str) -> str | float | None:
         return float(name)
     except ValueError:
         return name
+
+
+# ------------------------------------------------------------------ a ranking by people
+
+RANKING_COLUMNS = (
+    Column('rank', 'rank', show=Standing.open_ranks),
+    number_column('group', 'group'),
+    Column('system', 'system'),
+    number_column('score', 'score'),
+    Column('low', '95 % interval', show=Standing.interval),
+)
+
+
+def people_lines(
+    ranking: PeopleRanking, planted: Mapping[str, float] | None = None
+) -> Iterator[str]:
+    """
+    Yield the lines of one dimension: the systems, and how far annotators agree.
+
+    :param planted: the order that was planted in the run, larger is better.
+    """
+    yield ranking.dimension
+    yield from wrap_lines(
+        f'{ranking.num_answers} answers of {ranking.num_annotators} annotators to '
+        f'{ranking.num_items} items; score: {ranking.method}',
+        '  ',
+    )
+    yield from Table(RANKING_COLUMNS, best_first(ranking.standings)).lines('  ')
+    alpha = ranking.alpha
+    words = f'is not known ({alpha.reason})'
+    if alpha.value is not None:
+        words = (
+            f'{number(alpha.value)} ({alpha.level}, {alpha.num_units} units of two or '
+            'more annotators)'
+        )
+    yield from wrap_lines(f'annotators agree: Krippendorff’s alpha {words}', '  ')
+    for what, halves in (
+        ('systems', ranking.halves_systems),
+        ('dialogues', ranking.halves_dialogues),
+    ):
+        words = f'not known ({halves.reason})'
+        if halves.value is not None:
+            words = (
+                f'Spearman {number(halves.value)} on average over divisions, 95 % of '
+                f'them within {number(halves.low)} to {number(halves.high)}, '
+                f'{halves.num_units} points'
+            )
+        yield from wrap_lines(f'random halves of the annotators, {what}: {words}', '  ')
+    if planted:
+        correlation = agreement_with_order(ranking, planted)
+        value = number(correlation.value)
+        if correlation.reason:
+            value = f'not known ({correlation.reason})'
+        yield from wrap_lines(
+            f'agreement with the planted order: Spearman {value}, '
+            f'{correlation.n} systems',
+            '  ',
+        )

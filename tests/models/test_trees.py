@@ -2,23 +2,20 @@
 Token sequences as trees, and which of them share one.
 """
 
-from itertools import product
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parlai_ext.models.likelihood.prefix_packs import (
+from parlai_ext.models.likelihood.encoder_decoder import build_trees
+from parlai_ext.models.likelihood.trees import (
     CONTEXT,
+    PrefixTree,
     TokenQuestion,
     TreeCosts,
-    pack_questions,
-)
-from parlai_ext.models.likelihood.prefix_tree import (
-    PrefixTree,
     TreePass,
     TreeSize,
+    pack_questions,
     tree_mask,
 )
 
@@ -65,47 +62,19 @@ def test_the_joined_size_is_that_of_all_prefixes(one, other):
     joined = tree_of(one)[0].joined_size(tree_of(other)[0])
     both = prefixes(one) | prefixes(other)
     assert joined == TreeSize(len(both), sum(len(ids) - 1 for ids in both))
+    assert tree_of([*one, *other])[0].size == joined
 
 
-@given(some=sequences)
-def test_a_trees_depths_are_the_lengths_before_each_node(some):
-    depths = [len(ids) - 1 for ids in prefixes(some)]
-    assert tree_of(some)[0].size == TreeSize(len(depths), sum(depths))
-
-
-@given(some=sequences.filter(bool))
-def test_a_node_sees_its_ancestors_and_itself(some):
-    tree, paths = tree_of(some)
-    order = tree.preorder()
-    mask = mask_of(order)
-    ancestors = {}
-    for path in paths:
-        for n, node in enumerate(path):
-            ancestors[node] = set(path[: n + 1])
-    for one, other in product(ancestors, ancestors):
-        sees = bool(mask[order.places[one], order.places[other]])
-        assert sees == (other in ancestors[one])
-
-
-@given(some=sequences.filter(bool), window=st.integers(1, 4))
-def test_a_window_is_counted_along_the_branch(some, window):
+@given(some=sequences.filter(bool), window=st.none() | st.integers(1, 4))
+def test_a_node_sees_itself_and_its_ancestors_as_far_as_the_window(some, window):
     tree, paths = tree_of(some)
     order = tree.preorder()
     mask = mask_of(order, window=window)
     for path in paths:
-        row = mask[order.places[path[-1]]]
-        assert int(row.sum()) == min(len(path), window)
-        assert all(row[order.places[node]] for node in path[-window:])
-
-
-@given(some=sequences.filter(bool), n_passes=st.integers(1, 9))
-def test_passes_read_each_node_once(some, n_passes):
-    tree, _ = tree_of(some)
-    parts = tree.preorder().passes(min(n_passes, len(tree)))
-    nodes = [place for part in parts for place in range(part.first, part.last)]
-    assert nodes == list(range(len(tree)))
-    sizes = {part.last - part.first for part in parts}
-    assert max(sizes) - min(sizes) <= 1
+        for n, node in enumerate(path):
+            seen = path[: n + 1][-(window or 9) :]
+            row = mask[order.places[node]].nonzero()[:, 0].tolist()
+            assert sorted(row) == sorted(order.places[one] for one in seen)
 
 
 @given(
@@ -113,16 +82,22 @@ def test_passes_read_each_node_once(some, n_passes):
     n_passes=st.integers(1, 9),
     window=st.none() | st.integers(1, 4),
 )
-def test_a_node_sees_the_same_in_a_pass_as_in_the_whole(some, n_passes, window):
+def test_passes_read_each_node_once_and_it_sees_the_same_as_in_the_whole(
+    some, n_passes, window
+):
     tree, _ = tree_of(some)
     order = tree.preorder()
     whole = mask_of(order, window=window)
+    parts = order.passes(min(n_passes, len(tree)))
+    nodes = [place for part in parts for place in range(part.first, part.last)]
+    assert nodes == list(range(len(tree)))
+    sizes = {part.last - part.first for part in parts}
+    assert max(sizes) - min(sizes) <= 1
     held = set()
-    for part in order.passes(min(n_passes, len(tree))):
+    for part in parts:
         own = torch.zeros(part.last - part.first, len(tree), dtype=torch.bool)
         own[:, part.visible] = mask_of(order, part, window)
         assert torch.equal(own, whole[part.first : part.last])
-        # what the pass needs was needed or read by the pass before
         assert held >= set(part.ancestors)
         held = set(part.visible)
 
@@ -179,6 +154,21 @@ def test_every_wanted_number_is_there_once(asked, costs, told):
                 (one.context[: t + 1], token) for t, token in enumerate(one.context[1:])
             ]
     assert said(pack_questions(asked, costs, told)) == expected
+
+
+@given(
+    replies=st.lists(st.lists(few, max_size=6).map(tuple), max_size=8),
+    start=st.sampled_from([(1,), (2, 1)]),
+    limit=st.integers(1, 20),
+)
+def test_trees_after_start_tokens_hold_every_continuation_once(replies, start, limit):
+    packs = build_trees(replies, start, limit)
+    assert said(packs) == {
+        (0, k): [(start + ids[:t], token) for t, token in enumerate(ids)]
+        for k, ids in enumerate(replies)
+    }
+    for pack in packs:
+        assert len(pack.rows) == 1 or len(pack.tree) <= limit + len(start)
 
 
 @settings(max_examples=100, deadline=None)

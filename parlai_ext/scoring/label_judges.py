@@ -1,6 +1,6 @@
 """
-Prompts that a language model answers with one of two labels: which of two responses is
-better (A or B), or whether a response is good (Yes or No).
+Judges that answer with one of two labels: which of two responses is better (A or B,
+PairEval), or whether a response is good (Yes or No, DirectEval).
 
 The label is a single token, and its probability is read, nothing is generated. Scorers
 and the training of judges share these prompts, so that a judge is asked what it learnt.
@@ -21,13 +21,36 @@ from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import Likelihood, Question
+from parlai_ext.core.options import option
 from parlai_ext.files.text_file import text_lines
 from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions
-from parlai_ext.scoring.candidates import Candidate
-from parlai_ext.scoring.likelihood import judge_tokenizer
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.likelihood import (
+    JudgeScorer,
+    context_turns_option,
+    judge_option,
+    judge_tokenizer,
+)
 from parlai_ext.systems.chat.messages import ChatTurn
-from parlai_ext.systems.chat.template import control_tokens, without_control_tokens
+from parlai_ext.systems.chat.rendering import control_tokens, without_control_tokens
 from parlai_ext.systems.pretrained import surrounding_tokens
+
+FORMATS = ('plain', 'chat')  # how a judge is asked
+CONTEXT_TURNS = 4  # utterances before a response that are read
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """
+    A response after its context.
+
+    :param facts: the knowledge that the response should use, where a judge is shown it.
+    """
+
+    context: tuple[str, ...]
+    response: str
+    facts: str = ''
+
 
 CARD = 'judge_training.json'  # in the folder of a trained judge
 PLACE = re.compile(r'\{(history|response|knowledge)_([12])\}')
@@ -231,3 +254,44 @@ def training_card(folder: str | Path) -> dict[str, Any]:
     except ValueError:
         raise UserError(f'{path}: it is not JSON') from None
     return card if isinstance(card, dict) else {}
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """
+    The judge, how it is asked, and how much of the dialogue it reads.
+    """
+
+    judge_model_file: str = judge_option(what='a judge of parlai train_judge')
+    judge_format: str = option(
+        'plain',
+        choices=FORMATS,
+        help='plain: text that the label completes; chat: a message in the judge’s '
+        'chat template. A trained judge is asked as it was trained',
+    )
+    context_turns: int = context_turns_option(CONTEXT_TURNS)
+
+
+class LabelScorer(JudgeScorer):
+    """
+    Asks a judge prompts of two labels. Subclasses define `score`.
+    """
+
+    prompted = True
+    unit = 'a probability'
+    dimensions: tuple[str, ...] = ('Overall',)
+    options: LabelOptions
+
+    def load_models(self) -> None:
+        """
+        Load the judge, and refuse one that was trained for something else.
+        """
+        super().load_models()
+        self.tokens = label_tokens(self.judge, self.options.judge_format, self.name)
+
+    def candidate(self, item: ScoringItem) -> Candidate:
+        """
+        Return a response after as much of its context as the judge reads.
+        """
+        context = item.context[-self.options.context_turns :]
+        return Candidate(context, item.text)

@@ -4,21 +4,32 @@ Causal models: a tree of continuations gives the numbers of plain passes, one by
 
 import json
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import Phi3Config
 
 from parlai_ext.core.nouns import Question
 from parlai_ext.core.watch import Watch
-from parlai_ext.models.likelihood.causal import Causal, OutputLayer, reserved_positions
-from parlai_ext.models.likelihood.prefix_packs import TreeCosts
+from parlai_ext.models.likelihood.causal import (
+    Causal,
+    check_causal,
+    max_positions,
+    plain_logprobs,
+    reserved_positions,
+    tree_difference,
+)
+from parlai_ext.models.likelihood.trees import TreeCosts, TreeSize
 from tests.support.causal_models import (
     GPT2,
     KINDS,
+    REFUSED,
     SINGLE,
+    SIZES,
     VOCABULARY,
     assert_one_by_one,
     flat,
@@ -35,6 +46,7 @@ questions = st.builds(Question, contexts, replies.map(tuple))
 some_questions = st.lists(questions, min_size=1, max_size=4)
 TURNS = [tuple(range(3, 3 + 7 * n)) for n in range(1, 6)]
 FOLLOWUPS = ((3, 4, 5, 2), (3, 4, 6, 7, 2), (9, 2), (3, 4, 5, 2), (50, 51, 52, 53, 2))
+ASKED = [Question(turn, FOLLOWUPS) for turn in TURNS]
 
 
 @pytest.fixture(scope='module')
@@ -63,28 +75,28 @@ def in_passes(judge, pass_cost):
 @pytest.mark.parametrize('several_passes', [False, True])
 def test_every_class_equals_a_loop_one_by_one(kind, several_passes):
     name, model = kind
-    asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
     judge = Causal(model, None, '')
     if several_passes:
-        widths = record_widths(in_passes(judge, 100))
-    answers = judge.answer(asked)
-    # 35 tokens of the longest context and 10 of the follow-ups after each turn
-    assert not several_passes or (sum(widths) == 35 + 5 * 10 and len(widths) > 5)
+        shapes = record_shapes(in_passes(judge, 100))
+    answers = judge.answer(ASKED)
+    if several_passes:
+        # 35 tokens of the longest context and 10 of the follow-ups after each turn
+        assert sum(width for _, width in shapes) == 35 + 5 * 10 and len(shapes) > 5
     tolerance = 1e-5 if name in SINGLE else 1e-9
-    assert_one_by_one(asked, answers, partial(one_by_one, model), tolerance)
+    assert_one_by_one(ASKED, answers, partial(one_by_one, model), tolerance)
 
 
-def record_widths(judge):
+def record_shapes(judge):
     """
-    Return a list that will hold the tokens of each pass through the judge's model.
+    Return a list that will hold the shape of each pass through the judge's model.
     """
-    judge.head.plain  # noqa: B018  its probe is a pass of its own
-    widths = []
+    judge.plain  # noqa: B018  its probe is a pass of its own
+    shapes = []
     judge.model.register_forward_pre_hook(
-        lambda _, __, given: widths.append(given['input_ids'].numel()),
+        lambda _, __, given: shapes.append(tuple(given['input_ids'].shape)),
         with_kwargs=True,
     )
-    return widths
+    return shapes
 
 
 def test_the_mean_of_a_string_is_hugging_faces_loss(kind):
@@ -103,16 +115,14 @@ def test_the_mean_of_a_string_is_hugging_faces_loss(kind):
 
 @settings(max_examples=60, deadline=None)
 @given(asked=some_questions)
-def test_whatever_is_asked_equals_one_by_one(model, judge, asked):
+def test_whatever_is_asked_equals_one_by_one_and_contexts_on_request(
+    model, judge, asked
+):
     assert_one_by_one(asked, judge.answer(asked), partial(one_by_one, model))
-
-
-@settings(max_examples=40, deadline=None)
-@given(asked=some_questions)
-def test_contexts_on_request_equal_one_by_one(model, judge, asked):
-    for question, answer in zip(asked, judge.answer(asked, True), strict=True):
-        first, rest = question.context[:1], question.context[1:]
-        expected = one_by_one(model, first, rest)
+    answers = judge.answer(asked, with_context=True)
+    assert_one_by_one(asked, answers, partial(one_by_one, model))
+    for question, answer in zip(asked, answers, strict=True):
+        expected = one_by_one(model, question.context[:1], question.context[1:])
         assert answer.context == pytest.approx(expected, rel=0, abs=1e-9)
 
 
@@ -133,28 +143,21 @@ def test_company_order_padding_and_passes_change_nothing(
 
 def test_company_changes_less_than_the_stated_tolerance_in_float32():
     judge = Causal(make('GPT2', GPT2).float(), None, '', start=1)
-    asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
-    alone = flat([judge.answer([one])[0] for one in asked])
-    assert flat(judge.answer(asked)) == pytest.approx(alone, rel=0, abs=1e-5)
+    alone = flat([judge.answer([one])[0] for one in ASKED])
+    assert flat(judge.answer(ASKED)) == pytest.approx(alone, rel=0, abs=1e-5)
 
 
 @pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
-def test_half_precision_is_normalised_in_float32(dtype):
-    model = make('Llama', KINDS['Llama']).to(dtype)
+def test_half_precision_is_normalised_in_float32_and_near_the_double(dtype):
+    model = make('Llama', KINDS['Llama'])
+    expected = flat(Causal(model, None, '').answer(ASKED))
+    judge = Causal(model.to(dtype), None, '')
+    assert np.abs(np.subtract(flat(judge.answer(ASKED)), expected)).mean() < 0.1
     every = tuple((token,) for token in range(VOCABULARY))
-    [answer] = Causal(model, None, '').answer([Question(TURNS[2], every)])
+    [answer] = judge.answer([Question(TURNS[2], every)])
     total = sum(torch.tensor(flat([answer]), dtype=torch.float64).exp())
-    # rounded to bfloat16 the sum would be wrong by some thousandths
+    # a softmax rounded to 8 or 11 bits would be off by some 1e-3
     assert float(total) == pytest.approx(1, abs=1e-5)
-
-
-@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
-def test_half_precision_is_near_the_double(dtype):
-    exact = make('Llama', KINDS['Llama'])
-    asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
-    expected = flat(Causal(exact, None, '').answer(asked))
-    found = flat(Causal(exact.to(dtype), None, '').answer(asked))
-    assert np.abs(np.subtract(found, expected)).mean() < 0.1
 
 
 # eager attention takes its softmax in float32
@@ -164,10 +167,9 @@ def test_eager_attention_and_a_pass_of_one_token_are_the_same(attention, toleran
         make('Mistral', KINDS['Mistral'], attn_implementation=which)
         for which in ('sdpa', attention)
     )
-    asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
-    expected = flat(Causal(one, None, '').answer(asked, with_context=True))
+    expected = flat(Causal(one, None, '').answer(ASKED, with_context=True))
     for judge in (Causal(other, None, ''), in_passes(Causal(other, None, ''), 1)):
-        found = flat(judge.answer(asked, True))
+        found = flat(judge.answer(ASKED, True))
         assert found == pytest.approx(expected, rel=0, abs=tolerance)
 
 
@@ -181,14 +183,13 @@ def test_a_cut_context_is_the_same_in_passes(model):
 
 
 def test_logits_in_slices_are_the_same(judge, monkeypatch):
-    asked = [Question(turn, FOLLOWUPS) for turn in TURNS]
-    at_once = flat(judge.answer(asked, with_context=True))
+    at_once = flat(judge.answer(ASKED, with_context=True))
     monkeypatch.setattr('parlai_ext.models.likelihood.causal.LOGITS', 3 * VOCABULARY)
-    sliced = flat(judge.answer(asked, with_context=True))
+    sliced = flat(judge.answer(ASKED, with_context=True))
     assert sliced == pytest.approx(at_once, rel=0, abs=1e-12)
 
 
-def test_logits_are_made_only_of_rows_that_are_to_tokens(judge, monkeypatch):
+def test_logits_are_made_only_of_rows_that_are_to_tokens(judge):
     seen = []
     layer = judge.model.get_output_embeddings()
     hook = layer.register_forward_hook(lambda _, given, __: seen.append(len(given[0])))
@@ -239,36 +240,22 @@ def test_nothing_asked_is_nothing_computed(judge, monkeypatch):
     assert (answer.continuations, answer.context) == (((), ()), None)
 
 
-@pytest.fixture
-def shapes(model, monkeypatch):
-    """
-    The shapes of the passes through the model, which are its judges' own.
-    """
-    seen = []
-    forward = model.forward
-
-    def counted(input_ids, **rest):
-        seen.append(tuple(input_ids.shape))
-        return forward(input_ids=input_ids, **rest)
-
-    monkeypatch.setattr(model, 'forward', counted)
-    monkeypatch.setattr(OutputLayer, 'plain', True)
-    return seen
-
-
-def test_turns_of_a_dialogue_are_one_forward(model, shapes):
-    Causal(model, None, '').answer([Question(turn, ((55, 56, 2),)) for turn in TURNS])
+def test_turns_of_a_dialogue_are_one_forward(model):
+    judge = Causal(model, None, '')
+    shapes = record_shapes(judge)
+    judge.answer([Question(turn, ((55, 56, 2),)) for turn in TURNS])
     # 35 tokens of the last context, two of the follow-up after each of five turns
     assert shapes == [(1, 35 + 5 * 2)]
 
 
-def test_large_trees_are_not_padded_to_larger_ones(model, shapes, monkeypatch):
+def test_large_trees_are_not_padded_to_larger_ones(model, monkeypatch):
     monkeypatch.setattr('parlai_ext.models.likelihood.causal.ENOUGH', 40)
+    judge = Causal(model, None, '')
+    shapes = record_shapes(judge)
     # trees of 41, 40, 21 and 20 tokens that share nothing
-    asked = [
-        Question((3 + i,) * n, ((50, 51),)) for i, n in enumerate((40, 39, 20, 19))
-    ]
-    Causal(model, None, '').answer(asked)
+    judge.answer(
+        [Question((3 + i,) * n, ((50, 51),)) for i, n in enumerate((40, 39, 20, 19))]
+    )
     assert shapes == [(2, 41), (2, 21)]
 
 
@@ -304,3 +291,125 @@ def test_progress_counts_every_tree(model):
     judge.watch = Watch(lambda n, of: seen.append((n, of)))
     judge.answer([Question((i, i + 1), ((5, 2),)) for i in range(3, 9)])
     assert sum(n for n, _ in seen) == 6 and {of for _, of in seen} == {6}
+
+
+# --- which models are asked, and what is said of those that are not ----------------
+
+
+def test_a_model_that_reads_trees_passes_the_trial_and_reads_them_in_passes(kind):
+    judge = Causal(kind[1], None, '')
+    assert check_causal(judge) is judge
+    assert judge.takes_cache or kind[0] in SINGLE
+
+
+@pytest.mark.parametrize('kind', REFUSED)
+def test_a_model_that_does_not_is_refused_in_one_line(kind):
+    model = make(kind, REFUSED[kind])
+    with user_error('cannot read a tree|another way') as e:
+        check_causal(Causal(model, None, ''))
+    assert type(model).__name__ in str(e.value)
+
+
+@pytest.mark.parametrize('ignored', ['attention_mask', 'position_ids'])
+def test_a_model_that_ignores_what_makes_a_tree_is_found_out(ignored):
+    model = make('Llama', SIZES)
+    forward = model.forward
+    model.forward = lambda **given: forward(**{**given, ignored: None})
+    with user_error('in another way than plain text'):
+        check_causal(Causal(model, None, ''))
+
+
+@pytest.mark.parametrize('broken', ['ignored', 'refused'])
+def test_a_model_without_a_cache_reads_every_tree_in_one_pass(broken):
+    model = make('Llama', SIZES)
+    forward = model.forward
+
+    def without_cache(past_key_values=None, use_cache=False, **given):
+        if past_key_values is not None and broken == 'refused':
+            raise TypeError('past_key_values')
+        return forward(**given, use_cache=False)
+
+    model.forward = without_cache
+    judge = check_causal(Causal(model, None, ''))
+    assert not judge.takes_cache
+    # 400 tokens: with a cache they would be several passes
+    asked = Question(
+        tuple(range(3, 53)) * 4, tuple((i, *range(3, 9)) for i in range(9, 42))
+    )
+    assert Causal(model, None, '').costs(10**4).num_passes(TreeSize(400, 0)) > 1
+    expected = one_by_one(model, asked.context, asked.continuations[0])
+    [answer] = judge.answer([asked])
+    assert answer.continuations[0] == pytest.approx(expected, rel=0, abs=1e-9)
+
+
+def test_a_model_that_changes_its_logits_unseen_is_found_out():
+    model = make('Llama', SIZES)
+    judge = Causal(model, None, '')
+    assert judge.plain
+    forward = model.forward
+
+    def capped(**given):
+        found = forward(**given)
+        found.logits = torch.tanh(found.logits)
+        return found
+
+    model.forward = capped
+    with user_error('in another way than plain text'):
+        check_causal(judge)
+
+
+def test_a_model_that_changes_its_logits_in_the_open_is_followed():
+    model = make('Granite', KINDS['Granite'])
+    judge = Causal(model, None, '')
+    assert (judge.plain, tree_difference(judge) < 1e-9) == (False, True)
+
+
+def test_flash_attention_takes_no_mask_of_ours():
+    model = make('Llama', SIZES)
+    model.config._attn_implementation = 'flash_attention_2'
+    with user_error('flash_attention_2.* sdpa or eager would do'):
+        Causal(model, None, '')
+
+
+def test_the_trial_compares_with_plain_passes():
+    model = make('Qwen2', KINDS['Qwen2'])
+    found = plain_logprobs(Causal(model, None, ''), (3, 4, 5), (6, 7, 8))
+    assert found == pytest.approx(one_by_one(model, (3, 4, 5), (6, 7, 8)), abs=1e-12)
+
+
+def test_memory_that_runs_out_in_the_trial_is_not_the_models_fault(monkeypatch):
+    judge = Causal(make('GPT2', GPT2), None, '')
+
+    def full(**_):
+        raise torch.OutOfMemoryError('CUDA out of memory')
+
+    monkeypatch.setattr(judge.model, 'forward', full)
+    with pytest.raises(torch.OutOfMemoryError):
+        check_causal(judge)
+
+
+@pytest.mark.parametrize(
+    ('named', 'expected'),
+    [
+        ({'max_position_embeddings': 512}, 512),
+        ({'n_positions': 96, 'n_ctx': 80}, 80),
+        ({'max_position_embeddings': -1}, None),
+        ({}, None),
+    ],
+)
+def test_positions_are_what_the_config_says(named, expected):
+    text = SimpleNamespace(**named)
+    config = SimpleNamespace(get_text_config=lambda: text)
+    assert max_positions(config) == expected
+
+
+def test_positions_end_where_long_texts_get_other_numbers():
+    factors = [1.0] * 4
+    rope = {'rope_type': 'longrope', 'rope_theta': 1e4}
+    config = Phi3Config(
+        **{**SIZES, 'max_position_embeddings': 4096},
+        original_max_position_embeddings=128,
+        rope_parameters={**rope, 'long_factor': factors, 'short_factor': factors}
+        | {'original_max_position_embeddings': 128},
+    )
+    assert max_positions(config) == 128

@@ -1,5 +1,11 @@
 """
-Annotation sheets: tables that annotators fill in, one for each of them.
+What annotators get: rating pages, and annotation sheets.
+
+A page is an offline HTML file on which people compare or rate dialogues. It holds the
+dialogues, the questions and a script, and nothing that says which system spoke. Order
+and sides are drawn anew for each annotator, in the browser.
+
+Sheets are tables that annotators fill in, one for each of them.
 
     sheet-1.csv …    row, prompt, answer_a, answer_b, choice, flag_a, flag_b
                      or row, prompt, answer, label; empty cells are filled in
@@ -13,20 +19,75 @@ names a system.
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import zip_longest
+from typing import Any
 
+from parlai_ext.core.records import record_to_json
 from parlai_ext.files.csv_file import spreadsheet_csv
-from parlai_ext.people.draw_items import RatingItem
-from parlai_ext.people.questionnaire import LIKERT, PAIR, TIED, UNRELATED
-from parlai_ext.people.rating_set import RatingKey, RatingSet
+from parlai_ext.people.questionnaire import PAIR
+from parlai_ext.people.rated_dialogues import RatingItem, Turns
+from parlai_ext.people.rating_set import FORMAT, RatingKey, RatingSet
+from parlai_ext.view.page import render_page, template_text
 
 PAIR_COLUMNS = ('row', 'prompt', 'answer_a', 'answer_b', 'choice', 'flag_a', 'flag_b')
 LABEL_COLUMNS = ('row', 'prompt', 'answer', 'label')
-ANSWER_COLUMN = {PAIR: 'choice', LIKERT: 'label'}  # which is filled in
-LETTERS = {TIED: 'T', UNRELATED: 'U'}
 GUIDELINES = 'GUIDELINES.txt'
 BYTE_ORDER_MARK = '\ufeff'  # spreadsheets take a file without it for another encoding
+
+
+# ------------------------------------------------------------------------------ pages
+
+
+def render_rating_page(
+    key: RatingKey, page: int, items: Sequence[RatingItem], turns: Turns
+) -> str:
+    """
+    Return one rating page as one HTML file.
+
+    :param page: its number, from 1.
+    :param turns: of every dialogue of the items.
+    """
+    return render_page(
+        'rating.html.j2',
+        style='rating.css',
+        script=template_text('rating.js'),
+        data=_page_data(key, page, items, turns),
+        page=page,
+        key=key,
+        num_items=len(items),
+    )
+
+
+def _page_data(
+    key: RatingKey, page: int, items: Sequence[RatingItem], turns: Turns
+) -> dict[str, Any]:
+    """
+    Return what the page's script shows.
+    """
+    names = ('rating_set', 'kind', 'ties', 'tie', 'unrelated', 'flag')
+    return {
+        'format': FORMAT,
+        'page': page,
+        **{name: getattr(key, name) for name in names},
+        'offensive': bool(key.offensive),
+        'segments': bool(key.segments),
+        'questions': record_to_json(key.questions),
+        'items': [
+            {
+                'id': item.id,
+                'dialogues': [
+                    [asdict(turn) for turn in turns[dialogue][: item.num_turns]]
+                    for dialogue in item.dialogues[: 1 if key.segments else None]
+                ],
+            }
+            for item in items
+        ],
+    }
+
+
+# ----------------------------------------------------------------------------- sheets
 
 
 def sheet_files(

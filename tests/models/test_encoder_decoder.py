@@ -1,0 +1,339 @@
+"""
+Encoder-decoders as judges: the same numbers as one pass for each continuation, and as
+ParlAI's own ranking of candidates.
+"""
+
+import json
+import math
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from parlai.agents.image_seq2seq.image_seq2seq import ImageSeq2seqAgent
+from parlai.core.message import Message
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from parlai_ext.core.machine import data_in
+from parlai_ext.core.nouns import Question, System
+from parlai_ext.core.watch import Watch
+from parlai_ext.models.likelihood import encoder_decoder
+from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
+from parlai_ext.models.likelihood.seq2seq import Seq2Seq, check_seq2seq
+from parlai_ext.models.parlai_likelihood import AgentVectorizer, load_judge
+from parlai_ext.systems.parlai_agents import load_system
+from tests.models.test_engine import resident
+from tests.support.causal_models import assert_one_by_one, flat
+from tests.support.families import FAMILIES, JUDGES
+from tests.support.family_hf import make_model
+from tests.support.tiny_models import make_generator, sentences
+from tests.support.user_error import user_error
+
+TEXTS = sentences(40, seed=1)
+CONTEXTS = [tuple(TEXTS[i : i + n]) for i, n in ((0, 1), (1, 5), (6, 2), (8, 9))]
+FOLLOWUPS = tuple(sentences(5, seed=2))
+HUGGING_FACE = ('t5', 't5 tied', 'bart of hf')
+
+
+@pytest.fixture(scope='module')
+def model_file(tmp_path_factory):
+    return make_generator(tmp_path_factory.mktemp('model'), text_truncate=20)
+
+
+@pytest.fixture(scope='module')
+def judge(model_file):
+    return load(model_file, dtype='float64', tokens=100)
+
+
+def load(name, **options):
+    return load_judge(name, no_cuda=True, **options)
+
+
+@pytest.fixture(scope='module', params=[*JUDGES, *HUGGING_FACE])
+def pair(request, tmp_path_factory):
+    """
+    The judge of one model class, and a forward pass of its library's own in float64.
+    """
+    folder = tmp_path_factory.mktemp('model')
+    if request.param in HUGGING_FACE:
+        judge = load(f'hf:{built(request.param, folder)}', dtype='float64')
+        return judge, partial(own_logprobs, own_forward(judge.model.model))
+    opt = FAMILIES[request.param](folder)
+    with data_in(opt.get('datapath')):
+        judge = load(opt['model_file'], dtype='float64')
+    agent = load_system(System('stock', opt), no_cuda=True).agent
+    agent.model.double().eval()
+    image = (None,) if isinstance(agent, ImageSeq2seqAgent) else ()
+    return judge, partial(
+        own_logprobs, lambda xs, ys: agent.model(xs, *image, ys=ys)[0][0]
+    )
+
+
+def own_forward(model):
+    """
+    Return a Hugging Face model's own forward pass over a context and a continuation.
+    """
+    start = torch.tensor([[model.config.decoder_start_token_id]])
+
+    def forward(xs, ys):
+        begun = torch.cat([start, ys[:, :-1]], 1)
+        return model(input_ids=xs, decoder_input_ids=begun).logits[0]
+
+    return forward
+
+
+@torch.no_grad()
+def own_logprobs(forward, context, continuation):
+    if not continuation:
+        return []
+    logits = forward(torch.tensor([context]), torch.tensor([continuation]))
+    logprobs = torch.log_softmax(logits, dim=1)
+    return [logprobs[t, y].item() for t, y in enumerate(continuation)]
+
+
+def built(kind, folder):
+    name, _, more = kind.partition(' ')
+    return make_model(folder, name, tie_word_embeddings=more == 'tied')
+
+
+def engine(judge, tokens=10_000):
+    """
+    Another engine over the judge's model, with its own budget.
+    """
+    return EncoderDecoder(judge.model, judge.vectorizer, '', tokens)
+
+
+def assert_close(found, expected):
+    assert flat(found) == pytest.approx(flat(expected), rel=0, abs=1e-12)
+
+
+ids = st.integers(4, 30)
+tokens_of_context = st.lists(ids, min_size=1, max_size=12).map(tuple)
+# few different tokens, so that continuations begin alike
+replies = st.lists(st.lists(st.integers(4, 7), max_size=5).map(tuple), max_size=6)
+questions = st.builds(
+    Question, context=tokens_of_context, continuations=replies.map(tuple)
+)
+some_questions = st.lists(questions, max_size=5)
+
+
+@settings(max_examples=12, deadline=None)
+@given(asked=some_questions, limit=st.integers(1, 8), rows=st.integers(1, 9))
+def test_each_class_equals_a_loop_in_several_trees_and_slices_too(
+    pair, asked, limit, rows
+):
+    judge, one_by_one = pair
+    answers = judge.answer(asked)
+    assert_one_by_one(asked, answers, one_by_one)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoder_decoder, 'LARGEST_TREE', limit)
+        assert_close(engine(judge).answer(asked), answers)
+        patch.setattr(encoder_decoder, 'LOGITS', rows * judge.model.vocabulary)
+        assert_close(engine(judge).answer(asked), answers)
+
+
+@settings(max_examples=12, deadline=None)
+@given(asked=some_questions, tokens=st.integers(1, 200))
+def test_company_order_and_padding_change_nothing(pair, asked, tokens):
+    judge, _ = pair
+    together = engine(judge, tokens).answer((asked * 2)[::-1])[::-1]
+    assert_close(together, 2 * [judge.answer([question])[0] for question in asked])
+
+
+def test_a_context_without_continuations_has_an_empty_answer(judge):
+    asked = [Question((5, 6), ()), Question((7,), ((8, 9),))]
+    none, some = judge.answer(asked)
+    assert none.continuations == ()
+    assert_close([some], judge.answer(asked[1:]))
+
+
+def test_an_encoder_gives_its_input_no_probability(pair):
+    judge, _ = pair
+    [answer] = judge.answer([Question((5, 6), ((7,),))], with_context=True)
+    assert answer.context is None
+
+
+@pytest.mark.parametrize('dtype', ['float64', 'float32', 'bfloat16', 'float16'])
+def test_probabilities_of_all_next_tokens_sum_to_one(model_file, dtype):
+    judge = load(model_file, dtype=dtype)
+    agent = judge.vectorizer.listener
+    asked = [(t,) for t in range(len(agent.dict)) if t != agent.START_IDX]
+    [answer] = judge.answer([Question((5, 6, 7), tuple(asked))])
+    total = math.fsum(math.exp(row[0]) for row in answer.continuations)
+    # a softmax rounded to 8 or 11 bits would be off by some 1e-3
+    assert total == pytest.approx(1, abs=1e-9 if dtype == 'float64' else 2e-6)
+
+
+KEYS = ('EncDecAttention.k', 'encoder_attn.k_proj', 'encoder_attention.k_lin')
+
+
+def test_keys_and_values_are_made_once_a_context(pair, monkeypatch):
+    monkeypatch.setattr(encoder_decoder, 'LARGEST_TREE', 1)  # several trees
+    judge, _ = pair
+    made = []
+    hooks = [
+        module.register_forward_hook(
+            lambda _, given, __: made.append(tuple(given[0].shape[:2]))
+        )
+        for name, module in judge.model.model.named_modules()
+        if name.endswith(KEYS)
+    ]
+    asked = [Question((5, 6), ((7, 2), (8, 2))), Question((9, 6), ((7, 2),))]
+    engine(judge).answer(asked)
+    for hook in hooks:
+        hook.remove()
+    assert hooks and made == [(2, 2)] * len(hooks)
+
+
+def test_progress_counts_every_context_once(judge):
+    seen = []
+    counting = engine(judge, 60)
+    counting.watch = Watch(lambda n, of: seen.append(n))
+    counting.answer([Question(c, FOLLOWUPS) for c in (*CONTEXTS, CONTEXTS[0])])
+    assert sum(seen) == len(CONTEXTS)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_over_10_000_utterances(model_file):
+    # fewer tokens than a call has, so that none ends with freed memory kept
+    judge = load(model_file, tokens=2048)
+    texts = sentences(10_000, seed=9)
+    sizes = []
+    for start in range(0, 10_000, 250):
+        judge.answer(
+            [
+                Question(tuple(texts[i - 3 : i + 1]), (*FOLLOWUPS, texts[i]))
+                for i in range(max(3, start), start + 250)
+            ]
+        )
+        sizes.append(resident())
+    assert max(sizes[4:]) < 1.02 * sizes[3]
+
+
+# --- against ParlAI ----------------
+
+HEARD = [('i like tea',), ('you saw the rain', 'we want bread today', 'again')]
+CANDIDATES = ('we like the warm rain', 'today', 'i lost a book there')
+
+
+def ranked(opt, context):
+    """
+    Return ParlAI's mean negative log-probability of a token, by reply.
+    """
+    more = {'rank_candidates': True, 'skip_generation': True, 'interactive_mode': False}
+    agent = load_system(System('stock', {**opt, **more}), no_cuda=True).agent
+    agent.model.double()
+    for text in context[:-1]:
+        agent.observe(Message(text=text, episode_done=False))
+    last = {'text': context[-1], 'label_candidates': list(CANDIDATES)}
+    agent.observe(Message({**last, 'episode_done': True}))
+    act = agent.act()
+    return dict(zip(act['text_candidates'], act['cand_scores'], strict=True))
+
+
+@pytest.mark.parametrize('name', JUDGES)
+def test_a_judges_numbers_are_those_of_parlais_ranking(tmp_path, name):
+    opt = FAMILIES[name](tmp_path)
+    with data_in(opt.get('datapath')):
+        judge = load(opt['model_file'], dtype='float64')
+    answers = judge.answer([Question(context, CANDIDATES) for context in HEARD])
+    for context, answer in zip(HEARD, answers, strict=True):
+        means = [sum(tokens) / len(tokens) for tokens in answer.continuations]
+        expected = ranked(opt, context)
+        assert means == pytest.approx(
+            [-expected[reply] for reply in CANDIDATES], abs=1e-9
+        )
+
+
+def test_the_number_of_pretrained_positions_is_in_the_signature(tmp_path):
+    path = FAMILIES['long_context'](tmp_path)['model_file']
+    options_file = Path(f'{path}.opt')
+    signatures = []
+    for n_pretrained in (16, 8):
+        opt = {**json.loads(options_file.read_text()), 'n_positions_init': n_pretrained}
+        options_file.write_text(json.dumps(opt))
+        signatures.append(load(path).signature)
+    assert signatures[0] != signatures[1]
+
+
+@pytest.mark.parametrize('name', ['polyencoder', 'seq2seq_lstm'])
+def test_a_model_that_cannot_judge_is_refused_by_its_class(tmp_path, name):
+    opt = FAMILIES[name](tmp_path)
+    with user_error('^judge .* is no (generator|encoder-decoder)'):
+        load(opt['model_file'])
+
+
+@pytest.mark.parametrize('name', JUDGES)
+def test_a_judge_reads_the_context_that_its_agent_would_read(tmp_path, name):
+    opt = {**FAMILIES[name](tmp_path), 'text_truncate': 6}
+    agent = load_system(System('stock', opt), no_cuda=True).agent
+    reader = AgentVectorizer(agent.clone())
+    long = HEARD[1]
+    for text in long:
+        seen = agent.observe(Message(text=text, episode_done=False))
+    kept, cut = reader.context(long)
+    assert kept == seen['text_vec'].tolist()
+    # BART and R2C2 put a token at either end; of the six, four are of the context
+    read = 4 if name in ('bart', 'r2c2') else 6
+    ids = [agent.dict.txt2vec(text) for text in (*long, *['\n'] * (len(long) - 1))]
+    assert cut == sum(map(len, ids)) - read
+
+
+# --- Hugging Face's ----------------
+
+TURNS = ('i like tea', 'you saw rain', 'we want bread today')
+REPLIES = ('you saw rain again', 'you saw', 'i like the song')
+
+
+@pytest.fixture(scope='module', params=HUGGING_FACE)
+def folder(request, tmp_path_factory):
+    return built(request.param, tmp_path_factory.mktemp('model'))
+
+
+@pytest.fixture(scope='module')
+def hf_judge(folder):
+    return load(f'hf:{folder}', dtype='float64')
+
+
+def test_turns_are_lines_and_a_reply_ends(hf_judge, folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    context = tokenizer('\n'.join(TURNS))['input_ids']
+    alone = own_forward(hf_judge.model.model)
+    [answer] = hf_judge.answer([Question(TURNS, REPLIES)])
+    for text, found in zip(REPLIES, answer.continuations, strict=True):
+        ids = tokenizer(text)['input_ids']
+        assert ids[-1] == tokenizer.eos_token_id
+        assert found == pytest.approx(
+            own_logprobs(alone, context, ids), rel=0, abs=1e-9
+        )
+
+
+def test_a_long_context_loses_whole_turns_and_they_are_counted(folder):
+    judge = load(f'hf:{folder},hf_context_tokens=9')
+    ids, cut = judge.vectorizer.context(TURNS)
+    # words 3 + 3 + 4 and the end token; without the first turn they are 8
+    assert (len(ids), cut) == (8, 3)
+
+
+def test_a_long_turn_keeps_its_end(folder):
+    judge = load(f'hf:{folder},hf_context_tokens=4')
+    ids, cut = judge.vectorizer.context(TURNS)
+    assert ids == judge.vectorizer.context(('want bread today',))[0]
+    assert cut == 11 - 4
+
+
+def test_separator_limit_and_precision_are_in_the_signature(folder):
+    plain = load(f'hf:{folder}').signature
+    changes = ('hf_turn_separator= there ', 'hf_context_tokens=9', 'hf_dtype=bfloat16')
+    others = {load(f'hf:{folder},{c}').signature for c in changes}
+    assert len(others | {plain}) == 4
+
+
+def test_a_model_whose_numbers_differ_is_refused(folder):
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    asked = Seq2Seq(model, (model.config.decoder_start_token_id,))
+    asked.scale *= 2
+    with user_error('are off by'):
+        check_seq2seq(asked)

@@ -1,0 +1,287 @@
+"""
+What the likelihood engines share: groups of like width under a token budget, what
+happens when memory runs out, and what of a batch goes through a model.
+"""
+
+import platform
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Question
+from parlai_ext.models.likelihood.causal import Causal
+from parlai_ext.models.likelihood.encoder_decoder import (
+    EncodedContexts,
+    EncoderDecoder,
+)
+from parlai_ext.models.likelihood.engine import Budget
+from parlai_ext.systems.torch_memory import give_back
+from tests.support.causal_models import GPT2, flat, make
+from tests.support.user_error import user_error
+
+ENGINE = 'parlai_ext.models.likelihood.engine'
+FULL = torch.OutOfMemoryError('CUDA out of memory. Tried to allocate')
+lists = st.lists(st.integers(0, 40), max_size=30)
+
+
+@pytest.fixture(scope='module', autouse=True)
+def quick():
+    """
+    Nothing here holds memory, and looking for it takes a third of a second.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('gc.collect', lambda: 0)
+        yield
+
+
+class Step:
+    """
+    A model with room for so many tokens; it keeps the groups that went through.
+    """
+
+    def __init__(self, widths, room=10**9, error=FULL):
+        self.widths, self.room, self.error = widths, room, error
+        self.groups, self.tried = [], []
+
+    def __call__(self, group):
+        tokens = len(group) * max(self.widths[i] for i in group)
+        self.tried.append(tokens)
+        if tokens > self.room:
+            raise self.error
+        self.groups.append(group)
+        return [f'result {i}' for i in group]
+
+
+def results(n):
+    return [f'result {i}' for i in range(n)]
+
+
+@given(widths=lists, tokens=st.integers(1, 100))
+def test_results_keep_the_order_and_no_group_is_wider_than_the_budget(widths, tokens):
+    step = Step(widths)
+    assert Budget(tokens).run(widths, step) == results(len(widths))
+    for group in step.groups:
+        assert len(group) == 1 or len(group) * max(widths[i] for i in group) <= tokens
+
+
+@pytest.mark.parametrize(
+    ('widths', 'groups'),
+    [
+        pytest.param([3, 5, 3, 5, 1], [[1, 3], [0, 2, 4]], id='widest first'),
+        pytest.param([2, 30, 2], [[1], [0, 2]], id='wider than the budget'),
+    ],
+)
+def test_which_items_go_together(widths, groups):
+    step = Step(widths)
+    Budget(10).run(widths, step)
+    assert step.groups == groups
+
+
+CPU_FULL = RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+
+@pytest.mark.parametrize(
+    ('widths', 'room', 'error', 'tokens', 'tried', 'left'),
+    [
+        # 100 tokens hold ten items; fifty five; 25 hold two
+        ([10] * 10, 30, FULL, 100, [100, 50, *[20] * 5], 25),
+        # far more than two items: halved until one of them is too much
+        ([10, 10], 10, FULL, 10_000, [20, 10, 10], 19),
+        ([5, 5], 5, CPU_FULL, 10, [10, 5, 5], 5),
+    ],
+)
+def test_out_of_memory_halves_the_budget_for_good(
+    widths, room, error, tokens, tried, left
+):
+    step, budget = Step(widths, room, error), Budget(tokens)
+    assert budget.run(widths, step) == results(len(widths))
+    assert (step.tried, budget.tokens) == (tried, left)
+    again = Step(widths, room)
+    budget.run(widths, again)
+    assert max(again.tried) <= room
+
+
+def test_what_was_done_before_memory_ran_out_is_not_done_again():
+    widths = [4, 4, 2, 2, 2, 2]
+    step = Step(widths)
+    left = iter([None, FULL])
+
+    def once(group):
+        error = next(left, None)
+        if error is not None:
+            raise error
+        return step(group)
+
+    assert Budget(8).run(widths, once) == results(6)
+    assert step.groups == [[0, 1], [2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize(
+    ('widths', 'error', 'kind', 'line'),
+    [
+        ([50, 50], FULL, UserError, '50 tokens'),
+        ([0, 0, 0], FULL, UserError, '^out of memory[^\n]*$'),
+        ([1], RuntimeError('mat1 and mat2 shapes'), RuntimeError, 'mat1'),
+    ],
+    ids=['a single item', 'items without width', 'other errors'],
+)
+def test_what_no_smaller_group_would_mend(widths, error, kind, line):
+    with pytest.raises(kind, match=line) as e:
+        Budget(100).run(widths, Step(widths, -1, error))
+    assert '\n' not in str(e.value)
+
+
+def test_memory_is_given_back_once_a_budget_of_tokens(monkeypatch):
+    times = []
+    monkeypatch.setattr(f'{ENGINE}.give_back', lambda: times.append(1))
+    budget = Budget(100)
+    for _ in range(10):
+        budget.run([15, 15], Step([15, 15]))
+    assert len(times) == 2  # 300 tokens, looked at after each 30
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != 'glibc', reason='only glibc keeps memory')
+def test_freed_memory_between_used_pieces_is_given_back():
+    kept = [torch.ones(2**14) for _ in range(2**10)]  # 64 KiB each
+    full = resident()
+    del kept[::2]
+    give_back()
+    assert full - resident() > 16 * 2**20
+
+
+def resident():
+    status = Path('/proc/self/status').read_text(encoding='ascii')
+    return 1024 * int(re.search(r'VmRSS:\s+(\d+)', status)[1])
+
+
+def test_a_budget_below_one_is_refused():
+    with user_error('must be 1 or more'):
+        Budget(0)
+
+
+# --- of encoder-decoders --------------------------------------------------------------
+
+
+class Uniform:
+    """
+    An encoder-decoder that finds all tokens equally likely, and keeps what it reads.
+    """
+
+    model, null, start, vocabulary, device = None, 0, (1,), 10, torch.device('cpu')
+
+    def __init__(self, room=10**9):
+        self.room = room
+        self.encoded, self.decoded, self.rows = [], [], 0
+
+    def encode(self, xs, keys_values):
+        if xs.numel() > self.room:
+            raise FULL
+        self.encoded.extend(xs.tolist())
+        return EncodedContexts(xs, xs)
+
+    def decode(self, encoded, ys, depths, mask):
+        self.decoded.append((ys.tolist(), depths.tolist(), mask.int().tolist()))
+        return torch.zeros(*ys.shape, 1)
+
+    def logits(self, hidden):
+        self.rows += len(hidden)
+        return torch.zeros(len(hidden), self.vocabulary)
+
+
+def test_each_different_context_is_encoded_once():
+    model = Uniform()
+    contexts = [(1, 1), (2, 2), (1, 1), (3, 3), (2, 2)]
+    asked = [Question(c, ((1,), (2,), (i, 2))) for i, c in enumerate(contexts)]
+    EncoderDecoder(model, None, '', 10).answer(asked)
+    assert sorted(model.encoded) == [[1, 1], [2, 2], [3, 3]]
+
+
+def test_a_tree_is_read_as_it_should_be_and_no_padding_and_nothing_twice():
+    model = Uniform()
+    asked = [
+        Question((9, 9), ((5, 6, 2), (5, 7, 2), (2,))),
+        Question((8,), ((2,),)),
+    ]
+    EncoderDecoder(model, None, '').answer(asked)
+    [([ys, _], [at, _], [mask, padding])] = model.decoded
+    assert [ys, at] == [[1, 5, 6, 7], [0, 1, 2, 2]]
+    assert mask == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 0, 1]]
+    assert padding == torch.eye(4).int().tolist()
+    assert model.rows == 5
+
+
+def test_memory_that_runs_out_changes_no_answer():
+    asked = [Question((4,) * n, ((5, 2), (6, 2))) for n in range(1, 9)]
+    model = Uniform(room=16)
+    engine = EncoderDecoder(model, None, '', 1000)
+    assert engine.answer(asked) == EncoderDecoder(Uniform(), None, '').answer(asked)
+    assert engine.budget.tokens < 1000
+    kept = [tuple(t for t in row if t) for row in model.encoded]
+    assert sorted(kept, key=len) == [question.context for question in asked]
+
+
+# --- of causal models -----------------------------------------------------------------
+
+FOLLOWUPS = tuple((i, i + 1, i + 2, i + 3, 2) for i in range(3, 23))
+ASKED = [Question(tuple(range(3, 3 + n)), FOLLOWUPS) for n in (4, 9, 14, 19)]
+
+
+class Full:
+    """
+    A model that has room for so many tokens at once, and keeps the sizes of passes.
+    """
+
+    def __init__(self, model, room):
+        self.forward, self.room = model.forward, room
+        self.sizes, self.failures = [], 0
+
+    def __call__(self, input_ids, **rest):
+        if input_ids.numel() > self.room:
+            self.failures += 1
+            raise FULL
+        self.sizes.append(input_ids.numel())
+        return self.forward(input_ids=input_ids, **rest)
+
+
+def full_judge(monkeypatch, room, tokens=4096):
+    model = make('GPT2', GPT2)
+    full = Full(model, room)
+    monkeypatch.setattr(model, 'forward', full)
+    return Causal(model, None, '', tokens=tokens), full
+
+
+@pytest.fixture(scope='module')
+def expected():
+    return flat(Causal(make('GPT2', GPT2), None, '').answer(ASKED, True))
+
+
+@pytest.mark.parametrize('room', [300, 120, 60, 40, 24])
+def test_memory_that_runs_out_changes_no_number(monkeypatch, expected, room):
+    one, full = full_judge(monkeypatch, room)
+    found = flat(one.answer(ASKED, with_context=True))
+    assert found == pytest.approx(expected, rel=0, abs=1e-12)
+    assert full.failures > 0
+
+
+def test_one_tree_too_large_is_divided(monkeypatch):
+    one, full = full_judge(monkeypatch, 50)
+    one.answer(ASKED[:1])
+    assert full.failures > 0 and len(full.sizes) > 2
+
+
+def test_not_even_one_continuation_fits(monkeypatch):
+    one, _ = full_judge(monkeypatch, 5)
+    with user_error('out of memory with a single item'):
+        one.answer(ASKED)
+
+
+@pytest.mark.parametrize('tokens', [64, 200, 1000])
+def test_no_pass_is_larger_than_the_budget(monkeypatch, tokens):
+    one, full = full_judge(monkeypatch, 10**9, tokens)
+    one.answer(ASKED * 3 + [Question((7, n), FOLLOWUPS) for n in range(3, 20)])
+    assert max(full.sizes) <= tokens
