@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from parlai_ext.core.ranking_options import ranking_options
+from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.pairs import (
     CellMean,
     Spread,
@@ -60,6 +61,12 @@ def dimension_details(
         'bootstraps': ranking.bootstraps,
     }
     options = ranking_options(plan.protocol.ranking, replaced)
+    sampling = Sampling(
+        options.bootstraps,
+        plan.protocol.seed,
+        options.partners,
+        tables.games_per_opener,
+    )
     details = {}
     for dimension in ranking.scored_dimensions:
         if dimension not in tables.scores:
@@ -73,11 +80,8 @@ def dimension_details(
         pairs = pair_differences(
             values,
             tables.systems,
-            ranked=[name in ranked for name in tables.systems],
-            bootstraps=options.bootstraps,
-            seed=plan.protocol.seed,
-            partners=options.partners,
-            games_per_opener=tables.games_per_opener,
+            [name in ranked for name in tables.systems],
+            sampling,
         )
         details[dimension] = DimensionDetails(
             tables.opponents,
