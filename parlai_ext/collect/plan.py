@@ -12,7 +12,7 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Pairing, Roster, System, content_id, to_json
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.signature import signature_line
-from parlai_ext.engines.code_facts import versions
+from parlai_ext.engines.engine import versions
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.isolation.own_records import SCORER, is_own_scorer, note_parts
 from parlai_ext.isolation.policy import is_named

@@ -66,7 +66,7 @@ def test_everything_is_collected_once(tmp_path, roster):
     assert [d.opener_id for d in said] == [o.id for o in OPENERS]
     first = OPENERS[0].utterances
     texts = [*first, first[1], 'no', 'no', 'no']
-    assert [u.text for u in said[0].utterances] == texts
+    assert [*said[0].texts] == texts
 
 
 @pytest.fixture(scope='module')

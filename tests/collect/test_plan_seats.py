@@ -50,13 +50,19 @@ def config(tmp_path, monkeypatch):
     return write
 
 
+def plan_without(opt):
+    """
+    Return the plan without the systems that cannot be had.
+    """
+    return make_plan({**opt, 'skip_missing': True})
+
+
 def protocol_in(signature):
     return signature.partition('|')[0]
 
 
 def test_without_a_partner_the_protocol_has_another_name(config):
-    opt = config([says('t')], [says('p'), absent('q'), absent('r')])
-    plan = make_plan({**opt, 'skip_missing': True})
+    plan = plan_without(config([says('t')], [says('p'), absent('q'), absent('r')]))
     name = 'mine-without-2-of-3-partners'
     assert protocol_in(plan.manifest.signature) == f'protocol:{name}'
     # what ranking.json and the page show as the protocol's name
@@ -66,8 +72,7 @@ def test_without_a_partner_the_protocol_has_another_name(config):
 
 def test_a_whole_run_and_one_without_a_target_have_the_protocols_name(config):
     whole = make_plan(config([says('t')], [says('p')]))
-    opt = config([says('t'), absent('u')], [says('p')])
-    plan = make_plan({**opt, 'skip_missing': True})
+    plan = plan_without(config([says('t'), absent('u')], [says('p')]))
     assert plan.manifest.signature == whole.manifest.signature
     assert protocol_in(whole.manifest.signature) == 'protocol:mine'
     assert plan.left_out == (
@@ -76,8 +81,9 @@ def test_a_whole_run_and_one_without_a_target_have_the_protocols_name(config):
 
 
 def test_outside_bipartite_play_nobody_is_a_partner(config):
-    opt = config([says('t'), absent('u'), says('v')], [], pairing='all_play_all')
-    plan = make_plan({**opt, 'skip_missing': True})
+    plan = plan_without(
+        config([says('t'), absent('u'), says('v')], [], pairing='all_play_all')
+    )
     assert protocol_in(plan.manifest.signature) == 'protocol:mine'
 
 
@@ -121,7 +127,7 @@ def test_nobody_left_on_a_side_is_refused(config, side):
     opt = config(sides['targets'], sides['partners'])
     words = f'none of the {side} can be had; gone: model_file: there is no file'
     with user_error(words):
-        make_plan({**opt, 'skip_missing': True})
+        plan_without(opt)
 
 
 @pytest.mark.parametrize(
@@ -165,11 +171,12 @@ def test_a_guess_added_before_stays_one_when_the_run_goes_on(config, tmp_path):
 
 
 def test_guesses_are_in_the_manifest_whatever_side_they_are_on(config):
-    opt = config(
-        [says('t', guess=True), says('u')],
-        [says('p', guess=True), absent('q', guess=True)],
+    plan = plan_without(
+        config(
+            [says('t', guess=True), says('u')],
+            [says('p', guess=True), absent('q', guess=True)],
+        )
     )
-    plan = make_plan({**opt, 'skip_missing': True})
     assert plan.manifest.guessed == ('t', 'p')
 
 

@@ -38,7 +38,7 @@ def says(name, text):
 
 
 ECHO = {'name': 'echo', 'opt': {'model': 'repeat_query'}}
-GOOD = stub('Talker', 'good')
+GOOD, FINE = stub('Talker', 'good'), stub('Talker', 'fine')
 
 
 def protocol(folder, targets, partners=(GOOD,), **keys):
@@ -96,13 +96,13 @@ def talk(*texts, speakers=('other', 'me'), ended_by=None, reason=None):
     ],
 )
 def test_an_unfit_system_is_found_and_the_others_are_not_blamed(tmp_path, kind, reason):
-    checks = checked(tmp_path, [stub(kind, 'bad'), stub('Talker', 'fine')])
+    checks = checked(tmp_path, [stub(kind, 'bad'), FINE])
     assert checks['bad'].stop.startswith(reason)
     assert {name for name, one in checks.items() if one.stop} == {'bad'}
 
 
 def test_an_echo_stops_the_command_before_anything_is_written(tmp_path, capsys):
-    opt = protocol(tmp_path, [ECHO, stub('Talker', 'fine')])
+    opt = protocol(tmp_path, [ECHO, FINE])
     with user_error(r"1 of 3 .*'echo': copied replies: 6 of 6"):
         EvaluateSystems.main(**opt, preflight=True)
     assert not (tmp_path / 'run').exists()
@@ -120,14 +120,14 @@ def test_a_constant_reply_is_a_copy_but_for_floors_which_may_not_raise_either(tm
 
 def test_a_system_with_a_planted_place_may_be_dull(tmp_path):
     reference = {'kind': 'planted', 'Overall': {'same': 1, 'fine': 2}}
-    systems = [says('same', 'I do not know.'), stub('Talker', 'fine')]
+    systems = [says('same', 'I do not know.'), FINE]
     found = checked(tmp_path, systems, reference=reference)
     assert found['same'].stop is None and found['same'].warnings
 
 
 def test_a_model_that_is_no_judge_is_found_before_anything_is_played(tmp_path):
     judge = {'name': 'fed', 'judge_model_file': 'zoo:mini/retrieval/model'}
-    opt = protocol(tmp_path, [stub('Talker', 'fine')], scorer=judge)
+    opt = protocol(tmp_path, [FINE], scorer=judge)
     with user_error('judge zoo:mini/retrieval.* is no generator'):
         EvaluateSystems.main(**opt, preflight=True)
     assert not (tmp_path / 'run').exists()
@@ -135,21 +135,21 @@ def test_a_model_that_is_no_judge_is_found_before_anything_is_played(tmp_path):
 
 def test_each_system_opens_two_dialogues_in_one_batch(tmp_path):
     trial_agents.BATCHES.clear()
-    found = checked(tmp_path, [stub('Talker', 'fine')])
+    found = checked(tmp_path, [FINE])
     # each of two systems gives three replies in two dialogues, two at a time
     assert trial_agents.BATCHES == [2] * 6
     assert found['fine'].n_replies == 6
 
 
 def test_preflight_with_a_dry_run_ends_there(tmp_path):
-    opt = protocol(tmp_path, [stub('Talker', 'fine')])
+    opt = protocol(tmp_path, [FINE])
     found = CollectDialogues.main(**opt, preflight=True, dry_run=True)
     assert found.dialogues == 3
     assert not (tmp_path / 'run').exists()
 
 
 def test_what_cannot_be_loaded_may_be_left_out(tmp_path):
-    opt = protocol(tmp_path, [stub('Unbuildable', 'bad'), stub('Talker', 'fine')])
+    opt = protocol(tmp_path, [stub('Unbuildable', 'bad'), FINE])
     with user_error("'bad': cannot be loaded"):
         CollectDialogues.main(**opt, preflight=True)
     with user_error('^not all could be collected'):
@@ -158,15 +158,15 @@ def test_what_cannot_be_loaded_may_be_left_out(tmp_path):
 
 
 def test_only_systems_with_work_left_are_tried(tmp_path):
-    opt = protocol(tmp_path, [stub('Talker', 'fine')])
+    opt = protocol(tmp_path, [FINE])
     CollectDialogues.main(**opt)
-    added = protocol(tmp_path, [stub('Talker', 'fine'), stub('Talker', 'new')])
+    added = protocol(tmp_path, [FINE, stub('Talker', 'new')])
     found = preflighted(added)
     assert [one.system for one in found] == ['new', 'good']
 
 
 def test_changed_settings_are_refused_before_any_dialogue(tmp_path):
-    opt = protocol(tmp_path, [stub('Talker', 'fine')])
+    opt = protocol(tmp_path, [FINE])
     CollectDialogues.main(**opt)
     trial_agents.BATCHES.clear()
     with user_error('num_turns'):

@@ -10,7 +10,7 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import (
-    add_flags,
+    Flags,
     flag_values,
     option,
     option_values,
@@ -42,7 +42,7 @@ class Sample:
 
 def parsed(*args, parser=None, **kwargs):
     parser = parser or argparse.ArgumentParser()
-    add_flags(parser, Sample, prefix='sample', title='Sample', **kwargs)
+    Flags(Sample, prefix='sample', title='Sample', **kwargs).add_to(parser)
     opt = parser.parse_args(list(args))
     return flag_values(Sample, opt if isinstance(opt, dict) else vars(opt), 'sample')
 
@@ -127,7 +127,7 @@ def test_a_wrong_flag_is_refused_by_the_parser(args, capsys):
 )
 def test_a_size_of_the_machine_is_a_plain_number_above_zero(flag, texts, capsys):
     parser = argparse.ArgumentParser()
-    add_flags(parser, Machine)
+    Flags(Machine).add_to(parser)
     parser.parse_args([flag, '2'])
     for text in texts:
         with pytest.raises(SystemExit):
@@ -137,7 +137,7 @@ def test_a_size_of_the_machine_is_a_plain_number_above_zero(flag, texts, capsys)
 
 def test_help_shows_group_help_and_default():
     parser = argparse.ArgumentParser()
-    add_flags(parser, Sample, title='Sample', not_given=True)
+    Flags(Sample, title='Sample', not_given=True).add_to(parser)
     text = parser.format_help()
     assert 'Sample:' in text and 'part of it (default: 0.5)' in text
 
@@ -171,7 +171,7 @@ class Several:
 
 def several(*args):
     parser = argparse.ArgumentParser()
-    add_flags(parser, Several)
+    Flags(Several).add_to(parser)
     given = vars(parser.parse_args(list(args)))
     return read_options(Several, flag_values(Several, given))
 

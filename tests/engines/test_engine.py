@@ -12,8 +12,7 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.progress import bar_of
-from parlai_ext.engines.code_facts import code_facts
-from parlai_ext.engines.engine import Job, Task, Worker
+from parlai_ext.engines.engine import Job, Task, Worker, code_facts
 from parlai_ext.engines.host import Done, Failure, Host, Started
 from parlai_ext.engines.local import LOCAL
 from parlai_ext.engines.open_engine import EngineOptions, open_engine

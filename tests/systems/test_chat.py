@@ -6,7 +6,7 @@ model's text is its reply.
 import pytest
 
 from parlai_ext.commands import plugin
-from parlai_ext.core.options import add_flags
+from parlai_ext.core.options import Flags
 from parlai_ext.systems.chat.messages import (
     ChatStyle,
     ChatTurn,
@@ -100,8 +100,8 @@ def parser():
 
     plugin.register()
     made = ParlaiParser(False, False)
-    add_flags(made, ChatStyle)
-    add_flags(made, DecodingOptions)
+    Flags(ChatStyle).add_to(made)
+    Flags(DecodingOptions).add_to(made)
     return made
 
 
