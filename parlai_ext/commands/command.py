@@ -30,7 +30,13 @@ from parlai_ext.commands.signals import (
 from parlai_ext.core.display import VisibleOutput
 from parlai_ext.core.errors import UserError, nearest, printable
 from parlai_ext.core.machine import Machine, data_in
-from parlai_ext.core.options import Flags, flag_values, options_of, read_options
+from parlai_ext.core.options import (
+    Flags,
+    flag_values,
+    needed_options,
+    options_of,
+    read_options,
+)
 from parlai_ext.core.secrets import hide_printed, without_secrets
 
 if TYPE_CHECKING:
@@ -182,7 +188,7 @@ class Command:
         :raises UserError: for the first mistake.
         """
         for one in self.declares:
-            if isinstance(one, type):
+            if isinstance(one, type) and needed_options(one):
                 self.options(one)
         if self.of_run:
             self.existing_run  # noqa: B018 - read for its errors

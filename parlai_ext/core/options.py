@@ -202,6 +202,14 @@ def options_of(cls: type) -> Mapping[str, Option]:
     }
 
 
+def needed_options(cls: type) -> list[str]:
+    """
+    Return the names of a class's options that have no default.
+    """
+    known = options_of(cls)
+    return [name for name in known if known[name].default is MISSING]
+
+
 Fail = Callable[[str, str], Exception]
 
 
@@ -226,11 +234,7 @@ def read_options(
     try:
         return cls(**{**(presets(values) if presets else {}), **values})
     except TypeError:
-        missing = [
-            option.name
-            for option in known.values()
-            if option.default is MISSING and option.name not in values
-        ]
+        missing = [name for name in needed_options(cls) if name not in values]
         if not missing:
             raise
         raise error(missing[0], f'is needed: {known[missing[0]].info.help}') from None
