@@ -19,14 +19,14 @@ from parlai_ext.view.page import Section, render_page, template_text
 # the sections of a ranking in their order; each function returns one for a
 # `RankingView`, or `None` where it has nothing to show
 SECTIONS = (
-    'parlai_ext.report.leaderboard:leaderboard_section',
+    'parlai_ext.report.table:leaderboard_section',
     'parlai_ext.judge_check.section:judge_section',
     'parlai_ext.report.details:pairs_section',
     'parlai_ext.report.details:partners_section',
     'parlai_ext.report.details:spread_section',
     'parlai_ext.tournament.section:tournament_section',
-    'parlai_ext.report.leaderboard:agreement_section',
-    'parlai_ext.report.leaderboard:failures_section',
+    'parlai_ext.report.table:agreement_section',
+    'parlai_ext.report.table:failures_section',
     'parlai_ext.stopping.section:stopping_section',
     'parlai_ext.audit.section:audit_section',
 )

@@ -10,7 +10,7 @@ from parlai_ext.audit.section import audit_doubts
 from parlai_ext.core.display import duration
 from parlai_ext.core.signature import scorer_name
 from parlai_ext.report.table import leaderboard_csv
-from parlai_ext.report.view import RankingView
+from parlai_ext.report.view import RankingView, dimension_details
 from parlai_ext.results.ranking import NAME as RANKING
 from parlai_ext.results.ranking import Ranking, read_ranking
 from parlai_ext.store import RunFolder
@@ -46,7 +46,6 @@ def render_run(run: RunFolder, known: Mapping[str, Ranking]) -> str:
         read_page_dialogues,
     )
     from parlai_ext.report.page import render_rankings
-    from parlai_ext.results.details import dimension_details
     from parlai_ext.results.tables import read_tables
 
     paths = run.root.glob(f'rankings/*/{RANKING}')

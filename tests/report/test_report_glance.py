@@ -18,8 +18,7 @@ from parlai_ext.report.details import (
     signed,
 )
 from parlai_ext.report.glance import answers
-from parlai_ext.report.view import RankingView
-from parlai_ext.results.details import DimensionDetails, dimension_details
+from parlai_ext.report.view import DimensionDetails, RankingView, dimension_details
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.tables import read_tables
 from tests.support.check_example import FAILS, PASSES, WEAK, example_check

@@ -32,8 +32,8 @@ from parlai_ext.toxic.comparison_table import render_safety_page
 from parlai_ext.toxic.measures import Prompt
 from tests.support.bench_samples import judged_set
 from tests.support.check_example import WEAK, example_card, example_check
+from tests.support.planted_run import rated_run
 from tests.support.published_runs import make_run, publish
-from tests.support.rated_run import rated_run
 from tests.support.report_example import LINES, SCORER, example_ranking, example_run
 
 NAMES = ('a-system-with-a-rather-long-name-v2', 'beta', 'gamma')
