@@ -591,8 +591,8 @@ def check_differences(
         for kind in dict.fromkeys((*counts, *again)):
             one, other = counts.get(kind), again.get(kind)
             is_near = one == other
-            if one is not None and other is not None and one[0] == other[0]:
-                furthest = max(abs(one[i] - other[i]) for i in (1, 2))
+            if one and other and one[0] == other[0]:
+                furthest = max(abs(a - b) for a, b in zip(one, other, strict=True))
                 is_near = furthest <= options.max_different * one[0]
             if not is_near:
                 yield (

@@ -45,8 +45,8 @@ def scored_run(root, *, silent=None, silences=0, openers=OPENERS, **protocol):
         ending = {'ended_by': pair.first, 'reason': 'empty reply'}
         return spoken(pair, opener, said[:4], **ending)
 
-    about = {'scores': {SCORER: judged}, 'num_turns': 6, **protocol}
-    return played_run(root, openers, TARGETS, PARTNERS, play, **about)
+    sides, scores = (TARGETS, PARTNERS), {SCORER: judged}
+    return played_run(root, openers, *sides, play, scores, num_turns=6, **protocol)
 
 
 def judged(pairing, dialogue, _):

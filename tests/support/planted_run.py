@@ -13,8 +13,9 @@ def played_run(
     targets,
     partners,
     play,
-    scores=None,
+    scores,
     options=lambda name: {'model': name},
+    /,
     **protocol,
 ):
     """
@@ -32,7 +33,7 @@ def played_run(
         shard = run.shard(pair.id, 0)
         dialogues = [play(pair, opener, n) for n, opener in enumerate(openers)]
         run.write_dialogues(shard, dialogues)
-        for signature, score in (scores or {}).items():
+        for signature, score in scores.items():
             scored = [score(pair, one, n) for n, one in enumerate(dialogues)]
             run.scores(signature).write(shard, scored)
     return run
@@ -96,6 +97,7 @@ def rated_run(folder, targets, partners=('mary', 'hugo'), num_openers=8, num_tur
         targets,
         partners,
         play,
-        options=lambda name: {},
+        {},
+        lambda name: {},
         num_turns=num_turns,
     )
