@@ -263,9 +263,7 @@ def _renamed_dialogues(
         return replace(record, **{field: names.get(before, before)})
 
     joined = {}
-    for shard in pack.run.dialogue_shards():
-        if shard.pairing_id != pairing_id:
-            continue
+    for shard in pack.run.dialogue_shards(pairing_id):
         scores = [pack.run.scores(one).read(shard) for one in signatures]
         for dialogue, *scored in zip(
             pack.run.read_dialogues(shard), *scores, strict=True

@@ -170,8 +170,8 @@ def chosen_dialogues(
     chosen: dict[str, Any] = {}
     for pair in first.pairings:
         pair_id = theirs.get((pair.first, pair.second), '')
-        by_opener = {one.opener_id: one for one in other.pair_dialogues(pair_id)}
-        for one in first.pair_dialogues(pair.id):
+        by_opener = {one.opener_id: one for one in other.iter_dialogues(pair_id)}
+        for one in first.iter_dialogues(pair.id):
             match = by_opener.get(one.opener_id) if one.opener_id else None
             if match and match.utterances != one.utterances:
                 turns = [*zip_longest(one.utterances, match.utterances)]
