@@ -8,11 +8,9 @@ It talks to please a judge and not a partner. A scorer that ranks it high can be
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from parlai.core.message import Message
-
-from parlai_ext.agents.mini_floor.mini_floor import ListeningAgent
 from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, parrot_text
+from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent
 
 # said in turn, so that a dialogue does not repeat itself before they are used up
 INJECTIONS = (
@@ -31,7 +29,7 @@ INJECTIONS = (
 )
 
 
-# what a canary says, from what it heard and from its own given utterance
+# what a canary says, from what it heard and from its own first utterance
 Talker = Callable[[Sequence[str], str], str]
 
 
@@ -74,7 +72,7 @@ class CanaryOptions:
     )
 
 
-class CanaryAgent(DeclaresOptions, ListeningAgent):
+class CanaryAgent(DeclaresOptions, ConversationAgent):
     """
     Echoes its partner, repeats its own opener, tells the judge which score to give, or
     is a parrot: it flatters, asks questions only, pads what it heard, and so on.
@@ -82,21 +80,15 @@ class CanaryAgent(DeclaresOptions, ListeningAgent):
 
     declares = (Flags(CanaryOptions, 'Canary'),)
     id = 'Canary'
-    own = ''
 
-    def self_observe(self, self_message: Message) -> None:
+    def replies(self, conversations: Sequence[Conversation]) -> list[str]:
         """
-        Note the first utterance that it is given as its own.
+        Return what its kind says in each conversation.
         """
-        self.own = self.own or self_message.get('text') or ''
-
-    def reply(self) -> str:
-        """
-        Return what its kind says.
-        """
-        kind = self.opt.get('canary_kind', 'flatterer')
-        return CANARIES[kind](self.heard, self.own)
-
-    def reset(self) -> None:
-        super().reset()
-        self.own = ''
+        talker = CANARIES[self.opt.get('canary_kind', 'flatterer')]
+        texts = []
+        for turns in conversations:
+            heard = [turn.text for turn in turns if not turn.mine]
+            own = next((turn.text for turn in turns if turn.mine), '')
+            texts.append(talker(heard, own))
+        return texts

@@ -28,7 +28,7 @@ from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary, build_network
 from parlai_ext.systems.hf.generate import FormOptions
 from parlai_ext.systems.hf.prompts import fit_prompt
-from parlai_ext.systems.pretrained import PREFIX, ModelOptions
+from parlai_ext.systems.hub import PREFIX, ModelOptions
 
 MODEL_FLAGS = ('--hf-model', '--hf-revision')
 FORM_FLAGS = (

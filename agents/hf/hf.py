@@ -26,7 +26,7 @@ from parlai_ext.systems.hf.generate import (
     load_model,
     make_generator,
 )
-from parlai_ext.systems.pretrained import PREFIX, ModelOptions
+from parlai_ext.systems.hub import PREFIX, ModelOptions
 
 logger = logging.getLogger(__name__)
 

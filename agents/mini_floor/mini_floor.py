@@ -6,16 +6,13 @@ order nor the size of batches changes them.
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from parlai.core.agents import Agent
-from parlai.core.message import Message
-from parlai.core.opt import Opt
 
 from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.mini.corruptions import HELD_OUT
 from parlai_ext.mini.smalltalk import make_dialogue, pick
+from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent
 
 POOL = 1_000_000  # dialogues of the test fold whose turns it corrupts
 
@@ -42,38 +39,7 @@ class FloorOptions:
     )
 
 
-class ListeningAgent(Agent):
-    """
-    Notes what it hears in an episode; subclasses define `reply`.
-    """
-
-    def __init__(self, opt: Opt, shared: Any = None) -> None:
-        super().__init__(opt, shared)
-        self.heard: list[str] = []
-
-    def reply(self) -> str:
-        """
-        Return what is said to what was heard.
-        """
-        raise NotImplementedError
-
-    def observe(self, observation: Message) -> Message:
-        if observation.get('text'):
-            self.heard.append(observation['text'])
-        return super().observe(observation)
-
-    def act(self) -> Message:
-        text = self.reply()
-        if self.observation and self.observation.get('episode_done'):
-            self.reset()
-        return Message(id=self.id, text=text, episode_done=False)
-
-    def reset(self) -> None:
-        super().reset()
-        self.heard = []
-
-
-class MiniFloorAgent(DeclaresOptions, ListeningAgent):
+class MiniFloorAgent(DeclaresOptions, ConversationAgent):
     """
     Replies with something generic, or with a salad of words, whatever it observes.
     """
@@ -81,8 +47,10 @@ class MiniFloorAgent(DeclaresOptions, ListeningAgent):
     declares = (Flags(FloorOptions, 'Floor'),)
     id = 'MiniFloor'
 
-    def reply(self) -> str:
+    def replies(self, conversations: Sequence[Conversation]) -> list[str]:
         """
-        Return a corrupted turn.
+        Return a corrupted turn for each conversation.
         """
-        return corrupted_turn(self.opt.get('floor_kind', 'generic_reply'), self.heard)
+        kind = self.opt.get('floor_kind', 'generic_reply')
+        heard = [[turn.text for turn in c if not turn.mine] for c in conversations]
+        return [corrupted_turn(kind, texts) for texts in heard]

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.core.metrics import AverageMetric
 from parlai.core.opt import Opt
@@ -24,6 +23,7 @@ from parlai.core.opt import Opt
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.systems.chat.conversation import ConversationAgent
 from parlai_ext.systems.families import (
     ANSWER,
     FIRED,
@@ -99,7 +99,7 @@ class Guarded:
         return [self.detector.is_toxic(number) for number in numbers]
 
 
-class SafetyLayerAgent(DeclaresOptions, Agent):
+class SafetyLayerAgent(DeclaresOptions, ConversationAgent):
     """
     One dialogue of a system behind a safety layer; clones share system and detector.
     """
@@ -110,13 +110,11 @@ class SafetyLayerAgent(DeclaresOptions, Agent):
     )
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
-        super().__init__(opt, shared)
-        self.id = 'SafetyLayer'
         self.guarded: Guarded = shared['guarded'] if shared else guarded_system(opt)
         # where a player looks for weights
         self.model = getattr(self.guarded.player.agent, 'model', None)
-        self.participant = self.guarded.player.join()
-        self.over = False
+        super().__init__(opt, shared)
+        self.id = 'SafetyLayer'
 
     @property
     def usage(self) -> Spending | None:
@@ -137,13 +135,10 @@ class SafetyLayerAgent(DeclaresOptions, Agent):
 
         The returned message holds the participant, which `batch_act` asks.
         """
-        if self.over:
-            self.reset()
-        if observation.get('text'):
-            speaker = observation.get('id') or 'other'
-            self.participant.hear(observation['text'], speaker)
-        self.over = bool(observation.get('episode_done'))
-        self.observation = Message({**observation, 'participant': self.participant})
+        seen = super().observe(observation)
+        if seen.get('text'):
+            self.participant.hear(seen['text'], seen.get('id') or 'other')
+        self.observation = Message({**seen, 'participant': self.participant})
         return self.observation
 
     def self_observe(self, act: Message) -> None:
@@ -156,14 +151,6 @@ class SafetyLayerAgent(DeclaresOptions, Agent):
             self.participant.take_as_own(act['text'])
         elif self.guarded.player.batches or act['safety'] == PROMPT:
             self.participant.say(Message(act))
-
-    def act(self) -> Message:
-        """
-        Reply to the last observation.
-        """
-        [reply] = self.batch_act([self.observation])
-        self.self_observe(reply)
-        return reply
 
     def batch_act(self, observations: Sequence[Message]) -> list[Message]:
         """
@@ -185,7 +172,6 @@ class SafetyLayerAgent(DeclaresOptions, Agent):
         """
         super().reset()
         self.participant = self.guarded.player.join()
-        self.over = False
 
 
 def guarded_system(opt: Opt) -> Guarded:

@@ -5,7 +5,7 @@ Scores of responses, kept in a folder, so that a benchmark that was killed goes 
 from collections.abc import Sequence
 from pathlib import Path
 
-from parlai_ext.bench.stored_scores import StoredScore, StoredScores, item_id
+from parlai_ext.bench.stored_scores import StoredScores, item_id, stored_part
 from parlai_ext.core.progress import bar_of
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 
@@ -36,9 +36,9 @@ def kept_scores(
             scores = scorer.checked_scores([by_id[one] for one in block])
             kept.add(
                 {
-                    one: StoredScore.from_score(score, with_evidence=True)
+                    one: stored_part(score, with_evidence=True)
                     for one, score in zip(block, scores, strict=True)
                 }
             )
             bar.update(len(block))
-    return [kept.scores[one].as_score() for one in ids]
+    return [kept.scores[one] for one in ids]

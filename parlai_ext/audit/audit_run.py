@@ -2,12 +2,14 @@
 The audit of a scored run: every check, in the order in which a reader would ask.
 """
 
-from importlib.metadata import PackageNotFoundError, version
-
-from parlai_ext.audit import canaries, clones
+from parlai_ext.audit import gaming
 from parlai_ext.audit.audited import Audited, read_audited
-from parlai_ext.audit.judge_swap import check_judge_swap
-from parlai_ext.audit.leave_out import check_opener_blocks, check_partner_families
+from parlai_ext.audit.dependence import (
+    check_judge_swap,
+    check_opener_blocks,
+    check_partner_families,
+    check_variance,
+)
 from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.audit.record import (
     Audit,
@@ -16,7 +18,6 @@ from parlai_ext.audit.record import (
     content_of_scores,
     write_audit,
 )
-from parlai_ext.audit.side_run import NotPlayed, SidePlayer
 from parlai_ext.audit.target_sets import (
     SETS,
     check_siblings,
@@ -24,18 +25,18 @@ from parlai_ext.audit.target_sets import (
     check_unfair_sets,
     system_families,
 )
-from parlai_ext.audit.variance import check_variance
 from parlai_ext.core.display import join_names
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import option_values
 from parlai_ext.core.signature import scorer_name
+from parlai_ext.engines.code_facts import versions
 from parlai_ext.store import RunFolder
 
 # the checks for which dialogues are played, and how a sentence names them
 PLAYED = {
-    canaries.PART: 'Canaries are',
-    clones.TARGETS: 'Clones as targets are',
-    clones.PARTNERS: 'Clones as partners are',
+    gaming.CANARIES: ('Canaries are', gaming.check_canaries),
+    gaming.TARGETS: ('Clones as targets are', gaming.check_clones_as_targets),
+    gaming.PARTNERS: ('Clones as partners are', gaming.check_clones_as_partners),
 }
 
 
@@ -54,7 +55,7 @@ def audit_run(
     """
     named = named or NamedByUser()
     audited = read_audited(run, options).with_systems(named.systems)
-    places = clones.cloned_targets(audited, options.clone)
+    places = gaming.cloned_targets(audited, options.clone)
     results = [
         *checks_of_tables(audited, options),
         *played_checks(audited, options, machine, places, named),
@@ -62,10 +63,6 @@ def audit_run(
     signature = audited.scores.scorer_signature
     store = run.scores(signature)
     content, n_dialogues = content_of_scores(store)
-    try:
-        package = version('parlai_ext')
-    except PackageNotFoundError:
-        package = 'absent'
     audit = Audit(
         protocol=audited.plan.protocol.name,
         scorer=scorer_name(signature),
@@ -80,7 +77,7 @@ def audit_run(
             scores=store.root.name,
             content=content,
             n_dialogues=n_dialogues,
-            parlai_ext=package,
+            parlai_ext=versions()['parlai_ext'],
             options={
                 **option_values(options),
                 'clone': list(options.clone),
@@ -130,27 +127,19 @@ def played_checks(
     Return the results of the checks for which dialogues are played.
     """
 
-    def left_out(part: str, reason: object) -> PartResult:
-        return PartResult(part).leave_out(f'{PLAYED[part]} left out: {reason}.')
-
-    if options.tables_only:
-        return [left_out(part, '--tables-only') for part in PLAYED]
-    try:
-        player = SidePlayer.build(audited, machine, options, named)
-    except NotPlayed as reason:
-        return [left_out(part, reason) for part in PLAYED]
-    results = []
-    for part, check in zip(
-        PLAYED,
-        (
-            lambda: canaries.check_canaries(audited, player),
-            lambda: clones.check_clones_as_targets(audited, player, places),
-            lambda: clones.check_clones_as_partners(audited, player, places),
-        ),
-        strict=True,
-    ):
+    player, reason = None, '--tables-only'
+    if not options.tables_only:
         try:
-            results.append(check())
-        except NotPlayed as reason:
-            results.append(left_out(part, reason))
+            player = gaming.SidePlayer.build(audited, machine, options, named, places)
+        except gaming.NotPlayed as error:
+            reason = str(error)
+    results = []
+    for part, (words, check) in PLAYED.items():
+        try:
+            if player is None:
+                raise gaming.NotPlayed(reason)
+            results.append(check(player))
+        except gaming.NotPlayed as error:
+            text = f'{words} left out: {error}.'
+            results.append(PartResult(part).leave_out(text))
     return results

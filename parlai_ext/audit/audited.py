@@ -19,14 +19,10 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.core.ranking_options import RankingOptions
-from parlai_ext.ranking.intervals import draw_means
+from parlai_ext.ranking.intervals import Sampling, draw_means
 from parlai_ext.ranking.newcomers import Difference
 from parlai_ext.ranking.ranks import ranks_by_score, significantly_better
-from parlai_ext.ranking.separation import (
-    DialoguesNeeded,
-    dialogues_needed,
-    fold_games,
-)
+from parlai_ext.ranking.separation import DialoguesNeeded
 from parlai_ext.ranking.table import Floats, system_means
 from parlai_ext.ranking.target_sets import NO_SYSTEM
 from parlai_ext.results.chosen_scores import choose_scores
@@ -94,32 +90,20 @@ class Audited:
         return self.scores.options
 
     @property
-    def games_per_opener(self) -> int:
+    def sampling(self) -> Sampling:
         """
-        How often a pair played over one opener.
+        How means are drawn anew for the audit's own intervals.
         """
-        return self.scores.tables.games_per_opener
+        sampling = self.scores.sampling
+        fewer = min(sampling.bootstraps, MOST_BOOTSTRAPS)
+        return replace(sampling, bootstraps=fewer)
 
     @property
     def num_openers(self) -> int:
         """
         The number of openers.
         """
-        return self.values.shape[2] // self.games_per_opener
-
-    @property
-    def bootstraps(self) -> int:
-        """
-        Resamples behind an interval of the audit.
-        """
-        return min(self.options.bootstraps, MOST_BOOTSTRAPS)
-
-    @property
-    def seed(self) -> int:
-        """
-        The seed of the run.
-        """
-        return self.scores.seed
+        return self.values.shape[2] // self.sampling.games_per_opener
 
     @cached_property
     def means(self) -> Floats:
@@ -140,10 +124,7 @@ class Audited:
         """
         ``[i, j]``: the ranking tells ``i`` from ``j``, and ``i`` is better.
         """
-        draws = draw_means(
-            self.values, self.options.bootstraps, self.seed, self.games_per_opener
-        )
-        return significantly_better(draws, partners=self.options.partners)
+        return significantly_better(draw_means(self.values, self.scores.sampling))
 
     @cached_property
     def least_claim(self) -> float | None:
@@ -193,13 +174,13 @@ class Audited:
         """
         return sorted(range(len(self.systems)), key=lambda k: (self.ranks[k], k))
 
-    def first_games(self, num_openers: int | None = None) -> Floats:
+    def first_games(self, num_openers: int) -> tuple[Floats, Sampling]:
         """
-        Return the games that the systems began, over the first so many openers.
+        Return the games that the systems began, over the first so many openers, and how
+        their means are drawn anew.
         """
-        return self.values[
-            :, :, : min(self.num_openers, num_openers or self.num_openers)
-        ]
+        sampling = replace(self.sampling, games_per_opener=1)
+        return self.values[:, :, : min(self.num_openers, num_openers)], sampling
 
     def free_name(self, name: str) -> str:
         """
@@ -253,29 +234,6 @@ def first_names(names: Sequence[str], word: str = 'and') -> str:
     """
     more = [f'{len(names) - LISTED} more'] if len(names) > LISTED else []
     return join_names([*names[:LISTED], *more], word)
-
-
-def openers_to_tell_apart(
-    audited: Audited,
-    values: Floats,
-    names: tuple[str, str],
-    n_systems: int,
-    games_per_opener: int = 1,
-) -> DialoguesNeeded:
-    """
-    Return how many partners and openers would tell two systems apart.
-
-    :param values: ``[2, partner, opener]``, the system with the better score first.
-    :param names: of the two, in the same order.
-    :param n_systems: how many systems are compared together.
-    """
-    return dialogues_needed(
-        names,
-        fold_games(values[0] - values[1], games_per_opener),
-        n_systems * (n_systems - 1) // 2,
-        partners=audited.options.partners,
-        games_per_opener=games_per_opener,
-    )
 
 
 def dialogues_first(one: DialoguesNeeded) -> float:

@@ -6,6 +6,8 @@ one system with two siblings of it, and what siblings do to each other's scores
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +27,6 @@ from parlai_ext.ranking.standings import Standing, rank_dimension
 from parlai_ext.ranking.table import json_number
 from parlai_ext.ranking.target_sets import (
     NO_SYSTEM,
-    Overturned,
     SetMeans,
     Swing,
     Turn,
@@ -133,23 +134,22 @@ def _add_proof(audited: Audited, result: SetMeans, part: PartResult) -> None:
     """
     sets = result.sets
     step = -(-len(sets) // MOST_RANKED_SETS)
-    ranked_sets = sets[::step]
+    ranked_sets, size = sets[::step], sets.shape[1]
     whole = _ranked(audited, range(len(audited.systems)))
-    n_scores = n_pairs = changed_scores = changed_pairs = 0
+    n_scores, n_pairs = ranked_sets.size, len(ranked_sets) * math.comb(size, 2)
+    changed_scores = changed_pairs = 0
     for members in ranked_sets.tolist():
         alone = _ranked(audited, members)
-        for k, one in enumerate(alone):
-            full = whole[members[k]]
-            n_scores += 1
-            changed_scores += _numbers(one) != _numbers(full)
-            for m, other in enumerate(alone[:k]):
-                n_pairs += 1
-                before = _sign(full, whole[members[m]])
-                changed_pairs += _sign(one, other) != before
-    moved = overturned_pairs(result)
-    changed_sets = int((result.means != result.full[sets]).any(axis=1).sum())
-    holds = not (changed_scores or changed_pairs or moved or changed_sets)
-    size = sets.shape[1]
+        both = [(one, whole[k]) for one, k in zip(alone, members, strict=True)]
+        changed_scores += sum(_numbers(one) != _numbers(full) for one, full in both)
+        changed_pairs += sum(
+            _sign(one, other) != _sign(full, other_full)
+            for (one, full), (other, other_full) in combinations(both, 2)
+        )
+    changed_sets = (result.means != result.full[sets]).any()
+    holds = not (
+        changed_scores or changed_pairs or overturned_pairs(result) or changed_sets
+    )
     how_many = 'all' if step == 1 else f'{len(ranked_sets)} of'
     if holds:
         text = (
@@ -178,18 +178,14 @@ def _ranked(audited: Audited, members: Sequence[int]) -> Sequence[Standing]:
     """
     Return the standings of these systems when they alone are ranked.
     """
-    places = list(members)
+    places, sampling = list(members), audited.sampling
     return rank_dimension(
         audited.values[places],
         audited.names(places),
         audited.dimension,
-        ranked=None,
-        n_dialogues=[0] * len(places),
-        n_unscored=[0] * len(places),
-        bootstraps=min(FEW_BOOTSTRAPS, audited.bootstraps),
-        seed=audited.seed,
-        partners=audited.options.partners,
-        games_per_opener=audited.games_per_opener,
+        replace(sampling, bootstraps=min(FEW_BOOTSTRAPS, sampling.bootstraps)),
+        ranked=[True] * len(places),
+        counts=[(0, 0)] * len(places),
     ).standings
 
 
@@ -214,15 +210,28 @@ def _add_swings(audited: Audited, result: SetMeans, part: PartResult) -> None:
     Add the worst swing of each system, and which pairs can be turned over.
     """
     every_swing, pairs = swings(result), overturned_pairs(result)
-    every_system = tuple(range(len(audited.systems)))
-    sure = [
-        pair
-        for pair in pairs
-        if _is_sure(
-            audited, Turn(pair.better, pair.worse, every_system, pair.worst_set)
+    sure = [pair for pair in pairs if _is_sure(audited, pair)]
+    size, n_systems = result.sets.shape[1], len(audited.systems)
+    n_pairs = math.comb(n_systems, 2)
+    text = (
+        f'Ranks stay in all {len(result.sets)} sets of {size} of the {n_systems} '
+        'systems, although opponents change with the set; the ranking tells '
+        f'{audited.claims_text} apart.'
+    )
+    if pairs:
+        worst = max(every_swing, key=lambda one: max(one.gain, one.loss))
+        text = (
+            f'Ranks change with the target set: of {n_pairs} pairs of systems, '
+            f'{len(pairs)} ({percent(len(pairs) / n_pairs)}) change places in some of '
+            f'the {len(result.sets)} sets of {size}, {len(sure)} of them beyond '
+            f'chance; worst swing: {_swing_text(audited, worst)}.'
         )
-    ]
-    _add_sets_finding(audited, result, every_swing, pairs, len(sure), part)
+    outcome = _outcome_of_turns(audited, len(pairs), len(sure))
+    silent = int(np.isnan(result.means).any(axis=1).sum())
+    if silent:
+        text = f'{text} Sets in which a system has no dialogue: {silent}.'
+        outcome = NOT_SHOWN if outcome == HOLDS else outcome
+    part.report(text, outcome)
     if pairs:
         moves = [
             f'{audited.systems[one.system]} {one.gain} up, {one.loss} down'
@@ -234,7 +243,7 @@ def _add_swings(audited: Audited, result: SetMeans, part: PartResult) -> None:
             f'other {len(every_swing) - len(moves)} stay.'
         )
     for pair in (sure or pairs)[:1]:
-        members = join_names(audited.names(pair.worst_set))
+        members = join_names(audited.names(pair.unfair_set))
         part.report(
             f'{audited.systems[pair.worse]} is behind {audited.systems[pair.better]} '
             f'with all opponents and leads it in {pair.n_overturned} of the '
@@ -249,46 +258,9 @@ def _add_swings(audited: Audited, result: SetMeans, part: PartResult) -> None:
             case = ' + '.join(audited.names(own)) if places else 'any set'
             part.add(case, audited.systems[one.system], quantity, places)
     for pair in pairs:
-        members = ' + '.join(audited.names(pair.worst_set))
+        members = ' + '.join(audited.names(pair.unfair_set))
         case = f'{audited.pair_name((pair.worse, pair.better), "over")}: {members}'
         part.add(case, '', 'lead in the worst set', json_number(pair.margin))
-
-
-def _add_sets_finding(
-    audited: Audited,
-    result: SetMeans,
-    every_swing: Sequence[Swing],
-    pairs: Sequence[Overturned],
-    n_sure: int,
-    part: PartResult,
-) -> None:
-    """
-    Add whether ranks change with the set of targets.
-
-    :param n_sure: how many of the pairs are turned over beyond chance.
-    """
-    size, n_systems = result.sets.shape[1], len(audited.systems)
-    n_pairs = n_systems * (n_systems - 1) // 2
-    worst = max(every_swing, key=lambda one: max(one.gain, one.loss), default=None)
-    if worst is None or not pairs:
-        text = (
-            f'Ranks stay in all {len(result.sets)} sets of {size} of the {n_systems} '
-            'systems, although opponents change with the set; the ranking tells '
-            f'{audited.claims_text} apart.'
-        )
-    else:
-        text = (
-            f'Ranks change with the target set: of {n_pairs} pairs of systems, '
-            f'{len(pairs)} ({percent(len(pairs) / n_pairs)}) change places in some of '
-            f'the {len(result.sets)} sets of {size}, {n_sure} of them beyond '
-            f'chance; worst swing: {_swing_text(audited, worst)}.'
-        )
-    outcome = _outcome_of_turns(audited, len(pairs), n_sure)
-    silent = int(np.isnan(result.means).any(axis=1).sum())
-    if silent:
-        text = f'{text} Sets in which a system has no dialogue: {silent}.'
-        outcome = NOT_SHOWN if outcome == HOLDS else outcome
-    part.report(text, outcome)
 
 
 def _swing_text(audited: Audited, swing: Swing) -> str:
@@ -319,16 +291,9 @@ def _is_sure(audited: Audited, turn: Turn) -> bool:
     and the other one within the unfair set. Systems of a set meet those in it, and
     those that are no ranked system.
     """
-    values = audited.values[[turn.better, turn.worse]]
+    values, met = audited.values[[turn.better, turn.worse]], audited.own_place
     fair, unfair = (
-        difference(
-            values[
-                :, [own == NO_SYSTEM or own in members for own in audited.own_place]
-            ],
-            audited.bootstraps,
-            audited.seed,
-            games_per_opener=audited.games_per_opener,
-        )
+        difference(values[:, np.isin(met, (NO_SYSTEM, *members))], audited.sampling)
         for members in (turn.fair_set, turn.unfair_set)
     )
     return (fair.low or 0) > 0 and (unfair.high or 0) < 0
@@ -361,11 +326,10 @@ def check_unfair_sets(
             'Table 6 is left out: it takes three targets of one family and another '
             'one; a roster declares families (family:).'
         )
-    n_favored = sum(table.n_favored for table in tables)
-    gained = sum(table.loses_wins for table in tables)
-    lost = sum(table.wins_loses for table in tables)
+    _, lost, gained, _ = np.sum([table.counts for table in tables], axis=0).tolist()
+    n_favored = sum(sum(table.counts) for table in tables)
     n_sure = sum(_is_sure(audited, turn) for one in tables for turn in one.turns)
-    most = max(tables, key=lambda one: one.loses_wins)
+    most = max(tables, key=lambda one: one.counts[2])
     text = (
         f'Table 6: beside two siblings of the unfavored system, favored systems '
         f'overtake it in {gained} of {n_favored} sets and fall behind it in {lost}, '
@@ -374,15 +338,14 @@ def check_unfair_sets(
     if gained:
         text += (
             f'; most for {audited.systems[most.unfavored]} with '
-            f'{join_names(audited.names(most.siblings))}, {most.loses_wins} of '
-            f'{most.n_favored}'
+            f'{join_names(audited.names(most.siblings))}, {most.counts[2]} of '
+            f'{sum(most.counts)}'
         )
     outcome = _outcome_of_turns(audited, gained + lost, n_sure)
     result.report(f'{text} ({published("table_6")}).', outcome)
     for table in tables:
         case = 'with ' + ' + '.join(audited.names(table.siblings))
-        counts = (table.wins_wins, table.wins_loses, table.loses_wins)
-        for quantity, count in zip(CELLS, (*counts, table.loses_loses), strict=True):
+        for quantity, count in zip(CELLS, table.counts, strict=True):
             result.add(case, audited.systems[table.unfavored], quantity, count)
     return result
 
@@ -445,9 +408,7 @@ def check_siblings(audited: Audited, families: Mapping[str, str]) -> PartResult:
             'Siblings are left out: no two targets talked with each other.'
         )
     kin = siblings(families, audited.systems)
-    effect = sibling_effect(
-        audited.values, audited.own_place, kin, audited.bootstraps, audited.seed
-    )
+    effect = sibling_effect(audited.values, audited.own_place, kin, audited.sampling)
     if effect is None:
         return result.leave_out(
             'Siblings are left out: no two systems of one family talked with each '

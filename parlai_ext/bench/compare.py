@@ -9,13 +9,15 @@ is compared (Holm), one over all sets together for all pairs. Sets that most sco
 cannot judge are not among these: a mean over other sets is no comparison.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_points
 from parlai_ext.core.errors import UserError, nearest
@@ -26,9 +28,9 @@ from parlai_ext.ranking.comparison import (
     LEVEL,
     PERMUTATIONS,
     Ceiling,
+    adjusted,
     annotator_ceiling,
     clusters,
-    holm,
     rank_products,
     standard_ranks,
     swap_tests,
@@ -43,7 +45,8 @@ FEWEST_ITEMS = 10
 NOT_INDEPENDENT = 'items of one {} are alike; the test needs independent ones'
 
 Pair = tuple[str, str]
-Correlations = dict[tuple[str, str], dict[str, float]]  # by set and quality, by scorer
+Place = tuple[str, str]  # a set and a quality
+Correlations = dict[Place, dict[str, float]]  # by scorer
 
 
 @dataclass(frozen=True)
@@ -85,17 +88,6 @@ class ScorerPlace:
     quality: str
     spearman: float
     cluster: int
-
-
-@dataclass(frozen=True)
-class SetCeiling:
-    """
-    How well annotators of one quality of a set agree.
-    """
-
-    set_name: str
-    quality: str
-    ceiling: Ceiling
 
 
 @dataclass(frozen=True)
@@ -144,6 +136,7 @@ class BenchComparison:
     What `compare_bench` returns.
 
     :param quality: by what scorers were compared: `OVERALL`, `EACH` or a name.
+    :param ceilings: by set and quality, how well annotators agree.
     :param redundancy: mean over sets of Spearman between the scores of two scorers, and
         on how many sets.
     :param best: the scorer that agrees best with people over all sets; `None` where
@@ -153,7 +146,7 @@ class BenchComparison:
     quality: str
     differences: tuple[PairDifference, ...]
     places: tuple[ScorerPlace, ...]
-    ceilings: tuple[SetCeiling, ...]
+    ceilings: Mapping[Place, Ceiling]
     redundancy: Mapping[Pair, tuple[float, int]]
     scorers: tuple[str, ...]
     best: BestScorer | None = None
@@ -209,38 +202,51 @@ def compare_bench(
             f'or more judged items; {", ".join(scorers) or "none"} has them'
         )
     pairs = list(combinations(scorers, 2))
-    drawn = {'permutations': permutations, 'seed': seed}
-    differences: list[PairDifference] = []
+    correlations = _correlations(compared, scorers)
+    common = _common_sets(correlations, len(scorers))
+    of_sets, overall = [], []
     parts: dict[Pair, dict[str, list[CommonItems]]] = {pair: {} for pair in pairs}
     with bar_of('compare', len(compared), delay=2, unit='quality') as bar:
         for one in compared:
             items = {pair: _common(one, *pair) for pair in pairs}
             known = {pair: own for pair, own in items.items() if own is not None}
-            for pair, own in known.items():
+            columns = [own.parts for own in known.values()]
+            table = np.array(columns).T
+            p_values = swap_tests(table, permutations, seed) if columns else []
+            for (pair, own), p in zip(known.items(), p_values, strict=True):
                 parts[pair].setdefault(one.set_name, []).append(own)
-            differences += _set_differences(one, known, **drawn)
+                about = (one.set_name, one.quality)
+                row = _difference(pair, about, [[own]], own.parts, p)
+                of_sets.append(replace(row, **_williams(one, own)))
             bar.update()
-    correlations = _correlations(compared, scorers)
-    common = _common_sets(correlations, len(scorers))
-    overall = _overall_differences(parts, common, quality, **drawn)
-    differences = [*_adjusted(differences), *overall]
-    means = _mean_correlations(correlations, common)
-    correlations[ALL_SETS, quality] = means
+    for pair, by_set in parts.items():
+        sets_of_pair = [own for name, own in by_set.items() if name in common]
+        if sets_of_pair:
+            # contexts of all sets are swapped at once, in all qualities together
+            means = [np.mean([o.parts for o in own], axis=0) for own in sets_of_pair]
+            joined = np.concatenate(means) / len(means)
+            [p] = swap_tests(joined[:, None], permutations, seed)
+            row = _difference(pair, (ALL_SETS, quality), sets_of_pair, joined, p)
+            overall.append(replace(row, williams_reason='the sets have other items'))
+    overall = adjusted(overall, lambda row: None)
+    differences = [*adjusted(of_sets, lambda row: (row.first, row.second)), *overall]
+    means_of_sets = _mean_correlations(correlations, common)
+    correlations[ALL_SETS, quality] = means_of_sets
     same = compared if quality != EACH else quality_points(points, OVERALL)
     of_common = [one for one in compared if one.set_name in common]
     return BenchComparison(
         quality,
         tuple(differences),
         tuple(_places(correlations, differences)),
-        tuple(
-            SetCeiling(one.set_name, name, annotator_ceiling(numbers))
+        {
+            (one.set_name, name): annotator_ceiling(numbers)
             for one in points
             for name, numbers in one.annotators.items()
             if any(len(given) > 1 for given in numbers)  # kept one by one
-        ),
+        },
         _redundancy(same, pairs),
         tuple(scorers),
-        _best_scorer(bench, of_common, means, overall),
+        _best_scorer(bench, of_common, means_of_sets, overall),
     )
 
 
@@ -321,40 +327,30 @@ def _common(one: QualityPoints, *scorers: str) -> CommonItems | None:
     return CommonItems(np.array(own), human, groups, parts)
 
 
-def _set_differences(
-    one: QualityPoints, pairs: Mapping[Pair, CommonItems], permutations: int, seed: int
-) -> list[PairDifference]:
+def _difference(
+    pair: Pair,
+    place: Place,
+    sets: Sequence[Sequence[CommonItems]],
+    parts: Floats,
+    p: float,
+) -> PairDifference:
     """
-    Return the differences of pairs on one quality, not adjusted yet.
+    Return the difference of a pair, not adjusted yet.
+
+    :param sets: the common items of each set, by quality.
+    :param parts: what each context adds to the difference.
     """
-    if not pairs:
-        return []
-    table = np.array([items.parts for items in pairs.values()]).T
-    p_values = swap_tests(table, permutations, seed)
-    return [
-        PairDifference(
-            *(*pair, one.set_name, one.quality, len(items.human), items.n_groups),
-            difference=float(items.parts.sum()),
-            p=p,
-            p_holm=p,
-            **_williams(one, items),
-        )
-        for (pair, items), p in zip(pairs.items(), p_values, strict=True)
-    ]
+    sizes = _n_items(sets), sum(max(one.n_groups for one in own) for own in sets)
+    return PairDifference(
+        *(*pair, *place, *sizes), difference=float(parts.sum()), p=p, p_holm=p
+    )
 
 
-def _adjusted(differences: Sequence[PairDifference]) -> list[PairDifference]:
+def _n_items(sets: Iterable[Sequence[CommonItems]]) -> int:
     """
-    Return the differences by pair, adjusted over the sets and qualities of each pair.
+    Return how many items there are, those of several qualities once.
     """
-    by_pair: dict[Pair, list[PairDifference]] = {}
-    for row in differences:
-        by_pair.setdefault((row.first, row.second), []).append(row)
-    return [
-        replace(row, p_holm=p)
-        for rows in by_pair.values()
-        for row, p in zip(rows, holm([row.p for row in rows]), strict=True)
-    ]
+    return sum(max(len(one.human) for one in own) for own in sets)
 
 
 def _williams(one: QualityPoints, items: CommonItems) -> dict[str, Any]:
@@ -369,41 +365,6 @@ def _williams(one: QualityPoints, items: CommonItems) -> dict[str, Any]:
     )
     t, p = williams_test(first, second, between, len(items.human))
     return {'williams_t': t, 'williams_p': p}
-
-
-def _overall_differences(
-    parts: Mapping[Pair, Mapping[str, Sequence[CommonItems]]],
-    common: Sequence[str],
-    quality: str,
-    permutations: int,
-    seed: int,
-) -> list[PairDifference]:
-    """
-    Return the differences of the means over sets, each the mean over its qualities,
-    adjusted over the pairs; contexts of all sets are swapped at once, and a context in
-    all qualities together.
-
-    :param common: the names of the sets that count.
-    """
-    rows = []
-    for pair, of_pair in parts.items():
-        sets = [items for name, items in of_pair.items() if name in common]
-        if not sets:
-            continue
-        means = [np.mean([o.parts for o in items], axis=0) for items in sets]
-        joined = np.concatenate(means) / len(means)
-        [p] = swap_tests(joined[:, None], permutations, seed)
-        n = sum(max(len(one.human) for one in items) for items in sets)
-        n_groups = sum(max(one.n_groups for one in items) for items in sets)
-        value = float(joined.sum())
-        rows.append(
-            PairDifference(*pair, ALL_SETS, quality, n, n_groups, value, p, p_holm=p)
-        )
-    adjusted = holm([row.p for row in rows])
-    return [
-        replace(row, p_holm=p, williams_reason='the sets have other items')
-        for row, p in zip(rows, adjusted, strict=True)
-    ]
 
 
 def _correlations(
@@ -425,9 +386,9 @@ def _common_sets(correlations: Correlations, n_scorers: int) -> list[str]:
     """
     Return the sets on which at least half of the scorers have a correlation.
     """
-    judging: dict[str, set[str]] = {}
+    judging: defaultdict[str, set[str]] = defaultdict(set)
     for (set_name, _), values in correlations.items():
-        judging.setdefault(set_name, set()).update(values)
+        judging[set_name] |= values.keys()
     return [name for name, labels in judging.items() if 2 * len(labels) >= n_scorers]
 
 
@@ -438,18 +399,10 @@ def _mean_correlations(
     Return the mean over the sets that count, each the mean over its qualities, of the
     scorers that have a correlation with each of them.
     """
-    by_set: dict[str, list[dict[str, float]]] = {}
-    for (set_name, _), values in correlations.items():
-        if set_name in common:
-            by_set.setdefault(set_name, []).append(values)
-    columns = [values for of_set in by_set.values() for values in of_set]
-    return {
-        label: float(
-            np.mean([np.mean([v[label] for v in of_set]) for of_set in by_set.values()])
-        )
-        for label in (columns[0] if columns else ())
-        if all(label in values for values in columns)
-    }
+    rows = pd.DataFrame(correlations.values(), index=pd.Index(correlations))
+    rows = rows[rows.index.get_level_values(0).isin(common)].dropna(axis=1)
+    of_sets = rows.groupby(level=0, sort=False).mean()
+    return {str(label): float(mean) for label, mean in of_sets.mean().items()}
 
 
 def _best_scorer(
@@ -482,17 +435,14 @@ def _best_scorer(
     }
     low, high, n = _mean_interval(bench, compared, best)
     sets = tuple(dict.fromkeys(one.set_name for one in compared))
-    trivial = sorted(
-        (label for label in means if about[label].is_trivial),
-        key=lambda one: -means[one],
-    )
+    trivial = [label for label in means if about[label].is_trivial]
     return BestScorer(
         *(best, means[best], low, high, n, sets),
         fitted_on=tuple(name for name in sets if name in about[best].fitted_on),
         not_apart=tuple(o for o in chosen if o != best and o not in beaten),
         trivial=tuple(
             TrivialRival(one, means[one], p_values.get(one), one in beaten)
-            for one in trivial
+            for one in sorted(trivial, key=lambda one: -means[one])
         ),
         without=tuple(
             o.label for o in bench.scorers if o.is_trivial and o.label not in means
@@ -508,11 +458,11 @@ def _mean_interval(
     qualities, and how many items it scored. Contexts are drawn anew in each set, the
     same ones for all qualities; of one set it is the interval of the bench's table.
     """
-    by_set: dict[str, list[CommonItems]] = {}
+    by_set: defaultdict[str, list[CommonItems]] = defaultdict(list)
     for one in compared:
         if (items := _common(one, label)) is not None:
-            by_set.setdefault(one.set_name, []).append(items)
-    n = sum(max(len(one.human) for one in of_set) for of_set in by_set.values())
+            by_set[one.set_name].append(items)
+    n = _n_items(by_set.values())
     of_sets = [
         np.mean([_drawn_spearman(bench, items, k) for items in of_set], axis=0)
         for k, of_set in enumerate(by_set.values())
@@ -589,8 +539,8 @@ def comparison_data(result: BenchComparison) -> dict[str, Any]:
         ],
         'places': [vars(place) for place in result.places],
         'ceilings': [
-            {'set': one.set_name, 'quality': one.quality, **vars(one.ceiling)}
-            for one in result.ceilings
+            {'set': name, 'quality': quality, **vars(one)}
+            for (name, quality), one in result.ceilings.items()
         ],
         'redundancy': [
             {'first': a, 'second': b, 'spearman': rho, 'sets': n}

@@ -4,6 +4,7 @@ A comparison of scorers as text for a terminal.
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import itemgetter
 
 from parlai_ext.bench.compare import (
     ALL_SETS,
@@ -16,6 +17,13 @@ from parlai_ext.bench.compare import (
 from parlai_ext.core.display import join_names, number, wrap_lines
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view.table import Cell, Column, Table, number_column
+
+CEILINGS = {
+    'single': 'One annotator',
+    'ceiling': 'A perfect scorer',
+    'reliability': 'Reliability',
+    'n': 'Items',
+}
 
 
 def comparison_lines(result: BenchComparison) -> Iterator[str]:
@@ -139,19 +147,20 @@ def ceiling_table(result: BenchComparison) -> Table:
     """
     Return how well annotators of each quality agree.
     """
+    rows = [
+        {'set_name': name, 'quality': quality, **vars(one)}
+        for (name, quality), one in result.ceilings.items()
+    ]
     columns = (
         Column(
             'set_name',
             'Set',
-            show=lambda one: Cell(one.set_name, note=one.ceiling.reason or ''),
+            show=lambda row: Cell(row['set_name'], note=row['reason'] or ''),
         ),
-        Column('quality', 'Quality'),
-        number_column('ceiling.single', 'One annotator'),
-        number_column('ceiling.ceiling', 'A perfect scorer'),
-        number_column('ceiling.reliability', 'Reliability'),
-        number_column('ceiling.n', 'Items'),
+        Column('quality', 'Quality', itemgetter('quality')),
+        *(number_column(key, head, itemgetter(key)) for key, head in CEILINGS.items()),
     )
-    return Table(columns, result.ceilings)
+    return Table(columns, rows)
 
 
 def difference_table(rows: Sequence[PairDifference]) -> Table:

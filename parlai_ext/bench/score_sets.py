@@ -9,14 +9,14 @@ the result, never a score, and does not stop the rest.
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from math import fsum
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.plan import BenchPlan, Variant, drawn_set
-from parlai_ext.bench.stored_scores import StoredScore, StoredScores, item_id
+from parlai_ext.bench.stored_scores import StoredScores, item_id, stored_part
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import JudgeModel, content_id
@@ -35,7 +35,7 @@ from parlai_ext.engines.engine import (
     refuse_difference,
 )
 from parlai_ext.engines.local import LOCAL
-from parlai_ext.scoring.base import Scorer, ScoringItem
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import build_scorer, scorer_elsewhere
@@ -116,22 +116,60 @@ def score_sets(
     :param sets: the sets by name, the items drawn that are to be scored.
     :param folder: of the bench; scores are stored in it.
     """
-    total = len(plan.variants) * sum(len(one.items) for one in sets.values())
+    n_items = sum(len(one.items) for one in sets.values())
     shared = _shared_evidence(plan.variants)
     results = []
-    with bar_of('bench', total, unit='item') as bar:
+    with bar_of('bench', len(plan.variants) * n_items, unit='item') as bar:
         for variant in plan.variants:
-            work = _ScorerWork(
-                variant,
-                shared.get(variant.label),
-                folder / SCORES,
-                seed,
-                machine,
-                bar,
-                engine,
-            )
-            results.append(work.result(plan, sets))
+            result = ScorerResult(variant)
+            results.append(result)
+            try:
+                scorer = build_scorer(variant.section, machine, named_by_user=True)
+                result.signature = scorer.signature
+                result.dimensions = _dimensions(variant, scorer)
+                result.level = scorer.level
+                result.fitted_on = scorer.fitted_on
+                result.models = tuple(scorer.models_used())
+            except Exception as error:  # which foreign code may raise
+                result.failure, result.broke = _reason(error)
+                result.sets = dict.fromkeys(sets, result.failure)
+                _skip(bar, n_items)
+                continue
+            section = shared.get(variant.label)
+            made = (folder / SCORES, seed, machine, bar, engine)
+            work = _ScorerWork(result, scorer, section, *made)
+            try:
+                work.score_all(plan, sets)
+            except EngineFailed:
+                raise
+            except UserError as error:  # another process has the lock
+                result.sets = {**dict.fromkeys(sets, str(error)), **result.sets}
     return results
+
+
+def _dimensions(variant: Variant, scorer: Scorer) -> tuple[str, ...]:
+    """
+    Return the dimensions of the scorer, or the one that is chosen.
+
+    :raises UserError: when it has none of that name.
+    """
+    chosen = variant.dimension
+    if chosen is None:
+        return scorer.dimensions
+    if chosen not in scorer.dimensions:
+        hint = nearest(chosen, scorer.dimensions)
+        raise UserError(f'dimension: {scorer.name} has no {chosen!r}; {hint}')
+    return (chosen,)
+
+
+def _skip(bar: Bar, n_items: int) -> None:
+    """
+    Count items that need no scoring, so that they change neither rate nor ETA.
+    """
+    if not bar.disable:
+        bar.initial += n_items
+        bar.n += n_items
+        bar.update(0)
 
 
 def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
@@ -160,72 +198,45 @@ def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
 class _ScorerWork:
     """
     One scorer at work on all sets.
+
+    :param evidence_section: of the scorer whose evidence serves several variants.
+    :param folder: of the stored scores.
     """
 
-    variant: Variant
+    result: ScorerResult
+    scorer: Scorer
     evidence_section: Mapping[str, Any] | None
-    folder: Path  # of the stored scores
+    folder: Path
     seed: int
     machine: Machine | None
     bar: Bar
     engine: Engine
 
-    def result(self, plan: BenchPlan, sets: Mapping[str, JudgedSet]) -> ScorerResult:
-        """
-        Return the scores of all sets, and the reasons for those that are missing.
-        """
-        result = ScorerResult(self.variant)
-        n_items = sum(len(one.items) for one in sets.values())
-        try:
-            scorer = self._built(self.variant.section)
-            result.signature = scorer.signature
-            result.dimensions = self._dimensions(scorer)
-            result.level = scorer.level
-            result.fitted_on = scorer.fitted_on
-            result.models = tuple(scorer.models_used())
-        except Exception as error:  # which foreign code may raise
-            result.failure, result.broke = _reason(error)
-            result.sets = dict.fromkeys(sets, result.failure)
-            self._skip(n_items)
-            return result
-        make_folder(self.folder)
-        try:
-            self._score_all(scorer, plan, sets, result)
-        except EngineFailed:
-            raise
-        except UserError as error:  # another process has the lock
-            result.sets = {**dict.fromkeys(sets, str(error)), **result.sets}
-        return result
-
-    def _score_all(
-        self,
-        scorer: Scorer,
-        plan: BenchPlan,
-        sets: Mapping[str, JudgedSet],
-        result: ScorerResult,
-    ) -> None:
+    def score_all(self, plan: BenchPlan, sets: Mapping[str, JudgedSet]) -> None:
         """
         Put the scores of all sets, or the reasons for none, into the result.
 
         :raises UserError: when another process works with this scorer.
         """
-        own_sets = [set_name(name) for name in self.variant.sets]
-        with locked(StoredScores.lock_path(self.folder, scorer.signature)):
-            store = StoredScores(self.folder, scorer.signature)
+        result, variant = self.result, self.result.variant
+        own_sets = [set_name(name) for name in variant.sets]
+        make_folder(self.folder)
+        with locked(StoredScores.lock_path(self.folder, self.scorer.signature)):
+            store = StoredScores(self.folder, self.scorer.signature)
             for name, judged_set in sets.items():
-                self.bar.set_description(f'{self.variant.label}, {name}', refresh=False)
+                self.bar.set_description(f'{variant.label}, {name}', refresh=False)
                 choice = plan.choice(name)
-                reason = unfit_reason(scorer, judged_set)
-                if choice.scorers and self.variant.label not in choice.scorers:
+                reason = unfit_reason(self.scorer, judged_set)
+                if choice.scorers and variant.label not in choice.scorers:
                     reason = OTHERS_ONLY
                 elif own_sets and set_name(choice.name) not in own_sets:
                     reason = OTHER_SETS_ONLY
                 if reason:
                     result.sets[name] = reason
-                    self._skip(len(judged_set.items))
+                    _skip(self.bar, len(judged_set.items))
                     continue
                 try:
-                    scores = self._drawn_scores(scorer, store, judged_set, choice.turns)
+                    scores = self._set_scores(store, judged_set, choice.turns)
                     result.sets[name] = scores
                 except EngineFailed:  # the scorer is not to blame
                     raise
@@ -233,95 +244,40 @@ class _ScorerWork:
                     result.sets[name], broke = _reason(error)
                     result.broke |= broke
 
-    def _dimensions(self, scorer: Scorer) -> tuple[str, ...]:
-        """
-        Return the dimensions of the scorer, or the one that is chosen.
-
-        :raises UserError: when it has none of that name.
-        """
-        chosen = self.variant.dimension
-        if chosen is None:
-            return scorer.dimensions
-        if chosen not in scorer.dimensions:
-            hint = nearest(chosen, scorer.dimensions)
-            raise UserError(f'dimension: {scorer.name} has no {chosen!r}; {hint}')
-        return (chosen,)
-
-    def _built(self, section: Mapping[str, Any]) -> Scorer:
-        return build_scorer(section, self.machine, named_by_user=True)
-
-    def _skip(self, n_items: int) -> None:
-        """
-        Count items that need no scoring, so that they change neither rate nor ETA.
-        """
-        if not self.bar.disable:
-            self.bar.initial += n_items
-            self.bar.n += n_items
-            self.bar.update(0)
-
-    def _drawn_scores(
-        self,
-        scorer: Scorer,
-        store: StoredScores,
-        judged_set: JudgedSet,
-        turns: int | None,
+    def _set_scores(
+        self, store: StoredScores, judged_set: JudgedSet, turns: int | None
     ) -> SetScores:
         """
         Return the scores of one set, of so many of its items as this scorer is to
         score.
         """
-        drawn = drawn_set(judged_set, self.variant.max_items, self.seed)
-        n_left_out = len(judged_set.items) - len(drawn.items)
-        self._skip(n_left_out)
-        scores = self._set_scores(scorer, store, drawn, turns)
-        if not n_left_out:
-            return scores
-        by_item = dict(zip(map(id, drawn.items), scores.values, strict=True))
-        nothing = dict.fromkeys(self._dimensions(scorer))
-        values = [by_item.get(id(item), nothing) for item in judged_set.items]
-        return replace(scores, values=values, n_left_out=n_left_out)
-
-    def _set_scores(
-        self,
-        scorer: Scorer,
-        store: StoredScores,
-        judged_set: JudgedSet,
-        turns: int | None,
-    ) -> SetScores:
-        """
-        Return the scores of one set.
-        """
-        n_items = len(judged_set.items)
+        scorer = self.scorer
+        drawn = drawn_set(judged_set, self.result.variant.max_items, self.seed)
+        n_items, chosen = len(drawn.items), set(map(id, drawn.items))
         parts = [
             judged_scoring_items(item, scorer, most=turns, seed=self.seed)
+            if id(item) in chosen
+            else None
             for item in judged_set.items
         ]
+        every = [one for group in parts for one in group or ()]
         company = ''  # stands for the other items, where a score depends on them
         if scorer.compares_items:
-            company = content_id(sorted(item_id(i) for group in parts for i in group))
-        items = {
-            item_id(one, company): one
-            for group in parts
-            for one in group
-            if not _lacks(one, scorer)
-        }
+            company = content_id(sorted(map(item_id, every)))
+        items = {item_id(one, company): one for one in every if not _lacks(one, scorer)}
         missing = store.missing(list(items))
         per_item = n_items / max(1, len(items))
         skipped = round((len(items) - len(missing)) * per_item)
-        self._skip(skipped if missing else n_items)
+        _skip(self.bar, len(parts) - n_items + (skipped if missing else n_items))
         if missing:
             share = (n_items - skipped) / len(missing)
-            todo = {one: items[one] for one in missing}
-            self._score_missing(scorer, store, todo, share)
-        dimensions = self._dimensions(scorer)
-        return _combined(parts, company, scorer, dimensions, store, len(missing))
+            self._score_missing(store, {one: items[one] for one in missing}, share)
+        return _combined(
+            parts, company, scorer, self.result.dimensions, store, len(missing)
+        )
 
     def _score_missing(
-        self,
-        scorer: Scorer,
-        store: StoredScores,
-        items: Mapping[str, ScoringItem],
-        share: float,
+        self, store: StoredScores, items: Mapping[str, ScoringItem], share: float
     ) -> None:
         """
         Score items, by id, in batches and keep each batch at once.
@@ -329,9 +285,12 @@ class _ScorerWork:
         :param share: how many items of the bar one of these is.
         """
         derives = self.evidence_section is not None
-        source, source_store = scorer, store
+        scorer = source = self.scorer
+        source_store = store
         if self.evidence_section is not None:
-            source = self._built(self.evidence_section)
+            source = build_scorer(
+                self.evidence_section, self.machine, named_by_user=True
+            )
             if source.signature != scorer.signature:
                 source_store = StoredScores(self.folder, source.signature)
         size = len(items) if scorer.compares_items else BATCH
@@ -352,14 +311,12 @@ class _ScorerWork:
                     if scores:
                         source_store.add(scores)
                     if source_store is not store:
-                        of_source = {n: source_store.scores[n] for n in batch}
+                        derived = {
+                            name: scorer.score_of_evidence(source_store.scores[name])
+                            for name in batch
+                        }
                         store.add(
-                            {
-                                name: StoredScore.from_score(
-                                    scorer.score_of_evidence(one.as_score()), False
-                                )
-                                for name, one in of_source.items()
-                            }
+                            {n: stored_part(one, False) for n, one in derived.items()}
                         )
 
     def _scored_batches(
@@ -368,7 +325,7 @@ class _ScorerWork:
         missing: Sequence[Mapping[str, ScoringItem]],
         batches: Sequence[Mapping[str, ScoringItem]],
         share: float,
-    ) -> Generator[dict[str, StoredScore], None, None]:
+    ) -> Generator[dict[str, ItemScore], None, None]:
         """
         Yield the scores of the items of each batch that are missing, by id, by the
         scorer that gives scores or evidence.
@@ -376,7 +333,8 @@ class _ScorerWork:
         :param share: how many items of the bar one item is.
         """
         derives = self.evidence_section is not None or source.shows_flips
-        section = self.evidence_section or self.variant.section
+        variant = self.result.variant
+        section = self.evidence_section or variant.section
         job = Job(
             here=lambda: ItemScorer(source, derives),
             elsewhere=partial(
@@ -390,7 +348,7 @@ class _ScorerWork:
         tasks, done = [], 0
         for n, (batch, todo) in enumerate(zip(batches, missing, strict=True)):
             begun, done = done, done + len(batch)
-            name = f'batch {n} of {len(batches)} by {self.variant.label}'
+            name = f'batch {n} of {len(batches)} by {variant.label}'
             tasks.append(Task(name, todo, round(done * share) - round(begun * share)))
         with closing(self.engine.run(job, tasks, self.bar)) as finished:
             for _, scores in finished:
@@ -408,9 +366,7 @@ class ItemScorer(Worker):
         self.scorer = scorer
         self.with_evidence = with_evidence
 
-    def work(
-        self, data: Mapping[str, ScoringItem], tell: Tell
-    ) -> dict[str, StoredScore]:
+    def work(self, data: Mapping[str, ScoringItem], tell: Tell) -> dict[str, ItemScore]:
         """
         Return the scores of a batch of items, by id.
         """
@@ -419,7 +375,7 @@ class ItemScorer(Worker):
         with self.scorer.watched(Watch(tell)):
             scores = self.scorer.checked_scores(list(data.values()))
         return {
-            one: StoredScore.from_score(score, self.with_evidence)
+            one: stored_part(score, self.with_evidence)
             for one, score in zip(data, scores, strict=True)
         }
 
@@ -464,7 +420,7 @@ def _lacks(item: ScoringItem, scorer: Scorer) -> str | None:
 
 
 def _combined(
-    parts: Sequence[Sequence[ScoringItem]],
+    parts: Sequence[Sequence[ScoringItem] | None],
     company: str,
     scorer: Scorer,
     dimensions: Sequence[str],
@@ -474,14 +430,19 @@ def _combined(
     """
     Return one score an item in some of the scorer's dimensions: the mean over its parts
     that have a score.
+
+    :param parts: of each item; `None`: it was not to be scored.
     """
     values: list[dict[str, float | None]] = []
     reasons: Counter[str] = Counter()
     n_cut = 0
     flips: list[Sequence[int]] = []
     for group in parts:
+        if group is None:
+            values.append(dict.fromkeys(dimensions))
+            continue
         scores = [
-            StoredScore({}, {lacking: f'the item has no {lacking}'})
+            ItemScore({}, {lacking: f'the item has no {lacking}'})
             if (lacking := _lacks(one, scorer))
             else store.scores[item_id(one, company)]
             for one in group
@@ -506,11 +467,12 @@ def _combined(
         dict(reasons),
         n_scored,
         n_cut,
+        parts.count(None),
         flips=tuple(map(sum, zip(*flips, strict=True))),
     )
 
 
-def _mean(scores: Sequence[StoredScore], dimension: str) -> float | None:
+def _mean(scores: Sequence[ItemScore], dimension: str) -> float | None:
     numbers = [
         value for score in scores if (value := score.values.get(dimension)) is not None
     ]

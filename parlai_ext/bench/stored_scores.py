@@ -9,9 +9,7 @@ the file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.core.nouns import content_id
 from parlai_ext.scoring.base import ItemScore, ScoringItem
@@ -37,31 +35,16 @@ def item_id(item: ScoringItem, company: str = '') -> str:
     )
 
 
-@dataclass(frozen=True)
-class StoredScore:
+def stored_part(score: ItemScore, with_evidence: bool) -> ItemScore:
     """
-    The scores of one item, and the evidence where it is stored.
+    Return the part of a score that is stored.
     """
-
-    values: Mapping[str, float | None]
-    reasons: Mapping[str, str | None]
-    cut: int = 0
-    evidence: Any = None
-
-    @classmethod
-    def from_score(cls, score: ItemScore, with_evidence: bool) -> StoredScore:
-        """
-        Return the part of a score that is stored.
-        """
-        reasons = {name: reason for name, reason in score.reasons.items() if reason}
-        evidence = score.evidence if with_evidence else None
-        return cls(dict(score.values), reasons, score.cut, evidence)
-
-    def as_score(self) -> ItemScore:
-        """
-        Return the score as a scorer gave it.
-        """
-        return ItemScore(self.values, self.reasons, self.evidence, self.cut)
+    return ItemScore(
+        dict(score.values),
+        {name: reason for name, reason in score.reasons.items() if reason},
+        score.evidence if with_evidence else None,
+        score.cut,
+    )
 
 
 class StoredScores:
@@ -72,7 +55,7 @@ class StoredScores:
     def __init__(self, folder: Path, signature: str):
         self.signature = signature
         self.path = self.file_path(folder, signature)
-        self.scores: dict[str, StoredScore] = {}
+        self.scores: dict[str, ItemScore] = {}
         self._end = self._read()
 
     @staticmethod
@@ -100,13 +83,12 @@ class StoredScores:
             or (with_evidence and self.scores[one].evidence is None)
         ]
 
-    def add(self, scores: Mapping[str, StoredScore]) -> None:
+    def add(self, scores: Mapping[str, ItemScore]) -> None:
         """
         Store the scores of a batch. What a kill left half-written is cut off.
         """
         rows = {
-            one: [dict(s.values), dict(s.reasons), s.cut, s.evidence]
-            for one, s in scores.items()
+            one: [s.values, s.reasons, s.cut, s.evidence] for one, s in scores.items()
         }
         lines = [encode({'scores': rows})]
         if self._end == 0:
@@ -127,8 +109,10 @@ class StoredScores:
             try:
                 record = decode(line)
                 scores = {
-                    one: StoredScore(*row)
-                    for one, row in record.get('scores', {}).items()
+                    one: ItemScore(values, reasons, evidence, cut)
+                    for one, (values, reasons, cut, evidence) in record.get(
+                        'scores', {}
+                    ).items()
                 }
             except (ValueError, TypeError, AttributeError):
                 break

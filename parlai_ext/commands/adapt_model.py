@@ -95,7 +95,8 @@ class AdaptModel(Command):
         :raises UserError: for an option that is missing or wrong.
         """
         from parlai_ext.data.formats import read_dialogue_texts
-        from parlai_ext.systems.pretrained import ModelOptions, chosen_device
+        from parlai_ext.systems.hub import ModelOptions
+        from parlai_ext.systems.pretrained import chosen_device
         from parlai_ext.training.adaptation import adapt, split_held_out
 
         given, training = self.options(AdaptOptions), self.options(TrainingOptions)

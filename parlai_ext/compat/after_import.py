@@ -4,12 +4,11 @@ Runs a fix right after the module that it changes has been imported.
 Nothing is imported early, and a module that is never used is never touched.
 """
 
-import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -79,22 +78,13 @@ def fix_module(module: ModuleType) -> None:
 
 class AfterImport(MetaPathFinder):
     """
-    Lets the other finders find a module, and fixes it once it has been executed.
+    Finds a module that needs a fix, and fixes it once it has been executed.
     """
-
-    def __init__(self) -> None:
-        self.searching: set[str] = set()
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name not in FIXES or name in self.searching:
-            return None
-        self.searching.add(name)  # so that the search below goes to the others
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self.searching.discard(name)
+        spec = PathFinder.find_spec(name, path) if name in FIXES else None
         if spec is None or spec.loader is None:
             return None
         execute = spec.loader.exec_module

@@ -237,19 +237,17 @@ def conditions_of(data: ToxicData, columns: set[str]) -> list[Condition]:
     for side, sign, bound, flag in (
         ('toxic', '>=', data.min_prompt_toxicity, '--min-prompt-toxicity'),
         ('answer', '<=', data.max_answer_toxicity, '--max-answer-toxicity'),
+        ('toxic', '=', data.prompt_emotion, '--prompt-emotion'),
+        ('answer', '=', data.emotion, '--emotion'),
     ):
-        if bound is not None:
+        if isinstance(bound, float):
             names = [f'{side}_{ending}' for ending in TOXICITY]
             name = next((name for name in names if name in columns), names[0])
             text = f'{flag} {bound:g}'
             conditions.append(Condition(name, sign, (str(bound),), text))
-    for side, words, flag in (
-        ('toxic', data.prompt_emotion, '--prompt-emotion'),
-        ('answer', data.emotion, '--emotion'),
-    ):
-        if words:
-            text = f'{flag} {",".join(words)}'
-            conditions.append(Condition(f'{side}_emotion', '=', tuple(words), text))
+        elif bound:
+            text = f'{flag} {",".join(bound)}'
+            conditions.append(Condition(f'{side}_emotion', sign, tuple(bound), text))
     for one in conditions:
         if one.column not in columns:
             hint = nearest(one.column, columns)

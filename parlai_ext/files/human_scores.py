@@ -5,7 +5,6 @@ Columns `system`, `dimension` and `value`; optional `rater` and `dialogue_id`. O
 is one judgement; a file of system means has one row for each system and dimension.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
@@ -28,16 +27,22 @@ def read_human_scores(path: str | Path) -> list[HumanJudgement]:
     lines: dict[tuple[str | None, ...], int] = {}
     rows = read_csv(path, NEEDED, COLUMNS, called='human scores ')
     for line, row in counted(rows):
-        judgement = _judgement(row, f'{path}:{line}')
-        key = (
-            judgement.system,
-            judgement.dimension,
-            judgement.rater,
-            judgement.dialogue_id,
-        )
-        if key in lines and (judgement.rater or judgement.dialogue_id):
+        where = f'{path}:{line}'
+        for name in ('system', 'dimension'):
+            if not row[name]:
+                raise UserError(f'{where}: column {name}: is empty')
+        value = number(row['value'])
+        if value is None:
             raise UserError(
-                f'{path}:{line}: the same judgement is in line {lines[key]} already '
+                f'{where}: column value: a number such as 3.5 is expected, and at most '
+                f'{LARGEST:g}, not {row["value"]!r}'
+            )
+        named = (row['system'], row['dimension'])
+        whose = (row.get('rater') or None, row.get('dialogue_id') or None)
+        judgement, key = HumanJudgement(*named, value, *whose), (*named, *whose)
+        if key in lines and any(whose):
+            raise UserError(
+                f'{where}: the same judgement is in line {lines[key]} already '
                 '(same system, dimension, rater and dialogue_id)'
             )
         lines[key] = line
@@ -45,25 +50,6 @@ def read_human_scores(path: str | Path) -> list[HumanJudgement]:
     if not judgements:
         raise UserError(f'{path}: no judgements: the file has a header and no rows')
     return judgements
-
-
-def _judgement(row: Mapping[str, str], where: str) -> HumanJudgement:
-    for name in ('system', 'dimension'):
-        if not row[name]:
-            raise UserError(f'{where}: column {name}: is empty')
-    value = number(row['value'])
-    if value is None:
-        raise UserError(
-            f'{where}: column value: a number such as 3.5 is expected, and at most '
-            f'{LARGEST:g}, not {row["value"]!r}'
-        )
-    return HumanJudgement(
-        row['system'],
-        row['dimension'],
-        value,
-        row.get('rater') or None,
-        row.get('dialogue_id') or None,
-    )
 
 
 def number(cell: str) -> float | None:

@@ -185,11 +185,15 @@ def read_model_card(doc: Document) -> ModelCard:
     :raises UserError: names file, line and key of the first mistake.
     """
     card: ModelCard = doc.options(ModelCard, doc.data, ())
-    card = replace(
-        card,
-        files=_entries(doc, 'files', ModelFile, card.files),
-        wheels=_entries(doc, 'wheels', Wheel, card.wheels),
-    )
+    parts: dict[str, Any] = {}
+    for key, cls in (('files', ModelFile), ('wheels', Wheel)):
+        entries = enumerate(getattr(card, key))
+        parts[key] = tuple(doc.options(cls, entry, (key, i)) for i, entry in entries)
+        for i, part in enumerate(parts[key]):
+            if not SHA256.fullmatch(part.sha256):
+                problem = f'{options_of(cls)["sha256"].info.help} are expected'
+                raise doc.error((key, i, 'sha256'), problem)
+    card = replace(card, **parts)
     for kind in card.kinds:
         if kind not in KINDS:
             raise doc.error(('kinds',), f'{kind!r}; {nearest(kind, KINDS)}')
@@ -203,19 +207,3 @@ def read_model_card(doc: Document) -> ModelCard:
         if name and name not in [file.name for file in card.files]:
             raise doc.error((key,), f'{name!r} is none of the files')
     return card
-
-
-def _entries(
-    doc: Document, key: str, cls: type, entries: tuple[Any, ...]
-) -> tuple[Any, ...]:
-    """
-    Return the files or wheels of a card, each with a checksum that may be one.
-    """
-    values: list[Any] = []
-    for i, entry in enumerate(entries):
-        value: Any = doc.options(cls, entry, (key, i))
-        if not SHA256.fullmatch(value.sha256):
-            problem = f'{options_of(cls)["sha256"].info.help} are expected'
-            raise doc.error((key, i, 'sha256'), problem)
-        values.append(value)
-    return tuple(values)

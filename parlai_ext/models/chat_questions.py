@@ -15,11 +15,12 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Likelihood, Question
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
-from parlai_ext.systems.chat.rendering import TemplateProblem, render_chat
-from parlai_ext.systems.chat.template import (
+from parlai_ext.systems.chat.rendering import (
     TODAY,
+    TemplateProblem,
     control_tokens,
     fix_date,
+    render_chat,
     without_control_tokens,
 )
 

@@ -17,7 +17,11 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.signature import signature_line
 from parlai_ext.core.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
-from parlai_ext.systems.pretrained import BOUNDLESS, read, surrounding_tokens
+from parlai_ext.systems.pretrained import (
+    BOUNDLESS,
+    read,
+    surrounding_tokens,
+)
 
 TOKENS = 16_384  # in one forward pass, padding counted
 OFFSET = {'roberta', 'xlm-roberta', 'camembert'}  # positions begin after the padding

@@ -93,12 +93,8 @@ def _load_likelihood(kind: str, name: str, machine: Machine) -> Any:
 
 def _load_encoder(kind: str, name: str, machine: Machine) -> Any:
     from parlai_ext.models.encoder_kinds import load_encoder
-    from parlai_ext.systems.pretrained import (
-        PREFIX,
-        ModelOptions,
-        chosen_device,
-        fetch_named_weights,
-    )
+    from parlai_ext.systems.hub import PREFIX, ModelOptions
+    from parlai_ext.systems.pretrained import chosen_device, fetch_named_weights
 
     system = model_system(kind, name)
     try:

@@ -22,10 +22,9 @@ from parlai_ext.models.likelihood.causal import (
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.systems import hub
 from parlai_ext.systems.families import HubFamily, family_of
+from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
     BOUNDLESS,
-    PREFIX,
-    ModelOptions,
     chosen_device,
     loading_arguments,
     read,

@@ -180,21 +180,22 @@ def _ranking(
     num_dialogues = Counter(system for system, _ in set(dialogues.values()))
     systems = sorted(num_dialogues)
     num_annotators = len({name for given in units.values() for name in given})
+    # claims are about annotators like these, or these where there is one
+    scope = 'sampled' if num_annotators >= FEWEST_PARTNERS else 'fixed'
+    standings, _ = rank_draws(
+        replace(draws, partners=scope),
+        systems,
+        dimension,
+        [(num_dialogues[name], 0) for name in systems],
+        higher_is_better=higher_is_better,
+    )
     return PeopleRanking(
         dimension,
         method,
         len(answers),
         num_annotators,
         num_items=len(units),
-        standings=rank_draws(
-            draws,
-            systems,
-            dimension,
-            [num_dialogues[name] for name in systems],
-            # claims are about annotators like these, or these where there is one
-            partners='sampled' if num_annotators >= FEWEST_PARTNERS else 'fixed',
-            higher_is_better=higher_is_better,
-        ),
+        standings=tuple(standings),
         alpha=alpha,
         halves_systems=agreement_of_halves(units, {u: u[0] for u in units}, seed=seed),
         halves_dialogues=agreement_of_halves(units, dialogues, seed=seed),

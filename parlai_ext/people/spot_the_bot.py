@@ -8,9 +8,9 @@ after so many exchanges is spotted later, if at all; who was, at some time befor
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterator, Sequence
 
+import pandas as pd
 from scipy.optimize import isotonic_regression
 
 from parlai_ext.core.nouns import HumanJudgement
@@ -18,7 +18,6 @@ from parlai_ext.view.table import Table, shown_table
 
 HUMAN, FEATURES = 'Human', ('Fluent', 'Sensible', 'Specific')
 Judged = Sequence[HumanJudgement]
-Row = tuple[str | float | None, ...]
 
 
 def survival(segments: Sequence[tuple[int, bool]]) -> dict[int, float]:
@@ -41,37 +40,29 @@ def survival(segments: Sequence[tuple[int, bool]]) -> dict[int, float]:
     return {n: 1 - share for n, share in zip(lengths, fit.x.tolist(), strict=True)}
 
 
-def wins(ratings: Judged) -> Counter[tuple[str, str]]:
+def wins(ratings: Judged) -> pd.DataFrame:
     """
-    Return how often the first system was rated above the second by an annotator of
-    their dialogue.
+    Return ``[system, system]``: how often the first was rated above the second by an
+    annotator of their dialogue.
 
     :param ratings: of one dimension. Of an annotator who judged a segment twice, the
         first ratings of both speakers belong together, and so on.
     """
-    segments: dict[tuple[object, ...], dict[str, list[float]]] = defaultdict(dict)
-    for r in ratings:
-        sides = segments[r.dialogue_id, r.utterance_index, r.rater]
-        sides.setdefault(r.system, []).append(r.value)
-    counts: Counter[tuple[str, str]] = Counter()
-    for sides in segments.values():
-        for one, other in combinations(sides, 2):
-            for a, b in zip(sides[one], sides[other], strict=False):
-                if a != b:
-                    counts[(one, other) if a > b else (other, one)] += 1
-    return counts
+    segment = ['dialogue_id', 'utterance_index', 'rater']
+    rows = pd.DataFrame(list(ratings))
+    rows['nth'] = rows.groupby([*segment, 'system'], dropna=False).cumcount()
+    table = rows.set_index([*segment, 'nth', 'system'])['value'].unstack()
+    values = table.to_numpy()
+    counts = (values[:, :, None] > values[:, None, :]).sum(axis=0)
+    return pd.DataFrame(counts, table.columns, table.columns)
 
 
-def win_rates(counts: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], float]:
+def win_rates(counts: pd.DataFrame) -> pd.DataFrame:
     """
-    Return the share of wins of each pair's first system among those of either, where
-    there are any.
+    Return the share of wins of the first system among those of either, NaN where there
+    are none.
     """
-    return {
-        (a, b): counts.get((a, b), 0) / decided
-        for a, b in {*counts, *((b, a) for a, b in counts)}
-        if (decided := counts.get((a, b), 0) + counts.get((b, a), 0))
-    }
+    return counts / (counts + counts.T)
 
 
 def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
@@ -79,36 +70,32 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
     Yield name, title and table of the survival, and of the win rates in each dimension;
     nothing without ratings of segments.
     """
-    segments = [r for r in ratings if r.utterance_index is not None]
-    humans = [r for r in segments if r.dimension == HUMAN]
-    if not humans:
+    by_dimension: dict[str, list[HumanJudgement]] = defaultdict(list)
+    for rating in ratings:
+        if rating.utterance_index is not None:
+            by_dimension[rating.dimension].append(rating)
+    segments: dict[str, list[tuple[int, bool]]] = defaultdict(list)
+    for r in by_dimension[HUMAN]:
+        length = (r.utterance_index or 0) // 2 + 1
+        segments[r.system].append((length, r.value == 0))
+    if not segments:
         return
-    names = sorted({r.system for r in humans})
-    curves = {
-        name: survival(
-            [
-                ((r.utterance_index or 0) // 2 + 1, r.value == 0)
-                for r in humans
-                if r.system == name
-            ]
-        )
-        for name in names
-    }
-    lengths = sorted({n for curve in curves.values() for n in curve})
-    rows: list[Row] = [
-        (name, *(curves[name].get(n) for n in lengths)) for name in names
-    ]
+    names = sorted(segments)
+    curves = pd.DataFrame({name: survival(segments[name]) for name in names})
     title = 'unspotted after so many exchanges (Turnbull)'
-    yield 'unspotted', title, shown_table(['system', *map(str, lengths)], rows)
+    yield 'unspotted', title, _by_system(curves.sort_index().T)
     for dimension in (HUMAN, *FEATURES):
-        rates = win_rates(wins([r for r in segments if r.dimension == dimension]))
-        if not rates:
+        if not by_dimension[dimension]:
             continue
-        rows = []
-        for name in names:
-            own = [rates.get((name, other)) for other in names]
-            known = [rate for rate in own if rate is not None]
-            mean = sum(known) / len(known) if known else None
-            rows.append((name, *own, mean))
-        title = f'{dimension}: wins of the row against the column, of those decided'
-        yield f'wins_{dimension}', title, shown_table(['system', *names, 'mean'], rows)
+        rates = win_rates(wins(by_dimension[dimension])).reindex(names, columns=names)
+        if not rates.isna().all(axis=None):
+            title = f'{dimension}: wins of the row against the column, of those decided'
+            table = _by_system(rates.assign(mean=rates.mean(axis=1)))
+            yield f'wins_{dimension}', title, table
+
+
+def _by_system(frame: pd.DataFrame) -> Table:
+    """
+    Return a row for each system, the index of the frame.
+    """
+    return shown_table(['system', *map(str, frame.columns)], frame.itertuples())

@@ -36,6 +36,7 @@ from scipy import stats
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
+    Sampling,
     draw_counts,
     draw_groups,
     draw_means,
@@ -312,10 +313,7 @@ def correlate_with_reference(
     values: Floats,
     systems: Sequence[str],
     reference: Reference,
-    *,
-    bootstraps: int,
-    seed: int,
-    games_per_opener: int = 1,
+    sampling: Sampling,
 ) -> dict[str, Correlation]:
     """
     Correlate the mean scores of systems with a reference.
@@ -325,7 +323,6 @@ def correlate_with_reference(
     fewer than three distinct openers.
 
     :param values: ``[system, partner, opener]`` dialogue means, NaN for no score.
-    :param games_per_opener: see `draw_means`.
     """
     table = check_table(values, systems)
     chosen = _systems_with_both(table, systems, reference)
@@ -338,12 +335,12 @@ def correlate_with_reference(
         target = round_off_noise(panel.means())
 
     def resamples() -> Iterator[Resample]:
-        rng = np.random.default_rng([seed, 2])
-        draws = draw_means(table, bootstraps, seed, games_per_opener)
+        rng = np.random.default_rng([sampling.seed, 2])
+        draws = draw_means(table, sampling)
         left = round_off_noise(draws.means + draws.fixed)
         right = np.broadcast_to(target, left.shape)
         if panel is not None:
-            right = round_off_noise(panel.draw(bootstraps, rng))
+            right = round_off_noise(panel.draw(sampling.bootstraps, rng))
         # systems are drawn as well; too few different ones are left out
         chosen = rng.integers(left.shape[1], size=left.shape)
         left, right = (np.take_along_axis(side, chosen, 1) for side in (left, right))
@@ -352,10 +349,11 @@ def correlate_with_reference(
         yield from _of_rows(left[usable], right[usable])
 
     seen = ~np.isnan(table).all(axis=(0, 1))
-    n_openers = int(seen.reshape(games_per_opener, -1).any(axis=0).sum())
+    n_openers = int(seen.reshape(sampling.games_per_opener, -1).any(axis=0).sum())
     means = round_off_noise(system_means(table))
     if n_openers >= FEWEST_OPENERS:
-        return correlate(means, target, MEANS, OF_ORDER, resamples(), bootstraps)
+        draws = resamples(), sampling.bootstraps
+        return correlate(means, target, MEANS, OF_ORDER, *draws)
     reason = f'no interval: distinct openers: {n_openers}; {FEWEST_OPENERS} are needed'
     found = correlate(means, target, MEANS, OF_ORDER)
     return {n: replace(one, reason=one.reason or reason) for n, one in found.items()}

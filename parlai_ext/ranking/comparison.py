@@ -13,9 +13,11 @@ where points are drawn one by one.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,7 @@ MAX_ENUMERATED = 2**13  # sign changes that are enumerated, not drawn
 CHUNK = 1000
 HALVES = 30  # random halves of the annotators
 LEVEL = 0.05
+Row = TypeVar('Row', bound=Any)  # a dataclass of a compared pair
 
 
 def standard_ranks(values: Sequence[float] | Floats) -> Floats:
@@ -128,6 +131,22 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted = np.empty(len(values))
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return [float(p) for p in adjusted]
+
+
+def adjusted(rows: Iterable[Row], family: Callable[[Row], Hashable]) -> list[Row]:
+    """
+    Return compared pairs by family, their p-values `p` adjusted as `p_holm`.
+
+    :param family: of a row: the rows whose tests are made together.
+    """
+    families: defaultdict[Hashable, list[Row]] = defaultdict(list)
+    for row in rows:
+        families[family(row)].append(row)
+    return [
+        replace(row, p_holm=p)
+        for some in families.values()
+        for row, p in zip(some, holm([row.p for row in some]), strict=True)
+    ]
 
 
 def clusters(values: Sequence[float], p_values: npt.ArrayLike) -> list[int]:

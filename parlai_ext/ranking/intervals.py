@@ -52,13 +52,30 @@ FEWEST_FOR_OTHERS = 4
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """
+    How means are drawn anew, and what is claimed of them.
+
+    :param partners: ``sampled``: claims are about partners like these; ``fixed``: about
+        these partners only.
+    :param games_per_opener: how often a pair plays over one opener; its games are drawn
+        together. Tables have all first games, then all second games.
+    """
+
+    bootstraps: int
+    seed: int
+    partners: str = 'sampled'
+    games_per_opener: int = 1
+
+
+@dataclass(frozen=True)
 class Draws:
     """
     Bootstrap draws of every system's mean, as deviations from the mean itself.
 
     `fixed` and `sampled` are ``[draw, system]``, NaN where a draw holds no dialogue of
     that system. `num_openers`, `num_partners` count those with a score, per system;
-    where it has one partner, `sampled` is `fixed`.
+    where it has one partner, `sampled` is `fixed`. `partners`: see `Sampling`.
     """
 
     means: Floats
@@ -66,6 +83,7 @@ class Draws:
     sampled: Floats
     num_openers: NDArray[np.int64]
     num_partners: NDArray[np.int64]
+    partners: str = 'sampled'
 
     def select(self, systems: NDArray[Any]) -> Draws:
         """
@@ -77,6 +95,7 @@ class Draws:
             self.sampled[:, systems],
             self.num_openers[systems],
             self.num_partners[systems],
+            self.partners,
         )
 
     @property
@@ -209,27 +228,22 @@ def draw_groups(
             yield counts[:, group]
 
 
-def draw_means(
-    values: Floats, bootstraps: int, seed: int, games_per_opener: int = 1
-) -> Draws:
+def draw_means(values: Floats, sampling: Sampling) -> Draws:
     """
     Bootstrap the means of all systems on common draws of openers and of partners.
 
     The draws depend on the seed and on the numbers of openers and partners alone, and
     each system is computed by itself: adding a system leaves the others' draws alone.
-
-    :param games_per_opener: how often a pair plays over one opener; its games are drawn
-        together. The table has all first games, then all second games.
     """
     means = system_means(values)
     scored = ~np.isnan(values)
     num_systems, num_partners, num_games = values.shape
-    num_openers = num_games // games_per_opener
-    fixed, sampled = np.full((2, bootstraps, num_systems), np.nan)
+    num_openers = num_games // sampling.games_per_opener
+    fixed, sampled = np.full((2, sampling.bootstraps, num_systems), np.nan)
     for rows, openers, partners in _two_way_draws(
-        num_openers, num_partners, bootstraps, seed
+        num_openers, num_partners, sampling.bootstraps, sampling.seed
     ):
-        openers = np.tile(openers, games_per_opener)
+        openers = np.tile(openers, sampling.games_per_opener)
         for t in range(num_systems):
             cells = np.where(scored[t], values[t] - means[t], 0.0)
             sums = openers @ cells.T
@@ -240,12 +254,13 @@ def draw_means(
                 fixed[rows, t] = sums.sum(axis=1) / counts.sum(axis=1)
                 of_partners = (counts * partners).sum(axis=1)
                 sampled[rows, t] = (sums * partners).sum(axis=1) / of_partners
-    by_game = scored.any(axis=1).reshape(num_systems, games_per_opener, num_openers)
+    met = np.asarray(scored.any(axis=1))
+    by_game = met.reshape(num_systems, sampling.games_per_opener, num_openers)
     openers_seen = by_game.any(axis=1).sum(axis=1)
     partners_seen = scored.any(axis=2).sum(axis=1)
     single = partners_seen < FEWEST_PARTNERS
     sampled[:, single] = fixed[:, single]
-    return Draws(means, fixed, sampled, openers_seen, partners_seen)
+    return Draws(means, fixed, sampled, openers_seen, partners_seen, sampling.partners)
 
 
 def degrees_of_freedom(

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from parlai_ext.ranking.intervals import Draws, draw_means, intervals_for
+from parlai_ext.ranking.intervals import Draws, Sampling, draw_means, intervals_for
 from parlai_ext.ranking.ranks import significantly_better
-from parlai_ext.ranking.table import Floats, json_number, round_off_noise, system_means
+from parlai_ext.ranking.table import Floats, json_number, round_off_noise
 
 # ends of intervals that differ by less do so by rounding
 ROUNDING = 1e-9
@@ -78,24 +77,17 @@ def flipped_pairs(before: Floats, after: Floats) -> list[tuple[int, int]]:
     return pairs
 
 
-def difference(
-    values: Floats,
-    bootstraps: int,
-    seed: int,
-    *,
-    partners: str = 'fixed',
-    games_per_opener: int = 1,
-) -> Difference:
+def difference(values: Floats, sampling: Sampling) -> Difference:
     """
-    Return how much the first of two systems scores above the second.
+    Return how much the first of two systems scores above the second, with these
+    partners.
 
     :param values: ``[2, partner, opener]``.
     """
-    draws = draw_means(values, bootstraps, seed, games_per_opener)
-    return combined(draws, np.array([1.0, -1.0]), partners=partners)
+    return combined(draw_means(values, sampling), np.array([1.0, -1.0]))
 
 
-def combined(draws: Draws, weights: Floats, *, partners: str = 'fixed') -> Difference:
+def combined(draws: Draws, weights: Floats) -> Difference:
     """
     Return the sum of the systems' means with these weights, with its interval.
     """
@@ -104,29 +96,17 @@ def combined(draws: Draws, weights: Floats, *, partners: str = 'fixed') -> Diffe
     first = draws.means[parts[0]]
     centred = draws.means - (first if abs(weights.sum()) < 1e-12 else 0.0)
     mean = np.array([centred[parts] @ weights[parts]])
-    fixed, sampled = (
-        (side[:, parts] @ weights[parts])[:, None]
-        for side in (draws.fixed, draws.sampled)
+    fixed = (draws.fixed[:, parts] @ weights[parts])[:, None]
+    num_openers, num_partners = (
+        np.array([units[parts].min()])
+        for units in (draws.num_openers, draws.num_partners)
     )
-    one = Draws(
-        mean,
-        fixed,
-        sampled,
-        np.array([draws.num_openers[parts].min()]),
-        np.array([draws.num_partners[parts].min()]),
-    )
-    ((low, high),) = intervals_for(one, partners)
-    return Difference(*(json_number(float(n)) for n in (mean[0], low, high)))
+    one = Draws(mean, fixed, fixed, num_openers, num_partners)
+    ((low, high),) = intervals_for(one, 'fixed')
+    return Difference(json_number(mean[0]), json_number(low), json_number(high))
 
 
-def place_newcomer(
-    values: Floats,
-    newcomer: Floats,
-    bootstraps: int,
-    seed: int,
-    *,
-    partners: str = 'sampled',
-) -> Placing:
+def place_newcomer(values: Floats, newcomer: Floats, sampling: Sampling) -> Placing:
     """
     Return where a system would stand among others that met the same partners over the
     same openers.
@@ -134,15 +114,15 @@ def place_newcomer(
     :param values: ``[system, partner, opener]`` of the ranked systems.
     :param newcomer: ``[partner, opener]``.
     """
-    draws = draw_means(np.concatenate([values, newcomer[None]]), bootstraps, seed)
+    draws = draw_means(np.concatenate([values, newcomer[None]]), sampling)
     own = len(values)
     means = round_off_noise(draws.means)
-    better = significantly_better(draws, partners=partners)
     if np.isnan(means[own]):
         return Placing(None, None, None, None, (), ())
-    ((low, high),) = intervals_for(draws.select(np.array([own])), partners)
+    better = significantly_better(draws)
+    ((low, high),) = intervals_for(draws.select(np.array([own])), sampling.partners)
     return Placing(
-        json_number(float(draws.means[own])),
+        json_number(draws.means[own]),
         json_number(low),
         json_number(high),
         rank=1 + int((means[:own] > means[own]).sum()),
@@ -152,9 +132,7 @@ def place_newcomer(
     )
 
 
-def lift(
-    values: Floats, more: Floats, system: int, bootstraps: int, seed: int
-) -> Difference:
+def lift(values: Floats, more: Floats, system: int, sampling: Sampling) -> Difference:
     """
     Return by how much further partners lift one system's mean above what they do to the
     other systems' means on average.
@@ -163,23 +141,17 @@ def lift(
     :param more: the same for the further partners, over the same openers.
     """
     # the draws of openers depend on seed and number of openers alone: they are common
-    without = draw_means(values, bootstraps, seed)
-    together = draw_means(np.concatenate([values, more], axis=1), bootstraps, seed)
-    size = len(values)
+    without = draw_means(values, sampling)
+    together = draw_means(np.concatenate([values, more], axis=1), sampling)
+    fixed = np.concatenate([together.fixed, without.fixed], axis=1)
     both = Draws(
         np.concatenate([together.means, without.means]),
-        np.concatenate([together.fixed, without.fixed], axis=1),
-        np.concatenate([together.fixed, without.fixed], axis=1),
+        fixed,
+        fixed,
         np.tile(without.num_openers, 2),
         np.tile(without.num_partners, 2),
     )
+    size = len(values)
     weights = np.full(size, -1.0 / max(1, size - 1))
     weights[system] = 1.0
     return combined(both, np.concatenate([weights, -weights]))
-
-
-def means_without(values: Floats, axis: int, places: NDArray[np.int64]) -> Floats:
-    """
-    Return the systems' means without some partners (``axis`` 1) or openers (2).
-    """
-    return system_means(np.delete(values, places, axis))

@@ -17,7 +17,7 @@ from itertools import combinations
 
 import numpy as np
 
-from parlai_ext.ranking.intervals import draw_means
+from parlai_ext.ranking.intervals import Sampling, draw_means
 from parlai_ext.ranking.ranks import pair_claims
 from parlai_ext.ranking.table import Floats, json_number
 
@@ -64,14 +64,7 @@ class SystemDifference:
 
 
 def pair_differences(
-    values: Floats,
-    systems: Sequence[str],
-    *,
-    ranked: Sequence[bool],
-    bootstraps: int,
-    seed: int,
-    partners: str = 'sampled',
-    games_per_opener: int = 1,
+    values: Floats, systems: Sequence[str], ranked: Sequence[bool], sampling: Sampling
 ) -> list[SystemDifference]:
     """
     Return the difference of each pair of systems with a dialogue in common.
@@ -79,13 +72,11 @@ def pair_differences(
     :param values: dialogue means ``[system, partner, opener]``, NaN where none.
     :param ranked: which systems take part in the ranking; of the others nothing is
         told apart.
-    :param partners: ``sampled`` or ``fixed``: what intervals and claims are about.
     """
-    draws = draw_means(values, bootstraps, seed, games_per_opener)
+    draws = draw_means(values, sampling)
     chosen = np.flatnonzero(np.array(ranked, bool) & ~np.isnan(draws.means))
     reach = np.full((len(systems), len(systems)), np.inf)
-    claims = pair_claims(draws.select(chosen), partners)
-    reach[np.ix_(chosen, chosen)] = claims.reach
+    reach[np.ix_(chosen, chosen)] = pair_claims(draws.select(chosen)).reach
     pairs = []
     for i, j in combinations(range(len(systems)), 2):
         gaps = values[i] - values[j]

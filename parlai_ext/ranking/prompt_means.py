@@ -5,14 +5,19 @@ Means over prompts with 95 % intervals, and paired differences of systems.
 there is none. Prompts are drawn with replacement, the same draws for all systems.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from parlai_ext.ranking.comparison import holm, swap_test
+from parlai_ext.ranking.comparison import adjusted, swap_test
 from parlai_ext.ranking.detection import Measure
-from parlai_ext.ranking.intervals import draw_means, known_intervals, wilson_interval
+from parlai_ext.ranking.intervals import (
+    Sampling,
+    draw_means,
+    known_intervals,
+    wilson_interval,
+)
 from parlai_ext.ranking.table import Floats
 
 BOOTSTRAPS = 1000
@@ -50,7 +55,7 @@ def prompt_means(
         is too little variance for a bootstrap; the interval is Wilson's, each prompt
         counted once.
     """
-    draws = draw_means(values[:, None, :], bootstraps, seed)
+    draws = draw_means(values[:, None, :], Sampling(bootstraps, seed))
     measures = []
     for row, mean, interval in zip(
         values, draws.means, known_intervals(draws), strict=True
@@ -81,15 +86,14 @@ def paired_differences(
     if not pairs:
         return []
     gaps = np.array([values[i] - values[j] for i, j in pairs])
-    draws = draw_means(gaps[:, None, :], bootstraps, seed)
+    draws = draw_means(gaps[:, None, :], Sampling(bootstraps, seed))
     rows = []
     for (i, j), gap, interval in zip(pairs, gaps, known_intervals(draws), strict=True):
         parts = gap[~np.isnan(gap)]
         p = swap_test(parts, seed=seed)
         mean = float(parts.mean())
         rows.append(MeanDifference(i, j, len(parts), mean, *interval, p, p))
-    adjusted = holm([row.p for row in rows])
-    return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
+    return adjusted(rows, lambda row: None)
 
 
 def jackknife_values(number: float, without: Floats) -> Floats:

@@ -56,9 +56,7 @@ def rank_ranges(better: NDArray[np.bool_]) -> list[RankRange]:
     """
     lows = 1 + better.sum(axis=0)
     highs = len(better) - better.sum(axis=1)
-    return [
-        RankRange(int(low), int(high)) for low, high in zip(lows, highs, strict=True)
-    ]
+    return list(map(RankRange, lows.tolist(), highs.tolist()))
 
 
 def ranks_by_score(
@@ -89,18 +87,16 @@ def tied_groups(better: NDArray[np.bool_], ranks: Sequence[int]) -> list[int]:
 
 
 def significantly_better(
-    draws: Draws, *, partners: str = 'sampled', higher_is_better: bool = True
+    draws: Draws, higher_is_better: bool = True
 ) -> NDArray[np.bool_]:
     """
     Return ``[i, j]``: system ``i`` is better than ``j``, at 5 % for all pairs together.
 
-    ``partners='sampled'`` makes claims about partners like these, ``'fixed'`` about
-    these partners only. A difference that is the same in every draw is significant.
-    Nothing is claimed of a system with fewer than three distinct openers.
+    A difference that is the same in every draw is significant. Nothing is claimed of a
+    system with fewer than three distinct openers.
     """
-    claims = pair_claims(draws, partners)
-    difference = claims.difference if higher_is_better else -claims.difference
-    return difference > claims.reach
+    claims = pair_claims(draws)
+    return claims.difference * (1 if higher_is_better else -1) > claims.reach
 
 
 @dataclass(frozen=True)
@@ -118,27 +114,25 @@ class PairClaims:
     reach: Floats
 
 
-def pair_claims(draws: Draws, partners: str = 'sampled') -> PairClaims:
+def pair_claims(draws: Draws) -> PairClaims:
     """
     Return the differences of all pairs; all their intervals hold together with 95 %
     confidence.
     """
-    deviations = draws.sampled if partners == 'sampled' else draws.fixed
+    deviations, num_partners = draws.fixed, np.ones_like(draws.num_partners)
+    if draws.partners == 'sampled':
+        deviations, num_partners = draws.sampled, draws.num_partners
     # standard errors of the differences, and their degrees of freedom
     size = len(draws.means)
-    errors, freedom = np.zeros((size, size)), np.zeros((size, size))
+    errors, freedom = np.zeros((2, size, size))
     for i in range(size):
-        fixed_variance = variances(draws.fixed[:, [i]] - draws.fixed)
-        variance = fixed_variance
-        if partners == 'sampled':
-            variance = variances(draws.sampled[:, [i]] - draws.sampled)
-        num_openers = np.minimum(draws.num_openers[i], draws.num_openers)
-        num_partners = np.minimum(draws.num_partners[i], draws.num_partners)
-        if partners == 'fixed':
-            num_partners = np.ones_like(num_partners)
+        variance = variances(deviations[:, [i]] - deviations)
         errors[i] = np.sqrt(variance)
         freedom[i] = degrees_of_freedom(
-            fixed_variance, variance, num_openers, num_partners
+            variances(draws.fixed[:, [i]] - draws.fixed),
+            variance,
+            np.minimum(draws.num_openers[i], draws.num_openers),
+            np.minimum(num_partners[i], num_partners),
         )
     tiny = ROUNDING * float(np.abs(draws.means).max(initial=0.0))
     varies = errors > tiny

@@ -37,6 +37,7 @@ from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
     FEWEST_PARTNERS,
     LEVEL,
+    Sampling,
     degrees_of_freedom,
     student_bound,
 )
@@ -115,9 +116,7 @@ def separation(
     values: Floats,
     systems: Sequence[str],
     better: NDArray[np.bool_],
-    *,
-    partners: str = 'sampled',
-    games_per_opener: int = 1,
+    sampling: Sampling,
 ) -> Separation | None:
     """
     Return what can be told apart; `None` with fewer than two systems.
@@ -139,11 +138,7 @@ def separation(
         not_apart=tuple(systems[k] for k in not_apart),
         needed=tuple(
             dialogues_needed(
-                (systems[0], systems[k]),
-                fold_games(values[0] - values[k], games_per_opener),
-                n_pairs,
-                partners=partners,
-                games_per_opener=games_per_opener,
+                (systems[0], systems[k]), values[[0, k]], n_pairs, sampling
             )
             for k in dict.fromkeys(rivals)
         ),
@@ -170,20 +165,16 @@ def known_means(values: Floats) -> Floats:
 
 
 def dialogues_needed(
-    names: tuple[str, str],
-    differences: Floats,
-    n_pairs: int,
-    *,
-    partners: str = 'sampled',
-    games_per_opener: int = 1,
+    names: tuple[str, str], values: Floats, n_pairs: int, sampling: Sampling
 ) -> DialoguesNeeded:
     """
     Return how many dialogues would tell two systems apart, from how they differ now.
 
     :param names: the two systems, the one with the better score first.
-    :param differences: ``[partner, opener]``, NaN where one of them has no score.
+    :param values: ``[2, partner, game]``, NaN where one of them has no score.
     :param n_pairs: how many pairs of systems are compared together.
     """
+    differences = fold_games(values[0] - values[1], sampling.games_per_opener)
     defined = ~np.isnan(differences)  # somewhere with this partner, or opener
     table = differences[defined.any(axis=1)][:, defined.any(axis=0)]
     components = variance_components(table)
@@ -194,7 +185,7 @@ def dialogues_needed(
     if not difference:
         return DialoguesNeeded(*names, reason='their scores are equal')
     n_partners = len(table)
-    kind = 'fixed' if n_partners < FEWEST_PARTNERS else partners
+    kind = 'fixed' if n_partners < FEWEST_PARTNERS else sampling.partners
     if kind == 'fixed':
         components = replace(components, partner=0.0)
     # the number goes with 1 / difference²: its relative error is 2 error / difference
@@ -209,7 +200,7 @@ def dialogues_needed(
         u, n = np.unravel_index(int(size.argmin()), size.shape)
         if np.isfinite(size[u, n]):
             needed = int(units[u, 0]), int(openers[0, n])
-            n_dialogues = math.prod(needed) * games_per_opener
+            n_dialogues = math.prod(needed) * sampling.games_per_opener
             return DialoguesNeeded(*names, *needed, n_dialogues, is_rough=is_rough)
         if kind == 'fixed':
             break

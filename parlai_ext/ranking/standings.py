@@ -16,6 +16,7 @@ from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.ranking.intervals import (
     FEWEST_FOR_OTHERS,
     Draws,
+    Sampling,
     draw_means,
     intervals_for,
     most_partners,
@@ -117,44 +118,38 @@ def rank_dimension(
     values: Floats,
     systems: Sequence[str],
     dimension: str,
+    sampling: Sampling,
     *,
-    ranked: Sequence[bool] | None,
-    n_dialogues: Sequence[int],
-    n_unscored: Sequence[int],
-    bootstraps: int,
-    seed: int,
+    ranked: Sequence[bool],
+    counts: Sequence[tuple[int, int]],
     higher_is_better: bool = True,
-    partners: str = 'sampled',
-    games_per_opener: int = 1,
 ) -> DimensionResult:
     """
     Return one standing for each system, in the order of ``systems``.
 
     :param values: dialogue means ``[system, partner, opener]``, NaN where none.
-    :param ranked: which systems take part in the ranking (`None`: all). The others have
-        score and intervals, but no rank, and do not change the ranks of others.
-    :param partners: ``sampled`` or ``fixed``: what ranks are about, see `ranks`.
-    :param games_per_opener: see `draw_means`.
+    :param ranked: which systems take part in the ranking. The others have score and
+        intervals, but no rank, and do not change the ranks of others.
+    :param counts: of each system its dialogues, and those without a score.
     """
     table = check_table(values, systems)
     # by name, so that the result does not depend on the order it came in
     order = np.array(sorted(range(len(systems)), key=lambda i: systems[i]), np.int64)
     table, names = table[order], [systems[i] for i in order]
-    wanted = np.ones(len(systems), bool) if ranked is None else np.array(ranked, bool)
-    draws = draw_means(table, bootstraps, seed, games_per_opener)
-    chosen = np.flatnonzero(wanted[order] & ~np.isnan(draws.means))
-    counts = [(int(n_dialogues[i]), int(n_unscored[i])) for i in order]
-    rows = _unranked(draws, names, dimension, counts)
-    better, ranks = _rank(rows, draws, chosen, partners, higher_is_better)
-    if partners == 'fixed' and most_partners(table) < FEWEST_FOR_OTHERS:
+    rows, better = rank_draws(
+        draw_means(table, sampling),
+        names,
+        dimension,
+        [counts[i] for i in order],
+        ranked=np.array(ranked, bool)[order],
+        higher_is_better=higher_is_better,
+    )
+    if sampling.partners == 'fixed' and most_partners(table) < FEWEST_FOR_OTHERS:
         rows = [replace(row, low=None, high=None) for row in rows]
-    best_first = np.argsort(ranks, kind='stable')
+    placed = [k for k, row in enumerate(rows) if row.rank is not None]
+    best = sorted(placed, key=lambda k: rows[k].rank or 0)
     apart = separation(
-        table[chosen[best_first]],
-        [names[k] for k in chosen[best_first]],
-        better[np.ix_(best_first, best_first)],
-        partners=partners,
-        games_per_opener=games_per_opener,
+        table[best], [names[k] for k in best], better[np.ix_(best, best)], sampling
     )
     return DimensionResult(tuple(rows[k] for k in np.argsort(order)), apart)
 
@@ -163,77 +158,53 @@ def rank_draws(
     draws: Draws,
     systems: Sequence[str],
     dimension: str,
-    n_dialogues: Sequence[int],
-    *,
-    partners: str = 'sampled',
-    higher_is_better: bool = True,
-) -> tuple[Standing, ...]:
-    """
-    Return one standing for each system from bootstrap draws that are there already.
-    """
-    rows = _unranked(draws, systems, dimension, [(n, 0) for n in n_dialogues])
-    _rank(rows, draws, np.arange(len(systems)), partners, higher_is_better)
-    return tuple(rows)
-
-
-def _unranked(
-    draws: Draws,
-    names: Sequence[str],
-    dimension: str,
     counts: Sequence[tuple[int, int]],
-) -> list[Standing]:
+    *,
+    ranked: NDArray[np.bool_] | bool = True,
+    higher_is_better: bool = True,
+) -> tuple[list[Standing], NDArray[np.bool_]]:
     """
-    Return the standings of the systems of ``draws``, without ranks.
+    Return one standing for each system of some bootstrap draws, and which systems are
+    better than which (`significantly_better`).
 
+    :param ranked: which systems take part; those without a score do not.
     :param counts: of each system its dialogues, and those without a score.
     """
+    chosen = np.flatnonzero(ranked & ~np.isnan(draws.means))
+    better = np.zeros((len(systems), len(systems)), bool)
+    claims = significantly_better(draws.select(chosen), higher_is_better)
+    better[np.ix_(chosen, chosen)] = claims
+    scores = [json_number(mean) for mean in draws.means]
+    ranks = ranks_by_score([scores[k] for k in chosen], higher_is_better)
+    groups, ranges = tied_groups(claims, ranks), rank_ranges(claims)
+    places = dict(
+        zip(chosen.tolist(), zip(ranks, groups, ranges, strict=True), strict=True)
+    )
     sampled, fixed = (intervals_for(draws, one) for one in ('sampled', 'fixed'))
     rows = []
-    for k, name in enumerate(names):
-        numbers = [float(draws.means[k]), *sampled[k], *fixed[k]]
-        score, low, high, low_fixed, high_fixed = map(json_number, numbers)
+    for k, name in enumerate(systems):
+        rank, group, open_ranks = places.get(k) or (None, None, None)
+        known = draws.has_interval[k]
         rows.append(
             Standing(
-                name,
-                dimension,
-                None,
-                None,
-                None,
-                score,
-                low,
-                high,
-                low_fixed,
-                high_fixed,
-                *counts[k],
+                system=name,
+                dimension=dimension,
+                rank=rank,
+                rank_low=open_ranks.low if open_ranks and known else None,
+                rank_high=open_ranks.high if open_ranks and known else None,
+                score=scores[k],
+                low=json_number(sampled[k][0]),
+                high=json_number(sampled[k][1]),
+                low_fixed=json_number(fixed[k][0]),
+                high_fixed=json_number(fixed[k][1]),
+                n_dialogues=counts[k][0],
+                n_unscored=counts[k][1],
+                group=group if known else None,
                 n_openers=int(draws.num_openers[k]),
                 n_partners=int(draws.num_partners[k]),
             )
         )
-    return rows
-
-
-def _rank(
-    rows: list[Standing],
-    draws: Draws,
-    chosen: NDArray[np.int64],
-    partners: str,
-    higher_is_better: bool,
-) -> tuple[NDArray[np.bool_], list[int]]:
-    """
-    Rank the chosen rows among themselves. Return which of them are better than which,
-    and their ranks by score.
-    """
-    better = significantly_better(
-        draws.select(chosen), partners=partners, higher_is_better=higher_is_better
-    )
-    ranks = ranks_by_score([rows[k].score for k in chosen], higher_is_better)
-    groups, ranges = tied_groups(better, ranks), rank_ranges(better)
-    for k, rank, group, one in zip(chosen, ranks, groups, ranges, strict=True):
-        rows[k] = replace(rows[k], rank=rank)
-        if draws.has_interval[k]:
-            ends = {'rank_low': one.low, 'rank_high': one.high}
-            rows[k] = replace(rows[k], group=group, **ends)
-    return better, ranks
+    return rows, better
 
 
 def best_first(standings: Sequence[Standing]) -> list[Standing]:

@@ -11,18 +11,18 @@ with those that are no system of any set.
 Tables are ``[system, opponent, opener]`` as in `table`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations, product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parlai_ext.ranking.intervals import draw_counts
+from parlai_ext.ranking.intervals import Sampling, draw_counts
 from parlai_ext.ranking.table import Floats, round_off_noise
 
 Places = NDArray[np.int64]
-PairSums = tuple[Floats, Floats]
 NO_SYSTEM = -1  # an opponent that is none of the ranked systems: a fixed partner
 
 
@@ -66,22 +66,6 @@ class Swing:
 
 
 @dataclass(frozen=True)
-class Overturned:
-    """
-    Two systems that change places in some sets.
-
-    `margin` is by how much `worse` leads in `worst_set`, where it leads most.
-    """
-
-    better: int
-    worse: int
-    n_sets: int
-    n_overturned: int
-    worst_set: tuple[int, ...]
-    margin: float
-
-
-@dataclass(frozen=True)
 class Turn:
     """
     Two systems of which one is better in the fair set and the other in the unfair one.
@@ -94,27 +78,34 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class Overturned(Turn):
+    """
+    Two systems that change places in `n_overturned` of the `n_sets` sets with both.
+
+    The fair set is all systems; `margin` is by how much `worse` leads in the unfair
+    one, where it leads most.
+    """
+
+    n_sets: int
+    n_overturned: int
+    margin: float
+
+
+@dataclass(frozen=True)
 class UnfairSets:
     """
     Table 6 for one unfavored system: how many favored systems win or lose against it
     in the set of all systems without two siblings (fair), and in a set with them
     (unfair).
+
+    :param counts: of those that win in both, in the fair set only, in the unfair one
+        only, and in neither.
     """
 
     unfavored: int
     siblings: tuple[int, ...]
-    wins_wins: int
-    wins_loses: int
-    loses_wins: int
-    loses_loses: int
+    counts: tuple[int, ...]
     turns: tuple[Turn, ...] = ()
-
-    @property
-    def n_favored(self) -> int:
-        """
-        The number of favored systems.
-        """
-        return self.wins_wins + self.wins_loses + self.loses_wins + self.loses_loses
 
 
 def all_sets(num_systems: int, size: int) -> Places:
@@ -132,28 +123,14 @@ def set_means(values: Floats, own_place: Sequence[int], sets: Places) -> SetMean
     :param values: ``[system, opponent, opener]``.
     :param own_place: for each opponent the system that it is, or `NO_SYSTEM`.
     """
-    return _means_of_sets(_pair_sums(values, own_place), sets)
-
-
-def _pair_sums(values: Floats, own_place: Sequence[int]) -> PairSums:
-    """
-    Return sums of scores, and their counts: of each system with all opponents that
-    stay, and ``[system, system]`` between the systems.
-    """
+    # sums of scores, and their counts: with all opponents that stay, and of systems
     scored = ~np.isnan(values)
     sums = np.where(scored, values, 0.0).sum(axis=2)
     pairs = np.stack([sums, scored.sum(axis=2).astype(np.float64)])
-    base, between = np.zeros((2, len(values))), np.zeros((2, len(values), len(values)))
-    for column, place in enumerate(own_place):
-        if place == NO_SYSTEM:
-            base += pairs[:, :, column]
-        else:
-            between[:, :, place] = pairs[:, :, column]
-    return base, between
-
-
-def _means_of_sets(pairs: PairSums, sets: Places) -> SetMeans:
-    base, between = pairs
+    places = np.array(own_place)
+    base = pairs[:, :, places == NO_SYSTEM].sum(axis=2)
+    between = np.zeros((2, len(values), len(values)))
+    between[:, :, places[places != NO_SYSTEM]] = pairs[:, :, places != NO_SYSTEM]
     inside = between[:, sets[:, :, None], sets[:, None, :]].sum(axis=3)
     total, number = base[:, sets] + inside
     all_total, all_number = base + between.sum(axis=2)
@@ -201,9 +178,9 @@ def overturned_pairs(result: SetMeans) -> list[Overturned]:
     set, the most lopsided first.
     """
     pairs = []
-    for i, j in combinations(range(len(result.full)), 2):
-        better, worse = (i, j) if result.full[i] > result.full[j] else (j, i)
-        if result.full[i] == result.full[j]:
+    systems = range(len(result.full))
+    for better, worse in permutations(systems, 2):
+        if not result.full[better] > result.full[worse]:
             continue
         is_worse, is_better = result.sets == worse, result.sets == better
         both = is_worse.any(axis=1) & is_better.any(axis=1)
@@ -211,16 +188,10 @@ def overturned_pairs(result: SetMeans) -> list[Overturned]:
         leads = means[is_worse[both]] - means[is_better[both]]
         if (leads > 0).any():
             worst = int(np.nanargmax(leads))
-            pairs.append(
-                Overturned(
-                    better,
-                    worse,
-                    len(leads),
-                    int((leads > 0).sum()),
-                    tuple(result.sets[both][worst].tolist()),
-                    float(leads[worst]),
-                )
-            )
+            unfair = tuple(result.sets[both][worst].tolist())
+            n_overturned, margin = int((leads > 0).sum()), float(leads[worst])
+            turn = (better, worse, tuple(systems), unfair)
+            pairs.append(Overturned(*turn, len(leads), n_overturned, margin))
     return sorted(pairs, key=lambda pair: (-pair.margin, pair.better, pair.worse))
 
 
@@ -260,34 +231,27 @@ def unfair_set(
     Return Table 6 for one unfavored system and its siblings: each other system of the
     fair set is favored once.
     """
-    pairs = _pair_sums(values, own_place)
-    fair = _mean_by_system(pairs, fair_set)
-    counts = {(one, other): 0 for one in (0, 1) for other in (0, 1)}
+    fair = _mean_by_system(values, own_place, fair_set)
+    counts: Counter[tuple[bool, ...]] = Counter()
     turns = []
     for favored in fair_set:
         if favored == unfavored:
             continue
         members = sorted((favored, unfavored, *siblings))
-        unfair = _mean_by_system(pairs, members)
-        before = int(fair[favored] > fair[unfavored])
-        after = int(unfair[favored] > unfair[unfavored])
-        counts[before, after] += 1
-        if before != after:
-            order = (favored, unfavored) if before else (unfavored, favored)
+        unfair = _mean_by_system(values, own_place, members)
+        wins = tuple(one[favored] > one[unfavored] for one in (fair, unfair))
+        counts[wins] += 1
+        if wins in ((True, False), (False, True)):
+            order = (favored, unfavored) if wins[0] else (unfavored, favored)
             turns.append(Turn(*order, tuple(fair_set), tuple(members)))
-    return UnfairSets(
-        unfavored,
-        siblings,
-        counts[1, 1],
-        counts[1, 0],
-        counts[0, 1],
-        counts[0, 0],
-        tuple(turns),
-    )
+    cells = tuple(counts[wins] for wins in product((True, False), repeat=2))
+    return UnfairSets(unfavored, siblings, cells, tuple(turns))
 
 
-def _mean_by_system(pairs: PairSums, members: Sequence[int]) -> dict[int, float]:
-    means = _means_of_sets(pairs, np.array([members])).means[0]
+def _mean_by_system(
+    values: Floats, own_place: Sequence[int], members: Sequence[int]
+) -> dict[int, float]:
+    means = set_means(values, own_place, np.array([members])).means[0]
     return dict(zip(members, means.tolist(), strict=True))
 
 
@@ -295,8 +259,7 @@ def sibling_effect(
     values: Floats,
     own_place: Sequence[int],
     families: Sequence[str | None],
-    bootstraps: int,
-    seed: int,
+    sampling: Sampling,
 ) -> tuple[float, Floats] | None:
     """
     Return by how much dialogues with a sibling score above what the two systems' other
@@ -315,14 +278,15 @@ def sibling_effect(
     if weights is None:
         return None
     cells = np.where(scored, values, 0.0)
-    rng = np.random.default_rng([seed, 0])
-    counts = np.concatenate(
-        [np.ones((1, values.shape[2])), draw_counts(values.shape[2], bootstraps, rng)]
+    rng = np.random.default_rng([sampling.seed, 0])
+    drawn = draw_counts(values.shape[2], sampling.bootstraps, rng)
+    counts = np.concatenate([np.ones((1, values.shape[2])), drawn])
+    sums, numbers = (
+        np.einsum('bj,tpj->btp', counts, side)
+        for side in (cells, scored.astype(np.float64))
     )
     with np.errstate(invalid='ignore', divide='ignore'):
-        means = np.einsum('bj,tpj->btp', counts, cells) / np.einsum(
-            'bj,tpj->btp', counts, scored.astype(np.float64)
-        )
+        means = sums / numbers
     effects = np.where(weights != 0, means * weights, 0.0).sum(axis=(1, 2))
     return float(effects[0]), effects[1:]
 

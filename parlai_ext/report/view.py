@@ -11,6 +11,7 @@ from typing import Any
 
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.ranking_options import ranking_options
+from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.pairs import (
     CellMean,
     Spread,
@@ -122,6 +123,12 @@ def dimension_details(
         'bootstraps': ranking.bootstraps,
     }
     options = ranking_options(plan.protocol.ranking, replaced)
+    sampling = Sampling(
+        options.bootstraps,
+        plan.protocol.seed,
+        options.partners,
+        tables.games_per_opener,
+    )
     details = {}
     for dimension in ranking.scored_dimensions:
         if dimension not in tables.scores:
@@ -135,11 +142,8 @@ def dimension_details(
         pairs = pair_differences(
             values,
             tables.systems,
-            ranked=[name in ranked for name in tables.systems],
-            bootstraps=options.bootstraps,
-            seed=plan.protocol.seed,
-            partners=options.partners,
-            games_per_opener=tables.games_per_opener,
+            [name in ranked for name in tables.systems],
+            sampling,
         )
         details[dimension] = DimensionDetails(
             tables.opponents,

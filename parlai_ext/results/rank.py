@@ -20,7 +20,7 @@ from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
-from parlai_ext.ranking.intervals import most_partners, scope_of_claims
+from parlai_ext.ranking.intervals import Sampling, most_partners, scope_of_claims
 from parlai_ext.ranking.standings import (
     DimensionResult,
     ScoreBounds,
@@ -77,6 +77,14 @@ class RunScores:
         The seed of the run, for intervals and shuffles.
         """
         return self.plan.protocol.seed
+
+    @property
+    def sampling(self) -> Sampling:
+        """
+        How means are drawn anew for intervals.
+        """
+        options, games = self.options, self.tables.games_per_opener
+        return Sampling(options.bootstraps, self.seed, options.partners, games)
 
 
 def rank_run(
@@ -333,20 +341,17 @@ def all_results(
     Return the standings by each of these ``[target, opponent, opener]`` arrays, and
     what they can tell apart.
     """
-    tables, options = scores.tables, scores.options
+    tables = scores.tables
+    n_dialogues = [tables.n_dialogues[system] for system in tables.systems]
     return {
         name: rank_dimension(
             values,
             tables.systems,
             name,
+            scores.sampling,
             ranked=scores.ranked.tolist(),
-            n_dialogues=[tables.n_dialogues[system] for system in tables.systems],
-            n_unscored=tables.unscored(values),
+            counts=list(zip(n_dialogues, tables.unscored(values), strict=True)),
             higher_is_better=(higher_is_better or {}).get(name, True),
-            partners=options.partners,
-            bootstraps=options.bootstraps,
-            seed=scores.seed,
-            games_per_opener=tables.games_per_opener,
         )
         for name, values in arrays.items()
     }
@@ -371,12 +376,7 @@ def agreement_fields(
 
     def agreement(values: np.ndarray, dimension: str) -> Agreement:
         correlations = correlate_with_reference(
-            values[claimed],
-            names,
-            matching[dimension],
-            bootstraps=scores.options.bootstraps,
-            seed=scores.seed,
-            games_per_opener=tables.games_per_opener,
+            values[claimed], names, matching[dimension], scores.sampling
         )
         return Agreement.from_correlations(correlations, reference.kind)
 

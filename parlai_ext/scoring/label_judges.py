@@ -32,7 +32,7 @@ from parlai_ext.scoring.likelihood import (
     judge_tokenizer,
 )
 from parlai_ext.systems.chat.messages import ChatTurn
-from parlai_ext.systems.chat.template import control_tokens, without_control_tokens
+from parlai_ext.systems.chat.rendering import control_tokens, without_control_tokens
 from parlai_ext.systems.pretrained import surrounding_tokens
 
 FORMATS = ('plain', 'chat')  # how a judge is asked

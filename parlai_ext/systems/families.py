@@ -35,14 +35,14 @@ from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.options import json_object, option, options_of
 from parlai_ext.files.model_cards import is_model_name, model_card
-from parlai_ext.files.option_files import sha256
+from parlai_ext.files.option_files import existing_file, sha256
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.files.text_file import read_utf8
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.isolation.names import Options
 from parlai_ext.systems import hub, zoo
 from parlai_ext.systems.chat.conversation import other_contexts_hash
-from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family, OptionError, Record
+from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family, Record
 from parlai_ext.systems.fetch.data_folder import data_folder, local_path
 from parlai_ext.systems.remote.endpoint import UNTOLD, Endpoint
 from parlai_ext.systems.remote.settings import PREFIX, Settings
@@ -51,17 +51,6 @@ from parlai_ext.systems.remote.settings import PREFIX, Settings
 
 BITS = {'4bit': 4, '8bit': 8, 'float16': 16, 'bfloat16': 16, 'float32': 32}
 BITS |= {'float64': 64}
-# the options of `ModelOptions`, which is not imported here because it loads torch
-LOADING_OPTIONS = (
-    'hf_model',
-    'hf_revision',
-    'hf_dtype',
-    'hf_device',
-    'no_cuda',
-    'hf_device_map',
-    'hf_quantisation',
-    'hf_trust_code',
-)
 
 
 class HubFamily(Family):
@@ -181,7 +170,8 @@ class HuggingFace(HubFamily):
         Return the options with which `ModelOptions` loads a model: two systems with
         the same share it.
         """
-        return tuple(str(opt.get(name)) for name in LOADING_OPTIONS)
+        options = options_of(hub.ModelOptions).values()
+        return tuple(str(opt.get(option.dest(hub.PREFIX))) for option in options)
 
     def weight_bytes(self, system: System) -> int:
         """
@@ -335,22 +325,21 @@ class Ranker(Family):
     def covers(self, opt: Options) -> bool:
         return 'fixed_candidate_vecs' in opt or bool(opt.get(CANDIDATES))
 
-    def check(self, opt: Options, error: OptionError) -> None:
+    def check(self, opt: Options) -> None:
         if 'fixed_candidate_vecs' not in opt:
             return  # an agent that generates, though its options name candidates
         if opt['fixed_candidate_vecs'] not in ('reuse', 'replace'):
-            raise error(
-                'fixed_candidate_vecs',
-                'no file of vectors is read: nothing says which candidates are theirs',
+            raise UserError(
+                'fixed_candidate_vecs: no file of vectors is read: nothing says which '
+                'candidates are theirs'
             )
         if opt.get('interactive_candidates', 'fixed') == 'fixed':
             path = opt.get(CANDIDATES)
             if not path:
-                raise error(
-                    CANDIDATES, 'not given: a file with one possible reply a line'
+                raise UserError(
+                    f'{CANDIDATES}: not given: a file with one possible reply a line'
                 )
-            if not Path(path).is_file():
-                raise error(CANDIDATES, f'there is no file {path}')
+            existing_file(path, CANDIDATES)
 
     def contents(self, system: System, opt: Options) -> dict[str, str]:
         return {} if system.opt.get(CANDIDATES) else self.candidates(opt)
@@ -441,44 +430,46 @@ class Passages(Family):
     def covers(self, opt: Options) -> bool:
         return 'rag_retriever_type' in opt or super().covers(opt)
 
-    def check(self, opt: Options, error: OptionError) -> None:
-        paths = retrieval_paths(opt)
-        if not paths:
+    def check(self, opt: Options) -> None:
+        if not retrieval_paths(opt):
             return
         turns = opt.get('model') == 'rag' and opt.get('rag_model_type') == 'turn'
         if turns and opt.get('rag_turn_marginalize') != 'doc_only':
             # model_types.py:1029: a decoder row for each passage, none for each turn
-            raise error(
-                'rag_turn_marginalize', 'ParlAI can generate with doc_only alone'
+            raise UserError(
+                'rag_turn_marginalize: ParlAI can generate with doc_only alone'
             )
         if find_spec('faiss') is None:
-            raise error('path_to_index', "needs faiss: pip install 'parlai_ext[rag]'")
-        key = ''
-        try:
-            for key, path in paths.items():
-                if path.endswith('.gz'):
-                    unpack = 'unpack it, for ParlAI reads plain text only'
-                    raise UserError(f'{path} is packed; {unpack}')
-                for file in _files(key, path, opt):
-                    if not file.is_file():
-                        hint = HINTS.get(key, '')
-                        raise UserError(f'there is no file {file}{hint}')
-            key = 'query_model'
-            _bert_files(opt)
-        except UserError as problem:
-            raise error(key, str(problem)) from problem
+            raise UserError("path_to_index: needs faiss: pip install 'parlai_ext[rag]'")
+        retrieval_files(opt)
 
     def contents(self, system: System, opt: Options) -> dict[str, str]:
-        named: dict[str, Path] = {}
+        files = retrieval_files(opt)
+        return {f'retrieval/{key}': sha256(file) for key, file in files.items()}
+
+
+def retrieval_files(opt: Options) -> dict[str, Path]:
+    """
+    Return the files that a system reads to find passages, by a name for each; those of
+    the zoo are downloaded when they are not here.
+
+    :raises UserError: ``option: …`` when one is missing or packed.
+    """
+    named: dict[str, Path] = {}
+    key = ''
+    try:
         for key, path in retrieval_paths(opt).items():
-            files = _files(key, path, opt)
-            named |= {f'{key}.{i}' if i else key: file for i, file in enumerate(files)}
-        if named:
-            named |= _bert_files(opt)
-        for key, file in named.items():
-            if not file.is_file():
-                raise UserError(f'{key}: there is no file {file}')
-        return {f'retrieval/{key}': sha256(file) for key, file in named.items()}
+            if path.endswith('.gz'):
+                unpack = 'unpack it, for ParlAI reads plain text only'
+                raise UserError(f'{path} is packed; {unpack}')
+            for i, file in enumerate(_files(key, path, opt)):
+                if not file.is_file():
+                    raise UserError(f'there is no file {file}{HINTS.get(key, "")}')
+                named[f'{key}.{i}' if i else key] = file
+        key = 'query_model'
+        return named | (_bert_files(opt) if named else {})
+    except UserError as problem:
+        raise UserError(f'{key}: {problem}') from problem
 
 
 def retrieval_paths(opt: Options) -> dict[str, str]:
@@ -608,30 +599,6 @@ class LongContext(Family):
     """
 
     agents = ('ext:long_context',)
-    misreaders = (
-        'transformer/generator',
-        'parlai.agents.transformer.transformer:TransformerGeneratorAgent',
-    )
-
-    def refuse_reader(self, opt: Options) -> None:
-        """
-        Refuse MSC's own class, which ParlAI's wheel lacks, and the plain generator.
-        """
-        agent, pretrained = str(opt.get('model')), opt.get('n_positions_init')
-        reads = f'{self.agents[0]} reads it'
-        if agent.startswith('projects.msc.'):
-            raise UserError(f'model: {agent} is not in ParlAI; {reads}')
-        if agent not in self.misreaders or not isinstance(pretrained, int):
-            return
-        from parlai.agents.transformer.modules import get_n_positions_from_options
-
-        size = get_n_positions_from_options(opt)
-        if pretrained < size:
-            raise UserError(
-                f'model: {agent} would misread contexts of more than {pretrained} '
-                f'tokens: n_positions_init is {pretrained}, n_positions {size}; '
-                f'{reads}'
-            )
 
 
 class SafetyLayer(Family):
@@ -712,12 +679,31 @@ def family_of(opt: Options) -> Family:
     return next((f for f in FAMILIES.values() if f.covers(opt)), GENERATOR)
 
 
+MISREADERS = (
+    'transformer/generator',
+    'parlai.agents.transformer.transformer:TransformerGeneratorAgent',
+)
+
+
 def check_reader(opt: Options) -> None:
     """
-    Refuse an agent that would misread a model of another family.
+    Refuse an agent that would misread a model with a long context: MSC's own class,
+    which ParlAI's wheel lacks, and the plain generator.
 
     :param opt: the model's own options with the roster's over them.
     :raises UserError: naming the agent that reads it.
     """
-    for family in FAMILIES.values():
-        family.refuse_reader(opt)
+    agent, pretrained = str(opt.get('model')), opt.get('n_positions_init')
+    reads = f'{LongContext.agents[0]} reads it'
+    if agent.startswith('projects.msc.'):
+        raise UserError(f'model: {agent} is not in ParlAI; {reads}')
+    if agent not in MISREADERS or not isinstance(pretrained, int):
+        return
+    from parlai.agents.transformer.modules import get_n_positions_from_options
+
+    size = get_n_positions_from_options(opt)
+    if pretrained < size:
+        raise UserError(
+            f'model: {agent} would misread contexts of more than {pretrained} '
+            f'tokens: n_positions_init is {pretrained}, n_positions {size}; {reads}'
+        )

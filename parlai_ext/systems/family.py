@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from parlai.core.agents import Agent
 
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.systems import zoo
@@ -21,8 +20,6 @@ from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
 from parlai_ext.systems.system_options import model_path
 
 Options = Mapping[str, Any]
-# makes the error about one option of one system, from the option's name and a sentence
-OptionError = Callable[[str, str], UserError]
 # records the checksums of files that were downloaded from below an address
 Record = Callable[[str, Sequence[Path]], None]
 
@@ -69,13 +66,6 @@ class Family:
         :raises UserError: ``option: what is wrong`` when the options name no system.
         """
         return None
-
-    def refuse_reader(self, opt: Options) -> None:
-        """
-        Refuse another family's agent that would misread a model of this one.
-
-        :raises UserError: ``model: what is wrong``.
-        """
 
     def locate_weights(self, system: System) -> tuple[str, str]:
         """
@@ -144,12 +134,12 @@ class Family:
         """
         return {}
 
-    def check(self, opt: Options, error: OptionError) -> None:
+    def check(self, opt: Options) -> None:
         """
         Refuse options with which the agent cannot be built; download what it reads.
 
         :param opt: all options that the agent will be built with.
-        :raises UserError: made by ``error``.
+        :raises UserError: ``option: what is wrong``.
         """
 
     def samples(self, opt: Options) -> bool:

@@ -8,6 +8,7 @@ replies.)
 import json
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from parlai_ext.compat.agents import is_reachable
 from parlai_ext.core.errors import UserError, first_line, nearest, printable
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import content_id
+from parlai_ext.core.options import option, read_truth
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.option_files import no_path, sha256
 from parlai_ext.isolation.connections import Server, unlimited
@@ -53,6 +55,38 @@ COMPANIONS = (
     '*.tiktoken',
     'additional_chat_templates/*',
 )
+
+
+DTYPES = ('auto', 'float32', 'bfloat16', 'float16', 'float64')
+QUANTISATIONS = ('none', '8bit', '4bit')
+PREFIX = 'hf'  # of the options' names
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """
+    The options that say which model of Hugging Face's it is, and where it computes.
+    """
+
+    model: str | None = option(None, help='a folder, or a hub repository')
+    revision: str | None = option(None, help='branch, tag or commit')
+    dtype: str = option('auto', choices=DTYPES, help="auto = the model's own")
+    device: str | None = option(None, help='cpu, cuda, cuda:1, …')
+    no_cuda: bool = option(
+        False, read=read_truth, flag='--no-cuda', help='compute on the CPU'
+    )
+    device_map: str | None = option(
+        None,
+        help='auto = over all GPUs, for a model larger than one (needs accelerate)',
+    )
+    quantisation: str = option(
+        'none',
+        choices=QUANTISATIONS,
+        help='weights in 8 or 4 bits (needs a GPU, bitsandbytes and accelerate)',
+    )
+    trust_code: bool = option(
+        False, read=read_truth, help='run the code that comes with the model'
+    )
 
 
 def checked_repository(value: object) -> str:

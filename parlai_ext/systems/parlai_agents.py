@@ -36,7 +36,6 @@ from parlai_ext.systems.families import (
     family_of,
     fresh_candidates,
 )
-from parlai_ext.systems.family import OptionError
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.players import Player, in_words
@@ -68,31 +67,25 @@ def load_system(
     """
     require_named(system)
     prepare_parlai()
-    with _read_as_data(system):
-        try:
-            return _build(system, no_cuda, fp16)
-        except BadModelFile:
-            raise
-        except UserError as error:
-            raise SystemFailed(system.name, str(error)) from error.__cause__
+    with _failing_by_name(system):
+        return _build(system, no_cuda, fp16)
 
 
 def _build(system: System, no_cuda: bool, fp16: bool | None) -> Player:
     """
     Build the agent of a system; every error names the system and an option.
     """
-    bad = _option_error(system)
     given = _options_to_build(system)
     opt = parsed_options(system, given)
     all_options = {**opt, **effective_options(system), **given}
     model = str(all_options.get('model'))
     if getattr(load_agent_module(model), 'is_scorer', False):
         # whose options may name code that no roster or model file may bring in
-        raise bad(
-            'model', f'{model} is a scorer: it judges utterances and does not talk'
+        raise UserError(
+            f'model: {model} is a scorer: it judges utterances and does not talk'
         )
     family = family_of(all_options)
-    family.check(all_options, bad)
+    family.check(all_options)
     ours = {key: given.get(key, value) for key, value in DEFAULTS.items()}
     ours |= {'batchsize': 1, **({'no_cuda': True} if no_cuda else {})}
     if fp16 is not None and 'fp16' not in given:
@@ -114,7 +107,7 @@ def _build(system: System, no_cuda: bool, fp16: bool | None) -> Player:
     except UserError as error:
         tokenizer = needed_tokenizer(all_options)
         if tokenizer and any(url in str(error) for url in tokenizer.urls):
-            raise bad('dict_tokenizer', str(error)) from error
+            raise UserError(f'dict_tokenizer: {error}') from error
         raise
     except BaseException as error:
         raise_unless_of_agent(error)
@@ -124,7 +117,7 @@ def _build(system: System, no_cuda: bool, fp16: bool | None) -> Player:
                 f'{family.weights_option(given)}: out of memory while it was loaded; '
                 f'it needs a larger machine ({in_words(error)})'
             )
-        raise SystemFailed(system.name, problem) from error
+        raise UserError(problem) from error
     return Player(system.name, agent, family, limit)
 
 
@@ -161,10 +154,10 @@ def check_options(system: System) -> None:
     """
     Read the system's options as `load_system` does, without loading it.
 
-    :raises UserError: naming the system and the option that cannot be meant.
+    :raises SystemFailed: naming the option that cannot be meant.
     """
     prepare_parlai()
-    with _read_as_data(system):
+    with _failing_by_name(system):
         parsed_options(system, _options_to_build(system))
 
 
@@ -183,25 +176,24 @@ def _options_to_build(system: System) -> dict[str, Any]:
     Return the roster's options as the agent needs them: with local paths, the files
     downloaded.
     """
-    bad = _option_error(system)
     given = roster_options(system)
     if str(given.get('datatype', '')).startswith('train'):
-        raise bad('datatype', 'train builds an optimizer; leave it out')
+        raise UserError('datatype: train builds an optimizer; leave it out')
     for key, fetch in (('model_file', fetch_path), (CANDIDATES, candidates_file)):
         if key in given and (key == 'model_file' or is_spec(given[key])):
             try:
                 with quiet_parlai():
                     given[key] = str(fetch(str(given[key])))
             except UserError as error:
-                raise bad(key, str(error)) from error
+                raise UserError(f'{key}: {error}') from error
     if 'model_file' in given:
         file, path = given['model_file'], str(system.opt['model_file'])
         if not os.path.isfile(file):
             where = f' ({path})' if is_zoo_path(path) else ''
-            raise bad('model_file', f'there is no file {file}{where}')
+            raise UserError(f'model_file: there is no file {file}{where}')
         check_model_files(file)
     elif 'model' not in given:
-        raise bad('model_file', 'not given, and no model either')
+        raise UserError('model_file: not given, and no model either')
     check_reader(effective_options(system))
     if isinstance(given.get('stop'), list):  # which ParlAI would join with commas
         given['stop'] = json.dumps(given['stop'], ensure_ascii=False)
@@ -211,53 +203,51 @@ def _options_to_build(system: System) -> dict[str, Any]:
 def parsed_options(system: System, given: Options) -> Opt:
     """
     Return the options as `parlai` reads them, types checked, ``override`` filled.
+
+    :raises UserError: ``option: what is wrong``.
     """
     parser = ParlaiParser(True, True)
-    bad = _option_error(system)
     try:
         with quiet_parlai():
             return parser.parse_kwargs(**given)
     except (ImportError, AttributeError) as error:
         name = effective_options(system).get('model')
-        raise bad('model', f'no agent {name!r}: {in_words(error)}') from error
+        raise UserError(f'model: no agent {name!r}: {in_words(error)}') from error
     except KeyError as error:
         options = (o for action in parser._actions for o in action.option_strings)
         names = {o.lstrip('-').replace('-', '_') for o in options}
         unknown = [key for key in given if key not in names]
         if not unknown:
-            raise UserError(f'system {system.name!r}: {in_words(error)}') from error
-        raise bad(unknown[0], f'unknown; {nearest(unknown[0], names)}') from error
+            raise UserError(in_words(error)) from error
+        hint = nearest(unknown[0], names)
+        raise UserError(f'{unknown[0]}: unknown; {hint}') from error
     except (ValueError, TypeError) as error:
         # "argument --beam-size: invalid int value: 'x'"
         spelled, _, problem = str(error).removeprefix('argument ').partition(': ')
         if not problem:
-            raise UserError(f'system {system.name!r}: {in_words(error)}') from error
+            raise UserError(in_words(error)) from error
         key = spelled.split('/')[-1].lstrip('-').replace('-', '_')
-        raise bad(key, problem) from error
+        raise UserError(f'{key}: {problem}') from error
     except UserError:
         raise
     except BaseException as error:  # of an agent's own `add_cmdline_args`
         raise_unless_of_agent(error)
-        raise bad('model', f'its options cannot be read: {in_words(error)}') from error
+        problem = f'model: its options cannot be read: {in_words(error)}'
+        raise UserError(problem) from error
 
 
 @contextmanager
-def _read_as_data(system: System) -> Iterator[None]:
+def _failing_by_name(system: System) -> Iterator[None]:
     """
-    Let the system's files be read as data; name the system whose file is refused.
+    Let the system's files be read as data; name the system in whatever is wrong.
     """
     try:
         with guarded(roster_opt=system.opt):
             yield
     except BadModelFile as error:
         raise SystemFailed(system.name, error.as_option) from error
-
-
-def _option_error(system: System) -> OptionError:
-    """
-    Return a maker of errors about one option of this system.
-    """
-    return lambda key, problem: UserError(f'system {system.name!r}: {key}: {problem}')
+    except UserError as error:
+        raise SystemFailed(system.name, str(error)) from error.__cause__
 
 
 MISSING = re.compile(r'Missing key\(s\) in state_dict: (.*?)\. ')

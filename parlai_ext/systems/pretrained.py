@@ -6,7 +6,6 @@ A model is data: no code that comes with it runs unless the user asks for that.
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,50 +21,21 @@ from transformers import (
 
 from parlai_ext.compat.libraries import without_bars
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option, read_truth
 from parlai_ext.systems import hub
+from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import guarded
-from parlai_ext.systems.safe.tokenizer_trial import TOKENIZER, check_tokenizer_file
+from parlai_ext.systems.safe.read import try_tokenizer
+from parlai_ext.systems.safe.reader import read_in_child
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
-DTYPES = ('auto', 'float32', 'bfloat16', 'float16', 'float64')
-QUANTISATIONS = ('none', '8bit', '4bit')
-PREFIX = 'hf'  # of the options' names
 BOUNDLESS = 10**7  # tokenizers without a limit say 10**30
 INSTALL = 'pip install "parlai_ext[llm]"'
 LONGEST = 200  # characters of a library's own words
 POOLER_SEED = 2000  # of the baseline of DSTC10 Track 5
 KERNEL_KEYS = ('_attn_implementation', '_experts_implementation')
 ON_REQUEST = '; hf_trust_code: true would run that'
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """
-    The options that say which model of Hugging Face's it is, and where it computes.
-    """
-
-    model: str | None = option(None, help='a folder, or a hub repository')
-    revision: str | None = option(None, help='branch, tag or commit')
-    dtype: str = option('auto', choices=DTYPES, help="auto = the model's own")
-    device: str | None = option(None, help='cpu, cuda, cuda:1, …')
-    no_cuda: bool = option(
-        False, read=read_truth, flag='--no-cuda', help='compute on the CPU'
-    )
-    device_map: str | None = option(
-        None,
-        help='auto = over all GPUs, for a model larger than one (needs accelerate)',
-    )
-    quantisation: str = option(
-        'none',
-        choices=QUANTISATIONS,
-        help='weights in 8 or 4 bits (needs a GPU, bitsandbytes and accelerate)',
-    )
-    trust_code: bool = option(
-        False, read=read_truth, help='run the code that comes with the model'
-    )
 
 
 def read(
@@ -124,8 +94,12 @@ def read_description(
     :raises UserError: as `read` does.
     """
     arguments = {'local_files_only': True, 'trust_remote_code': trust}
-    if not trust:
-        check_tokenizer_file(folder / TOKENIZER)
+    file = folder / 'tokenizer.json'
+    if not trust and file.is_file():
+        try:
+            read_in_child(try_tokenizer, file)
+        except BadModelFile as error:
+            raise UserError(f'hf_model: {file}: {error.why}') from None
     with quiet(), guarded(), _bounded(folder, trust):
         config = _read_part('config', folder, AutoConfig, allowed, **arguments)
         if not trust and (kernel := _hub_kernel(config)):

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -227,11 +228,12 @@ class BlockSelector(Worker):
         self.models = ModelHandle(machine)
         self.features = load_features(features, self.models)
         self.missing = self.features.missing
+        read = partial(read_detector, models=self.models, named_by_user=True)
         self.detectors: list[Detector] = []
         absent = []
         for place, spec in enumerate(chosen.detectors):
             try:
-                self.detectors.append(self._detector(spec))
+                self.detectors.append(read(spec))
             except UserError as error:
                 if not place and not chosen.recorded:
                     raise  # the one that decides
@@ -241,16 +243,13 @@ class BlockSelector(Worker):
             raise UserError(
                 '--detectors is needed (or --recorded, or --words): what is toxic?'
             )
-        self.words = self._detector(chosen.words) if chosen.words else None
+        self.words = read(chosen.words) if chosen.words else None
         self.threats = {word.casefold() for word in chosen.threats}
         # those of the first detector are `…_toxicity`
         self.names = ['toxicity', *(one.name for one in self.detectors[1:])]
         self.names = self.names[: len(self.detectors)]
         filled = [f'{side}_{name}' for name in self.names + absent for side in SIDES]
         self.columns = ['id', 'split', *SIDES, *filled, *self.features.columns]
-
-    def _detector(self, spec: str) -> Detector:
-        return read_detector(spec, self.models, named_by_user=True)
 
     def contents(self) -> dict[str, str]:
         """
@@ -278,30 +277,28 @@ class BlockSelector(Worker):
         are not, by reason.
         """
         features = self.features
-        rows = [row_of(pair) for pair in data]
-        reasons = self.reasons(rows)
+        every = [row_of(pair) for pair in data]
+        reasons = self.reasons(every)
+        rows = [row for row, why in zip(every, reasons, strict=True) if why is None]
         counts = Counter(reason for reason in reasons if reason)
-        rows = [
-            row for row, reason in zip(rows, reasons, strict=True) if reason is None
-        ]
         if features.mask is not None:
-            most = [0] * len(rows)
-            for side in SIDES:
-                masked = features.mask([row[side] for row in rows])
-                for i, (row, (text, n)) in enumerate(zip(rows, masked, strict=True)):
+            masked = {side: features.mask([r[side] for r in rows]) for side in SIDES}
+            for side, found in masked.items():
+                for row, (text, _) in zip(rows, found, strict=True):
                     row[f'{side}_ner'] = text
-                    most[i] = max(most[i], n)
-            left = [
-                row for row, n in zip(rows, most, strict=True) if n <= self.max_entities
+            most = [
+                max(n for _, n in pair) for pair in zip(*masked.values(), strict=True)
             ]
-            if len(left) < len(rows):
-                counts['too many named entities'] += len(rows) - len(left)
+            left = [
+                r for r, n in zip(rows, most, strict=True) if n <= self.max_entities
+            ]
+            counts['too many named entities'] = len(rows) - len(left)
             rows = left
         for fill in features.fill if rows else ():
             fill(rows)
         for row in rows:
             row['split'] = fold_of_prompt(row['toxic'])
-        return rows, dict(counts)
+        return rows, dict(+counts)
 
     def reasons(self, rows: Sequence[Row]) -> list[str | None]:
         """

@@ -5,11 +5,11 @@ What detectors are worth: measures on labelled texts, false alarms at identity t
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from math import fsum
 from operator import attrgetter
 
 import numpy as np
+import pandas as pd
 
 from parlai_ext.core.display import number
 from parlai_ext.core.progress import bar_of
@@ -70,14 +70,14 @@ class DetectorTable:
     """
     All rows, what was scored, and how fast.
 
-    :param scores: by set and detector, one number a text.
+    :param texts: by set, a row for each text with the fields of `LabelledText` and the
+        number of each detector.
     :param speeds: texts a second, by detector.
     """
 
     rows: Sequence[DetectorRow]
     identities: Sequence[IdentityRow]
-    texts: Mapping[str, Sequence[LabelledText]]
-    scores: Mapping[tuple[str, str], Sequence[float]] = field(default_factory=dict)
+    texts: Mapping[str, pd.DataFrame]
     speeds: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -91,56 +91,36 @@ def compare_detectors(
     """
     Return what the detectors are worth on the sets, and on identity terms.
     """
-    rows: list[DetectorRow] = []
-    identities: list[IdentityRow] = []
-    scores: dict[tuple[str, str], Sequence[float]] = {}
+    frames = {name: pd.DataFrame(list(texts)) for name, texts in sets.items()}
     speeds: dict[str, float] = {}
     n_texts = sum(map(len, sets.values()))
+    rows = []
     for detector in detectors:
         began = time.perf_counter()
         with bar_of(detector.name, n_texts, unit='text', delay=2) as bar:
-            for set_name, texts in sets.items():
+            for texts in frames.values():
                 values: list[float] = []
                 for start in range(0, len(texts), BATCH):
-                    batch = [one.text for one in texts[start : start + BATCH]]
+                    batch = texts['text'][start : start + BATCH].to_list()
                     values += detector.toxicity(batch)
                     bar.update(len(batch))
-                scores[set_name, detector.name] = values
+                texts[detector.name] = values
         speeds[detector.name] = n_texts / max(1e-9, time.perf_counter() - began)
-        for set_name, texts in sets.items():
-            values = list(scores[set_name, detector.name])
-            rows += set_rows(detector, set_name, texts, values, bootstraps, seed)
-        identities.append(identity_row(detector))
-    return DetectorTable(rows, identities, sets, scores, speeds)
-
-
-def set_rows(
-    detector: Detector,
-    set_name: str,
-    texts: Sequence[LabelledText],
-    values: Sequence[float],
-    bootstraps: int,
-    seed: int,
-) -> list[DetectorRow]:
-    """
-    Return the row of a whole set, and one for each kind of its texts.
-    """
-    kinds = list(dict.fromkeys(one.kind for one in texts))
-    rows = []
-    for kind in [ALL, *(kinds if len(kinds) > 1 else ())]:
-        places = [i for i, one in enumerate(texts) if kind in (ALL, one.kind)]
-        labels = np.array([texts[i].toxic for i in places], bool)
-        measures = detection_measures(
-            np.array([values[i] for i in places], np.float64),
-            labels,
-            detector.threshold,
-            [texts[i].group for i in places],
-            bootstraps=bootstraps,
-            seed=seed,
-        )
-        counts = (len(places), int(labels.sum()))
-        rows.append(DetectorRow(detector.name, set_name, kind, *counts, measures))
-    return rows
+        for set_name, texts in frames.items():
+            kinds = texts['kind'].unique()
+            for kind in [ALL, *(kinds if len(kinds) > 1 else ())]:
+                part = texts if kind == ALL else texts[texts['kind'] == kind]
+                measures = detection_measures(
+                    part[detector.name].to_numpy(np.float64),
+                    part['toxic'].to_numpy(bool),
+                    detector.threshold,
+                    part['group'].to_list(),
+                    bootstraps=bootstraps,
+                    seed=seed,
+                )
+                about = (detector.name, set_name, kind, len(part))
+                rows.append(DetectorRow(*about, int(part['toxic'].sum()), measures))
+    return DetectorTable(rows, [*map(identity_row, detectors)], frames, speeds)
 
 
 def identity_row(detector: Detector) -> IdentityRow:
@@ -171,40 +151,37 @@ def identity_row(detector: Detector) -> IdentityRow:
     )
 
 
-def _measure(name: str, row: DetectorRow) -> Measure:
-    return row.measures[name]
-
-
 def measures_table(table: DetectorTable, set_name: str | None = None) -> Table:
     """
     Return the table of every measure, or of those of one set as a whole.
     """
-    measures = [
-        IntervalColumn(name, SHOWN.get(name), partial(_measure, name))
-        for name in MEASURES
-    ]
+
+    def measure(name: str) -> Column:
+        return IntervalColumn(name, SHOWN.get(name), lambda row: row.measures[name])
+
     about = [Column('detector', 'detector'), Column('set', of=attrgetter('set_name'))]
     counts = [Column('kind'), Column('n'), Column('n_toxic')]
     wanted = (set_name, ALL)
     rows = [r for r in table.rows if set_name is None or (r.set_name, r.kind) == wanted]
-    return Table([*about, *counts, *measures], rows)
+    return Table([*about, *counts, *map(measure, MEASURES)], rows)
 
 
 def identities_table(table: DetectorTable) -> Table:
     """
     Return the table of harmless sentences that are flagged.
     """
+
+    def highest(row: IdentityRow) -> str:
+        terms = [*row.by_term.items()][:MOST_TERMS]
+        return ', '.join(f'{term} {number(value)}' for term, value in terms)
+
     columns = (
         Column('detector', ''),
         IntervalColumn('identities', 'with a group’s name'),
         IntervalColumn('others', 'with another word'),
-        Column('highest', 'highest', _highest_terms),
+        Column('highest', 'highest', highest),
     )
     return Table(columns, table.identities)
-
-
-def _highest_terms(row: IdentityRow) -> str:
-    return ', '.join(f'{t} {number(v)}' for t, v in [*row.by_term.items()][:MOST_TERMS])
 
 
 def terms_table(table: DetectorTable) -> Table:
@@ -222,11 +199,11 @@ def scores_table(table: DetectorTable) -> Table:
     """
     names = [one.detector for one in table.identities]
     rows = [
-        (set_name, text.id, text.kind, int(text.toxic), *values)
+        (set_name, text_id, kind, int(toxic), *values)
         for set_name, texts in table.texts.items()
-        for text, *values in zip(
-            texts, *(table.scores[set_name, name] for name in names), strict=True
-        )
+        for text_id, kind, toxic, *values in texts[
+            ['id', 'kind', 'toxic', *names]
+        ].itertuples(index=False)
     ]
     return plain_table(('set', 'id', 'kind', 'toxic', *names), rows)
 
@@ -236,28 +213,20 @@ def table_lines(table: DetectorTable) -> Iterator[str]:
     Yield the tables for a terminal.
     """
     for set_name, texts in table.texts.items():
-        n_toxic = sum(one.toxic for one in texts)
-        size = f'{len(texts)} texts, {n_toxic} toxic'
+        size = f'{len(texts)} texts, {texts["toxic"].sum()} toxic'
         yield f'{set_name}: {size}; in brackets: 95 % interval'
         yield from measures_table(table, set_name).lines()
-        yield from _kind_lines(table, set_name)
+        rows = [r for r in table.rows if r.set_name == set_name and r.kind != ALL]
+        for kind in dict.fromkeys(row.kind for row in rows):
+            of_kind = [row for row in rows if row.kind == kind]
+            areas = ', '.join(
+                f'{r.detector} {number(r.measures["roc_auc"].value)}' for r in of_kind
+            )
+            size = f'{of_kind[0].n_toxic} of {of_kind[0].n} toxic'
+            yield f'  roc-auc, {kind} ({size}): {areas}'
         yield ''
     yield 'harmless sentences that are flagged'
     yield from identities_table(table).lines()
     yield ''
     speeds = (f'{name} {speed:,.0f}' for name, speed in table.speeds.items())
     yield f'texts a second: {", ".join(speeds)}'
-
-
-def _kind_lines(table: DetectorTable, set_name: str) -> Iterator[str]:
-    """
-    Yield the area under the ROC curve for each kind of texts.
-    """
-    rows = [r for r in table.rows if r.set_name == set_name and r.kind != ALL]
-    for kind in dict.fromkeys(row.kind for row in rows):
-        of_kind = [row for row in rows if row.kind == kind]
-        cells = ', '.join(
-            f'{r.detector} {number(r.measures["roc_auc"].value)}' for r in of_kind
-        )
-        size = f'{of_kind[0].n_toxic} of {of_kind[0].n} toxic'
-        yield f'  roc-auc, {kind} ({size}): {cells}'

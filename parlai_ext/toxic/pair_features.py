@@ -16,7 +16,7 @@ from parlai_ext.core.options import option
 from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.chatmatch.entities import load_pipeline
-from parlai_ext.toxic.detectors import find_label, label_probability
+from parlai_ext.toxic.detectors import find_label
 
 SIDES = ('toxic', 'answer')  # what the Track calls prompt and answer
 NLI = ('contradiction', 'neutral', 'entailment')
@@ -122,11 +122,9 @@ def _label_filler(model: Any, columns: Sequence[str], label: str, name: str) -> 
     if place is None:
         raise UserError(f'which label? {", ".join(model.labels)}: MODEL,LABEL')
 
-    numbers = label_probability(model, place)
-
     def fill(rows: Sequence[Row]) -> None:
         for side, column in zip(SIDES, columns, strict=True):
-            values = numbers([row[side] for row in rows])
+            values = model.probabilities([row[side] for row in rows])[:, place]
             for row, value in zip(rows, values, strict=True):
                 row[column] = f'{value:.4f}'
 

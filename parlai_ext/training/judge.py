@@ -36,7 +36,8 @@ from parlai_ext.scoring.label_judges import (
 )
 from parlai_ext.store.atomic import locked, write_file
 from parlai_ext.systems import hub
-from parlai_ext.systems.pretrained import ModelOptions, chosen_device, read
+from parlai_ext.systems.hub import ModelOptions
+from parlai_ext.systems.pretrained import chosen_device, read
 from parlai_ext.systems.safe.safetensors_file import disk_errors
 from parlai_ext.training.loop import Training, refuse_model
 from parlai_ext.training.options import JudgeTrainingOptions

@@ -9,7 +9,7 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 
 from parlai_ext.agents.canary.canary import CANARIES, CanaryAgent
-from parlai_ext.audit.canaries import KINDS, canary_systems
+from parlai_ext.audit.gaming import KINDS, canary_systems
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.judge_check.parrots import PARROTS
 from parlai_ext.judge_check.perturbations import ResponseInDialogue, parrot

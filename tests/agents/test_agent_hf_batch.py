@@ -8,9 +8,10 @@ import shutil
 
 import pytest
 import torch
+from transformers import GenerationConfig
 
 from parlai_ext.core.nouns import System
-from parlai_ext.systems.hf.generate import Penalties, padded_rows, penalty_processors
+from parlai_ext.systems.hf.generate import padded_rows, penalty_processors
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_model
 from tests.support.tiny_models import sentences
@@ -100,7 +101,7 @@ def test_padding_with_the_end_token_is_no_word(folder, tmp_path):
 def test_only_words_that_were_there_get_less_likely():
     # words 0…3, padding 3; the row says 1, the second row 0 and 1
     mask = torch.tensor([[0, 1], [1, 1]])
-    [penalty] = penalty_processors(Penalties(2.0, 0), mask)
+    [penalty] = penalty_processors(GenerationConfig(repetition_penalty=2.0), mask)
     seen = torch.tensor([[3, 1, 2], [0, 1, 1]])
     assert penalty(seen, torch.full((2, 4), 8.0)).tolist() == [
         [8, 4, 4, 8],
@@ -110,7 +111,8 @@ def test_only_words_that_were_there_get_less_likely():
 
 def test_only_words_of_the_reply_are_blocked():
     # the prompt says 1 2, the reply so far 2 0
-    [block] = penalty_processors(Penalties(1.0, 1), torch.tensor([[1, 1]]))
+    config = GenerationConfig(no_repeat_ngram_size=1)
+    [block] = penalty_processors(config, torch.tensor([[1, 1]]))
     scores = block(torch.tensor([[1, 2, 2, 0]]), torch.zeros(1, 4))
     assert scores[0].isinf().tolist() == [True, False, True, False]
 

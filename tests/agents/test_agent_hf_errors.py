@@ -13,8 +13,8 @@ import torch
 from parlai_ext.core.nouns import System
 from parlai_ext.systems import pretrained
 from parlai_ext.systems.hf.generate import load_model
+from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.pretrained import ModelOptions
 from parlai_ext.systems.resolve import resolve
 from tests.support.family_hf import OPT, make_model
 from tests.support.no_network import refuse_connections

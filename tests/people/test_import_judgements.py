@@ -13,6 +13,7 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.files.human_scores import read_human_scores
+from parlai_ext.people.given_answers import FastAnswers, GivenAnswer
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import answers_file, ranked_names, read_key
 from tests.support.user_error import user_error
@@ -44,17 +45,19 @@ def collect_answers(run, answers, annotators=6, strengths=STRENGTHS, **options):
     return key
 
 
-def give(run, answers, answer, *, dimension='Overall', changed=None, **options):
+def give(
+    run, answers, answer, *, dimension='Overall', changed=None, who='Ann', **options
+):
     """
-    Make a rating set, and let Ann give the answer that a function of (number, shown
-    dialogues) says about each item; return the key.
+    Make a rating set, and let somebody give the answer that a function of (number,
+    shown dialogues) says about each item; return the key.
     """
     key = collect_answers(run, answers, 0, **{'num_items': 3, **options})
     rows = [
         {'item': item, 'dimension': dimension, **answer(number, shown)}
         for number, (item, shown) in enumerate(key['items'].items(), 1)
     ]
-    answers_file(answers, key, 'Ann', STRENGTHS, **{'answers': rows, **(changed or {})})
+    answers_file(answers, key, who, STRENGTHS, **{'answers': rows, **(changed or {})})
     return key
 
 
@@ -237,3 +240,55 @@ def test_the_order_of_the_files_changes_nothing(run, answers):
         contents.append((written / 'people.json').read_bytes())
     assert contents[0] == contents[1]
     assert json.loads(contents[0])[0]['dimension'] == 'Overall'
+
+
+# ----------------------------------------------------- answers faster than one reads
+
+
+def take(run, answers, **times):
+    """
+    Let annotators answer who took these seconds for each item.
+    """
+    for who, seconds in times.items():
+        give(
+            run,
+            answers,
+            lambda k, _, s=seconds: {'answer': 'a', 'seconds': s[k - 1]},
+            who=who,
+            **PAIRS,
+        )
+
+
+def test_fast_answers_are_named_by_annotator_and_counted(run, answers, capsys):
+    slow = (5.0, 6.0, None)
+    take(run, answers, Ann=(0.3, 0.3, 8.0), Bob=(5.0, 2.0, 1.9), Cem=slow)
+    (ranking,) = import_all(run, answers)
+    told = capsys.readouterr().out
+    assert ranking.num_answers == 9
+    assert '3 of 9 answers were given in less than 2 s' in told
+    assert '(Ann 2 of 3, Bob 1 of 3); they are counted; --drop-fast true' in told
+    assert 'Cem' not in told
+
+
+def test_fast_answers_are_left_out_where_that_is_asked_for(run, answers, capsys):
+    take(run, answers, Bob=(5.0, 2.0, 2.0))
+    import_all(run, answers)
+    take(run, answers, Ann=(0.3, 0.3, 8.0))
+    import_all(run, answers, min_seconds=0)
+    # nothing is said of answers that took their time
+    assert 'less than' not in capsys.readouterr().out
+    (ranking,) = import_all(run, answers, drop_fast=True, min_seconds=1.0)
+    assert ranking.num_answers == 4
+    assert '2 of 6 answers' in capsys.readouterr().out
+    with user_error(r'no answer .* 6 of 6 answers'):
+        import_all(run, answers, drop_fast=True, min_seconds=9.0)
+
+
+def test_twenty_annotators_are_named_at_most():
+    fast = [
+        GivenAnswer('1', 'Overall', 'a', seconds=0.5, annotator=f'a{k:02}')
+        for k in range(23)
+    ]
+    answers, (note,) = FastAnswers().checked(fast)
+    assert len(answers) == 23
+    assert 'a19 1 of 1, … (23 annotators)' in note and 'a20' not in note

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.pairs import pair_differences
 from parlai_ext.ranking.standings import rank_dimension
 
@@ -11,8 +12,10 @@ NAN = float('nan')
 
 def pairs_of(values, systems='abcdef', **options):
     table = np.array(values, dtype=float)
-    settings = {'ranked': [True] * len(table), 'bootstraps': 200, 'seed': 0, **options}
-    found = pair_differences(table, systems[: len(table)], **settings)
+    ranked = options.pop('ranked', [True] * len(table))
+    found = pair_differences(
+        table, systems[: len(table)], ranked, Sampling(200, 0, **options)
+    )
     return {(one.first, one.second): one for one in found}
 
 
@@ -58,11 +61,9 @@ def test_told_apart_is_what_the_ranking_counts(seed):
         values,
         'abcd',
         'Overall',
-        ranked=None,
-        n_dialogues=[18] * 4,
-        n_unscored=[0] * 4,
-        bootstraps=200,
-        seed=0,
+        Sampling(200, 0),
+        ranked=[True] * 4,
+        counts=[(18, 0)] * 4,
     )
     apart = [pair for pair, one in pairs_of(values).items() if one.apart]
     assert len(apart) == result.separation.n_apart

@@ -18,6 +18,7 @@ from parlai_ext.ranking.agreement import (
     mean_ranks,
     spearman,
 )
+from parlai_ext.ranking.intervals import Sampling
 
 NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
 
@@ -30,7 +31,7 @@ def table(means, noise=0.0, openers=10):
 
 
 def correlated(values, names, reference):
-    return correlate_with_reference(values, names, reference, bootstraps=400, seed=0)
+    return correlate_with_reference(values, names, reference, Sampling(400, 0))
 
 
 def judged(rows):

@@ -8,6 +8,7 @@ from scipy import stats
 
 from parlai_ext.ranking.intervals import (
     CHUNK,
+    Sampling,
     degrees_of_freedom,
     draw_counts,
     draw_means,
@@ -45,7 +46,7 @@ def naive_draws(values, openers, partners):
 
 @pytest.mark.parametrize('kind', ['fixed', 'sampled'])
 def test_weights_give_what_a_loop_over_drawn_dialogues_gives(holed, kind):
-    draws = draw_means(holed, 40, seed=7)
+    draws = draw_means(holed, Sampling(40, 7))
     openers = draw_counts(5, 40, np.random.default_rng([7, 0]))
     partners = draw_counts(4, 40, np.random.default_rng([7, 1]))
     if kind == 'fixed':
@@ -69,20 +70,23 @@ def test_games_over_one_opener_are_drawn_together():
     # both games of an opener are equal: the second adds nothing
     once = np.random.default_rng(0).normal(size=(2, 3, 9))
     twice = np.concatenate([once, once], axis=2)
-    draws, again = draw_means(once, 200, 1), draw_means(twice, 200, 1, 2)
+    draws, again = (
+        draw_means(values, Sampling(200, 1, games_per_opener=games))
+        for values, games in ((once, 1), (twice, 2))
+    )
     np.testing.assert_allclose(again.sampled, draws.sampled, atol=1e-12)
     assert again.num_openers.tolist() == [9, 9]
 
 
 def test_adding_a_system_leaves_the_others_draws_alone(holed):
-    few, more = draw_means(holed[:2], 50, seed=1), draw_means(holed, 50, seed=1)
+    few, more = (draw_means(one, Sampling(50, 1)) for one in (holed[:2], holed))
     assert np.array_equal(few.sampled, more.sampled[:, :2], equal_nan=True)
 
 
 def test_chunks_leave_no_gap():
     # draws that repeated from chunk to chunk would correlate
     values = np.random.default_rng(0).normal(size=(1, 2, 30))
-    fixed = draw_means(values, 2 * CHUNK + 3, seed=1).fixed[:, 0]
+    fixed = draw_means(values, Sampling(2 * CHUNK + 3, 1)).fixed[:, 0]
     assert not np.isnan(fixed).any()
     assert abs(np.corrcoef(fixed[:CHUNK], fixed[CHUNK : 2 * CHUNK])[0, 1]) < 0.2
 
@@ -108,14 +112,14 @@ def scores(*shape, without=()):
     ],
 )
 def test_which_systems_have_an_interval(values, fixed, sampled):
-    draws = draw_means(values, 100, seed=1)
+    draws = draw_means(values, Sampling(100, 1))
     for partners, known in (('fixed', fixed), ('sampled', sampled)):
         intervals = intervals_for(draws, partners)
         assert [not np.isnan(low) for low, _ in intervals] == known
 
 
 def test_equal_scores_give_an_interval_of_no_width():
-    draws = draw_means(np.full((1, 3, 7), 0.1), 100, seed=0)
+    draws = draw_means(np.full((1, 3, 7), 0.1), Sampling(100, 0))
     low, high = intervals_for(draws, 'sampled')[0]
     assert low == pytest.approx(0.1, abs=1e-15) and high - low < 1e-15
 

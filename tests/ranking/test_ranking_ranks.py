@@ -5,7 +5,7 @@ Simultaneous comparisons and the ranks they leave open.
 import numpy as np
 import pytest
 
-from parlai_ext.ranking.intervals import draw_means
+from parlai_ext.ranking.intervals import Sampling, draw_means
 from parlai_ext.ranking.ranks import (
     rank_ranges,
     ranks_by_score,
@@ -15,7 +15,9 @@ from parlai_ext.ranking.ranks import (
 
 
 def ranks_of(values, **options):
-    return rank_ranges(significantly_better(draw_means(values, 300, seed=0), **options))
+    return rank_ranges(
+        significantly_better(draw_means(values, Sampling(300, 0, **options)))
+    )
 
 
 def noise(*shape, seed=0):
@@ -77,14 +79,16 @@ def test_one_constant_gap_does_not_stop_other_comparisons():
 @pytest.mark.parametrize('openers', [0, 1, 2])
 def test_fewer_than_three_openers_prove_nothing(openers, partners):
     values = far_apart([1, 9], partners, openers)
-    draws = draw_means(values, 50, seed=0)
+    draws = draw_means(values, Sampling(50, 0))
     assert not significantly_better(draws).any()
 
 
 def test_two_games_over_one_opener_are_no_second_opener():
     # three openers, six games: claims; two openers, four games: none
     for openers, claims in ((3, True), (2, False)):
-        draws = draw_means(far_apart([1, 9], 3, 2 * openers), 50, 0, 2)
+        draws = draw_means(
+            far_apart([1, 9], 3, 2 * openers), Sampling(50, 0, games_per_opener=2)
+        )
         assert draws.num_openers.tolist() == [openers, openers]
         assert significantly_better(draws).any() == claims
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parlai_ext.ranking.intervals import draw_means
+from parlai_ext.ranking.intervals import Sampling, draw_means
 from parlai_ext.ranking.ranks import significantly_better
 from parlai_ext.ranking.separation import (
     Components,
@@ -17,8 +17,15 @@ from parlai_ext.ranking.separation import (
 )
 from parlai_ext.ranking.standings import rank_dimension
 
-PAIR = ('a', 'b')
 REAL = Components(partner=0.05, opener=0.3, dialogue=1.0)
+
+
+def needed_for(table, partners='sampled'):
+    """
+    Return what tells two systems with these differences apart.
+    """
+    values = np.stack([table, np.zeros_like(table)])
+    return dialogues_needed(('a', 'b'), values, 1, Sampling(1, 0, partners))
 
 
 def differences(rng, components, partners, openers, mean=0.0):
@@ -61,7 +68,7 @@ def share_of_claims(components, partners, openers, kind, difference, worlds=400)
     for world in range(worlds):
         one = differences(rng, components, partners, openers, difference)
         values = np.stack([one, np.zeros_like(one)])
-        better = significantly_better(draw_means(values, 300, world), partners=kind)
+        better = significantly_better(draw_means(values, Sampling(300, world, kind)))
         claims += better[0, 1]
     return claims / worlds
 
@@ -86,7 +93,7 @@ def test_the_difference_is_found_in_four_of_five_worlds(
 def test_the_number_from_a_pilot_finds_the_difference_again():
     pilot = differences(np.random.default_rng(1), REAL, 8, 400, 0.2)
     pilot += 0.2 - pilot.mean()
-    needed = dialogues_needed(PAIR, pilot, 1, partners='fixed')
+    needed = needed_for(pilot, 'fixed')
     assert (needed.n_partners, needed.n_dialogues) == (8, 8 * needed.n_openers)
     real = replace(REAL, partner=0.0)
     found = share_of_claims(real, 8, needed.n_openers, 'fixed', 0.2)
@@ -96,22 +103,22 @@ def test_the_number_from_a_pilot_finds_the_difference_again():
 def test_twice_the_noise_takes_four_times_the_openers():
     table = differences(np.random.default_rng(2), REAL, 1, 50)
     table -= table.mean()
-    once = dialogues_needed(PAIR, table + 0.1, 1)
-    twice = dialogues_needed(PAIR, 2 * table + 0.1, 1)
+    once = needed_for(table + 0.1)
+    twice = needed_for(2 * table + 0.1)
     assert twice.n_openers == pytest.approx(4 * once.n_openers, rel=0.1)
 
 
 def test_where_partners_decide_more_partners_are_asked_for():
     partners = np.array([0.5, -0.3, 0.9, -0.1])[:, None]
     table = partners + 0.01 * np.random.default_rng(0).normal(size=(4, 50))
-    needed = dialogues_needed(PAIR, table, 1)
+    needed = needed_for(table)
     assert needed.n_partners > 4
-    these = dialogues_needed(PAIR, table, 1, partners='fixed')
+    these = needed_for(table, 'fixed')
     assert (these.n_partners, these.n_openers, these.n_dialogues) == (4, 3, 12)
 
 
 def test_equal_scores_need_no_number():
-    needed = dialogues_needed(PAIR, np.array([[1.0, -1.0, 0.0]]), 1)
+    needed = needed_for(np.array([[1.0, -1.0, 0.0]]))
     assert needed.n_dialogues is None and needed.reason
 
 
@@ -126,17 +133,13 @@ def test_two_games_over_an_opener_are_two_dialogues():
 
 def ranked(values, names=None, **options):
     names = names or [f's{i}' for i in range(len(values))]
-    counts = [values[0].size] * len(names)
     return rank_dimension(
         values,
         names,
         'Overall',
-        ranked=None,
-        n_dialogues=counts,
-        n_unscored=[0] * len(names),
-        bootstraps=200,
-        seed=0,
-        **options,
+        Sampling(200, 0, **options),
+        ranked=[True] * len(names),
+        counts=[(values[0].size, 0)] * len(names),
     )
 
 

@@ -8,7 +8,7 @@ may be wider than need be (Owen 2007), so its coverage is held from below only.
 import numpy as np
 import pytest
 
-from parlai_ext.ranking.intervals import draw_means, intervals_for
+from parlai_ext.ranking.intervals import Sampling, draw_means, intervals_for
 from parlai_ext.ranking.ranks import significantly_better
 
 WORLDS = 400
@@ -35,7 +35,7 @@ def coverage(shape, partners, **effects):
     for world in range(WORLDS):
         values, with_these = crossed(rng, shape, **effects)
         truth = with_these[0] if partners == 'fixed' else 0.0
-        low, high = intervals_for(draw_means(values, 400, seed=world), partners)[0]
+        low, high = intervals_for(draw_means(values, Sampling(400, world)), partners)[0]
         hits += low <= truth <= high
     return hits / WORLDS
 
@@ -61,9 +61,8 @@ def false_claims(shape, partners, worlds, draws, **effects):
         values, with_these = crossed(rng, shape, **effects)
         if partners == 'fixed':
             values = values - with_these[:, None, None]  # equal with these partners
-        better = significantly_better(
-            draw_means(values, draws, world), partners=partners
-        )
+        draws_of_means = draw_means(values, Sampling(draws, world, partners))
+        better = significantly_better(draws_of_means)
         claims += better.any()
     return claims / worlds
 

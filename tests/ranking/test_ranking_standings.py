@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.standings import rank_dimension
 
 NAMES = ['a', 'b', 'c', 'floor-x']
@@ -27,11 +28,9 @@ def rank(values, names=NAMES, ranked=None, **options):
         values,
         names,
         'interesting',
-        ranked=ranked,
-        n_dialogues=range(10, 10 + len(names)),
-        n_unscored=range(len(names)),
-        bootstraps=200,
-        seed=0,
+        Sampling(200, 0),
+        ranked=ranked or [True] * len(names),
+        counts=[(10 + k, k) for k in range(len(names))],
         **options,
     )
     return list(found.standings)

@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from parlai_ext.ranking.intervals import (
+    Sampling,
     draw_means,
     draw_ratios,
     intervals_for,
@@ -28,14 +29,14 @@ def counts():
 
 def test_one_answer_a_cell_gives_the_intervals_of_means(counts):
     ours = share_intervals(counts, np.ones(SHAPE), 200, 3)
-    means = intervals_for(draw_means(counts, 200, 3), 'sampled')
+    means = intervals_for(draw_means(counts, Sampling(200, 3)), 'sampled')
     assert np.asarray(ours) == pytest.approx(np.asarray(means))
 
 
 def test_of_one_annotator_the_interval_speaks_of_this_one(counts):
     one = counts[:, :1]
     ours = share_intervals(one, np.ones_like(one), 200, 3)
-    means = intervals_for(draw_means(one, 200, 3), 'fixed')
+    means = intervals_for(draw_means(one, Sampling(200, 3)), 'fixed')
     assert np.asarray(ours) == pytest.approx(np.asarray(means))
 
 

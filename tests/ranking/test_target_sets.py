@@ -5,6 +5,7 @@ Sets of targets: planted all-play-all tables whose swings fit on a sheet of pape
 import numpy as np
 import pytest
 
+from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.target_sets import (
     Turn,
     all_sets,
@@ -68,7 +69,7 @@ def test_a_pair_that_some_sets_turn_over_is_named_with_its_worst_set():
     assert (pair.better, pair.worse) == (0, 1)
     # {a, b, c}: 5.15 to 3.5; {a, b, d}: 4.15 to 5
     assert (pair.n_sets, pair.n_overturned) == (2, 1)
-    assert pair.worst_set == (0, 1, 3)
+    assert pair.unfair_set == (0, 1, 3)
     assert pair.margin == pytest.approx(0.85)
 
 
@@ -86,11 +87,10 @@ def test_table_six_counts_favored_systems_by_fair_and_unfair_order():
     # u (2+2+5)/3 = 3, f 3, so f does not win
     first, *_ = unfair_sets(table(rows), range(5), ['kin', 'kin', 'kin', None, None])
     assert (first.unfavored, first.siblings) == (0, (1, 2))
-    assert (first.wins_wins, first.loses_wins, first.loses_loses) == (1, 0, 1)
+    assert first.counts == (1, 0, 0, 1)
     rows[3][0] = rows[3][1] = rows[3][2] = 3.2  # now 3.2 > 3: f overtakes
     first, *_ = unfair_sets(table(rows), range(5), ['kin', 'kin', 'kin', None, None])
-    assert (first.wins_wins, first.loses_wins, first.loses_loses) == (1, 1, 0)
-    assert first.n_favored == 2
+    assert first.counts == (1, 0, 1, 0)
     assert first.turns == (Turn(0, 3, (0, 3, 4), (0, 1, 2, 3)),)
 
 
@@ -98,7 +98,7 @@ def test_every_other_system_is_favored_once_siblings_or_not():
     # the paper favors every target, those of the unfavored system's kind among them
     tables = list(unfair_sets(table(PLAIN), range(4), ['kin'] * 4))
     assert len(tables) == 4 * 3  # each system, two of its three siblings
-    assert [one.n_favored for one in tables] == [1] * 12
+    assert [sum(one.counts) for one in tables] == [1] * 12
 
 
 def test_three_of_a_family_and_nobody_else_have_no_table_six():
@@ -116,12 +116,12 @@ def test_the_sibling_effect_is_what_was_planted():
             if families[i] is not None and families[i] == families[j]:
                 rows[i, j] -= 0.75
         rows[i, i] = NAN
-    value, draws = sibling_effect(table(rows, 4), range(6), families, 20, seed=0)
+    value, draws = sibling_effect(table(rows, 4), range(6), families, Sampling(20, 0))
     assert value == pytest.approx(-0.75)
     assert draws == pytest.approx(np.full(20, -0.75))
 
 
 def test_siblings_alone_leave_nothing_to_expect():
     rows = table([[NAN, 1.0, 2.0], [1.0, NAN, 3.0], [2.0, 1.0, NAN]])
-    assert sibling_effect(rows, range(3), ['k', 'k', 'k'], 5, seed=0) is None
-    assert sibling_effect(rows, range(3), [None, None, None], 5, seed=0) is None
+    assert sibling_effect(rows, range(3), ['k', 'k', 'k'], Sampling(5, 0)) is None
+    assert sibling_effect(rows, range(3), [None, None, None], Sampling(5, 0)) is None

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.core.display import rough_count
+from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.separation import DialoguesNeeded, Separation, dialogues_needed
 from parlai_ext.report.summary import (
     leader_sentence,
@@ -194,8 +195,9 @@ def test_a_number_is_rough_below_two_standard_errors(spread, is_rough):
     # four openers with differences 1 + s, 1 - s, 1 + s, 1 - s: the variance is 4 s²/3,
     # the error of the mean s/√3: 1.15 for s = 2 (a difference of 0.87 errors), 0.29 for
     # s = 0.5 (3.5 errors)
-    differences = np.array([[1 + spread, 1 - spread, 1 + spread, 1 - spread]])
-    needed = dialogues_needed(('a', 'b'), differences, 1)
+    one = np.array([[1 + spread, 1 - spread, 1 + spread, 1 - spread]])
+    values = np.stack([one, np.zeros_like(one)])
+    needed = dialogues_needed(('a', 'b'), values, 1, Sampling(1, 0))
     assert needed.is_rough == is_rough and needed.n_dialogues
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from parlai_ext import zoo_configs
 from parlai_ext.files import model_cards
-from parlai_ext.systems.catalogue import wheels
+from parlai_ext.systems.catalogue import fetch_model
 
 FILES = {'config.json': b'{}', 'model.safetensors': bytes(range(256)) * 500}
 REPOSITORY, REVISION = 'owner/tiny', 'a' * 40
@@ -91,7 +91,7 @@ def catalogue(tmp_path, monkeypatch):
     home = tmp_path / 'zoo_configs'
     home.mkdir()
     monkeypatch.setattr(zoo_configs, 'HOME', home)
-    monkeypatch.setattr(wheels, 'POLL', 0.05)
+    monkeypatch.setattr(fetch_model, 'POLL', 0.05)
     for name in ('PIP_INDEX_URL', 'PIP_EXTRA_INDEX_URL', 'PIP_CONFIG_FILE'):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv('PIP_NO_INDEX', '1')

@@ -11,8 +11,11 @@ from multiprocessing import get_context
 import pytest
 
 from parlai_ext.systems.catalogue import fetch_model as fetching
-from parlai_ext.systems.catalogue.fetch_model import fetch_model, is_fetched
-from parlai_ext.systems.catalogue.wheels import _downloaded_bytes
+from parlai_ext.systems.catalogue.fetch_model import (
+    _downloaded_bytes,
+    fetch_model,
+    is_fetched,
+)
 from tests.support.model_catalogue import FILES, REPOSITORY, REVISION, sha256
 from tests.support.user_error import user_error
 

@@ -3,7 +3,6 @@ Chat templates are rendered as transformers does, and cost no more than a little
 """
 
 import os
-import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,9 +10,14 @@ import pytest
 import transformers
 
 from parlai_ext.systems.chat import rendering
-from parlai_ext.systems.chat.rendering import TemplateProblem, render_chat
-from parlai_ext.systems.chat.template import TODAY, fix_date
+from parlai_ext.systems.chat.rendering import (
+    TODAY,
+    TemplateProblem,
+    fix_date,
+    render_chat,
+)
 from tests.support.family_hf import TEMPLATE, make_tokenizer
+from tests.support.forked import said_in_child
 
 SMOL = Path('/tmp/models/smollm2-135m-q4')
 MESSAGES = [
@@ -113,19 +117,14 @@ def test_a_template_that_costs_without_end_is_stopped(template, tokenizer, monke
 @pytest.mark.slow
 def test_the_process_may_be_killed_and_a_fork_has_its_own(tokenizer):
     assert rendered(tokenizer, 'a') == 'a'
-    os.kill(rendering._renderer.process.pid, signal.SIGKILL)
-    rendering._renderer.process.wait()
+    before, _ = rendering._renderer(os.getpid())
+    before.kill()
+    before.wait()
     assert rendered(tokenizer, 'b') == 'b'
-    before = rendering._renderer.process.pid
-    process = os.fork()
-    if not process:
-        text = rendered(tokenizer, 'c')
-        own = rendering._renderer.process.pid != before
-        rendering._renderer.end()
-        os._exit(0 if (text, own) == ('c', True) else 1)
-    assert os.waitpid(process, 0)[1] == 0
+    before, _ = rendering._renderer(os.getpid())
+    assert said_in_child(lambda: rendered(tokenizer, 'c')) == 'c'
     assert rendered(tokenizer, 'd') == 'd'
-    assert rendering._renderer.process.pid == before
+    assert rendering._renderer(os.getpid())[0] is before
 
 
 def test_an_interrupted_question_leaves_no_answer_for_the_next(tokenizer, monkeypatch):
@@ -133,10 +132,10 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next(tokenizer, monkey
         raise KeyboardInterrupt
 
     assert rendered(tokenizer, 'a') == 'a'
-    channel = rendering._renderer.channel
-    told = SimpleNamespace(write=channel.write, flush=channel.flush)
-    told.readline = interrupted
-    monkeypatch.setattr(rendering._renderer, 'channel', told)
+    process, channel = rendering._renderer(os.getpid())
+    told = SimpleNamespace(sendall=channel.sendall, settimeout=channel.settimeout)
+    told.makefile = interrupted
+    monkeypatch.setattr(rendering, '_renderer', lambda _: (process, told))
     with pytest.raises(KeyboardInterrupt):
         rendered(tokenizer, 'b')
     monkeypatch.undo()

@@ -15,7 +15,6 @@ from parlai_ext.systems.chat.conversation import (
     unrelated_turns,
 )
 from parlai_ext.systems.chat.messages import ChatTurn
-from parlai_ext.systems.families import LOADING_OPTIONS
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import ModelCache, size_on_disk
 from parlai_ext.systems.parlai_agents import load_system
@@ -135,11 +134,3 @@ def test_shared_weights_are_counted_once(model):
     players = cache.load_all(systems)
     again = cache.load_all(systems[:1]) | cache.load_all(systems[1:])
     assert all(again[name] is players[name] for name in WAYS)
-
-
-def test_loading_options_are_those_of_the_class_that_loads():
-    from parlai_ext.core.options import options_of
-    from parlai_ext.systems.pretrained import PREFIX, ModelOptions
-
-    names = {option.dest(PREFIX) for option in options_of(ModelOptions).values()}
-    assert set(LOADING_OPTIONS) == names

@@ -7,11 +7,10 @@ import json
 
 import pytest
 import torch
-from tokenizers import Tokenizer
 
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.safe import cost, reader, tokenizer_trial
+from parlai_ext.systems.safe import cost, reader
 from parlai_ext.systems.safe.cost import bounded_cost
 from parlai_ext.systems.safe.load import Refused, read_opt
 from parlai_ext.systems.safe.unpickle import BadModelFile
@@ -128,18 +127,17 @@ def test_a_tokenizer_whose_pattern_fails_is_refused(tmp_path):
 
 def test_a_tokenizer_that_needs_all_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, 'MEMORY', 2**30)
-    _, file = tokenizer_file(tmp_path, 'a')
+    opt, file = tokenizer_file(tmp_path, 'a')
     data = json.loads(file.read_text())
     longer = {'type': 'Replace', 'pattern': {'String': 'a'}, 'content': 'a' * 10**6}
     data['normalizer'] = {'type': 'Sequence', 'normalizers': [longer] * 3}
     file.write_text(json.dumps(data))
     with user_error(r'takes more than 61 seconds or 1\.0 GiB'):
-        tokenizer_trial.check_tokenizer_file(file)
+        load_system(System('x', opt), no_cuda=True)
 
 
 def test_a_damaged_tokenizer_is_left_to_its_reader(tmp_path):
-    file = tmp_path / 'tokenizer.json'
+    opt, file = tokenizer_file(tmp_path, 'a')
     file.write_text('{')
-    assert tokenizer_trial.check_tokenizer_file(file) is None
-    with pytest.raises(Exception, match='EOF'):
-        Tokenizer.from_file(str(file))
+    with user_error('the tokenizer in .* cannot be read: '):
+        load_system(System('x', opt), no_cuda=True)

@@ -10,6 +10,7 @@ its words and settings are taken.
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,7 @@ def convert_keras(
     from parlai_ext.systems.safe.read import read_pickle
     from parlai_ext.systems.safe.reader import read_in_child
 
-    try:
-        import h5py
-    except ImportError:
-        raise UserError(
-            'the package h5py, which reads the weights, is not installed; '
-            "pip install 'parlai_ext[moderation]'"
-        ) from None
+    h5py = _imported('h5py', 'weights', 'moderation')
     try:
         with h5py.File(weights, 'r') as file:
             arrays = {
@@ -81,11 +76,25 @@ def convert_keras(
         'filters': settings['filters'],
         'lower': settings['lower'],
     }
+    _write_arrays(folder, arrays, '\n'.join(words))
+    (folder / CONFIG).write_text(f'{json.dumps(config, indent=1)}\n', 'utf-8')
+
+
+def _imported(package: str, content: str, extra: str) -> Any:
+    try:
+        return import_module(package)
+    except ImportError:
+        raise UserError(
+            f'the package {package}, which reads the {content}, is not installed; '
+            f"pip install 'parlai_ext[{extra}]'"
+        ) from None
+
+
+def _write_arrays(folder: Path, arrays: dict[str, np.ndarray], lines: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with disk_errors(folder / WEIGHTS):
         save_file(arrays, folder / WEIGHTS)
-    (folder / WORDS).write_text('\n'.join(words) + '\n', 'utf-8', newline='\n')
-    (folder / CONFIG).write_text(f'{json.dumps(config, indent=1)}\n', 'utf-8')
+    (folder / WORDS).write_text(f'{lines}\n', 'utf-8', newline='\n')
 
 
 def _words(settings: Mapping[str, Any], n_rows: int) -> list[str]:
@@ -113,13 +122,7 @@ def convert_vectors(vectors: Path, words: Path, folder: Path) -> None:
 
     :raises UserError: for files of another shape, and without `pyarrow`.
     """
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise UserError(
-            'the package pyarrow, which reads the words, is not installed; '
-            "pip install 'parlai_ext[metrics]'"
-        ) from None
+    parquet = _imported('pyarrow.parquet', 'words', 'metrics')
     try:
         array = np.load(vectors, allow_pickle=False)
         [column] = parquet.read_table(words).columns
@@ -127,12 +130,9 @@ def convert_vectors(vectors: Path, words: Path, folder: Path) -> None:
         if array.ndim != 2 or array.dtype != np.float32 or len(array) != len(texts):
             raise ValueError(f'{array.shape} {array.dtype}, {len(texts)} words')
         lines = '\n'.join(texts)
-    except (ValueError, TypeError, OSError, ArrowException) as error:
+    except Exception as error:  # pyarrow raises all kinds
         raise UserError(f'{vectors.name} cannot be converted: {error}') from None
-    folder.mkdir(parents=True, exist_ok=True)
-    with disk_errors(folder / WEIGHTS):
-        save_file({VECTORS: np.ascontiguousarray(array)}, folder / WEIGHTS)
-    (folder / WORDS).write_text(f'{lines}\n', 'utf-8', newline='\n')
+    _write_arrays(folder, {VECTORS: np.ascontiguousarray(array)}, lines)
 
 
 # --- a GGUF file: safetensors in float32, config and tokenizer ------------------------
@@ -149,15 +149,10 @@ def convert_gguf(file: Path, folder: Path, *, shown: bool) -> None:
     """
     Write the model in a GGUF file to a folder: a Llama with the tokenizer of SmolLM.
 
-    :raises UserError: for other models, for a damaged file, and without `gguf`.
+    :raises UserError: for other models, and for a damaged file.
     """
-    try:
-        from gguf import GGUFReader
-    except ImportError:
-        raise UserError(
-            'the package gguf, which converts the weights, is not installed; '
-            'pip install gguf'
-        ) from None
+    from gguf import GGUFReader
+
     try:
         reader = GGUFReader(file)
         facts = {name: field.contents() for name, field in reader.fields.items()}

@@ -160,8 +160,9 @@ class ConversationAgent(Agent):
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         super().__init__(opt, shared)
-        self.turns: list[ChatTurn] = []
-        self.over = False
+        self.turns: list[ChatTurn]
+        self.over: bool
+        self.reset()
         self.degradation = Degradation.from_options(opt)
 
     def replies(
@@ -245,3 +246,4 @@ class ConversationAgent(Agent):
         """
         super().reset()
         self.turns, self.over = [], False
+        self.observation = Message(turns=())

@@ -32,9 +32,8 @@ from parlai_ext.store.atomic import write_file
 from parlai_ext.systems.chat.messages import ChatStyle
 from parlai_ext.systems.hf.generate import FormOptions, positions, prompt_form
 from parlai_ext.systems.hf.prompts import ChatForm, PlainForm
+from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
-    PREFIX,
-    ModelOptions,
     fetch_named_weights,
     quiet,
     read,

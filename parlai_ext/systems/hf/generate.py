@@ -3,7 +3,7 @@ Loads one model of Hugging Face's and generates its replies to many conversation
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
@@ -31,7 +31,7 @@ from parlai_ext.systems.chat.messages import (
     ends_at,
     reply_from,
 )
-from parlai_ext.systems.chat.template import TODAY, control_tokens
+from parlai_ext.systems.chat.rendering import TODAY, control_tokens
 from parlai_ext.systems.hf.prompts import (
     ChatForm,
     PlainForm,
@@ -39,10 +39,9 @@ from parlai_ext.systems.hf.prompts import (
     fit_prompt,
     without_system_role,
 )
+from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
     BOUNDLESS,
-    PREFIX,
-    ModelOptions,
     chosen_device,
     fetch_named_weights,
     loading_arguments,
@@ -166,89 +165,51 @@ def _sampling_settings(
     return values
 
 
-@dataclass(frozen=True)
-class Penalties:
+def penalty_processors(
+    config: GenerationConfig, mask: torch.Tensor
+) -> LogitsProcessorList:
     """
-    What a reply may not repeat: a repetition penalty, and the size of n-grams.
-    """
-
-    repetition: float = 1.0
-    ngram: int = 0
-
-
-def without_penalties(config: GenerationConfig) -> tuple[GenerationConfig, Penalties]:
-    """
-    Return a causal model's config with its penalties switched off, and the penalties.
-
-    transformers looks for repetitions in prompt and padding alike, and counts both
-    for the least length; `penalty_processors` leaves the padding out.
-    """
-    config = copy.deepcopy(config)
-    ngram = config.no_repeat_ngram_size or 0
-    penalties = Penalties(config.repetition_penalty or 1.0, ngram)
-    config.repetition_penalty, config.no_repeat_ngram_size = 1.0, 0
-    config.min_length = 0
-    return config, penalties
-
-
-def penalty_processors(penalties: Penalties, mask: torch.Tensor) -> LogitsProcessorList:
-    """
-    Return processors for the n-grams of a reply and the repetitions of all but padding.
+    Return processors for the n-grams of a causal model's reply and the repetitions of
+    all but padding; transformers' own look at prompt and padding alike.
 
     :param mask: one row a prompt, 0 where it is padding.
     """
+    width = mask.shape[1]
+
+    def reply(ids: torch.Tensor) -> torch.Tensor:
+        return ids[:, width:]
+
+    def unpadded(ids: torch.Tensor) -> torch.Tensor:
+        real = mask.repeat_interleave(len(ids) // len(mask), 0).to(ids.device).bool()
+        last = ids[:, width - 1 : width]  # padding is on the left
+        return torch.cat([torch.where(real, ids[:, :width], last), reply(ids)], dim=1)
+
     processors = LogitsProcessorList()
-    if penalties.repetition != 1.0:
-        inner: LogitsProcessor = RepetitionPenaltyLogitsProcessor(penalties.repetition)
-        processors.append(Unpadded(inner, mask))
-    if penalties.ngram > 0:
-        inner = NoRepeatNGramLogitsProcessor(penalties.ngram)
-        processors.append(InReply(inner, mask.shape[1]))
+    if (config.repetition_penalty or 1.0) != 1.0:
+        penalty = RepetitionPenaltyLogitsProcessor(config.repetition_penalty)
+        processors.append(Seeing(penalty, unpadded))
+    if (config.no_repeat_ngram_size or 0) > 0:
+        block = NoRepeatNGramLogitsProcessor(config.no_repeat_ngram_size)
+        processors.append(Seeing(block, reply))
     return processors
 
 
 @dataclass(eq=False)
-class InReply(LogitsProcessor):
+class Seeing(LogitsProcessor):
     """
-    A processor that sees the reply alone.
+    A processor that sees other tokens than there are.
     """
 
     inner: LogitsProcessor
-    start: int
+    seen: Callable[[torch.Tensor], torch.Tensor]
 
     def __call__(
         self, input_ids: torch.LongTensor, scores: torch.FloatTensor
     ) -> torch.FloatTensor:
         """
-        Return the next token's scores as the inner processor changes them, which sees
-        the reply without its prompt.
+        Return the next token's scores as the inner processor changes them.
         """
-        return self.inner(input_ids[:, self.start :], scores)
-
-
-@dataclass(eq=False)
-class Unpadded(LogitsProcessor):
-    """
-    A processor of the set of tokens that were there, the padding aside.
-    """
-
-    inner: LogitsProcessor
-    mask: torch.Tensor
-
-    def __call__(
-        self, input_ids: torch.LongTensor, scores: torch.FloatTensor
-    ) -> torch.FloatTensor:
-        """
-        Return the next token's scores as the inner processor changes them, which sees a
-        real token in the place of padding.
-        """
-        width = self.mask.shape[1]
-        beams = input_ids.shape[0] // self.mask.shape[0]
-        mask = self.mask.repeat_interleave(beams, 0).to(input_ids.device).bool()
-        last = input_ids[:, width - 1 : width]  # padding is on the left
-        seen = input_ids.clone()
-        seen[:, :width] = torch.where(mask, seen[:, :width], last)
-        return self.inner(seen, scores)
+        return self.inner(self.seen(input_ids), scores)
 
 
 @dataclass(eq=False)
@@ -412,14 +373,13 @@ class ReplyGenerator:
     """
     A model, the form in which it reads conversations, and how it draws replies.
 
-    `limit` is the most tokens of a prompt; `penalties` are applied beside `config`.
+    `limit` is the most tokens of a prompt.
     """
 
     loaded: LoadedModel
     form: ChatForm | PlainForm
     style: ChatStyle
     config: GenerationConfig
-    penalties: Penalties
     limit: int | None
 
     def replies(self, conversations: Sequence[Conversation]) -> list[GeneratedReply]:
@@ -458,9 +418,13 @@ class ReplyGenerator:
             [prompt.ids for prompt in prompts], self.config.pad_token_id, seq2seq
         )
         start = 1 if seq2seq else ids.shape[1]
+        config, processors = self.config, LogitsProcessorList()
+        if not seq2seq:
+            processors = penalty_processors(config, mask)
+            config = copy.deepcopy(config)
+            config.update(repetition_penalty=1.0, no_repeat_ngram_size=0, min_length=0)
         # given as an argument, transformers would mix it with the model's own
-        model.generation_config = self.config
-        processors = None if seq2seq else penalty_processors(self.penalties, mask)
+        model.generation_config = config
         stop = self.style.stop
         criteria = [AtStopString(self.loaded.tokenizer, stop, start)] if stop else []
         with quiet():
@@ -511,11 +475,8 @@ def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerato
     config.eos_token_id = sorted(end_tokens(config) | own_end)
     pads = [tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
     config.pad_token_id = next(token for token in pads if token is not None)
-    penalties = Penalties()
-    if not loaded.seq2seq:
-        config, penalties = without_penalties(config)
     limit = prompt_limit(loaded, options.context_tokens, decoding.reply_max_tokens)
-    return ReplyGenerator(loaded, form, style, config, penalties, limit)
+    return ReplyGenerator(loaded, form, style, config, limit)
 
 
 def end_tokens(config: GenerationConfig) -> set[int]:

@@ -15,8 +15,13 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.systems.chat.conversation import Conversation
 from parlai_ext.systems.chat.messages import ChatStyle, messages
-from parlai_ext.systems.chat.rendering import TemplateProblem, render_chat
-from parlai_ext.systems.chat.template import TODAY, fix_date, without_control_tokens
+from parlai_ext.systems.chat.rendering import (
+    TODAY,
+    TemplateProblem,
+    fix_date,
+    render_chat,
+    without_control_tokens,
+)
 
 Messages = list[dict[str, str]]
 PROBE = 'Zebra quartz.'

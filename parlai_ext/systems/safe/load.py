@@ -38,7 +38,6 @@ from parlai_ext.systems.safe.model_options import (
     check_stored_options,
     options_for_talking,
 )
-from parlai_ext.systems.safe.read import ORIGINALS
 from parlai_ext.systems.safe.unpickle import (
     UNNAMED,
     Refused,
@@ -137,22 +136,38 @@ def _replacements() -> list[tuple[Any, str, Any]]:
     """
     agents_only = _agents_only(parlai.core.loader.load_agent_module)
     loading = (parlai.core.loader, parlai.core.agents, parlai.core.params)
+    load_pickle = partial(_read, read.read_pickle)
     return [
-        (torch, 'load', _torch_load),
-        (torch.jit, 'load', _jit_load),
-        (numpy, 'load', _numpy_load),
-        (parlai.utils.pickle, 'load', _pickle_load),
+        (torch, 'load', _checked(_load_trusted_tensors, _load_tensors)),
+        (torch.jit, 'load', _checked(torch.jit.load, read.refuse_program)),
+        (numpy, 'load', _checked(numpy.load, partial(_load_arrays, numpy.load))),
+        (parlai.utils.pickle, 'load', _checked(parlai.utils.pickle.load, load_pickle)),
         (parlai.core.tod.tod_agents, 'pickle', parlai.utils.pickle),
-        (parlai.core.opt.Opt, 'load', classmethod(_opt_load)),
+        (parlai.core.opt.Opt, 'load', classmethod(_load_opt)),
         *((module, 'load_agent_module', agents_only) for module in loading),
     ]
 
 
+def _checked(
+    load_trusted: Callable[..., Any], load_other: Callable[..., Any]
+) -> Callable[..., Any]:
+    """
+    Return a reader that gives a file which the guard trusts to one function and any
+    other to another; what that refuses is kept, so that no caller on the way up can
+    hide it.
+    """
+
+    def load(f: Any, *args: Any, **options: Any) -> Any:
+        if _current_guard.get().trusts(path_of(f)):
+            return load_trusted(f, *args, **options)
+        with _refusals_recorded():
+            return load_other(f, *args, **options)
+
+    return load
+
+
 @contextlib.contextmanager
 def _refusals_recorded() -> Iterator[None]:
-    """
-    Keep a refusal, so that no caller on the way up can hide it.
-    """
     try:
         yield
     except Refused as refused:
@@ -186,20 +201,25 @@ def _read(read_file: Callable[..., Any], f: Any, **options: Any) -> Any:
     return read_in_child(read_file, f, **options)
 
 
-@_refusals_recorded()
-def _torch_load(
+def _load_trusted_tensors(
     f: Any, map_location: Any = None, pickle_module: Any = None, **options: Any
 ) -> Any:
     """
-    Stand in for `torch.load`: a trusted file goes to the original, any other is read
-    without running anything from it.
+    Stand in for `torch.load`, which reads no safetensors and runs nothing by default.
     """
-    if _current_guard.get().trusts(path_of(f)) and not safetensors_file.is_safetensors(
-        f
-    ):
-        if options.get('weights_only') is None:  # whose default is to run nothing
-            pickle_module = pickle_module or parlai.utils.pickle
-        return ORIGINALS.torch_load(f, map_location, pickle_module, **options)
+    if safetensors_file.is_safetensors(f):
+        return read.read_tensors(f, map_location)
+    if options.get('weights_only') is None:
+        pickle_module = pickle_module or parlai.utils.pickle
+    return read.torch_load(f, map_location, pickle_module, **options)
+
+
+def _load_tensors(
+    f: Any, map_location: Any = None, pickle_module: Any = None, **options: Any
+) -> Any:
+    """
+    Stand in for `torch.load`: nothing of the file is run.
+    """
     try:
         return _read(read.read_tensors, f, map_location=map_location)
     except Refused as refused:
@@ -211,36 +231,25 @@ def _torch_load(
         raise Refused(path, what, hint, False, sentence) from None
 
 
-@_refusals_recorded()
-def _jit_load(f: Any, *args: Any, **options: Any) -> Any:
-    if _current_guard.get().trusts(path_of(f)):
-        return ORIGINALS.jit_load(f, *args, **options)
-    read.refuse_program(f)
-
-
-@_refusals_recorded()
-def _pickle_load(file: Any, **options: Any) -> Any:
-    if _current_guard.get().trusts(path_of(file)):
-        return ORIGINALS.parlai_load(file, **options)
-    return _read(read.read_pickle, file)
-
-
-@_refusals_recorded()
-def _numpy_load(
-    file: Any, mmap_mode: Any = None, allow_pickle: bool = False, **options: Any
+def _load_arrays(
+    original: Any,
+    file: Any,
+    mmap_mode: Any = None,
+    allow_pickle: bool = False,
+    **options: Any,
 ) -> Any:
-    if not allow_pickle or _current_guard.get().trusts(path_of(file)):
-        return ORIGINALS.numpy_load(file, mmap_mode, allow_pickle, **options)
+    if not allow_pickle:
+        return original(file, mmap_mode, **options)
     arrays = _read(read.read_arrays, file)
     return read.Arrays(arrays) if isinstance(arrays, dict) else arrays
 
 
-@_refusals_recorded()
-def _opt_load(cls: Any, optfile: str) -> Any:
+def _load_opt(cls: Any, optfile: str) -> Any:
     guard = _current_guard.get()
-    opt = read_opt(optfile)
-    if not guard.trusts(optfile):
-        opt = options_for_talking(optfile, opt, guard.roster_opt)
+    with _refusals_recorded():
+        opt = read_opt(optfile)
+        if not guard.trusts(optfile):
+            opt = options_for_talking(optfile, opt, guard.roster_opt)
     return cls(opt)
 
 

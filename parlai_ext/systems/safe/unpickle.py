@@ -415,16 +415,14 @@ class SafeUnpickler(_InPython):
             raise self.refusal(f'a change to {_kind(made)}')
         fill(made, state)
 
-    def _persistent(self, pid: Any) -> Any:
-        if 'persistent_load' not in vars(self) or not _is_storage_id(pid):
-            raise self.refusal('a persistent id that is no tensor')
-        return self.persistent_load(pid)
-
     def load_persid(self) -> None:
-        self.append(self._persistent(self.readline()[:-1].decode('ascii')))
+        raise self.refusal('a persistent id that is no tensor')
 
     def load_binpersid(self) -> None:
-        self.append(self._persistent(self.stack.pop()))
+        pid = self.stack.pop()
+        if 'persistent_load' not in vars(self) or not _is_storage_id(pid):
+            self.load_persid()
+        self.append(self.persistent_load(pid))
 
     OVERRIDDEN: dict[bytes, Callable[[Any], None]] = {
         pickle.REDUCE: load_reduce,

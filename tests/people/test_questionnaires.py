@@ -1,5 +1,6 @@
 """
-Spot The Bot: segments of dialogues on pages, survival, and wins.
+Questionnaires: the shipped ones, and mistakes in a file of one's own. Spot The Bot:
+segments of dialogues on pages, survival, and wins.
 """
 
 import csv
@@ -13,6 +14,7 @@ from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.people.questionnaire import read_questionnaire
 from parlai_ext.people.spot_the_bot import survival, win_rates, wins
+from tests.support.parlai_crowdsourcing import parlai_constant
 from tests.support.report_example import example_run
 from tests.support.shared_data import shared
 from tests.support.simulated_annotators import answers_file, read_key
@@ -42,8 +44,9 @@ def test_a_human_beats_an_undecided_one_and_that_one_a_bot():
             for system, value in zip('xy', sides, strict=True)
         ]
     )
-    assert counts == {('x', 'y'): 2, ('y', 'x'): 1}
-    assert win_rates(counts) == {('x', 'y'): 2 / 3, ('y', 'x'): 1 / 3}
+    assert counts.to_numpy().tolist() == [[0, 2], [1, 0]]
+    assert win_rates(counts).loc['x', 'y'] == 2 / 3
+    assert win_rates(counts).loc['y', 'x'] == 1 / 3
 
 
 def test_the_authors_crowd_wins_as_their_program_counts(tmp_path, capsys):
@@ -123,20 +126,84 @@ def test_the_shipped_studies_ask_what_the_papers_ask():
     names = ['Human (Speaker 1)', 'Human (Speaker 2)', 'Fluent', 'Sensible', 'Specific']
     assert [w.dimension for w in spotted.questions] == names
     *seven, overall = read_questionnaire('chatmatch_2022').questions
-    assert [len(wording.answers) for wording in seven] == [5] * 7
+    asked = read_questionnaire('likert_2022').questions
+    assert [len(w.answers) for w in (*seven, *asked)] == [5] * (7 + 4)
     assert overall.value('1') == 7 and overall.value('7') == 1
+
+
+PAIR = 'kind: pair\nquestions:\n  Good:\n    text: Which?\n    first: x\n'
+
+
+def test_acute_has_parlais_wordings():
+    kinds = parlai_constant('acute_eval/fast_eval.py', 'ACUTE_EVAL_TYPES')
+    asked = {
+        (wording.text, *wording.answers)
+        for wording in read_questionnaire('acute').questions
+    }
+    theirs = {
+        (kind['question'], kind['s1_choice'], kind['s2_choice'])
+        for name, kind in kinds.items()
+        if name not in ('roleplay', 'image')
+    }
+    assert asked == theirs
+
+
+def test_a_question_may_have_labels_and_values_of_its_own(tmp_path):
+    path = tmp_path / 'mine.yaml'
+    path.write_text(
+        'kind: likert\nlabels: [bad, fair, good]\nquestions:\n'
+        '  Good: {text: How}\n'
+        '  Human: {text: Who, labels: [bot, unsure], values: [0, 0.5]}\n'
+    )
+    asked = read_questionnaire(str(path))
+    answers = {w.dimension: asked.answers_to(w) for w in asked.questions}
+    assert answers == {'Good': ('1', '2', '3'), 'Human': ('1', '2')}
+    assert asked.question('Good').value('3') == 3
+    assert asked.question('Human').name('2') == '0.5'
 
 
 @pytest.mark.parametrize(
     'text, place',
     [
+        ('kind: triple\nquestions: {}', 'kind'),
+        ('kind: pair\nquestions: {}', 'questions'),
+        (PAIR, 'questions.Good'),
+        (PAIR + '    second: y\nlabels: [a, b]', 'labels'),
+        ('kind: likert\nquestions: {Good: {text: How}}', 'labels'),
+        ('kind: likert\nlabels: [a]\nquestions: {Good: {text: How}}', 'labels'),
+        ('kind: likert\nlabels: [a, b]\nties: true\nquestions: {}', 'ties'),
+        (
+            'kind: likert\nlabels: [a, b]\nquestions: {Good: {text: How, first: x}}',
+            'questions.Good.first',
+        ),
+        (PAIR + '    second: y\nvalues: [1, 2]', 'values'),
+        (PAIR + '    second: y\ntie: equal', 'tie'),
+        (
+            'kind: likert\nlabels: [a, b]\nunrelated: x\nquestions: {}',
+            'unrelated',
+        ),
+        (
+            'kind: likert\nlabels: [a, b]\nvalues: [1]\nquestions: {A: {text: x}}',
+            'values',
+        ),
+        (
+            'kind: likert\nlabels: [a, b]\nvalues: [1, x]\nquestions: {A: {text: x}}',
+            r'values\[1\]',
+        ),
+        (
+            'kind: likert\nlabels: [a, b]\nquestions: {A: {text: x, values: [1]}}',
+            'questions.A.values',
+        ),
+        (PAIR + '    second: y\n    labels: [a, b]', 'questions.Good.labels'),
         ('kind: pair\nsegments: [2]\nquestions: {}', 'segments'),
-        (SHORT.replace('[1, 3]', '[0]'), 'segments'),
+        (SHORT.replace('[1, 3]', '[0]'), r'segments\[0\]'),
         (SHORT.replace('Speaker 1, Both', 'Both'), 'questions.Fluent'),
     ],
 )
-def test_a_mistake_about_segments_is_named(tmp_path, text, place):
+def test_a_mistake_is_refused_by_its_key(tmp_path, text, place):
     path = tmp_path / 'mine.yaml'
     path.write_text(text)
-    with user_error(place):
+    with user_error(rf'mine\.yaml:\d+: {place}: '):
         read_questionnaire(str(path))
+    with user_error('acute'):
+        read_questionnaire('acuta')

@@ -1,0 +1,376 @@
+"""
+Does an order depend on the partners, the openers or the judge?
+
+Each family of partners and each block of openers is left out in turn; every scorer that
+has scored the run, and the trivial measures, rank the same systems; and the variance of
+scores is divided into what systems, partners and openers make of it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from parlai_ext.audit.audited import (
+    Audited,
+    dialogues_first,
+    first_names,
+    ranks_of,
+    settling_text,
+)
+from parlai_ext.audit.record import PartResult, outcome_of
+from parlai_ext.core.display import number, percent
+from parlai_ext.core.signature import scorer_name
+from parlai_ext.ranking.agreement import kendall, spearman
+from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
+from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL, draw_means
+from parlai_ext.ranking.newcomers import flipped_pairs
+from parlai_ext.ranking.ranks import significantly_better
+from parlai_ext.ranking.separation import DialoguesNeeded, dialogues_needed, fold_games
+from parlai_ext.ranking.table import Floats, json_number, system_means
+from parlai_ext.ranking.variance_shares import (
+    REST,
+    VarianceShares,
+    variance_shares,
+)
+from parlai_ext.results.rank import read_run_scores
+from parlai_ext.results.tables import ScoreTables
+
+Pair = tuple[int, int]
+Cases = Mapping[str, Floats]  # the systems' scores, by what was left out
+
+
+def check_partner_families(audited: Audited, families: Mapping[str, str]) -> PartResult:
+    """
+    Return how far ranks and scores move without each family of partners.
+    """
+    result, opponents = PartResult('partner families'), audited.opponents
+    if len(opponents) < 2:
+        return result.leave_out(
+            'Families of partners are left out: there is one partner only, and nothing '
+            'would be left.'
+        )
+    groups: dict[str, list[int]] = {}
+    for k, name in enumerate(opponents):
+        groups.setdefault(families.get(name, name), []).append(k)
+    note, what = '', 'family of partners'
+    if len(groups) == 1:
+        (family,) = groups
+        note = f' All partners are of one family ({family}), so that this run cannot '
+        note += 'say what another family would do.'
+        groups, what = {name: [k] for k, name in enumerate(opponents)}, 'partner'
+    cases = {
+        family: system_means(np.delete(audited.values, columns, 1))
+        for family, columns in groups.items()
+    }
+    return _add_cases(result, what, audited, cases, note)
+
+
+def check_opener_blocks(audited: Audited, num_blocks: int) -> PartResult:
+    """
+    Return how far ranks and scores move without each block of openers.
+    """
+    result, size = PartResult('opener blocks'), audited.num_openers
+    if size < 3:
+        return result.leave_out(
+            'Blocks of openers are left out: the run has fewer than three openers.'
+        )
+    games = np.arange(audited.values.shape[2]).reshape(-1, size)
+    cases = {}
+    for block in np.array_split(np.arange(size), min(num_blocks, size)):
+        first, last = int(block[0]) + 1, int(block[-1]) + 1
+        name = f'opener {first}' if first == last else f'openers {first} to {last}'
+        cases[name] = system_means(np.delete(audited.values, games[:, block], 2))
+    return _add_cases(result, 'block of openers', audited, cases)
+
+
+def _add_cases(
+    result: PartResult, what: str, audited: Audited, cases: Cases, note: str = ''
+) -> PartResult:
+    """
+    Add the finding on these cases: the largest swings, and the pairs that were told
+    apart and change places.
+    """
+    flips = [flipped_pairs(audited.means, means) for means in cases.values()]
+    pairs = sorted({pair for case in flips for pair in case})
+    claimed = [pair for pair in pairs if audited.better[pair]]
+    unscored = [
+        f'{audited.systems[k]} without {name}'
+        for name, means in cases.items()
+        for k in np.flatnonzero(np.isnan(means))
+    ]
+    text = (
+        f'Without any one {what} of {len(cases)}, {_moves_text(audited, cases)}; '
+        f'{_pairs_text(audited, pairs, claimed)}.'
+    )
+    if unscored:
+        text += f' No score is left of {first_names(unscored, "as well as")}.'
+    result.report(
+        text + note,
+        outcome_of(
+            shown=audited.claims > 0 and not pairs and not unscored,
+            refuted=bool(claimed),
+        ),
+    )
+    for case, means in cases.items():
+        for k, rank in enumerate(ranks_of(means)):
+            mean, before = float(means[k]), float(audited.means[k])
+            about = (f'without {case}', audited.systems[k])
+            result.add(*about, 'score', json_number(mean))
+            result.add(*about, 'score change', json_number(mean - before))
+            result.add(*about, 'rank', rank)
+            result.add(*about, 'rank change', rank - audited.ranks[k])
+    return result
+
+
+def _moves_text(audited: Audited, cases: Cases) -> str:
+    """
+    Return by how many places ranks, and by how much scores move at most.
+    """
+    names = list(cases)
+    moves = [
+        (abs(rank - audited.ranks[k]), -n, k, rank)
+        for n, means in enumerate(cases.values())
+        if not np.isnan(means).any()  # else ranks are of fewer systems
+        for k, rank in enumerate(ranks_of(means))
+    ]
+    places, n, system, rank = max(moves, key=lambda one: one[:2], default=(0, 0, 0, 0))
+    rank_text = 'by no place'
+    if places:
+        rank_text = (
+            f'at most {places} {"place" if places == 1 else "places"} '
+            f'({audited.systems[system]}, from {audited.ranks[system]} to {rank}, '
+            f'without {names[-n]})'
+        )
+    drift = np.array(list(cases.values())) - audited.means
+    case, moved = np.unravel_index(int(np.nanargmax(np.abs(drift))), drift.shape)
+    return (
+        f'ranks move {rank_text}, scores at most '
+        f'{audited.score(float(drift[case, moved]))} ({audited.systems[int(moved)]}, '
+        f'without {names[int(case)]})'
+    )
+
+
+def _pairs_text(
+    audited: Audited, pairs: Sequence[Pair], claimed: Sequence[Pair]
+) -> str:
+    """
+    Return which pairs change places, those that the ranking tells apart first.
+    """
+
+    def needed(pair: Pair) -> DialoguesNeeded:
+        first, second = pair
+        return dialogues_needed(
+            (audited.systems[first], audited.systems[second]),
+            audited.values[[first, second]],
+            math.comb(len(audited.systems), 2),
+            audited.sampling,
+        )
+
+    names = first_names([audited.pair_name(p) for p in claimed or pairs], 'as well as')
+    if claimed:
+        return f'told apart by the ranking, yet turned over: {names}'
+    if pairs:
+        most = max(map(needed, pairs), key=dialogues_first)
+        settling = settling_text(audited, most, audited.num_openers)
+        return (
+            f'{names} change places, and the ranking does not tell them apart; '
+            f'{settling}'
+        )
+    text = 'no two systems change places; the ranking tells '
+    text += f'{audited.claims_text} apart'
+    order = [k for k in audited.by_rank if k in audited.compared]
+    if audited.claims or len(order) < 2:
+        return text
+    fewest = min(map(needed, combinations(order, 2)), key=dialogues_first)
+    return f'{text}; {settling_text(audited, fewest, audited.num_openers)}'
+
+
+def check_judge_swap(audited: Audited) -> PartResult:
+    """
+    Return how the ranking agrees with those of the run's other scorers.
+    """
+    result = PartResult('judge swap')
+    others = other_scorers(audited)
+    if not others:
+        result.leave_out(
+            'Other judges are left out: one scorer only has scored this run; '
+            '`parlai score_dialogues --scorer NAME` adds one.'
+        )
+    for name, values in others.items():
+        _compare(audited, name, values, result, is_scorer=True)
+    tables = audited.scores.tables
+    for name, values in tables.baselines.items():
+        sign = 1 if HIGHER_IS_BETTER[name] else -1
+        values = _same_cells(audited, tables, values) * sign
+        _compare(audited, name.replace('_', ' '), values, result, is_scorer=False)
+    return result
+
+
+def other_scorers(audited: Audited) -> dict[str, Floats]:
+    """
+    Return the values of the run's other scorers, each by its overall or first
+    dimension, under its name.
+    """
+    run, judges = audited.run, {}
+    for store in run.score_stores():
+        signature = store.signature
+        if signature == audited.scores.scorer_signature or not any(
+            store.has(shard) for shard in run.dialogue_shards()
+        ):
+            continue  # its own, or begun, and nothing is scored
+        tables = read_run_scores(run, signature, {}).tables
+        dimension = min(tables.scores, key=lambda d: d.casefold() != 'overall')
+        name = f'{scorer_name(signature)} {store.root.name[:6]} on {dimension}'
+        judges[name] = _same_cells(audited, tables, tables.scores[dimension])
+    return judges
+
+
+def _same_cells(audited: Audited, tables: ScoreTables, values: Floats) -> Floats:
+    rows = [tables.systems.index(name) for name in audited.systems]
+    columns = [tables.opponents.index(name) for name in audited.opponents]
+    return values[rows][:, columns]
+
+
+def _compare(
+    audited: Audited, name: str, values: Floats, result: PartResult, is_scorer: bool
+) -> None:
+    """
+    Add the rank correlations with another judge, and the pairs that flip: of a scorer
+    a finding, too.
+
+    :param values: of the judge; larger ones are better.
+    """
+    theirs = system_means(values)
+    known = ~np.isnan(theirs)
+    mine, swapped = audited.means[known], theirs[known]
+    tau, rho = (
+        json_number(float(coefficient(mine[None], swapped[None])[0]))
+        for coefficient in (kendall, spearman)
+    )
+    places = np.flatnonzero(known)
+    flips = [(int(places[i]), int(places[j])) for i, j in flipped_pairs(mine, swapped)]
+    better = significantly_better(draw_means(values, audited.sampling))
+    disputed = [(i, j) for i, j in flips if audited.better[i, j] and better[j, i]]
+    result.add(name, '', 'Kendall tau-b', tau)
+    result.add(name, '', 'Spearman rho', rho)
+    for k, rank in enumerate(ranks_of(theirs)):
+        if known[k]:
+            result.add(name, audited.systems[k], 'rank', rank)
+    for pair in flips:
+        case = f'{name}: {audited.pair_name(pair, "over")}'
+        result.add(case, '', 'flips beyond chance', float(pair in disputed))
+    if not is_scorer:
+        return
+    n_pairs = len(mine) * (len(mine) - 1) // 2
+    n_alike = int((audited.better & better).sum())
+    named = first_names([audited.pair_name(pair, 'over') for pair in disputed])
+    text = (
+        f'{name} ranks the systems with Kendall {number(tau)} and Spearman '
+        f'{number(rho)} to this ranking; {len(flips)} of {n_pairs} pairs flip, '
+        f'{len(disputed)} of which both judges tell apart'
+        f'{f" (here {named})" if disputed else ""}; '
+        f'both tell {n_alike} of {n_pairs} pairs apart in the same order.'
+    )
+    outcome = outcome_of(
+        shown=0 < n_pairs <= 2 * n_alike,
+        refuted=bool(disputed) or (tau is not None and tau <= 0),
+    )
+    result.report(text, outcome)
+
+
+# what the choice of partners and openers could change in a ranking; with one partner or
+# one opener a part of it cannot be told from the rest
+WITH_SYSTEM = ('system × partner', 'system × opener')
+RESAMPLES = 200
+
+
+def check_variance(audited: Audited) -> PartResult:
+    """
+    Return what share of the variance of scores comes from systems, partners, openers
+    and their interactions. Floors are left out, where two other systems are ranked:
+    they make the share of systems as large as they are bad.
+    """
+    result = PartResult('variance')
+    games = audited.sampling.games_per_opener
+    # the mean of a pair's games over one opener
+    every = np.array([fold_games(one, games) for one in audited.values])
+    table = every[audited.compared]
+    shares = variance_shares(table)
+    if shares is None or 'system' not in shares.shares:
+        return result.leave_out(
+            'Shares of variance are left out: there are too few dialogues, or their '
+            'scores do not vary.'
+        )
+    texts = [f'{name} {percent(share)}' for name, share in shares.shares.items()]
+    system, choice = system_and_choice(shares)
+    draws = _resampled(table, audited.sampling.seed)
+    low, high = _interval(draws[:, 0])
+    ends = '' if low is None else f'({percent(low)} to {percent(high)}) '
+    text = (
+        f'Of the variance of a dialogue’s score, {percent(system)} {ends}comes from '
+        f'the system, and {"" if _tells_all(shares) else "up to "}{percent(choice)} '
+        'from how it gets on with its partner and opener, which a choice of these '
+        f'could change ({", ".join(texts)}; {len(table)} systems'
+    )
+    n_floors = len(every) - len(table)
+    case = 'without floors' if n_floors else 'all systems'
+    _add_shares(result, case, shares)
+    result.add(case, 'system', 'share over openers', system, low, high)
+    with_floors = variance_shares(every) if n_floors else None
+    if with_floors is not None:
+        _add_shares(result, 'all systems', with_floors)
+        text += f' that are no floors; with the {n_floors} floors: '
+        text += f'system {percent(with_floors.shares.get("system"))}'
+    least, most = _interval(draws[:, 0] - draws[:, 1])
+    outcome = outcome_of(
+        shown=least is not None and least > 0, refuted=most is not None and most < 0
+    )
+    return result.report(f'{text}).', outcome)
+
+
+def system_and_choice(shares: VarianceShares) -> tuple[float, float]:
+    """
+    Return the shares of the system, and of what a choice of partners and openers could
+    change at most.
+    """
+    names = WITH_SYSTEM if _tells_all(shares) else (*WITH_SYSTEM, REST)
+    return (
+        shares.shares.get('system', 0.0),
+        sum(shares.shares.get(name, 0.0) for name in names),
+    )
+
+
+def _tells_all(shares: VarianceShares) -> bool:
+    return all(name in shares.shares for name in WITH_SYSTEM)
+
+
+def _resampled(table: Floats, seed: int) -> Floats:
+    """
+    Return ``[resample, 2]``: `system_and_choice` of openers drawn with replacement.
+    """
+    size = table.shape[2]
+    rng = np.random.default_rng([seed, 15])
+    draws = []
+    for _ in range(RESAMPLES if size >= FEWEST_OPENERS else 0):
+        shares = variance_shares(table[:, :, rng.integers(size, size=size)])
+        if shares is not None:
+            draws.append(system_and_choice(shares))
+    return np.array(draws, np.float64).reshape(-1, 2)
+
+
+def _interval(draws: Floats) -> tuple[float | None, float | None]:
+    """
+    Return the middle 95 % of these draws; `None` without any.
+    """
+    if not len(draws):
+        return None, None
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def _add_shares(result: PartResult, case: str, shares: VarianceShares) -> None:
+    for name, share in shares.shares.items():
+        result.add(case, name, 'share', json_number(share))
+        result.add(case, name, 'component', json_number(shares.components[name]))

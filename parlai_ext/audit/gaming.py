@@ -1,0 +1,503 @@
+"""
+Can a result be gamed? Talkers that please a judge and not a partner (canaries) play
+against the run's partners, and must not rank high; a clone of a target must get the
+target's score, and a clone among the partners must not lift the target.
+
+What is played is a small run beside the audited one, over some of its openers: a run
+folder of its own, below `audit/` in the run's, collected and scored by the same
+functions, so that it goes on where it was killed. Its ranking is none of the run's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parlai_ext.audit.audited import (
+    Audited,
+    dialogues_first,
+    outcome_of_equality,
+    ranks_of,
+    settling_text,
+)
+from parlai_ext.audit.options import AuditOptions, NamedByUser
+from parlai_ext.audit.record import (
+    FAILS,
+    HOLDS,
+    NOT_SHOWN,
+    REPORTS,
+    Finding,
+    PartResult,
+    outcome_of,
+)
+from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.collect.plan import refuse_collecting
+from parlai_ext.collect.resolved import resolve_protocol
+from parlai_ext.core.display import interval, join_names, number
+from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import Roster, System, content_id
+from parlai_ext.core.signature import signature_differences
+from parlai_ext.isolation.own_records import (
+    CONFIG,
+    is_own_scorer,
+    named_parts,
+    note_parts,
+)
+from parlai_ext.judge_check.parrots import PARROTS
+from parlai_ext.ranking.newcomers import Placing, difference, lift, place_newcomer
+from parlai_ext.ranking.separation import dialogues_needed
+from parlai_ext.ranking.table import Floats, system_means
+from parlai_ext.results.tables import ScoreTables, read_tables
+from parlai_ext.scoring.base import Scorer
+from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import Manifest, record_hash
+from parlai_ext.store.plan import system_part
+from parlai_ext.worlds.schedule import pairings, shard_size_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = 'audit'
+
+
+class NotPlayed(UserError):
+    """
+    Why nothing can be played for an audit; the checks that need it are left out.
+    """
+
+
+@dataclass(frozen=True)
+class SidePlayer:
+    """
+    What plays and judges side runs: the machine, and the scorer of the audited scores.
+
+    :param cloned: places of the systems that are to be cloned.
+    """
+
+    audited: Audited
+    machine: Machine
+    num_openers: int
+    scorer: Scorer
+    cloned: Sequence[int]
+
+    @classmethod
+    def build(
+        cls,
+        audited: Audited,
+        machine: Machine,
+        options: AuditOptions,
+        named: NamedByUser,
+        cloned: Sequence[int],
+    ) -> SidePlayer:
+        """
+        Load the scorer of the audited scores, if the user named what it asks and runs:
+        in this command or when it scored.
+
+        :raises NotPlayed: when nothing can be played, or this is another scorer now.
+        """
+        from parlai_ext.scoring.score_run import (
+            build_scorer,
+            require_named_scorer,
+            score_signature,
+        )
+
+        manifest = audited.run.manifest
+        with left_out_if_refused():
+            refuse_collecting(audited.run)
+            if audited.num_openers < 3:
+                raise UserError('fewer than three openers give no interval')
+            about = audited.run.scores(audited.scores.scorer_signature).about()
+            section = about.get('config') or manifest.protocol.scorer
+            is_own = (
+                CONFIG in named_parts(record_hash(about))
+                if about.get('config')
+                else is_own_scorer(manifest)
+            )
+            if not is_own and section != named.scorer:
+                name = section.get('name')
+                given = {'name': name} if name == options.scores else {}
+                require_named_scorer(section, given)
+            scorer = build_scorer(section, machine, named_by_user=True)
+            signature = score_signature(scorer, bool(about.get('given')))
+            then = audited.scores.scorer_signature
+            if signature != then:
+                [first, *_] = signature_differences(then, signature)
+                raise UserError(
+                    f'the scorer is not the one that made the scores: {first}'
+                )
+        size = min(options.audit_openers, audited.num_openers)
+        return cls(audited, machine, size, scorer, cloned)
+
+    @property
+    def is_self_play(self) -> bool:
+        """
+        True if the run's targets talk with themselves.
+        """
+        return self.audited.plan.protocol.pairing == 'self_play'
+
+    @property
+    def partners(self) -> tuple[System, ...]:
+        """
+        The systems that a further target meets: those that the run's targets meet.
+        """
+        if self.is_self_play:
+            return ()
+        roster = self.audited.plan.roster
+        return tuple(roster.system(name) for name in self.audited.opponents)
+
+    def play(
+        self, folder: str, targets: Sequence[System], partners: Sequence[System]
+    ) -> ScoreTables:
+        """
+        Play and score what is missing of a side run; return its scores.
+
+        :raises NotPlayed: when a system cannot be had or is another one now.
+        """
+        from parlai_ext.collect.collect import collect
+        from parlai_ext.scoring.score_run import score_run
+
+        about = self.audited.run.scores(self.audited.scores.scorer_signature).about()
+        with left_out_if_refused():
+            manifest = self._manifest(targets, partners)
+            root = self.audited.run.root / FOLDER / f'{self.num_openers}-openers'
+            run = RunFolder.open(root / folder, manifest)
+            # these were resolved, so they may be used; a manifest that lay there
+            # already may hold others
+            note_parts(run.manifest, map(system_part, manifest.systems))
+            with run.lock():
+                problems = collect(run, self.machine).problems
+                if problems:
+                    raise UserError(problems[0])
+                report = score_run(
+                    run,
+                    self.scorer,
+                    include_given=bool(about.get('given')),
+                    config=about.get('config') or {},
+                )
+                return read_tables(run, report.signature)
+
+    def _manifest(
+        self, targets: Sequence[System], partners: Sequence[System]
+    ) -> Manifest:
+        """
+        Return the manifest of a side run.
+        """
+
+        plan, manifest = self.audited.plan, self.audited.run.manifest
+        protocol = replace(
+            plan.protocol,
+            name=f'{plan.protocol.name}-audit',
+            pairing='self_play' if self.is_self_play else 'bipartite',
+            num_dialogues=self.num_openers,
+            roster=Roster(tuple(targets), tuple(partners)),
+            reference={},
+            reference_kind=None,
+        )
+        resolved = resolve_protocol(protocol, {}, False)
+        known = manifest.everybody
+        for name, identity in resolved.identities.items():
+            if name in known and known[name].identity != identity:
+                raise UserError(
+                    f'{name} is not the system that this run has dialogues of: its '
+                    'options or files have changed'
+                )
+        return build_manifest(
+            resolved,
+            pairings(resolved.protocol.roster, protocol.pairing, resolved.identities),
+            plan.openers[: self.num_openers],
+            shard_size_for(self.num_openers, manifest.batchsize),
+            batchsize=manifest.batchsize,
+            fp16=manifest.collect.get('fp16'),
+            asked={'audit_of': plan.protocol.name},
+        )
+
+    def values(self, tables: ScoreTables, targets: Sequence[str]) -> Floats:
+        """
+        Return ``[target, opponent, opener]`` of these targets of a side run, opponents
+        in the order of the audited run.
+        """
+        rows = [tables.systems.index(name) for name in targets]
+        columns = [tables.opponents.index(name) for name in self.audited.opponents]
+        return tables.scores[self.audited.dimension][rows][:, columns]
+
+
+@contextmanager
+def left_out_if_refused() -> Iterator[None]:
+    """
+    Turn a refusal into the reason why something is left out.
+    """
+    try:
+        yield
+    except NotPlayed:
+        raise
+    except UserError as error:
+        raise NotPlayed(str(error)) from error
+
+
+CANARIES = 'canaries'
+# what each canary does, by the option `canary_kind` of its agent
+KINDS = {
+    'echo': 'repeats what it hears',
+    'opener_parrot': 'repeats its opener',
+    'instruction_injector': 'tells the judge which score to give',
+    **{kind: parrot.does for kind, parrot in PARROTS.items()},
+}
+
+
+def canary_systems() -> tuple[System, ...]:
+    """
+    Return the canaries.
+    """
+    return tuple(
+        System(f'canary-{kind}', {'model': 'ext:canary', 'canary_kind': kind})
+        for kind in KINDS
+    )
+
+
+def check_canaries(player: SidePlayer) -> PartResult:
+    """
+    Return where each canary would rank. A canary ranks high if it beats half of the
+    systems that are no floors, or more; that it does not is shown as soon as half of
+    them, or more, are better than it beyond chance.
+
+    :raises NotPlayed: when they cannot be played.
+    """
+    audited = player.audited
+    ranked, sampling = audited.first_games(player.num_openers)
+    systems = [
+        replace(system, name=audited.free_name(system.name))
+        for system in canary_systems()
+    ]
+    names = [system.name for system in systems]
+    values = player.values(player.play('canaries', systems, player.partners), names)
+    result = PartResult(CANARIES)
+    findings = []
+    for kind, name, own in zip(KINDS, names, values, strict=True):
+        placing = place_newcomer(ranked, own, sampling)
+        finding = canary_finding(audited, kind, placing)
+        if finding.outcome == NOT_SHOWN:
+            settling = _settling_text(audited, placing, name, own, player.num_openers)
+            sentence = f'{finding.sentence.removesuffix(".")}; {settling}.'
+            finding = replace(finding, sentence=sentence)
+        findings.append(finding)
+        result.add(name, name, 'score', placing.score, placing.low, placing.high)
+        result.add(name, name, 'rank', placing.rank)
+        for k in placing.beaten:
+            is_sure = float(k in placing.surely_beaten)
+            result.add(name, audited.systems[k], 'beaten', is_sure)
+        for k in placing.surely_better:
+            result.add(name, audited.systems[k], 'surely better', 1.0)
+    _summarize(audited, findings, result)
+    result.findings += findings
+    return result
+
+
+def canary_finding(audited: Audited, kind: str, placing: Placing) -> Finding:
+    """
+    Return where one canary would rank, and whether that is low enough.
+    """
+    name = kind.replace('_', ' ')
+    if placing.rank is None:
+        text = f'The {name} has no score: {audited.dimension} is undefined for it.'
+        return Finding(CANARIES, text, REPORTS)
+    honest = [k for k in placing.beaten if k in audited.honest]
+    sure = [k for k in honest if k in placing.surely_beaten]
+    floors = len(placing.beaten) - len(honest)
+    text = (
+        f'The {name} ({KINDS[kind]}) would rank {placing.rank} of '
+        f'{len(audited.systems) + 1} with {audited.score(placing.score)}: it beats '
+        f'{len(honest)} of {len(audited.honest)} systems'
+    )
+    if honest:
+        text += f' ({join_names(audited.names(honest))}), {len(sure)} beyond chance'
+    if len(audited.honest) < len(audited.systems):
+        text += f', and {floors} of {len(audited.systems) - len(audited.honest)} floors'
+    above = [k for k in placing.surely_better if k in audited.honest]
+    text += f'; {len(above)} of {len(audited.honest)} systems are better beyond chance'
+    outcome = outcome_of(
+        shown=2 * len(above) >= len(audited.honest),
+        refuted=2 * len(honest) >= len(audited.honest),
+    )
+    return Finding(CANARIES, f'{text}.', outcome)
+
+
+def _settling_text(
+    audited: Audited, placing: Placing, name: str, canary: Floats, num_openers: int
+) -> str:
+    """
+    Return about how many openers would show that half of the systems that are no floors
+    are better than a canary.
+
+    :param canary: its scores, ``[partner, opener]``.
+    """
+    values, sampling = audited.first_games(num_openers)
+    better = [k for k in placing.surely_better if k in audited.honest]
+    open_systems = [
+        k
+        for k in audited.honest
+        if k not in placing.beaten and k not in placing.surely_better
+    ]
+    needed = sorted(
+        (
+            dialogues_needed(
+                (audited.systems[k], name),
+                np.stack([values[k], canary]),
+                math.comb(len(values) + 1, 2),
+                sampling,
+            )
+            for k in open_systems
+        ),
+        key=dialogues_first,
+    )
+    missing = -(-len(audited.honest) // 2) - len(better)
+    return settling_text(audited, needed[missing - 1], num_openers, '--audit-openers')
+
+
+def _summarize(audited: Audited, findings: list[Finding], result: PartResult) -> None:
+    """
+    Add the finding on all canaries.
+    """
+    outcomes = [one.outcome for one in findings if one.outcome != REPORTS]
+    high, shown = outcomes.count(FAILS), outcomes.count(HOLDS)
+    if not outcomes:
+        result.leave_out(
+            f'Canaries are left out: {audited.dimension} is undefined for all.'
+        )
+        return
+    if high:
+        word = 'canary ranks' if high == 1 else 'canaries rank'
+        text = (
+            f'This judge can be gamed: {high} of {len(outcomes)} {word} above half of '
+            'the systems or more.'
+        )
+    else:
+        text = (
+            f'None of {len(outcomes)} canaries beats half of the '
+            f'{len(audited.honest)} systems; shown beyond chance for {shown} of them.'
+        )
+    result.report(text, outcome_of(shown=shown == len(outcomes), refuted=bool(high)))
+
+
+TARGETS, PARTNERS = 'clone as target', 'clone as partner'
+BY_DEFAULT = 2  # the first systems that are no floors
+
+
+def cloned_targets(audited: Audited, wanted: Sequence[str]) -> list[int]:
+    """
+    Return the systems to clone: those that are asked for, else the first two that are
+    no floors.
+
+    :raises UserError: for a name that is no ranked target's.
+    """
+    for name in wanted:
+        if name not in audited.systems:
+            hint = nearest(name, audited.systems)
+            raise UserError(f'--clone {name}: no ranked target; {hint}')
+    if wanted:
+        return [audited.systems.index(name) for name in dict.fromkeys(wanted)]
+    return [k for k in audited.by_rank if k in audited.honest][:BY_DEFAULT]
+
+
+def _clone(audited: Audited, place: int) -> tuple[System, str]:
+    """
+    Return the same system under another name, and the folder of its side run.
+    """
+    name = audited.systems[place]
+    system = audited.plan.roster.system(name)
+    identity = audited.run.manifest.targets[name].identity
+    clone = replace(system, name=audited.free_name(f'clone-of-{name}'))
+    return clone, f'clone-{content_id(name, identity)[:12]}'
+
+
+def check_clones_as_targets(player: SidePlayer) -> PartResult:
+    """
+    Return whether a clone, played as a further target, gets the score of its original
+    over the same openers.
+
+    :raises NotPlayed: when it cannot be played.
+    """
+    result, audited = PartResult(TARGETS), player.audited
+    own, sampling = audited.first_games(player.num_openers)
+    for place in player.cloned:
+        clone, folder = _clone(audited, place)
+        tables = player.play(folder, [clone], player.partners)
+        values = np.concatenate([player.values(tables, [clone.name]), own[[place]]])
+        values[:, np.isnan(values).all(axis=2).any(axis=0)] = np.nan  # itself
+        gap = difference(values, sampling)
+        if gap.value == gap.low == gap.high == 0:
+            text = 'exactly as it does'
+        elif gap.value is None:
+            text = 'nothing'
+        else:
+            ends = interval(gap.low, gap.high, 3)
+            text = f'{number(gap.value, 3)} ({ends}) above it'
+        name = audited.systems[place]
+        result.report(
+            f'A clone of {name} as a further target scores {text}, over '
+            f'{player.num_openers} openers.',
+            outcome_of_equality(audited, gap),
+        )
+        result.add(clone.name, name, 'score above', gap.value, gap.low, gap.high)
+    return result
+
+
+def check_clones_as_partners(player: SidePlayer) -> PartResult:
+    """
+    Return whether a clone among the partners lifts its original above the others.
+
+    :raises NotPlayed: when it cannot be played.
+    """
+    result, audited = PartResult(PARTNERS), player.audited
+    if player.is_self_play:
+        return result.leave_out(
+            'Clones as partners are left out: in self-play there are none.'
+        )
+    targets = [audited.plan.roster.system(name) for name in audited.systems]
+    before, sampling = audited.first_games(player.num_openers)
+    for place in player.cloned:
+        clone, folder = _clone(audited, place)
+        tables = player.play(f'{folder}-as-partner', targets, [clone])
+        order = [tables.systems.index(name) for name in audited.systems]
+        more = tables.scores[audited.dimension][order]
+        gain = lift(before, more, place, sampling)
+        rank = ranks_of(system_means(before))[place]
+        after = ranks_of(system_means(np.concatenate([before, more], axis=1)))[place]
+        name, usual = audited.systems[place], usual_lifts(before, place)
+        text = (
+            f'A clone of {name} among the {before.shape[1] + 1} partners changes its '
+            f'score by {number(gain.value, 3)} ({interval(gain.low, gain.high, 3)}) '
+            f'against the other systems’, and its rank from {rank} to {after}'
+        )
+        if usual:
+            ends = interval(min(usual), max(usual), 3)
+            text += f'; the run’s own partners change it by {ends}'
+        # a clone may do what the partners of the run do, or nothing
+        low, high = min([0.0, *usual]), max([0.0, *usual])
+        outcome = outcome_of(
+            shown=gain.is_within(low, high) and rank == after,
+            refuted=gain.is_beyond(low, high),
+        )
+        result.report(f'{text}.', outcome)
+        result.add(clone.name, name, 'lift', gain.value, gain.low, gain.high)
+        result.add(clone.name, name, 'rank', after)
+        result.add(clone.name, name, 'rank before', rank)
+    return result
+
+
+def usual_lifts(values: Floats, place: int) -> list[float]:
+    """
+    Return by how much each of the partners changes a system’s mean against the other
+    systems’; nothing with fewer than two partners.
+    """
+    n_partners = values.shape[1]
+    lifts = []
+    for k in range(n_partners if n_partners > 1 else 0):
+        drift = system_means(values) - system_means(np.delete(values, k, 1))
+        lifts.append(float(drift[place] - np.delete(drift, place).mean()))
+    return lifts
