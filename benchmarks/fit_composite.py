@@ -30,7 +30,7 @@ from benchmarks.support.perturbed_replies import (
     shares_higher,
 )
 from parlai_ext import zoo_configs
-from parlai_ext.judge_check.parrots import TRAIN
+from parlai_ext.judge_check.perturbations import TRAIN
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.composite import (

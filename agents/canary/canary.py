@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.options import DeclaresOptions, Flags, option
-from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, parrot_text
+from parlai_ext.judge_check.perturbations import HELD_OUT, PARROTS, parrot_text
 from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent
 
 # said in turn, so that a dialogue does not repeat itself before they are used up

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.options import DeclaresOptions, Flags, option
-from parlai_ext.mini.corruptions import HELD_OUT
+from parlai_ext.mini.corruptions import HELD_OUT, Corrupted
 from parlai_ext.mini.smalltalk import make_dialogue, pick
 from parlai_ext.systems.chat.conversation import Conversation, ConversationAgent
 
@@ -23,7 +23,7 @@ def corrupted_turn(kind: str, heard: list[str]) -> str:
     """
     rng = random.Random('\n'.join([kind, *heard]))
     turn = pick(rng, make_dialogue('test', 0, int(rng.random() * POOL)))
-    return HELD_OUT[kind](rng, [turn], [turn])
+    return HELD_OUT[kind](Corrupted(rng, [turn], [turn]))
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,7 @@ from parlai_ext.core.options import add_flags, options_from_opt
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.isolation.own_records import is_own_scorer
 from parlai_ext.judge_check.check_items import check_items
-from parlai_ext.judge_check.options import CheckOptions
-from parlai_ext.judge_check.record import JudgeCheck
-from parlai_ext.judge_check.words import check_lines
+from parlai_ext.judge_check.record import CheckOptions, JudgeCheck, check_lines
 from parlai_ext.scoring.base import WHOLE_SETS, ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import ALL, judged_scoring_items, level_of_turns
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, ScorerChoice, find_scorer

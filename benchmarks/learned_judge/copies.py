@@ -15,10 +15,13 @@ from benchmarks.learned_judge.judge_weights import WorsePairs
 from benchmarks.support.corpora import dailydialog, empathetic_dialogues
 from parlai_ext.core.nouns import content_id
 from parlai_ext.data.judged.cards import read_card
-from parlai_ext.judge_check.parrots import HELD_OUT, PARROTS, TRAIN, parrot_text
 from parlai_ext.judge_check.perturbations import (
+    HELD_OUT,
+    PARROTS,
     PERTURBATIONS,
+    TRAIN,
     ResponseInDialogue,
+    parrot_text,
     same_text,
 )
 from parlai_ext.scoring.base import ScoringItem

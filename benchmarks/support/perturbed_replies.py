@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.support.corpora import dailydialog, empathetic_dialogues
-from parlai_ext.judge_check.parrots import HELD_OUT
 from parlai_ext.judge_check.perturbations import (
+    HELD_OUT,
     ResponseInDialogue,
     perturbations,
     same_text,

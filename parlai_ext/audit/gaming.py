@@ -49,7 +49,7 @@ from parlai_ext.isolation.own_records import (
     named_parts,
     note_parts,
 )
-from parlai_ext.judge_check.parrots import PARROTS
+from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.ranking.newcomers import Placing, difference, lift, place_newcomer
 from parlai_ext.ranking.separation import dialogues_needed
 from parlai_ext.ranking.table import Floats, system_means

@@ -15,7 +15,7 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import flag_values
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.engines.open_engine import EngineOptions
-from parlai_ext.judge_check.options import require_passed
+from parlai_ext.judge_check.record import require_passed
 
 if TYPE_CHECKING:
     from parlai_ext.collect.forecast import Forecast

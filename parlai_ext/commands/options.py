@@ -14,7 +14,7 @@ from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import Flags, add_declared, option, options_of
 from parlai_ext.core.protocol import ProtocolOptions
 from parlai_ext.core.ranking_options import RankingOptions
-from parlai_ext.judge_check.options import CheckOptions, RequireCheck
+from parlai_ext.judge_check.record import CheckOptions, RequireCheck
 
 SCORES = 'scores (default: as the protocol says)'
 RANKING_TITLE = 'ranking (default: as the protocol says)'

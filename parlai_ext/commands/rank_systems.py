@@ -11,7 +11,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
 from parlai_ext.core.options import flag_values, option
 from parlai_ext.core.ranking_options import RankingOptions
-from parlai_ext.judge_check.options import require_passed
+from parlai_ext.judge_check.record import require_passed
 
 if TYPE_CHECKING:
     from parlai_ext.results.ranking import Ranking

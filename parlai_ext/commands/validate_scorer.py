@@ -81,7 +81,7 @@ class ValidateScorer(ModelCommand):
         """
         Return what `agreement.json` holds, and print it as a table.
         """
-        from parlai_ext.judge_check.words import check_lines
+        from parlai_ext.judge_check.record import check_lines
 
         opt, given = self.opt, self.options(ValidateOptions)
         human = self.human_judgements

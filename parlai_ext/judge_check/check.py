@@ -17,16 +17,15 @@ from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, content_id
 from parlai_ext.core.progress import PartProgress, bar_of
 from parlai_ext.core.watch import Kept, Watch
 from parlai_ext.judge_check.marks import SAME, dimension_check, kind_result, repeats
-from parlai_ext.judge_check.options import SAMPLE
-from parlai_ext.judge_check.parrots import PARROTS
-from parlai_ext.judge_check.people import human_anchor, people_parts
 from parlai_ext.judge_check.perturbations import (
     OF_PROMPTED_JUDGES,
+    PARROTS,
     PERTURBATIONS,
     Perturbation,
     perturbed_dialogue,
 )
 from parlai_ext.judge_check.record import (
+    SAMPLE,
     SOURCES,
     DimensionCheck,
     JudgeCheck,
@@ -37,7 +36,9 @@ from parlai_ext.judge_check.sample import (
     JudgedPart,
     Values,
     biases,
+    human_anchor,
     judged_parts,
+    people_parts,
 )
 from parlai_ext.scoring.base import Scorer
 
@@ -182,9 +183,7 @@ def _dimension(
         for i, part in enumerate(originals['people'])
     }
     anchor = human_anchor(name, replies, judged.replies)
-    known = name in judged.columns.scores
-    trivial = biases(judged.columns, name) if known else None
-    return kinds_check(name, pairs, kinds, anchor, trivial)
+    return kinds_check(name, pairs, kinds, anchor, biases(judged.rows, name))
 
 
 def kinds_check(

@@ -9,8 +9,8 @@ from typing import Any
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.watch import Kept
 from parlai_ext.judge_check.check import VERSION, check_judge, gather, is_prompted
-from parlai_ext.judge_check.options import SAMPLE
 from parlai_ext.judge_check.record import (
+    SAMPLE,
     JudgeCheck,
     check_basis,
     read_check,

@@ -10,26 +10,24 @@ from statistics import fmean, pstdev
 
 from parlai_ext.core.display import number
 from parlai_ext.judge_check.record import (
+    ALL_PARROTS,
+    AUTHORS,
     FAIL,
+    KIND_WORDS,
+    PARROT_WORDS,
     PASS,
     SOURCES,
     UNTESTED,
+    VERBS,
     WEAK,
     Biases,
     DimensionCheck,
     HumanAnchor,
     KindResult,
     PromptProbes,
-)
-from parlai_ext.judge_check.sample import Values
-from parlai_ext.judge_check.words import (
-    ALL_PARROTS,
-    AUTHORS,
-    KIND_WORDS,
-    PARROT_WORDS,
-    VERBS,
     preferred_words,
 )
+from parlai_ext.judge_check.sample import Values
 from parlai_ext.ranking.intervals import wilson_interval
 
 PEOPLE = 'people'

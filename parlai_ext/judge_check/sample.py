@@ -9,18 +9,26 @@ from __future__ import annotations
 import hashlib
 import heapq
 import math
-from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy import stats
 
 from parlai_ext.core.dialogue_means import dialogue_means
+from parlai_ext.core.display import join_names, number
 from parlai_ext.core.floors import is_floor
-from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue
+from parlai_ext.core.nouns import (
+    Dialogue,
+    Opener,
+    ScoredDialogue,
+    Utterance,
+    content_id,
+)
 from parlai_ext.judge_check.perturbations import same_side
-from parlai_ext.judge_check.record import Biases
+from parlai_ext.judge_check.record import Biases, HumanAnchor
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.baselines import mean_overlap
 from parlai_ext.ranking.table import Floats
@@ -159,37 +167,38 @@ class StratifiedSample:
         return drawn[:n]
 
 
-@dataclass
-class ScoreColumns:
+class ScoreRow(NamedTuple):
     """
-    One row for each judged part of a run: its scores, and what they might go with.
+    What the biases are computed from, of one judged part.
+
+    :param length: mean words of its utterances.
+    :param overlap: mean overlap with what the speaker heard.
+    :param position: in the dialogue; NaN of a whole part.
     """
 
-    systems: list[str] = field(default_factory=list)
-    partners: list[str] = field(default_factory=list)
-    openers: list[str] = field(default_factory=list)
-    lengths: array[float] = field(default_factory=lambda: array('d'))
-    overlaps: array[float] = field(default_factory=lambda: array('d'))
-    positions: array[float] = field(default_factory=lambda: array('d'))
-    scores: dict[str, array[float]] = field(default_factory=dict)
+    system: str
+    partner: str
+    opener: str
+    length: float
+    overlap: float
+    position: float
+    values: Values
 
-    def add(self, part: JudgedPart) -> None:
+    @classmethod
+    def from_part(cls, part: JudgedPart) -> ScoreRow:
         """
-        Add the row of one judged part.
+        Return the row of a part.
         """
-        words = [len(text.split()) for text in part.texts]
-        for name in part.values:
-            if name not in self.scores:
-                self.scores[name] = array('d', [math.nan] * len(self.systems))
-        for name, column in self.scores.items():
-            column.append(part.values.get(name, math.nan))
-        self.systems.append(part.system)
-        self.partners.append(part.partner)
-        self.openers.append(part.dialogue.opener_id)
-        self.lengths.append(sum(words) / len(words))
         overlap = mean_overlap(part.texts, part.heard)
-        self.overlaps.append(math.nan if overlap is None else overlap)
-        self.positions.append(math.nan if part.is_whole else part.places[0])
+        return cls(
+            part.system,
+            part.partner,
+            part.dialogue.opener_id,
+            fmean(len(text.split()) for text in part.texts),
+            math.nan if overlap is None else overlap,
+            math.nan if part.is_whole else part.places[0],
+            part.values,
+        )
 
 
 class JudgedDialogues:
@@ -202,7 +211,7 @@ class JudgedDialogues:
 
     def __init__(self, most: int, openers: Sequence[Opener] = ()):
         self.sample = StratifiedSample(most)
-        self.columns = ScoreColumns()
+        self.rows: list[ScoreRow] = []
         self.num_given = {opener.id: len(opener.utterances) for opener in openers}
         # opener -> system -> scores of its replies to the opener itself
         self.replies: dict[str, dict[str, list[Values]]] = {}
@@ -219,7 +228,7 @@ class JudgedDialogues:
         parts = judged_parts(dialogue, scored)
         self.sample.add([part for part in parts if not is_floor(part.system)])
         for part in parts:
-            self.columns.add(part)
+            self.rows.append(ScoreRow.from_part(part))
             self.is_whole = part.is_whole
             if part.places == (self.num_given.get(dialogue.opener_id),):
                 by_system = self.replies.setdefault(dialogue.opener_id, {})
@@ -230,38 +239,34 @@ class JudgedDialogues:
         """
         How many times the scorer judged something.
         """
-        return self.n_dialogues if self.is_whole else len(self.columns.systems)
+        return self.n_dialogues if self.is_whole else len(self.rows)
 
 
-def biases(columns: ScoreColumns, dimension: str) -> Biases:
+def biases(rows: Sequence[ScoreRow], dimension: str) -> Biases | None:
     """
-    Return what the scores of one dimension go with, over all judged parts of a run.
+    Return what the scores of a dimension follow besides quality; `None` where there
+    are none.
     """
-    scores = np.asarray(columns.scores[dimension])
-    known = np.isfinite(scores)
-    openers = [
-        # the dialogues of an import are numbered; the number is no opener
-        '' if opener.startswith(f'{IMPORTED}-') else opener
-        for opener in columns.openers
-    ]
-    system, partner, opener = (
-        variance_share(scores[known], np.asarray(groups, dtype=object)[known])
-        for groups in (columns.systems, columns.partners, openers)
-    )
+    rows = [row for row in rows if dimension in row.values]
+    if not rows:
+        return None
+    systems, partners, openers, *numbers, values = zip(*rows, strict=True)
+    scores = np.array([own[dimension] for own in values])
+    length, overlap, position = (known_spearman(scores, np.array(n)) for n in numbers)
+    # every imported dialogue has an opener of its own
+    origins = ['' if one.startswith(f'{IMPORTED}-') else one for one in openers]
     return Biases(
-        n=int(known.sum()),
-        length=known_spearman(scores, np.asarray(columns.lengths)),
-        position=known_spearman(scores, np.asarray(columns.positions)),
-        system_share=system,
-        partner_share=partner,
-        opener_share=opener,
-        overlap=known_spearman(scores, np.asarray(columns.overlaps)),
+        n=len(rows),
+        length=length,
+        position=position,
+        system_share=variance_share(scores, systems),
+        partner_share=variance_share(scores, partners),
+        opener_share=variance_share(scores, origins),
+        overlap=overlap,
     )
 
 
-def variance_share(
-    scores: Floats, groups: NDArray[np.object_] | Sequence[str]
-) -> float | None:
+def variance_share(scores: Floats, groups: Sequence[str]) -> float | None:
     """
     Return the sum of squares between groups over the whole sum of squares (eta
     squared); `None` where there is one group or no variance.
@@ -276,3 +281,84 @@ def variance_share(
     means = np.bincount(places, weights=scores) / counts
     between = float((counts * (means - scores.mean()) ** 2).sum())
     return min(1.0, between / total)
+
+
+PEOPLE = 'people'
+PARTNER = 'their partner'
+FAR = 0.5  # standard deviations of people's scores; "medium" of Cohen (1988)
+MIN_CONTEXTS = 10
+
+
+def people_parts(openers: Sequence[Opener]) -> list[JudgedPart]:
+    """
+    Return the replies that people gave to openers, in an order that depends on content
+    alone. They have no scores yet.
+    """
+    parts = []
+    for opener in sorted(openers, key=lambda o: content_id('people', o.id)):
+        if opener.reply is None:
+            continue
+        texts = (*opener.utterances, opener.reply)
+        place = len(opener.utterances)
+        turns = tuple(
+            Utterance((PEOPLE, PARTNER)[(place - i) % 2], text, i < place)
+            for i, text in enumerate(texts)
+        )
+        id = content_id('people', opener.id, opener.reply)
+        dialogue = Dialogue(id, '', opener.id, turns)
+        parts.append(JudgedPart(dialogue, (place,), (place,), PEOPLE, {}, False))
+    return parts
+
+
+def human_anchor(
+    dimension: str,
+    people: Mapping[str, Values],
+    replies: Mapping[str, Mapping[str, Sequence[Values]]],
+) -> HumanAnchor | None:
+    """
+    Return how the systems' replies to openers compare with those of people.
+
+    A system is far above people if the 95 % interval of its mean difference (Student's
+    t, over openers) is above 0 and the mean is above half a standard deviation of
+    people's scores.
+
+    :param people: opener -> scores of the person's reply.
+    :param replies: opener -> system -> scores of its replies, one with each partner.
+    :returns: `None` where fewer than ten openers have both.
+    """
+    own = {opener: v[dimension] for opener, v in people.items() if dimension in v}
+    differences: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
+    compared = set()
+    for opener, person in own.items():
+        for system, scores in replies.get(opener, {}).items():
+            known = [score[dimension] for score in scores if dimension in score]
+            if known:
+                compared.add(opener)
+                values.setdefault(system, []).append(fmean(known))
+                differences.setdefault(system, []).append(fmean(known) - person)
+    if len(compared) < MIN_CONTEXTS:
+        return None
+    scores_of_people = [own[opener] for opener in sorted(compared)]
+    spread = stdev(scores_of_people)
+    means = {system: fmean(own) for system, own in sorted(values.items())}
+    far = [name for name in means if _far_above(differences[name], spread)]
+    warning = None
+    if far:
+        listed = [f'{name} ({number(means[name])})' for name in far]
+        warning = (
+            f'the judge scores {join_names(listed)} far above people '
+            f'({number(fmean(scores_of_people))}) on the same {len(compared)} contexts'
+        )
+    return HumanAnchor(
+        len(compared), fmean(scores_of_people), fmean(means.values()), means, warning
+    )
+
+
+def _far_above(differences: Sequence[float], spread: float) -> bool:
+    n = len(differences)
+    if n < MIN_CONTEXTS:
+        return False
+    mean = fmean(differences)
+    half = float(stats.t.ppf(0.975, n - 1)) * stdev(differences) / n**0.5
+    return mean - half > 0 and mean > FAR * spread

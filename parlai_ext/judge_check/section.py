@@ -14,19 +14,17 @@ from parlai_ext.core.display import join_names, number, wrap_lines
 from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.files.agreement_file import measured_agreement
 from parlai_ext.judge_check.record import (
+    ALL_PARROTS,
+    AUTHORS,
     FAIL,
+    KIND_WORDS,
+    PARROT_WORDS,
     PASS,
     UNTESTED,
+    VERBS,
     WEAK,
     DimensionCheck,
     KindResult,
-)
-from parlai_ext.judge_check.words import (
-    ALL_PARROTS,
-    AUTHORS,
-    KIND_WORDS,
-    PARROT_WORDS,
-    VERBS,
 )
 from parlai_ext.report.view import Doubt, RankingView
 from parlai_ext.results.judge_card import CardModel, JudgeCard

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parlai_ext.files.json_file import read_json
-from parlai_ext.mini.corruptions import TRAIN, Corruption
+from parlai_ext.mini.corruptions import TRAIN, Corrupted, Corruption
 from parlai_ext.mini.smalltalk import GeneratedTurn, join_sentences, make_dialogue, pick
 
 _sentences = read_json(Path(__file__).with_name('reactions.json'), dict)
@@ -95,7 +95,7 @@ def corrupt_last_turn(
     of a kind if the corruption left the turn unchanged.
     """
     kind = pick(rng, sorted(kinds))
-    text = kinds[kind](rng, turns, other)
+    text = kinds[kind](Corrupted(rng, turns, other))
     changed = text != turns[-1].text
     return replace(turns[-1], text=text), kind if changed else None
 

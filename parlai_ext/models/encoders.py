@@ -28,6 +28,8 @@ OFFSET = {'roberta', 'xlm-roberta', 'camembert'}  # positions begin after the pa
 MULTI_LABEL = 'multi_label_classification'
 Texts = tuple[str, ...]  # one text, or a pair
 Encoded = dict[str, list[int]]
+Inputs = dict[str, torch.Tensor]
+Compute = Callable[[Inputs], torch.Tensor]
 Input = TypeVar('Input', bound=Hashable)
 
 
@@ -84,7 +86,7 @@ class TextModel:
         self,
         texts: Sequence[str],
         seconds: Sequence[str] | None,
-        compute: Callable[[dict[str, torch.Tensor]], torch.Tensor],
+        compute: Compute,
         most_tokens: int | None = None,
     ) -> list[np.ndarray]:
         """
@@ -105,7 +107,7 @@ class TextModel:
         self,
         inputs: Sequence[Input],
         encode: Callable[[Input], Encoded],
-        compute: Callable[[dict[str, torch.Tensor]], torch.Tensor],
+        compute: Compute,
         how: object = None,
         *,
         kept_by_watch: bool = True,
@@ -127,7 +129,8 @@ class TextModel:
                 tensors = self.tokenizer.pad(
                     [encoded[one] for one in batch], return_tensors='pt'
                 )
-                output = compute({k: v.to(self.device) for k, v in tensors.items()})
+                with torch.inference_mode():
+                    output = compute({k: v.to(self.device) for k, v in tensors.items()})
                 values = output.float().cpu().numpy()
                 if self.watch.keeps and kept_by_watch:
                     self.watch.put(key, values.tolist())
@@ -211,13 +214,12 @@ class MeanPooling(TextModel):
 
     signed = {'pooling': 'mean', 'dtype': 'float32'}
 
-    @torch.inference_mode()
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """
         Return one float32 row for each text.
         """
 
-        def pooled(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        def pooled(inputs: Inputs) -> torch.Tensor:
             states = self.model(**inputs).last_hidden_state
             mask = inputs['attention_mask'].unsqueeze(-1).to(states.dtype)
             return (states * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
@@ -225,7 +227,6 @@ class MeanPooling(TextModel):
         rows = self.text_rows(texts, None, pooled)
         return self.matrix(rows)
 
-    @torch.inference_mode()
     def pooler_states(self, texts: Sequence[str]) -> np.ndarray:
         """
         Return one float32 row for each text: what the model's own pooling layer makes
@@ -244,7 +245,6 @@ class MeanPooling(TextModel):
         )
         return self.matrix(rows)
 
-    @torch.inference_mode()
     def token_vectors(self, texts: Sequence[str], layer: int) -> list[TokenVectors]:
         """
         Return the hidden states of the tokens of each text.
@@ -256,7 +256,7 @@ class MeanPooling(TextModel):
         if layer > n_layers:
             raise UserError(f'layer {layer}: the encoder has {n_layers} layers')
 
-        def states(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        def states(inputs: Inputs) -> torch.Tensor:
             output = self.model(**inputs, output_hidden_states=True)
             # the first are the embeddings, before any layer
             return output.hidden_states[layer or n_layers]
@@ -299,7 +299,6 @@ class SequenceClassifier(TextModel):
         names = self.model.config.id2label
         return tuple(str(names[i]) for i in range(len(names)))
 
-    @torch.inference_mode()
     def probabilities(
         self,
         texts: Sequence[str],
@@ -314,7 +313,7 @@ class SequenceClassifier(TextModel):
         rows = self.text_rows(texts, seconds, self._rows, most_tokens)
         return np.array(rows, np.float32).reshape(-1, len(self.labels))
 
-    def _rows(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    def _rows(self, inputs: Inputs) -> torch.Tensor:
         """
         Return the probabilities of the labels of each text: independent ones for a
         multi-label model, else of sum 1.
@@ -341,7 +340,6 @@ class SequenceRegressor(TextModel):
         if outputs != 1:
             raise UserError(f'a regressor has one output; this model has {outputs}')
 
-    @torch.inference_mode()
     def numbers(
         self, texts: Sequence[str], seconds: Sequence[str] | None = None
     ) -> np.ndarray:
@@ -364,7 +362,6 @@ class FirstTokenEncoder(TextModel):
 
     signed = {'pooling': 'first token', 'dtype': 'float32'}
 
-    @torch.inference_mode()
     def features(
         self,
         contexts: Sequence[Texts],
@@ -592,7 +589,6 @@ class WordClassifier(TextModel):
             raise UserError('the labels of words need a classifier of one linear layer')
         self.bias = head.bias.detach().float().cpu()
 
-    @torch.inference_mode()
     def word_labels(
         self, texts: Sequence[str], contexts: Sequence[str], most_tokens: int
     ) -> list[WordLabels]:

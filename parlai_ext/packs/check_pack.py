@@ -38,8 +38,7 @@ from parlai_ext.core.signature import (
     signature_differences,
 )
 from parlai_ext.judge_check.check_run import basis_of, make_check
-from parlai_ext.judge_check.options import SAMPLE
-from parlai_ext.judge_check.record import JudgeCheck, check_basis, read_check
+from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, check_basis, read_check
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import Pack, PackIndex, read_index, read_run, unpacked
 from parlai_ext.packs.publish import dialogue_digest, shard_name

@@ -21,7 +21,7 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
 )
 from parlai_ext.core.options import option
-from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions, as_turns
+from parlai_ext.models.questions import PLAIN_FORMAT, ChatQuestions, as_turns
 from parlai_ext.scoring.base import ItemScore, Models, ScoringItem, model_option
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
 from parlai_ext.scoring.likelihood import (

@@ -23,7 +23,7 @@ from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import Likelihood, Question
 from parlai_ext.core.options import option
 from parlai_ext.files.text_file import text_lines
-from parlai_ext.models.chat_questions import PLAIN_FORMAT, ChatQuestions
+from parlai_ext.models.questions import PLAIN_FORMAT, ChatQuestions
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.likelihood import (
     JudgeScorer,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
 from parlai_ext.core.options import option
-from parlai_ext.models.chat_questions import ChatQuestions
+from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.items import lettered_turns
 from parlai_ext.scoring.likelihood import (

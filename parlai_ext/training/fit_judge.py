@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from scipy.stats import rankdata, spearmanr
+from scipy.stats import rankdata, spearmanr, zscore
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
@@ -198,11 +198,9 @@ def rank_labels(values: np.ndarray) -> np.ndarray:
     """
     Return ranks of numbers with mean 0 and standard deviation 1; `nan` stays.
     """
-    labels = np.full(len(values), np.nan)
-    known = ~np.isnan(values)
-    ranks = rankdata(values[known])
-    spread = ranks.std() if len(ranks) else 0.0
-    labels[known] = (ranks - ranks.mean()) / spread if spread else 0.0
+    labels = zscore(rankdata(values, nan_policy='omit'), nan_policy='omit')
+    # equal values have no spread
+    labels[np.isnan(labels) & ~np.isnan(values)] = 0.0
     return labels
 
 

@@ -11,8 +11,7 @@ from parlai.core.opt import Opt
 from parlai_ext.agents.canary.canary import CANARIES, CanaryAgent
 from parlai_ext.audit.gaming import KINDS, canary_systems
 from parlai_ext.core.nouns import Opener, Pairing, System
-from parlai_ext.judge_check.parrots import PARROTS
-from parlai_ext.judge_check.perturbations import ResponseInDialogue, parrot
+from parlai_ext.judge_check.perturbations import PARROTS, ResponseInDialogue, parrot
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.lockstep_play import play

@@ -13,13 +13,13 @@ from parlai_ext.core.options import options_of
 from parlai_ext.scoring.chatmatch.game import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from tests.support.chatmatch_samples import QUIZ, game
-from tests.support.scoring_samples import KnownJudge, OneModel
+from tests.support.scoring_samples import KnownJudge
 
 
 @pytest.fixture(scope='module')
 def scorer():
     known = KnownJudge(lambda context, text: [-1.0] * len(text.split()))
-    return ChatMatch.from_section({'perplexity_unit': 'token'}, OneModel(known))
+    return ChatMatch.from_section({'perplexity_unit': 'token'}, known)
 
 
 @pytest.fixture

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result
-from parlai_ext.judge_check.parrots import PARROTS
-from parlai_ext.judge_check.people import human_anchor
+from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.judge_check.record import (
+    PARROT_WORDS,
     Biases,
     DimensionCheck,
     JudgeCheck,
 )
-from parlai_ext.judge_check.sample import variance_share
-from parlai_ext.judge_check.words import PARROT_WORDS
+from parlai_ext.judge_check.sample import human_anchor, variance_share
 from parlai_ext.ranking.agreement import known_spearman
 
 HIGHER, TIE, LOWER = (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)
@@ -57,47 +56,64 @@ def test_a_tie_is_half_a_success():
     assert (kind.n_higher, kind.n_ties) == (10, 20)
 
 
-def test_a_judge_that_gives_one_score_to_everything_is_weak():
-    kinds = [result(kind, 0, 40, n_ties=40) for kind in NEEDED]
-    assert dimension_check('D', kinds).outcome == 'weak'
+def biases(length=None, overlap=None):
+    return Biases(200, length, None, None, None, None, overlap)
 
 
-def test_a_judge_that_tells_everything_passes_without_reasons():
-    check = dimension_check('D', good(result('generic', 40, 40)))
-    assert (check.outcome, check.reasons) == ('pass', ())
+LOST = (0, 12)
+PADDED = result('padded_echo', 28, 28)
 
 
-@pytest.mark.parametrize('source', ['systems', 'people'])
-def test_losing_to_one_required_kind_fails(source):
-    check = dimension_check('D', good(result('repeat_self', 2, 40, source=source)))
-    assert check.outcome == 'fail'
-    assert 'own earlier turn' in check.reasons[0]
-
-
-@pytest.mark.parametrize('kind', ['generic', 'truncated'])
-def test_losing_to_what_may_be_good_is_weak(kind):
-    check = dimension_check('D', good(result(kind, 2, 40)))
-    assert check.outcome == 'weak'
-
-
-def test_a_needed_kind_that_could_not_be_tried_is_weak():
-    kinds = [result(kind, 40, 40) for kind in NEEDED[1:]]
-    check = dimension_check('D', kinds)
-    assert check.outcome == 'weak'
-    assert 'shuffled words' in check.reasons[0]
-
-
-def test_a_judge_that_follows_length_is_weak():
-    biases = Biases(200, 0.9, None, None, None, None)
-    assert dimension_check('D', good(), biases=biases).outcome == 'weak'
-
-
-@pytest.mark.parametrize(('overlap', 'outcome'), [(0.69, 'pass'), (0.7, 'weak')])
-def test_a_judge_that_follows_the_partners_words_is_weak(overlap, outcome):
-    biases = Biases(200, None, None, None, None, None, overlap)
-    check = dimension_check('D', good(), biases=biases)
+@pytest.mark.parametrize(
+    ('kinds', 'followed', 'outcome', 'reason'),
+    [
+        # a judge that tells everything passes; one score for everything is weak
+        (good(result('generic', 40, 40)), biases(), 'pass', None),
+        ([result(kind, 0, 40, n_ties=40) for kind in NEEDED], biases(), 'weak', ''),
+        # losing to one required kind fails; losing to what may be good is weak
+        *(
+            (good(result('repeat_self', 2, 40, source=source)), biases(), 'fail', own)
+            for source, own in (
+                ('systems', 'own earlier turn'),
+                ('people', 'own earlier turn'),
+            )
+        ),
+        (good(result('generic', 2, 40)), biases(), 'weak', 'generic replies'),
+        (good(result('truncated', 2, 40)), biases(), 'weak', 'cut in the middle'),
+        # a needed kind that could not be tried
+        (good()[1:], biases(), 'weak', 'shuffled words'),
+        (good(), biases(length=0.9), 'weak', 'follow length'),
+        (good(), biases(overlap=0.69), 'pass', None),
+        (good(), biases(overlap=0.7), 'weak', 'overlap'),
+        # a parrot of few pairs is no doubt while it is ahead, else it is
+        (good(result('mirror', 8, 12), PADDED), biases(), 'pass', None),
+        (good(result('mirror', 6, 12), PADDED), biases(), 'weak', 'pronouns'),
+        # parrots that are all a little ahead are weak together
+        (
+            good(result('mirror', 7, 12), result('padded_echo', 7, 12)),
+            biases(),
+            'weak',
+            'parrots of any kind',
+        ),
+        # parrots that flatter fail by people's replies only
+        *(
+            (good(result(kind, *LOST, source=source)), biases(), outcome, '')
+            for kind, source, outcome in (
+                ('padded_echo', 'systems', 'fail'),
+                ('padded_echo', 'people', 'fail'),
+                ('flatterer', 'systems', 'weak'),
+                ('flatterer', 'people', 'fail'),
+            )
+        ),
+    ],
+)
+def test_the_outcome_on_a_dimension(kinds, followed, outcome, reason):
+    check = dimension_check('D', kinds, biases=followed)
     assert check.outcome == outcome
-    assert all('overlap' in reason for reason in check.reasons)
+    assert (reason is None) == (check.reasons == ())
+    assert reason is None or reason in check.reasons[0]
+    # a check of its own kinds is the same check
+    assert dimension_check('D', check.kinds, biases=followed) == check
 
 
 def test_the_first_reason_names_the_worst_kind_in_percent():
@@ -136,55 +152,12 @@ def test_every_kind_of_parrot_has_a_mark_and_words():
     assert set(PARROTS) == set(PARROT_WORDS) <= set(MARKS)
 
 
-def together(*kinds):
-    check = dimension_check('D', good(*kinds))
+def test_parrots_count_together():
+    check = dimension_check('D', good(result('mirror', 8, 12), PADDED))
+    outcomes = {kind.kind: kind.outcome for kind in check.kinds}
+    assert (outcomes['mirror'], outcomes['parrots']) == ('weak', 'pass')
     [own] = [kind for kind in check.kinds if kind.kind == 'parrots']
-    return check, own
-
-
-def test_parrots_count_together_and_one_of_few_pairs_is_no_doubt_while_it_is_ahead():
-    # 8 of 12: [0.39, 0.86] holds a half; together 36 of 40 do not
-    check, own = together(result('mirror', 8, 12), result('padded_echo', 28, 28))
-    assert (own.n, own.n_higher, own.outcome) == (40, 36, 'pass')
-    assert [k.outcome for k in check.kinds if k.kind == 'mirror'] == ['weak']
-    assert check.outcome == 'pass'
-
-
-def test_one_kind_of_parrot_that_is_not_behind_makes_a_judge_weak():
-    check, own = together(result('mirror', 6, 12), result('padded_echo', 40, 40))
-    assert own.outcome == 'pass'
-    assert check.outcome == 'weak' and 'pronouns' in check.reasons[0]
-
-
-def test_parrots_that_are_all_a_little_ahead_are_weak_together():
-    # 7 of 12 each: 14 of 24, [0.39, 0.76]
-    check, own = together(result('mirror', 7, 12), result('padded_echo', 7, 12))
-    assert own.outcome == check.outcome == 'weak'
-    assert 'parrots of any kind' in check.reasons[0]
-
-
-@pytest.mark.parametrize(
-    ('kind', 'source', 'outcome'),
-    [
-        ('padded_echo', 'systems', 'fail'),
-        ('padded_echo', 'people', 'fail'),
-        # flattery may be better than what a bad system says, but not than people's
-        ('flatterer', 'systems', 'weak'),
-        ('flatterer', 'people', 'fail'),
-    ],
-)
-def test_losing_to_a_parrot(kind, source, outcome):
-    check, _ = together(result(kind, 0, 12, source=source))
-    assert check.outcome == outcome
-
-
-def test_a_check_of_its_own_kinds_is_the_same_check():
-    kinds = result('mirror', 8, 12), result('mirror', 3, 12, source='people')
-    check = dimension_check('D', good(*kinds))
-    assert dimension_check('D', check.kinds) == check
-
-
-# -------------------- Correlations and variance shares, and the anchor of people,
+    assert (own.n, own.n_higher) == (40, 36)
 
 
 def test_a_share_by_hand():

@@ -7,23 +7,21 @@ import string
 import pytest
 
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.judge_check.parrots import (
+from parlai_ext.judge_check.perturbations import (
     ALL,
+    GENERIC,
     HELD_OUT,
     MAX_QUOTED,
     PARROTS,
+    PERTURBATIONS,
     TRAIN,
+    ResponseInDialogue,
     key_words,
     mirrored,
-    parrot_text,
-    quote,
-)
-from parlai_ext.judge_check.perturbations import (
-    GENERIC,
-    PERTURBATIONS,
-    ResponseInDialogue,
     parrot,
+    parrot_text,
     perturbed_dialogue,
+    quote,
     same_text,
 )
 

@@ -9,7 +9,7 @@ import pytest
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.judge_check.check import check_judge, gather
 from parlai_ext.judge_check.marks import repeats
-from parlai_ext.judge_check.parrots import PARROTS
+from parlai_ext.judge_check.perturbations import PARROTS
 from parlai_ext.scoring.base import ItemScore
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import score_dialogues
@@ -36,16 +36,16 @@ def shares(check):
     return {(kind.source, kind.kind): kind.share for kind in kinds if kind.n}
 
 
-def test_a_scorer_that_sees_sense_passes_everything():
-    check = check_of(planted.Sense())
-    assert check.dimensions['Quality'].outcome == 'pass'
-    assert set(shares(check).values()) == {1.0}
-
-
-def test_its_mirror_image_fails_everything():
-    check = check_of(planted.Nonsense())
-    assert check.dimensions['Quality'].outcome == 'fail'
-    assert set(shares(check).values()) == {0.0}
+@pytest.mark.parametrize(
+    ('scorer', 'share', 'outcome'),
+    [(planted.Sense, 1.0, 'pass'), (planted.Nonsense, 0.0, 'fail')],
+)
+def test_a_scorer_that_sees_sense_passes_everything_and_its_mirror_image_fails(
+    scorer, share, outcome
+):
+    check = check_of(scorer())
+    assert check.dimensions['Quality'].outcome == outcome
+    assert set(shares(check).values()) == {share}
 
 
 def test_a_scorer_of_length_is_blind_for_order_and_likes_the_long():
@@ -81,8 +81,9 @@ def test_scores_that_are_the_overlap_are_seen_to_follow_it():
     turns = (Utterance('ab'[i % 2], text, i < 2) for i, text in enumerate(texts))
     talk = Dialogue('d', 'p', 'o', tuple(turns))
     scored = score_dialogues([talk], scorer, first_speaker_only=True)
-    columns = gather(zip([talk], scored, strict=True)).columns
-    assert list(columns.overlaps) == list(columns.scores['Overall']) == [1 / 2, 1.0]
+    rows = gather(zip([talk], scored, strict=True)).rows
+    overlaps = [row.overlap for row in rows]
+    assert overlaps == [row.values['Overall'] for row in rows] == [1 / 2, 1.0]
 
     talks = [planted.dialogue(name, j) for name in planted.SYSTEMS for j in range(N)]
     for j, dialogue in enumerate(talks):

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from parlai_ext import zoo_configs
-from parlai_ext.mini.corruptions import HELD_OUT, TRAIN
+from parlai_ext.mini.corruptions import HELD_OUT, TRAIN, Corrupted
 from parlai_ext.mini.reactions import (
     BLAME,
     COMPLAINTS,
@@ -136,14 +136,14 @@ def test_a_spoilt_turn_differs_from_the_good_one(kind):
     changed = 0
     for i in range(50):
         turns, other = make_dialogue('train', 0, i)[:4], make_dialogue('train', 1, i)
-        text = spoiler(random.Random(i), turns, other)
+        text = spoiler(Corrupted(random.Random(i), turns, other))
         changed += text != turns[-1].text
     assert changed >= 48
 
 
 def test_word_salad_keeps_the_words():
     turn = GeneratedTurn('I like to walk in the forest.')
-    salad = HELD_OUT['word_salad'](random.Random(1), [turn], [turn])
+    salad = HELD_OUT['word_salad'](Corrupted(random.Random(1), [turn], [turn]))
     assert sorted(salad.split()) == sorted(turn.text.split())
 
 

@@ -20,7 +20,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.commands import plugin
 from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import Question, System
-from parlai_ext.mini.corruptions import HELD_OUT
+from parlai_ext.mini.corruptions import HELD_OUT, Corrupted
 from parlai_ext.mini.smalltalk import make_dialogue
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.systems.resolve import resolve
@@ -42,21 +42,12 @@ def test_all_weights_together_stay_below_twenty_megabytes():
 
 
 @pytest.mark.parametrize('name', MODELS)
-def test_options_name_no_place_of_the_machine_they_were_made_on(name):
+def test_a_model_is_portable_halved_and_found_by_its_zoo_name(name, datapath):
     opt = Opt.load(str(ZOO / name / 'model.opt'))
-    paths = [k for k, v in opt.items() if isinstance(v, str) and v.startswith('/')]
-    assert paths == []
-
-
-@pytest.mark.parametrize('name', MODELS)
-def test_weights_are_half_precision_without_an_optimizer(name):
+    assert not [v for v in opt.values() if isinstance(v, str) and v.startswith('/')]
     states = torch.load(ZOO / name / 'model', weights_only=True)
-    assert set(states) == {'model'}
+    assert set(states) == {'model'}  # without an optimizer
     assert {w.dtype for w in states['model'].values()} <= {torch.float16, torch.int64}
-
-
-@pytest.mark.parametrize('name', MODELS)
-def test_every_model_is_found_by_its_zoo_name(name, datapath):
     found = Path(modelzoo_path(datapath, f'zoo:mini/{name}/model'))
     assert found.read_bytes() == (ZOO / name / 'model').read_bytes()
 
@@ -132,7 +123,7 @@ def test_the_judge_finds_unseen_corruptions_worse(kind, judge):
     contexts = []
     for i in range(60):
         turns = make_dialogue('test', 5, i)[:4]
-        bad = HELD_OUT[kind](random.Random(i), turns, turns)
+        bad = HELD_OUT[kind](Corrupted(random.Random(i), turns, turns))
         start = tuple(turn.text for turn in turns[:-1])
         contexts += [(*start, turns[-1].text), (*start, bad)]
     answers = judge.answer([Question(one, negative) for one in contexts])

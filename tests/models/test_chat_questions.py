@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from transformers import AutoTokenizer
 
-from parlai_ext.models.chat_questions import ChatQuestions, as_turns
+from parlai_ext.models.questions import ChatQuestions, as_turns
 from parlai_ext.systems.chat.messages import ASK
 from tests.support.tiny_models import WORDS
 from tests.support.user_error import user_error

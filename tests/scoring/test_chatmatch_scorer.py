@@ -1,5 +1,6 @@
 """
 ChatMatch as a scorer: options, signature, perplexity, scores of turns and games.
+ChatMatch's points of a game as one score: for each side, and not for a response.
 """
 
 import math
@@ -7,17 +8,20 @@ import math
 import pytest
 
 from benchmarks.chatmatch.games import raw_scores
+from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.chatmatch.game import (
     DIMENSIONS,
     chatmatch_options,
     perplexities,
     questions,
 )
-from parlai_ext.scoring.chatmatch.scorer import ChatMatch
+from parlai_ext.scoring.chatmatch.scorer import ChatMatch, ChatMatchGame
+from parlai_ext.scoring.judged_items import judged_scoring_items
 from parlai_ext.scoring.score_run import build_scorer
+from tests.support.bench_samples import judged_dialogue
 from tests.support.chatmatch_samples import QUIZ, game
 from tests.support.on_cpu import CPU
-from tests.support.scoring_samples import KnownJudge, OneModel
+from tests.support.scoring_samples import KnownJudge
 from tests.support.user_error import user_error
 
 
@@ -26,7 +30,7 @@ def judge(*_):
 
 
 def scorer(**config):
-    return ChatMatch.from_section({'name': 'chatmatch', **config}, OneModel(judge()))
+    return ChatMatch.from_section({'name': 'chatmatch', **config}, judge())
 
 
 def scored(indices=range(10), dialogue=None, **config):
@@ -97,7 +101,7 @@ def test_all_games_are_one_question_to_the_model_and_equal_turns_asked_once():
             calls.append([q.continuations[0] for q in questions])
             return super().answer(questions)
 
-    one = ChatMatch(models=OneModel(Counting(lambda *_: (-1.0,))))
+    one = ChatMatch(models=Counting(lambda *_: (-1.0,)))
     one.score_dialogues([game(QUIZ), game(QUIZ[:4])], [range(10), range(4)])
     assert [sorted(call) for call in calls] == [sorted(set(QUIZ))]
 
@@ -193,3 +197,66 @@ def test_entities_are_looked_for_before_the_first_colon_by_the_script():
 @pytest.mark.parametrize(('reading', 'n_questions'), [('paper', 2), ('released', 1)])
 def test_two_questions_of_a_turn_count_twice_for_the_paper(reading, n_questions):
     assert questions('Why? Who says so?!', chatmatch_options(reading)) == n_questions
+
+
+# Nobody repeats, recalls or names anything, and no turn has a word twice: the two sides
+# differ in their questions only, of which the second speaker has two.
+TEXTS = (
+    'hello there',
+    'you like cats ?',
+    'rather not',
+    'which animals then ?',
+    'none at all',
+    'good night dear',
+)
+NAMES = ('ann', 'bob') * 3
+
+
+def game_scores(*items):
+    section = {'reading': 'paper', 'entities': 'none', 'judge_model_file': 'none'}
+    return ChatMatchGame.from_section(section).checked_scores(items)
+
+
+def side(speaker, texts=TEXTS, names=NAMES):
+    return ScoringItem(texts, None, speaker, extras={'speakers': names})
+
+
+def test_a_side_gets_a_point_where_its_raw_score_is_higher():
+    ann, bob = game_scores(side('ann'), side('bob'))
+    assert (ann.values['Overall'], bob.values['Overall']) == (0, 1)
+    assert (ann.values['proactivity'], bob.values['proactivity']) == (0, 2)
+    assert bob.evidence['proactivity'] == 1
+    # equal raw scores give nobody a point; missing ones none to give
+    assert bob.evidence['diversity'] == ann.evidence['diversity'] == 0
+    assert bob.evidence['fluency'] is None
+
+
+@pytest.mark.parametrize(
+    'item, reason',
+    [
+        (ScoringItem(TEXTS[:-1], TEXTS[-1], 'bob'), 'a response has no game'),
+        (ScoringItem(TEXTS, None, 'bob'), 'who says what'),
+        (side('ann', names=('ann',) * 6), 'self-chat'),
+        (side('cyd'), "'cyd' says nothing"),
+        (side('ann', names=('ann', 'ann', 'bob', 'ann', 'bob', 'ann')), 'twice'),
+    ],
+)
+def test_without_two_sides_there_is_no_score(item, reason):
+    [score] = game_scores(item)
+    assert score.values['Overall'] is None
+    assert reason in score.reasons['Overall']
+
+
+def test_a_response_has_the_values_that_its_turn_adds():
+    [score] = game_scores(ScoringItem(TEXTS[:3], TEXTS[3], 'bob'))
+    assert score.values['proactivity'] == 1
+    assert score.values['diversity'] == 0
+
+
+def test_a_judged_dialogue_is_given_whole_and_a_judged_response_apart():
+    chatmatch = ChatMatchGame.from_section({'judge_model_file': 'none'})
+    dialogue = judged_dialogue(1, *TEXTS)
+    [whole] = judged_scoring_items(dialogue, chatmatch, most=1)
+    assert (whole.context, whole.response) == (TEXTS, None)
+    [turn] = judged_scoring_items(dialogue.turns()[0], chatmatch)
+    assert (turn.context, turn.response) == (TEXTS[:1], TEXTS[1])

@@ -1,12 +1,20 @@
 """
 What scorers of turns and of dialogues are given for one judged dialogue.
+Which utterances are judged, and of whom there is nothing to judge.
 """
 
 import pytest
 
-from parlai_ext.scoring.base import Scorer, ScoringItem
+from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.scoring.base import (
+    Scorer,
+    ScoringItem,
+    judged_indices,
+    unscored_systems,
+)
 from parlai_ext.scoring.judged_items import judged_scoring_items
 from tests.support.bench_samples import judged_dialogue
+from tests.support.scoring_samples import FIRST, SECOND, dialogue
 
 # the system's turns are `b`, `d` and, after a last question, nothing
 DIALOGUE = judged_dialogue(1, 'a', 'b', 'c', 'd', 'e')
@@ -69,3 +77,80 @@ def test_the_judged_speaker_and_all_speakers_are_told():
     speakers = ('User', 'bot', 'User', 'bot', 'User')
     whole = ScoringItem(tuple('abcd'), 'e', 'bot', extras={'speakers': speakers})
     assert item == whole
+
+
+FULL = dialogue('abcdef')
+
+
+@pytest.mark.parametrize(
+    'one, options, judged',
+    [
+        (FULL, {'first_speaker_only': True}, [2, 4]),
+        (FULL, {'first_speaker_only': False}, [2, 3, 4, 5]),
+        (FULL, {'first_speaker_only': True, 'include_given': True}, [0, 2, 4]),
+        (dialogue('abcd', given=1), {'first_speaker_only': False}, [1, 2, 3]),
+    ],
+)
+def test_utterances_that_a_system_made_itself_are_judged(one, options, judged):
+    assert judged_indices(one, **options) == judged
+
+
+def broken(texts, who, given=2):
+    return dialogue(texts, given=given, ended_by=who, reason='empty reply')
+
+
+BROKE = 'it broke the dialogue off: empty reply'
+SELF_PLAY = tuple(Utterance('one', text, i < 2) for i, text in enumerate('abcd'))
+
+
+@pytest.mark.parametrize(
+    ('one', 'first_only', 'judged', 'unscored'),
+    [
+        # 12 utterances, two given, then five exchanges (bipartite-play, Tables 4 and 5)
+        (dialogue('abcdefghijkl'), True, [2, 4, 6, 8, 10], {}),
+        (
+            broken('abcde', FIRST),
+            True,
+            [],
+            {FIRST: BROKE},
+        ),
+        # its partner is judged
+        (
+            broken('abcd', FIRST),
+            False,
+            [3],
+            {FIRST: BROKE},
+        ),
+        # the target is judged on what there is
+        (broken('abcde', SECOND), True, [2, 4], {}),
+        (
+            broken('ab', SECOND),
+            True,
+            [],
+            {FIRST: 'partner broke the dialogue off before it spoke'},
+        ),
+        # who is silent is named even without an utterance
+        (
+            broken('', FIRST),
+            True,
+            [],
+            {FIRST: BROKE},
+        ),
+        (
+            broken('a', SECOND, given=0),
+            False,
+            [0],
+            {SECOND: BROKE},
+        ),
+        # in self-play either side breaks it off
+        (
+            Dialogue('d', 'p', 'o', SELF_PLAY, ended_by='one', reason='empty reply'),
+            True,
+            [],
+            {'one': BROKE},
+        ),
+    ],
+)
+def test_who_is_judged_and_why_a_system_is_not(one, first_only, judged, unscored):
+    assert judged_indices(one, first_only) == judged
+    assert unscored_systems(one, first_only) == unscored

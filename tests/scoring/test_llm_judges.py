@@ -1,6 +1,8 @@
 """
 LLM judges: the expected value as transformers computes it, endpoints with and without
 log-probabilities, both orders of a pair.
+Ratings in the words of a model: what counts, and what is missing instead of guessed.
+Prompts of LLM judges: what a file may hold, and how it is filled.
 """
 
 import json
@@ -9,12 +11,23 @@ from types import SimpleNamespace
 
 import pytest
 
+from parlai_ext import zoo_configs
+from parlai_ext.core.json_text import first_object
+from parlai_ext.files.yaml_file import read_file, read_text
 from parlai_ext.scoring.base import ScoringItem, swapped_item
 from parlai_ext.scoring.llm.judges import (
     LlmDialogue,
     LlmEval,
     LlmJudge,
     LlmPair,
+)
+from parlai_ext.scoring.llm.prompts import (
+    expected_rating,
+    json_ratings,
+    label_probabilities,
+    label_rating,
+    load_prompt,
+    read_prompt,
 )
 from parlai_ext.scoring.score_run import spending_lines
 from parlai_ext.systems.chat.conversation import ChatReply
@@ -270,3 +283,178 @@ def test_the_signature_follows_the_prompts_text(tmp_path):
         signatures.add(LlmJudge.from_section(options, models).signature)
     assert len(signatures) == 2
     assert all('chat:(s)' in s and 'judge:(none)' not in s for s in signatures)
+
+
+FIVE = 'scale: {lowest: 1, highest: 5}'
+PAIR = "labels: {X: 1, Y: 0, Tie: 0.5, 'Not at all': 0.1}"
+
+
+def asked(labels=FIVE, answer='label', dimensions='{Overall: good}'):
+    text = f'level: turn\nanswer: {answer}\n{labels}\ndimensions: {dimensions}\n'
+    question = '{question}' if answer == 'label' else '{questions}'
+    text += f"prompt: '{{context}} {{response}} {question}'"
+    return read_prompt(read_text(text, 'p.yaml'))
+
+
+@pytest.mark.parametrize(
+    'reply, value',
+    [
+        ('4', 4),
+        (' **4**.', 4),
+        ('Rating: 4/5', 4),
+        ('I give it 5 out of 5.', 5),
+        ('4.5', 4.5),
+        ('4 4', 4),
+        ('The 1st response is a 3', 3),
+        ('no idea', None),
+        ('4 or 5', None),
+        ('10', None),
+        ('-3', None),
+        ('2024', None),
+        ('', None),
+    ],
+)
+def test_a_number_of_a_scale(reply, value):
+    rating = label_rating(reply, asked())
+    assert rating.value == value
+    assert (rating.reason is None) == (value is not None)
+
+
+@pytest.mark.parametrize(
+    'reply, value',
+    [
+        ('X', 1),
+        ('"y".', 0),
+        ('The answer is Y', 0),
+        ('tie', 0.5),
+        ('Not at all', 0.1),
+        ('X or Y', None),
+        ('x is better than what y said', None),
+        ('neither', None),
+    ],
+)
+def test_a_label_in_words(reply, value):
+    assert label_rating(reply, asked(PAIR)).value == value
+
+
+def test_the_expected_value_is_the_mean_under_the_probabilities():
+    # (1 * 0.1 + 5 * 0.3) / 0.4
+    rating = expected_rating({'1': 0.1, '5': 0.3}, asked())
+    assert rating.value == pytest.approx(4.0)
+
+
+def test_labels_without_any_probability_have_no_expected_value():
+    assert expected_rating({'1': 0.0, '5': 0.0}, asked()).value is None
+
+
+def test_alternatives_that_are_one_label_are_added():
+    alternatives = [
+        [['Rating', 0.0]],
+        [[' 4', math.log(0.5)], ['4', math.log(0.25)], ['5', math.log(0.125)]],
+    ]
+    found = label_probabilities(alternatives, asked())
+    assert found == pytest.approx({'1': 0, '2': 0, '3': 0, '4': 0.75, '5': 0.125})
+
+
+def test_no_token_is_a_label():
+    assert label_probabilities([[['Good', -0.1], ['4', -2.0]]], asked()) is None
+
+
+def test_a_label_that_begins_another_is_not_told_by_one_token():
+    ten = 'scale: {lowest: 1, highest: 10}'
+    assert label_probabilities([[['1', -0.1]]], asked(ten)) is None
+
+
+def test_a_json_object_with_words_around_it():
+    both = asked('scale: {lowest: 0, highest: 5}', 'json', '{Content: a, Grammar: b}')
+    ratings = json_ratings('Sure {x}: {"content": 4.5, "Grammar": "3"} bye', both)
+    assert [ratings[name].value for name in both.dimensions] == [4.5, 3.0]
+
+
+@pytest.mark.parametrize(
+    'reply',
+    [
+        '{"Grammar": 3}',
+        '{"Content": 6}',
+        '{"Content": true}',
+        '{"Content": NaN}',
+        f'{{"Content": 1{"0" * 400}}}',  # a model that does not stop
+    ],
+)
+def test_a_dimension_that_json_lacks_is_missing_with_a_reason(reply):
+    both = asked('scale: {lowest: 0, highest: 5}', 'json', '{Content: a, Grammar: b}')
+    rating = json_ratings(reply, both)['Content']
+    assert rating.value is None and rating.reason
+
+
+def test_an_object_that_breaks_off_is_none():
+    assert first_object('{"Content": 4, "Gram') is None
+
+
+GOOD = """level: turn
+scale: {lowest: 1, highest: 3}
+dimensions: {Overall: good}
+prompt: 'A {context} B {response} {"json": 1}'
+"""
+
+
+def prompt(text):
+    return read_prompt(read_text(text, 'mine.yaml'))
+
+
+def test_a_scale_gives_a_label_for_each_number():
+    assert prompt(GOOD).labels == {'1': 1.0, '2': 2.0, '3': 3.0}
+
+
+def test_what_is_filled_in_is_not_filled_again():
+    filled = prompt(GOOD).filled({'context': '{response}', 'response': 'yes'})
+    assert filled == 'A {response} B yes {"json": 1}'
+
+
+@pytest.mark.parametrize(
+    'old, new, place',
+    [
+        ('level: turn', 'level: turns', 'mine.yaml:1: level'),
+        ('scale: {lowest: 1, highest: 3}', '', 'mine.yaml:1: .*scale or labels'),
+        ('highest: 3', 'highest: 1', 'mine.yaml:2: scale'),
+        ('highest: 3', 'highest: 2.5', 'mine.yaml:2: scale.highest'),
+        ('highest: 3', 'top: 3', 'mine.yaml:2: scale.top'),
+        ('scale: {lowest: 1, highest: 3}', 'labels: {Y: 1}', 'mine.yaml:2: labels'),
+        (
+            'scale: {lowest: 1, highest: 3}',
+            "labels: {'Yes': 1, 'No': none}",
+            'mine.yaml:2: labels.No',
+        ),
+        ('{Overall: good}', '{}', 'mine.yaml:3: dimensions'),
+        ('{Overall: good}', '{Overall: 3}', 'mine.yaml:3: dimensions.Overall'),
+        ('{response}', '{reply}', 'mine.yaml:4: prompt: .*reply'),
+        ('{response}', '', 'mine.yaml:4: prompt: .*response'),
+        ('{Overall: good}', '{A: good, B: bad}', 'mine.yaml:4: prompt: .*question'),
+        ('prompt', 'promt', 'mine.yaml:4: promt'),
+        ('level: turn', 'level: turn\nanswer: xml', 'mine.yaml:2: answer'),
+    ],
+)
+def test_a_mistake_is_named_with_line_and_key(old, new, place):
+    with user_error(place):
+        prompt(GOOD.replace(old, new))
+
+
+def test_a_pair_has_labels_from_0_to_1():
+    pair = GOOD.replace('turn', 'pair').replace('{response}', '{first} {second}')
+    with user_error(r'mine.yaml:1: labels'):
+        prompt(pair)
+
+
+def test_a_prompt_of_another_level_is_refused():
+    with user_error(r'dialogue.yaml:\d+: level'):
+        load_prompt('dialogue', 'turn')
+
+
+def test_an_unknown_name_gets_the_nearest_one():
+    with user_error('response'):
+        load_prompt('reponse', 'turn')
+
+
+@pytest.mark.parametrize('path', sorted((zoo_configs.HOME / 'prompts').glob('*.yaml')))
+def test_shipped_prompts_can_be_read(path):
+    assert read_prompt(read_file(path)).dimensions

@@ -21,6 +21,7 @@ from tests.support.scoring_samples import (
 from tests.support.small_run import files_of
 from tests.support.tiny_models import make_generator
 
+DIMENSIONS = ('Wit', 'Joy')
 SETS = FollowUps({'Wit': Sides((), ('dull', 'dim')), 'Joy': Sides((), ('sad',))})
 
 
@@ -49,13 +50,6 @@ def scores(run, signature):
     ]
 
 
-def test_every_judged_utterance_has_every_dimension(tmp_path):
-    run, report = scored_run(tmp_path)
-    found = {row[:4] for row in scores(run, report.signature) if row[1] is not None}
-    judged = [('d0', 2), ('d0', 4), ('d1', 2), ('d1', 4), ('d2', 2)]
-    assert found == {(*place, FIRST, d) for place in judged for d in ('Wit', 'Joy')}
-
-
 def test_values_are_those_of_the_scorer_on_the_dialogue_alone(tmp_path):
     run, report = scored_run(tmp_path)
     first = next(run.iter_dialogues())
@@ -64,25 +58,25 @@ def test_values_are_those_of_the_scorer_on_the_dialogue_alone(tmp_path):
     assert ('d0', 4, FIRST, 'Wit', expected, None) in scores(run, report.signature)
 
 
-def test_system_that_broke_off_has_no_score_and_a_reason(tmp_path):
-    run, report = scored_run(tmp_path)
-    rows = [row for row in scores(run, report.signature) if row[0] == 'd3']
-    reason = 'it broke the dialogue off: empty reply'
-    assert rows == [('d3', None, FIRST, d, None, reason) for d in ('Wit', 'Joy')]
+BROKE = 'it broke the dialogue off: empty reply'
 
 
-def test_both_are_scored_when_the_protocol_says_so(tmp_path):
-    run, report = scored_run(tmp_path, score='both')
+@pytest.mark.parametrize('score', ['target', 'both'])
+def test_every_judged_utterance_has_every_dimension(tmp_path, score):
+    run, report = scored_run(tmp_path, score=score)
     rows = scores(run, report.signature)
-    judged = {(row[0], row[1], row[2]) for row in rows if row[3] == 'Wit'}
-    assert judged == {
-        *(('d0', i, (FIRST, SECOND)[i % 2]) for i in (2, 3, 4, 5)),
-        *(('d1', i, (FIRST, SECOND)[i % 2]) for i in (2, 3, 4, 5)),
+    expected = {
+        *((f'd{k}', i, (FIRST, SECOND)[i % 2]) for k in (0, 1) for i in (2, 3, 4, 5)),
         ('d2', 2, FIRST),
         ('d2', None, SECOND),
         ('d3', 3, SECOND),
         ('d3', None, FIRST),
     }
+    if score == 'target':
+        expected = {place for place in expected if place[2] == FIRST}
+    assert {row[:4] for row in rows} == {(*e, d) for e in expected for d in DIMENSIONS}
+    reasons = {row[5] for row in rows if row[:3] == ('d3', None, FIRST)}
+    assert reasons == {BROKE}
 
 
 def test_the_report_counts_shards_dialogues_and_utterances(tmp_path):

@@ -1,17 +1,25 @@
 """
 FED by pencil: Equation 1 over a judge whose answers are known.
+FED as the program of 2020 computes it, against one pass a string through Hugging Face.
+FED in a judge's chat template, against transformers' own loss of the conversation.
 """
 
 import math
+from dataclasses import replace
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext.commands.score_dialogues import ScoreDialogues
-from parlai_ext.core.options import options_of
+from parlai_ext.core.options import options_of, read_options
+from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import Fed, FedOptions, followup_score
-from parlai_ext.scoring.followups import FollowUps, Sides
+from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
+from tests.support.fed_samples import by_hand, judge, make_gpt2
+from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import (
     FIRST,
     SECOND,
@@ -20,6 +28,8 @@ from tests.support.scoring_samples import (
     judge_contexts,
     known_fed,
 )
+from tests.support.shared_data import shared
+from tests.support.tiny_models import WORDS
 from tests.support.user_error import user_error
 
 # token log-probabilities of each follow-up, and so D: -2, -3, -1, -5
@@ -215,3 +225,230 @@ def test_what_a_judge_is_shown_is_signed_only_when_changed():
     plain = signature()
     assert 'judge_format' not in plain and 'less' not in plain
     assert 'less:no_response' in signature(less='no_response')
+
+
+LISTS = 'fed/followups_fed_2020.json'
+OWN = FollowUps(
+    {
+        'Wit': Sides(('Ha, that was good!', 'I like it.'), ("You're no fun.",)),
+        'Sense': Sides((), ('What do you mean?', "That's  nonsense", '¿Qué?')),
+    }
+)
+SAID = ['Hi!', "Hey, what's up?", 'Not much …  you?']
+
+
+def original(folder, followups=OWN, **options):
+    return known_fed(judge(folder), followups, variant='original', **options)
+
+
+def assert_by_hand(folder, said, followups=OWN, scope='whole'):
+    """
+    Return the scores after a context, which are those of one pass a string.
+    """
+    fed = original(folder, followups, scope=scope)
+    [item_score] = judge_contexts(fed, [tuple(said)])
+    expected = by_hand(folder, said, followups, scope)
+    assert item_score.values == pytest.approx(expected, abs=1e-9)
+    return item_score.values
+
+
+@pytest.mark.parametrize('scope', ['whole', 'followup'])
+@pytest.mark.parametrize('n', [1, 2, 3])
+def test_numbers_are_those_of_one_pass_a_string(gpt2_folder, n, scope):
+    assert_by_hand(gpt2_folder, SAID[:n], scope=scope)
+
+
+def test_all_published_qualities_have_these_numbers(gpt2_folder):
+    values = assert_by_hand(gpt2_folder, SAID, load_followups(str(shared(LISTS))))
+    assert len(values) == 18
+
+
+def test_turns_asked_together_are_turns_asked_alone(gpt2_folder):
+    fed = original(gpt2_folder)
+    contexts = [tuple(SAID[: n + 1]) for n in range(3)]
+    together = [item_score.values for item_score in judge_contexts(fed, contexts)]
+    alone = [judge_contexts(fed, [context])[0].values for context in contexts]
+    for one, other in zip(together, alone, strict=True):
+        assert one == pytest.approx(other, abs=1e-12)
+
+
+def test_a_mark_in_the_text_is_a_mark_as_in_the_program(gpt2_folder):
+    assert_by_hand(gpt2_folder, ['a <|endoftext|> b', 'c'])
+
+
+def test_the_whole_string_is_praise_less_complaint_of_the_whole(gpt2_folder):
+    # the context's part of the loss is there twice and cancels but for the lengths
+    whole, followup = (
+        judge_contexts(
+            original(gpt2_folder, scope=scope, token_reduction='sum'), [tuple(SAID)]
+        )[0]
+        for scope in ('whole', 'followup')
+    )
+    assert whole.values['Wit'] == pytest.approx(followup.values['Wit'], abs=1e-9)
+    assert whole.values['Sense'] != pytest.approx(followup.values['Sense'], abs=1)
+
+
+def test_longer_contexts_than_the_model_reads_lose_their_beginning(tmp_path):
+    fed = original(make_gpt2(tmp_path, positions=96))
+    fed.judge.positions = 96
+    said = ('word ' * 30 + 'end').strip()
+    [long] = judge_contexts(fed, [(said,) * 8])
+    [short] = judge_contexts(fed, [('Hi!',)])
+    assert (long.cut > 0, short.cut) == (True, 0)
+    assert None not in long.values.values()
+
+
+def test_the_preset_is_the_programs():
+    options = read_options(FedOptions, {'variant': 'original'})
+    assert vars(options) == {
+        'variant': 'original',
+        'polarity': 'both',
+        'token_reduction': 'mean',
+        'followup_reduction': 'mean',
+        'scope': 'whole',
+        'judge_format': 'plain',
+        'less': 'nothing',
+        'followups': 'fed_2020',
+        'judge_model_file': 'hf:microsoft/DialoGPT-large',
+        'without': (),
+    }
+
+
+def test_an_option_given_beside_the_variant_holds():
+    options = read_options(FedOptions, {'variant': 'original', 'polarity': 'negative'})
+    assert (options.polarity, options.scope) == ('negative', 'whole')
+
+
+def own_signature(**options):
+    return known_fed(WithTokenizer(), OWN, **options).signature
+
+
+class WithTokenizer(KnownJudge):
+    """
+    A judge that could be asked for the original's strings.
+    """
+
+    class vectorizer:
+        class tokenizer:
+            eos_token = '<|endoftext|>'
+
+    def __init__(self):
+        super().__init__(lambda *_: (-1.0,))
+
+
+def test_variant_and_scope_are_in_the_signature():
+    preset = {'polarity': 'both', 'followup_reduction': 'mean'}
+    found = {
+        own_signature(**preset),
+        own_signature(**preset, scope='whole'),
+        own_signature(variant='original'),
+        own_signature(variant='original', scope='followup'),
+    }
+    assert len(found) == 4
+
+
+class WithEncoder(WithTokenizer):
+    """
+    An encoder-decoder of Hugging Face's: it has a tokenizer too.
+    """
+
+    tells_context = False
+
+
+@pytest.mark.parametrize(
+    'judge, options',
+    [
+        (KnownJudge(lambda *_: (-1.0,)), {}),
+        # a tokenizer alone makes none
+        (WithEncoder(), {'scope': 'whole'}),
+        (WithEncoder(), {'scope': 'followup'}),
+    ],
+)
+def test_the_original_needs_a_decoder_only_judge(judge, options):
+    with user_error('variant original .* decoder-only'):
+        known_fed(judge, OWN, variant='original', **options)
+
+
+def test_an_encoder_decoder_is_refused_the_whole_string_before_it_reads():
+    with user_error('scope whole counts the context'):
+        known_fed(WithEncoder(), OWN, scope='whole')
+
+
+def test_the_whole_string_needs_a_judge_of_contexts():
+    fed = known_fed(KnownJudge(lambda *_: (-1.0,)), OWN, scope='whole')
+    with user_error('scope whole counts the context'):
+        judge_contexts(fed, [('hi',)])
+
+
+def test_the_whole_string_counts_the_contexts_tokens():
+    class Telling(KnownJudge):
+        def answer(self, questions, with_context=False):
+            found = super().answer(questions)
+            return [
+                replace(a, context=(-3.0, -5.0) if with_context else None)
+                for a in found
+            ]
+
+    judged = Telling(lambda *_: (-1.0, -1.0))
+    sets = FollowUps({'X': Sides((), ('bad',))})
+    [item_score] = judge_contexts(known_fed(judged, sets, scope='whole'), [('hi',)])
+    # -(-3 - 5 - 1 - 1) / 4
+    assert item_score.values == {'X': 2.5}
+
+
+LEVELS = FollowUps(
+    {'turny': Sides((), ('bad',)), 'deep': Sides((), ('flat',))}, frozenset({'deep'})
+)
+
+
+def test_a_dialogue_level_quality_is_asked_once_a_speaker():
+    fed = known_fed(KnownJudge(lambda context, _: (-float(len(context)),)), LEVELS)
+    [found] = fed.score_dialogues([dialogue('abcdef')], [[2, 3, 4]])
+    deep = [(s.utterance_index, s.value) for s in found.scores if s.dimension == 'deep']
+    # the first speaker's last judged utterance is 4, the second's 3
+    assert sorted(deep) == [(3, 4.0), (4, 5.0)]
+    assert sum(s.dimension == 'turny' for s in found.scores) == 3
+
+
+def test_levels_are_part_of_the_hash():
+    assert LEVELS.hash != FollowUps(LEVELS.dimensions).hash
+
+
+def test_published_levels_are_read():
+    found = load_followups(str(shared(LISTS)))
+    assert len(found.dialogue_level) == 10
+    assert 'interesting' not in found.dialogue_level
+
+
+HOW, SO, BAD = (' '.join(WORDS[k : k + 3]) for k in (0, 3, 6))
+
+
+def loss(folder, *texts):
+    """
+    Return transformers' loss of the last message of a conversation, its end included.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    roles = ('user', 'assistant')
+    parts = [{'role': roles[i % 2], 'content': t} for i, t in enumerate(texts)]
+    ids = tokenizer.encode(
+        tokenizer.apply_chat_template(parts, tokenize=False), add_special_tokens=False
+    )
+    last = len(tokenizer.encode(texts[-1], add_special_tokens=False)) + 1
+    labels = torch.tensor([[-100] * (len(ids) - last) + ids[-last:]])
+    with torch.no_grad():
+        return float(model(torch.tensor([ids]), labels=labels).loss)
+
+
+@pytest.mark.parametrize('less', ['nothing', 'no_response'])
+def test_a_complaint_is_the_users_next_message(chat_folder, less):
+    fed = Fed(
+        FedOptions(judge_model_file=chat_folder, judge_format='chat', less=less),
+        models_on_cpu(),
+        followups=FollowUps({'X': Sides((), (BAD,))}),
+    )
+    [score] = fed.checked_scores([ScoringItem((HOW,), SO)])
+    expected = loss(chat_folder, HOW, SO, BAD)
+    if less == 'no_response':
+        expected -= loss(chat_folder, HOW, '', BAD)
+    assert score.values['X'] == pytest.approx(expected, abs=1e-4)

@@ -1,64 +1,293 @@
 """
-Likelihood: the mean log-probability of a response, from a judge.
+Likelihood, perplexity, token accuracy and FULL of a response: against transformers, by
+pencil, and against FULL's released program on a small Blenderbot.
 """
 
 import math
 
 import pytest
+import torch
+from tokenizers import processors
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    BlenderbotConfig,
+    BlenderbotForConditionalGeneration,
+    PreTrainedTokenizerFast,
+)
 
+from parlai_ext.core.nouns import Question
+from parlai_ext.core.watch import NO_WATCH, Watch
+from parlai_ext.models.judge_names import judge_system
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.likelihood import Likelihood
-from tests.support.fed_samples import huggingface_loss
+from parlai_ext.scoring.followups import load_followups
+from parlai_ext.scoring.full import JUDGE, Full
+from parlai_ext.systems.hub import cached_weights
+from tests.support.family_hf import draw, make_model
+from tests.support.fed_samples import END, gpt2, huggingface_loss
 from tests.support.on_cpu import models_on_cpu
-from tests.support.scoring_samples import KnownJudge, OneModel
+from tests.support.scoring_samples import KnownJudge, overall, scores_of
+from tests.support.tiny_models import sentences
+from tests.support.tiny_trained import byte_tokenizer
+from tests.support.user_error import user_error
 
-SAID = ('Hi!', "Hey, what's up?", 'Not much.')
-
-
-def scored(judge, items, **options):
-    options = {'judge_model_file': 'known', **options}
-    return Likelihood.from_section(options, OneModel(judge)).checked_scores(items)
-
-
-def known_scores(tell, **options):
-    return scored(KnownJudge(tell), [ScoringItem(SAID[:2], SAID[2])], **options)
+SAID = ('Hi!', "Hi! What's up?", 'Nothing much, how about you')
+ITEMS = [ScoringItem(SAID[:n], SAID[n]) for n in range(3)]
+TAB = ',hf_turn_separator="\\t"'
 
 
-@pytest.mark.parametrize('n', [0, 1, 2])
-def test_the_score_is_the_loss_of_transformers_with_its_sign_turned(gpt2_folder, n):
-    section = {'judge_model_file': gpt2_folder}
-    handle = models_on_cpu()
-    scorer = Likelihood.from_section(section, handle)
-    [score] = scorer.checked_scores([ScoringItem(SAID[:n], SAID[n])])
-    expected = -huggingface_loss(gpt2_folder, SAID[:n], SAID[n])
-    assert score.values['Likelihood'] == pytest.approx(expected, rel=1e-4)
+def known_score(scorer, tell, **options):
+    """
+    Return the score of a response by a judge with known log-probabilities.
+    """
+    if not callable(tell):
+        return known_score(scorer, lambda context, text: tell, **options)
+    return scores_of(scorer, ITEMS[2:], KnownJudge(tell), **options)[0]
+
+
+# --- likelihood and perplexity --------------------------------------------------------
+
+
+@pytest.mark.parametrize('item', ITEMS)
+def test_scores_are_of_the_loss_of_transformers(gpt2_folder, item):
+    loss = huggingface_loss(gpt2_folder, item.context, item.response)
+    for scorer, value in (('likelihood', -loss), ('perplexity', -math.exp(loss))):
+        found = overall(
+            scorer, item.response, context=item.context, judge_model_file=gpt2_folder
+        )
+        assert found == pytest.approx(value, rel=1e-3)
 
 
 def test_mean_over_tokens():
     # (-1 - 2 - 6) / 3
-    [score] = known_scores(lambda context, text: (-1.0, -2.0, -6.0))
+    score = known_score('likelihood', (-1.0, -2.0, -6.0))
     assert score.values == {'Likelihood': pytest.approx(-3)}
     assert score.evidence == {'tokens': 3}
 
 
 def test_what_the_context_adds():
     # -1 after the context, -4 without one
-    [score] = known_scores(
-        lambda context, text: (-1.0 if context else -4.0,), less='no_context'
+    score = known_score(
+        'likelihood', lambda context, _: (-1.0 if context else -4.0,), less='no_context'
     )
     assert score.values == {'Likelihood': pytest.approx(3)}
 
 
-@pytest.mark.parametrize(('turns', 'read'), [(0, 2), (1, 1), (2, 2), (9, 2)])
-def test_turns_of_the_context_that_are_read(turns, read):
-    [score] = known_scores(
-        lambda context, text: (-float(len(context)),), context_turns=turns
+def test_a_word_of_four_equally_likely_ones():
+    # log 1/4 for each token: the perplexity is 4
+    score = known_score('perplexity', (math.log(1 / 4),) * 3)
+    assert score.values == {'Overall': pytest.approx(-4)}
+
+
+@pytest.mark.parametrize(
+    ('scorer', 'logprobs', 'why'),
+    [
+        ('likelihood', (), 'probability'),
+        ('likelihood', (-1.0, -math.inf), 'probability'),
+        ('perplexity', (), 'probability'),
+        ('perplexity', (-math.inf,), 'probability'),
+        ('perplexity', (-1e4,), 'too large'),
+        ('full', (-math.inf,), 'probability'),
+    ],
+)
+def test_what_is_no_number_is_no_score(scorer, logprobs, why):
+    score = known_score(scorer, logprobs)
+    [(dimension, value)] = score.values.items()
+    assert value is None and why in score.reasons[dimension]
+
+
+@pytest.mark.parametrize(('turns', 'n_read'), [(0, 5), (1, 1), (2, 2), (9, 5)])
+def test_turns_of_the_context_that_are_read(turns, n_read):
+    for scorer, n_more in (('likelihood', 0), ('full', 1)):  # FULL reads the response
+        judge = KnownJudge(lambda *_: (-1.0,))
+        item = ScoringItem(tuple('abcde'), 'f')
+        scores_of(scorer, [item], judge, context_turns=turns)
+        read = tuple('abcdef'[5 - n_read : 5 + n_more])
+        assert judge.questions[0].context == read
+
+
+# --- token accuracy -------------------------------------------------------------------
+
+
+def own_choices(folder, context, n):
+    """
+    Return the n tokens that transformers' greedy search puts after a context.
+    """
+    model, tokenizer = gpt2(folder)
+    ids = torch.tensor([tokenizer.encode(''.join(text + END for text in context))])
+    given = {'do_sample': False, 'max_new_tokens': n, 'min_new_tokens': n}
+    given['attention_mask'] = torch.ones_like(ids)
+    return model.generate(ids, pad_token_id=0, **given)[0, ids.shape[1] :].tolist()
+
+
+def test_a_greedy_search_chooses_every_token_of_its_own(gpt2_folder):
+    chosen = own_choices(gpt2_folder, SAID[:2], 6)
+    judge = models_on_cpu().likelihood(gpt2_folder)
+    other = (*chosen[:3], (chosen[3] + 1) % 200)
+    question = Question(SAID[:2], (tuple(chosen), other))
+    [answer] = judge.answer([question], greedy=True)
+    assert answer.continuations == ((1,) * 6, (1, 1, 1, 0))
+
+
+def test_an_encoder_decoder_tells_it_too(tmp_path):
+    folder = make_model(tmp_path, 'bart')
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    judge = models_on_cpu().likelihood(str(folder))
+    context, response = 'tea rain', 'book song hill'
+    inputs = tokenizer(context, return_tensors='pt')['input_ids']
+    labels = tokenizer(response, return_tensors='pt')['input_ids']
+    with torch.no_grad():
+        logits = model(input_ids=inputs, labels=labels).logits
+    [best] = logits.argmax(-1).tolist()
+    texts = [*zip(best, labels[0].tolist(), strict=True)]
+    [answer] = judge.answer([Question((context,), (response,))], greedy=True)
+    assert answer.continuations[0] == tuple(float(a == b) for a, b in texts)
+    # put the model's own choice first: that token is now a hit
+    own = (best[0], *labels[0, 1:].tolist())
+    [answer] = judge.answer([Question((context,), (own,))], greedy=True)
+    assert answer.continuations[0][0] == 1
+
+
+class Store(dict):
+    put = dict.__setitem__
+
+
+@pytest.mark.parametrize('watch', [NO_WATCH, Watch(kept=Store())])
+def test_log_probabilities_come_back_after_a_greedy_question(gpt2_folder, watch):
+    judge = models_on_cpu().likelihood(gpt2_folder)
+    judge.watch = watch  # results that are kept are not mixed up either
+    question = Question(SAID[:1], SAID[1:2])
+    before = judge.answer([question])
+    assert judge.answer([question], greedy=True) != before
+    assert judge.answer([question]) == before
+
+
+def test_the_share_of_tokens_that_are_the_likeliest(gpt2_folder):
+    model, tokenizer = gpt2(gpt2_folder)
+    scores = scores_of('token_accuracy', ITEMS[1:], judge_model_file=gpt2_folder)
+    for item, score in zip(ITEMS[1:], scores, strict=True):
+        before = tokenizer.encode(''.join(text + END for text in item.context))
+        ids = before + tokenizer.encode(item.response + END)
+        with torch.no_grad():
+            best = model(torch.tensor([ids])).logits[0].argmax(-1).tolist()
+        hits = [best[i - 1] == ids[i] for i in range(len(before), len(ids))]
+        assert score.values['Overall'] == pytest.approx(sum(hits) / len(hits))
+
+
+# --- FULL -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    """
+    Write a tiny Blenderbot whose byte-level tokenizer ends every text, as the real one.
+    """
+    special = ['<s>', '<pad>', '</s>', '<unk>']
+    inner = byte_tokenizer([*sentences(30), *SAID], special, 400, blank_before=True)
+    inner.post_processor = processors.TemplateProcessing(
+        single='$A </s>', special_tokens=[('</s>', 2)]
     )
-    assert score.values == {'Likelihood': -read}
+    names = ('bos_token', 'pad_token', 'eos_token', 'unk_token')
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=inner, **dict(zip(names, special, strict=True))
+    )
+    sizes = {
+        f'{side}_{key}': value
+        for side in ('encoder', 'decoder')
+        for key, value in (('layers', 2), ('attention_heads', 2), ('ffn_dim', 32))
+    }
+    config = BlenderbotConfig(
+        vocab_size=len(tokenizer),
+        d_model=32,
+        max_position_embeddings=128,
+        bos_token_id=0,
+        pad_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=0,
+        **sizes,
+    )
+    model = BlenderbotForConditionalGeneration(config)
+    draw(model, seed=1)
+    path = tmp_path_factory.mktemp('blenderbot')
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
 
 
-@pytest.mark.parametrize('logprobs', [(), (-1.0, -math.inf)])
-def test_no_finite_probability_is_no_score(logprobs):
-    [score] = known_scores(lambda context, text: logprobs)
-    assert score.values == {'Likelihood': None}
-    assert 'probability' in score.reasons['Likelihood']
+def program_score(folder, utterances, followups):
+    """
+    Return the mean of exp(loss) as full/eval.py works it out, one pass a follow-up.
+    """
+    model = BlenderbotForConditionalGeneration.from_pretrained(folder).eval()
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    dialogue = ''.join(f'\t{text}' for text in utterances)
+    ids = tokenizer(dialogue, return_tensors='pt')['input_ids']
+    losses = []
+    for text in followups:
+        labels = tokenizer(text, return_tensors='pt')['input_ids']
+        with torch.no_grad():
+            losses.append(float(model(input_ids=ids, labels=labels).loss))
+    return sum(map(math.exp, losses)) / len(losses)
+
+
+@pytest.mark.parametrize('followups', ['full', 'full_released'])
+def test_the_score_is_that_of_the_program(folder, followups):
+    options = {'judge_model_file': f'hf:{folder}{TAB}', 'followups': followups}
+    texts = load_followups(followups).dimensions['Overall'].negative
+    for n, score in enumerate(scores_of('full', ITEMS, **options), 1):
+        expected = program_score(folder, SAID[:n], texts)
+        assert score.values['Overall'] == pytest.approx(expected, rel=1e-4)
+
+
+def test_published_scores_of_the_real_model():
+    # tests/test_full.py of the authors' repository
+    if cached_weights('facebook/blenderbot-400M-distill') is None:
+        pytest.skip("facebook/blenderbot-400M-distill is not in the hub's cache")
+    context = (
+        *SAID,
+        'Not much either.',
+        'What are you doing',
+        'Playing Terraria. What about you?',
+        'Sitting in a meeting',
+        'What kind of meeting?',
+        "Can't say",
+    )
+    responses = ("It's probably boring, isn't it?", None)
+    items = [ScoringItem(context, response) for response in responses]
+    scores = scores_of('full', items, followups='full_released')
+    assert [score.values['Overall'] for score in scores] == pytest.approx(
+        [27.56904637813568, 31.083410263061523], rel=1e-4
+    )
+
+
+def test_perplexities_are_averaged():
+    # losses 1, 1, 1, 1 and 3: (4 e + e^3) / 5
+    def tell(context, text):
+        return (-3.0, -3.0) if 'boring' in text else (-1.0,)
+
+    score = known_score('full', tell)
+    assert score.values['Overall'] == pytest.approx((4 * math.e + math.exp(3)) / 5)
+    assert sorted(score.evidence) == [1, 1, 1, 1, 3]
+
+
+def test_with_losses_it_is_fed_with_the_mean_of_complaints(folder):
+    handle = models_on_cpu()
+    common = {'followups': 'full', 'judge_model_file': f'hf:{folder}{TAB}'}
+    full = scores_of('full', ITEMS, handle, **common, reduction='loss')
+    # FULL writes a separator before the first turn, FED does not
+    empty = [ScoringItem(('', *item.context), item.response) for item in ITEMS]
+    fed = scores_of('fed', empty, handle, **common, followup_reduction='mean')
+    for one, other in zip(full, fed, strict=True):
+        assert one.values == pytest.approx(other.values, rel=1e-5)
+
+
+def test_follow_ups_without_complaints_are_refused(tmp_path):
+    path = tmp_path / 'praise.yaml'
+    path.write_text('dimensions: {Wit: {positive: [Ha!]}}')
+    with user_error('followups.*Wit'):
+        Full.from_section({'followups': str(path)})
+
+
+def test_the_default_judge_parts_turns_by_tabs():
+    assert judge_system(JUDGE).opt['hf_turn_separator'] == '\t'

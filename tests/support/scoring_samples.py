@@ -3,6 +3,7 @@ A small run folder of made-up dialogues, and judges with known answers.
 """
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 from parlai_ext.core.nouns import (
     Answer,
@@ -13,8 +14,10 @@ from parlai_ext.core.nouns import (
 from parlai_ext.core.options import read_options
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import Fed, FedOptions
+from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.store import RunFolder
 from tests.support.dialogues import turns_of
+from tests.support.on_cpu import models_on_cpu
 from tests.support.store_samples import sample_manifest
 from tests.support.tiny_models import sentences
 
@@ -23,7 +26,8 @@ FIRST, SECOND = 'target', 'partner'
 
 class KnownJudge:
     """
-    A `Likelihood` whose token log-probabilities come from a function.
+    A `Likelihood` whose token log-probabilities come from a function, and the `Models`
+    that give it, whatever its name.
     """
 
     signature = 'known'
@@ -31,6 +35,9 @@ class KnownJudge:
     def __init__(self, tell):
         self.tell = tell
         self.questions = []
+
+    def likelihood(self, name):
+        return self
 
     def answer(self, questions, with_context=False):
         self.questions += questions
@@ -57,16 +64,22 @@ class CuttingJudge(KnownJudge):
         ]
 
 
-class OneModel:
+def scores_of(scorer, items, models=None, **options):
     """
-    `Models` with one judge, whatever its name.
+    Return the scores of items by the scorer of a name, its models on the CPU or given.
     """
+    made = find_scorer(scorer).from_section(options, models or models_on_cpu())
+    return made.checked_scores(list(items))
 
-    def __init__(self, judge):
-        self.judge = judge
 
-    def likelihood(self, name):
-        return self.judge
+def overall(scorer, response, *references, context=(), models=None, **options):
+    """
+    Return the only score of a response.
+    """
+    item = ScoringItem(context, response, references=references)
+    [score] = scores_of(scorer, [item], models, **options)
+    [value] = score.values.values()
+    return value
 
 
 def known_fed(judge, followups, **options):
@@ -74,7 +87,8 @@ def known_fed(judge, followups, **options):
     Return FED with this judge and these follow-ups.
     """
     given = {'judge_model_file': 'known', **options}
-    fed = Fed(read_options(FedOptions, given), OneModel(judge), followups=followups)
+    models = SimpleNamespace(likelihood=lambda name: judge)
+    fed = Fed(read_options(FedOptions, given), models, followups=followups)
     fed.load_models()
     return fed
 

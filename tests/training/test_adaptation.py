@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -32,8 +33,6 @@ def make_masked_encoder(folder):
     """
     Write an encoder without a head, whose tokenizer knows a mask.
     """
-    import transformers
-
     tokenizer = make_tokenizer(WORDS)
     tokenizer.add_special_tokens({'mask_token': '<mask>'})
     tokenizer.save_pretrained(folder)
@@ -185,21 +184,20 @@ def test_too_few_dialogues_are_refused(bases, tmp_path):
         train('lm', bases, tmp_path, replace(OPTIONS, held_out=24))
 
 
-def test_an_encoder_decoder_is_no_language_model_here(tmp_path):
-    base = Path(make_model(tmp_path, 'bart'))
-    with user_error('--kind lm'):
-        train('lm', {'lm': base}, tmp_path / 'out')
+def make_maskless(folder):
+    make_tokenizer(WORDS).save_pretrained(folder)
+    config = transformers.BertConfig(vocab_size=len(WORDS) + 5, **SIZES)
+    transformers.BertModel(config).save_pretrained(folder)
+    return folder
 
 
-def test_a_tokenizer_without_a_mask_is_refused(tmp_path):
-    import transformers
-
-    tokenizer = make_tokenizer(WORDS)
-    tokenizer.save_pretrained(tmp_path)
-    config = transformers.BertConfig(vocab_size=len(tokenizer), **SIZES)
-    transformers.BertModel(config).save_pretrained(tmp_path)
-    with user_error('--kind mlm'):
-        train('mlm', {'mlm': tmp_path}, tmp_path / 'out')
+@pytest.mark.parametrize(
+    ('kind', 'build'),
+    [('lm', lambda folder: make_model(folder, 'bart')), ('mlm', make_maskless)],
+)
+def test_a_model_of_another_kind_is_refused(kind, build, tmp_path):
+    with user_error(f'--kind {kind}'):
+        train(kind, {kind: Path(build(tmp_path))}, tmp_path / 'out')
 
 
 def test_the_new_head_predicts_with_the_words_own_vectors(bases):

@@ -51,17 +51,6 @@ def begun(tmp_path):
     return training
 
 
-def test_an_interrupted_training_goes_on_to_the_same_weights(begun, tmp_path):
-    whole = Line(tmp_path / '..')
-    whole.run(8, save_every=100)
-    resumed = Line(tmp_path)
-    resumed.resume()
-    assert resumed.losses == whole.losses[:5]
-    resumed.run(8, save_every=100)
-    assert resumed.losses == whole.losses
-    assert torch.equal(resumed.model.weight, whole.model.weight)
-
-
 def test_a_step_that_was_not_finished_is_not_saved(begun, tmp_path, monkeypatch):
     intact = begun.file.read_bytes()
     resumed = Line(tmp_path)
@@ -74,11 +63,6 @@ def test_a_step_that_was_not_finished_is_not_saved(begun, tmp_path, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         resumed.run(8, save_every=100)
     assert begun.file.read_bytes() == intact
-
-
-def test_another_training_is_named_by_its_keys(begun, tmp_path):
-    with user_error('differs in seed. Name'):
-        Line(tmp_path, seed=1).resume()
 
 
 def test_more_steps_than_are_asked_for_are_refused(begun):

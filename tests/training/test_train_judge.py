@@ -152,21 +152,14 @@ def test_the_loss_is_that_of_the_labels_alone(base, tmp_path, method):
     )
 
 
-def test_both_orders_are_drawn():
-    right = [
-        label
-        for place, pair in enumerate(make_pairs(200))
-        for _, label in judge.label_prompts(pair, place, options_of())
-    ]
-    # 200 coins: further than 5 deviations (35) from 100 once in two million seeds
-    assert abs(sum(right) - 100) < 35
-
-
-def test_the_good_response_is_where_the_label_says():
-    for place, pair in enumerate(make_pairs(20)):
+def test_both_orders_are_drawn_and_the_label_says_where_the_good_response_is():
+    right = []
+    for place, pair in enumerate(make_pairs(200)):
         [(prompt, label)] = judge.label_prompts(pair, place, options_of())
         shown = f'Response {"AB"[label]}\nQ: {pair.good.response}'
         assert shown in prompt.question
+        right.append(label)
+    assert abs(sum(right) - 100) < 35
 
 
 def test_a_prompt_of_a_file_is_learnt(base, tmp_path):

@@ -15,7 +15,7 @@ from typing import Any
 
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
-from parlai_ext.models.chat_questions import ChatQuestions
+from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import OTHER, ItemScore, Scorer, ScoringItem, swapped_item
 from parlai_ext.scoring.items import lettered_turns
 from parlai_ext.scoring.likelihood import context_turns_option, judge_option

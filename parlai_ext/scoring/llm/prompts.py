@@ -32,7 +32,7 @@ from parlai_ext.core.nouns import Likelihood as LanguageModel
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import Document
-from parlai_ext.models.chat_questions import ChatQuestions
+from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import LEVELS, ChatModel
 from parlai_ext.scoring.shipped_file import read_shipped_file
 from parlai_ext.systems.chat.messages import ChatTurn

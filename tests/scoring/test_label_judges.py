@@ -1,5 +1,6 @@
 """
 PairEval: what is asked, in both orders, and the mean over comparisons and runs.
+DirectEval: the probability of "Yes" among "Yes" and "No".
 """
 
 import json
@@ -9,10 +10,12 @@ from itertools import product
 import pytest
 
 from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.directeval import DirectEval
 from parlai_ext.scoring.label_judges import (
     CARD,
     Candidate,
     LabelTokens,
+    direct_prompt,
     pair_prompt,
     pair_template,
 )
@@ -69,22 +72,41 @@ def test_the_prompt_shows_both_conversations():
     assert prompt.labels == ('A', 'B')
 
 
-def test_the_mean_chance_against_three_comparisons(comparisons):
-    # 2 against 1, 2 and 4: 2/3, 2/4 and 2/6
-    assert values(scorer_of(PlantedLabels(), comparisons), '2') == pytest.approx(
-        [(2 / 3 + 1 / 2 + 1 / 3) / 3]
-    )
+ODDS = (2 / 3 + 1 / 2 + 1 / 3) / 3  # of 2 against 1, 2 and 4: 2/3, 2/4 and 2/6
 
 
-def test_both_orders_are_asked_and_averaged(comparisons):
-    judge = PlantedLabels(bias=3.0)
-    # 3 against 1: 9 to 1 when it is first, 3 to 3 when it is second; and so on
-    first = 9 / 10 + 9 / 11 + 9 / 13
-    second = 3 / 6 + 3 / 9 + 3 / 15
-    assert values(scorer_of(judge, comparisons), '3') == pytest.approx(
-        [(first + second) / 6]
-    )
-    assert len(judge.prompts) == 6
+@pytest.mark.parametrize(
+    ('judge', 'options', 'responses', 'expected'),
+    [
+        ({}, {}, '2', [ODDS]),
+        # 3 against 1: 9 to 1 when it is first, 3 to 3 when it is second; and so on
+        (
+            {'bias': 3.0},
+            {},
+            '3',
+            [(9 / 10 + 9 / 11 + 9 / 13 + 3 / 6 + 3 / 9 + 3 / 15) / 6],
+        ),
+        # half of the planted probability is other words'
+        ({}, {'probability': 'vocabulary'}, '2', [ODDS / 2]),
+        (
+            {},
+            {'exhaustive': True, 'comparisons': None},
+            '134',
+            [(1 / 4 + 1 / 5) / 2, (3 / 4 + 3 / 7) / 2, (4 / 5 + 4 / 7) / 2],
+        ),
+        # a single item has nothing to be compared with
+        ({}, {'exhaustive': True, 'comparisons': None}, '1', [None]),
+        ({'nothing': '3'}, {}, '32', [None, 0.5]),
+    ],
+)
+def test_mean_chances_by_pencil(comparisons, judge, options, responses, expected):
+    planted = PlantedLabels(**judge)
+    scorer = scorer_of(planted, **{'comparisons': comparisons, **options})
+    assert values(scorer, *responses) == [
+        value if value is None else pytest.approx(value) for value in expected
+    ]
+    if responses == '3':  # both orders are asked
+        assert len(planted.prompts) == 6
 
 
 def test_equal_responses_score_one_half_whatever_the_place_is_worth(comparisons):
@@ -102,26 +124,6 @@ def test_runs_are_averaged_and_shown(comparisons):
     expected = [2 / (2 + number) for number in drawn]
     assert score.evidence['runs'] == pytest.approx(expected)
     assert score.values['Overall'] == pytest.approx(sum(expected) / 5)
-
-
-def test_exhaustive_comparison_is_with_the_other_items():
-    scorer = PairEval.from_section({'exhaustive': True}, PlantedLabels())
-    numbers = (1, 3, 4)
-    expected = [sum(a / (a + b) for b in numbers if b != a) / 2 for a in numbers]
-    assert values(scorer, *map(str, numbers)) == pytest.approx(expected)
-
-
-def test_a_single_item_has_nothing_to_be_compared_with():
-    scorer = PairEval.from_section({'exhaustive': True}, PlantedLabels())
-    assert values(scorer, '1') == [None]
-
-
-def test_a_missing_probability_is_no_score(comparisons):
-    judge = PlantedLabels(nothing='3')
-    assert values(scorer_of(judge, comparisons), '3', '2') == [
-        None,
-        pytest.approx(0.5),
-    ]
 
 
 def test_what_is_drawn_is_signed(comparisons):
@@ -171,17 +173,11 @@ def test_a_prompt_of_a_file_is_signed_and_must_have_both_responses(
     judge = PlantedLabels()
     scorer = scorer_of(judge, comparisons, prompt=str(path))
     # as with our own prompt: 2 against 1, 2 and 4
-    assert values(scorer, '2') == pytest.approx([(2 / 3 + 1 / 2 + 1 / 3) / 3])
+    assert values(scorer, '2') == pytest.approx([ODDS])
     assert scorer.signature != scorer_of(judge, comparisons).signature
     path.write_text('{history_1} {response_1} {history_2}')
     with user_error(r'prompt: .*response_2'):
         scorer_of(judge, comparisons, prompt=str(path))
-
-
-def test_the_probability_over_the_vocabulary_is_the_label_s_own(comparisons):
-    # half of the planted probability is other words'
-    scorer = scorer_of(PlantedLabels(), comparisons, probability='vocabulary')
-    assert values(scorer, '2') == pytest.approx([(2 / 3 + 1 / 2 + 1 / 3) / 6])
 
 
 JUDGED = [('1', 3), ('2', 1), ('4', 2)]
@@ -280,3 +276,25 @@ def test_a_plain_prompt_begins_as_the_tokenizer_begins_texts(tmp_path):
     ids = LabelTokens(tokenizer).prompt_ids(prompt)
     expected = tokenizer(f'{prompt.question}\n\n{prompt.answer}')['input_ids']
     assert list(ids) == expected
+
+
+def test_the_prompt_ends_with_the_question_of_the_paper():
+    prompt = direct_prompt(Candidate(('one', 'two'), 'three'))
+    assert prompt.question == (
+        'Dialogue\nQ: one\nP: two\nResponse\nQ: three\n\n'
+        'Is the above response a good response to the given conversation?'
+    )
+    assert prompt.labels == ('Yes', 'No')
+
+
+def test_the_share_of_yes():
+    scorer = DirectEval.from_section({}, PlantedLabels())
+    items = [ScoringItem(('hi',), number) for number in '13']
+    scores = [score.values['Overall'] for score in scorer.checked_scores(items)]
+    assert scores == pytest.approx([1 / 2, 3 / 4])  # odds of 1:1 and 3:1
+
+
+def test_no_probability_is_no_score():
+    scorer = DirectEval.from_section({}, PlantedLabels(nothing='3'))
+    [score] = scorer.checked_scores([ScoringItem(('hi',), '3')])
+    assert score.values['Overall'] is None

@@ -1,0 +1,574 @@
+"""
+Metrics trained by others, on tiny models with random weights: USR, CTC, UniEval and
+BLEURT by transformers, from inputs as in the authors' files; and what of a model's name
+on the hub is pinned, signed and recorded.
+"""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from sklearn.linear_model import LinearRegression
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    BertForSequenceClassification,
+    RemBertForSequenceClassification,
+    RobertaConfig,
+    RobertaForMaskedLM,
+    RobertaForSequenceClassification,
+    RobertaForTokenClassification,
+)
+
+from parlai_ext.core.options import options_of
+from parlai_ext.data.judged.cards import read_card
+from parlai_ext.models.handle import model_system
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.bleurt import Bleurt
+from parlai_ext.scoring.ctc import clean_text
+from parlai_ext.scoring.registry import find_scorer
+from parlai_ext.scoring.unieval import UniEval, sentences
+from parlai_ext.scoring.usr import INTERCEPT, NORMS, overall, split_words
+from tests.support.family_hf import make_model
+from tests.support.on_cpu import models_on_cpu
+from tests.support.scoring_samples import scores_of
+from tests.support.shared_data import shared
+from tests.support.tiny_trained import (
+    ITEMS,
+    SIZES,
+    bert_tokenizer,
+    make_bert,
+    make_roberta,
+    make_t5,
+    roberta_tokenizer,
+    spread,
+)
+from tests.support.user_error import user_error
+
+# of ITEMS[0]
+RESPONSE = 'i do ! i played it on a boat .'
+TURNS = ('do you like jazz ?', 'yes , i like the old piano . do you ?')
+FACT = 'the piano is old and it has a story .'
+
+
+@pytest.fixture(scope='module')
+def folders(tmp_path_factory):
+    """
+    The options of each metric, which name its tiny models.
+    """
+    home = tmp_path_factory.mktemp('trained')
+    two = {'num_labels': 2}
+    pairs = RobertaForSequenceClassification
+    aligner = make_roberta(home / 'ctc', RobertaForTokenClassification, **two)
+    return {
+        'usr': {
+            'masked_lm': make_roberta(home / 'mlm', RobertaForMaskedLM, 0),
+            'context_classifier': make_roberta(home / 'ctx', pairs, 1, **two),
+            'knowledge_classifier': make_roberta(home / 'uk', pairs, 2, **two),
+        },
+        'ctc': {'engaging_model': aligner, 'knowledge_model': aligner},
+        'unieval': {'judge_model_file': make_t5(home / 't5')},
+        'bleurt': {
+            'regressor': make_bert(
+                home / 'bleurt', BertForSequenceClassification, num_labels=1
+            )
+        },
+    }
+
+
+@pytest.fixture
+def scored(folders):
+    """
+    A function that scores items, by default the first, with other options.
+    """
+
+    def score(metric, items=ITEMS[:1], **options):
+        return scores_of(metric, items, **{**folders[metric], **options})
+
+    return score
+
+
+@pytest.mark.parametrize('metric', ['usr', 'ctc', 'unieval'])
+def test_without_knowledge_no_use_of_it_is_scored(scored, metric):
+    [score] = scored(metric, ITEMS[2:])
+    assert score.values['Uses Knowledge'] is None
+    assert 'persona' in score.reasons['Uses Knowledge']
+
+
+# --- USR ------------------------------------------------------------------------------
+
+# as the lines of undr/test.lm, both/dev.tsv and fct/dev.tsv are
+USR_TURN, USR_RESPONSE = f'{TURNS[1]} _eos', f'_go {RESPONSE} _eos'
+
+
+def masked_logprobs(folders, ids):
+    """
+    The log-probability of each token but the first and the last, by transformers.
+    """
+    model = RobertaForMaskedLM.from_pretrained(folders['usr']['masked_lm']).eval()
+    logprobs = []
+    for place in range(1, len(ids) - 1):
+        hidden = torch.tensor([ids])
+        hidden[0, place] = roberta_tokenizer().mask_token_id
+        with torch.no_grad():
+            row = model(hidden).logits[0, place].log_softmax(-1)
+        logprobs.append(row[ids[place]].item())
+    return logprobs
+
+
+def right_share(folder, first):
+    model = RobertaForSequenceClassification.from_pretrained(folder).eval()
+    inputs = roberta_tokenizer()(first, USR_RESPONSE, return_tensors='pt')
+    with torch.no_grad():
+        return model(**inputs).logits.softmax(-1)[0, 1].item()
+
+
+def test_the_terms_are_those_of_the_authors_code(folders, scored):
+    [score] = scored('usr')
+    usr = folders['usr']
+    ids = roberta_tokenizer()(f'{USR_TURN} {USR_RESPONSE}')['input_ids']
+    logprobs = masked_logprobs(folders, ids)
+    expected = [
+        sum(logprobs) / len(logprobs),
+        right_share(usr['context_classifier'], f'{USR_TURN} {FACT} _eos'),
+        right_share(usr['knowledge_classifier'], f'{FACT} _eos'),
+    ]
+    assert score.evidence == pytest.approx(expected, abs=1e-5)
+    assert score.values['Natural'] == pytest.approx(expected[0], abs=1e-5)
+    assert score.values['Engaging'] == pytest.approx(expected[1], abs=1e-5)
+    assert score.values['Uses Knowledge'] == pytest.approx(expected[2], abs=1e-5)
+
+
+def test_only_the_response_is_hidden_on_request(folders, scored):
+    [score] = scored('usr', hidden='response')
+    tokenizer = roberta_tokenizer()
+    ids = tokenizer(f'{USR_TURN} {USR_RESPONSE}')['input_ids']
+    n = len(tokenizer(f' {USR_RESPONSE}', add_special_tokens=False)['input_ids'])
+    logprobs = masked_logprobs(folders, ids)[-n:]
+    assert score.evidence[0] == pytest.approx(sum(logprobs) / n, abs=1e-5)
+
+
+def test_the_last_hundred_tokens_are_read(folders, scored):
+    item = replace(ITEMS[0], context=('i like jazz music , ' * 20,))
+    [score] = scored('usr', [item])
+    text = f'{" ".join(item.context[0].split())} _eos {USR_RESPONSE}'
+    ids = roberta_tokenizer()(text)['input_ids']
+    logprobs = masked_logprobs(folders, ids[-100:])
+    assert score.evidence[0] == pytest.approx(sum(logprobs) / 98, abs=1e-5)
+    assert score.cut == len(ids) - 101  # the begin token is none of the text's
+
+
+def test_average_terms_predict_the_intercept():
+    terms = {term: mean for term, (mean, _) in NORMS.items()}
+    assert overall(terms) == pytest.approx(INTERCEPT)
+    # one standard deviation of MLM: the coefficients of the two qualities it predicts
+    terms['MLM'] += NORMS['MLM'][1]
+    assert overall(terms) == pytest.approx(INTERCEPT + 0.66011 + 0.40353, abs=1e-5)
+
+
+def test_the_regression_is_that_of_scikit_learn_with_the_authors_coefficients():
+    terms = {'MLM': -0.7196698188781738, 'DR-c': 0.9959796667098999, 'DR-x': 0.9}
+    model = LinearRegression()
+    model.coef_ = np.array([0.66011, 0.40353, 0.51328, 0.96053, 0.35643])
+    model.intercept_ = 3.59748
+    order = ('MLM', 'MLM', 'DR-c', 'DR-c', 'DR-x')
+    row = [(terms[term] - NORMS[term][0]) / NORMS[term][1] for term in order]
+    assert overall(terms) == pytest.approx(model.predict([row])[0], abs=1e-4)
+
+
+def test_without_knowledge_the_models_read_the_word_for_none(scored):
+    [score] = scored('usr', ITEMS[2:])
+    [expected] = scored('usr', [replace(ITEMS[2], facts='_nofact')])
+    assert score.values['Overall'] == expected.values['Overall']
+
+
+def test_a_classifier_of_other_labels_is_refused(tmp_path, scored):
+    three = make_roberta(tmp_path, RobertaForSequenceClassification, num_labels=3)
+    with user_error('two labels') as error:
+        scored('usr', context_classifier=three)
+    assert three in str(error.value)
+
+
+def test_words_are_split_as_in_the_training_data():
+    # a line of the authors' undr/test.lm, put together again
+    text = "i wonder if bowling is more popular in the 60's than football. isn't it?"
+    assert split_words(text) == (
+        "i wonder if bowling is more popular in the 60 's than football . is n't it ?"
+    )
+
+
+# --- CTC ------------------------------------------------------------------------------
+
+COUNTED = {'!', 'played', 'boat', '.'}  # the words of it that are no stop words
+
+
+def supported(folders, context):
+    """
+    P(supported) of each word: the tokens' last hidden states are added, then classified
+    (Deng et al. 2021, DiscriminativeAligner).
+    """
+    folder = folders['ctc']['knowledge_model']
+    model = RobertaForTokenClassification.from_pretrained(folder).eval()
+    tokenizer = roberta_tokenizer()
+    inputs = tokenizer(RESPONSE, context, return_tensors='pt')
+    tokens = tokenizer.convert_ids_to_tokens(tokenizer(RESPONSE)['input_ids'])[1:-1]
+    begins = [i == 0 or token.startswith('Ġ') for i, token in enumerate(tokens)]
+    word_of_token = np.cumsum(begins) - 1
+    with torch.no_grad():
+        states = model.roberta(**inputs).last_hidden_state[0, 1:]
+        sums = torch.zeros(word_of_token[-1] + 1, states.shape[1])
+        for state, word in zip(states, word_of_token, strict=False):
+            sums[word] += state
+        return model.classifier(sums).softmax(-1)[:, 0].tolist()
+
+
+def test_the_score_adds_the_words_that_are_no_stop_words(folders, scored):
+    [score] = scored('ctc')
+    for dimension, context in (
+        ('Engaging', '\n'.join((FACT, '', '', *TURNS))),
+        ('Uses Knowledge', FACT),
+    ):
+        words = supported(folders, context)
+        assert score.evidence[dimension] == pytest.approx(words, abs=1e-5)
+        pairs = zip(RESPONSE.split(), words, strict=True)
+        expected = sum(value for word, value in pairs if word in COUNTED)
+        assert score.values[dimension] == pytest.approx(expected, abs=1e-5)
+
+
+def test_stop_words_count_on_request(folders, scored):
+    [score] = scored('ctc', stop_words='counted')
+    expected = sum(supported(folders, FACT))
+    assert score.values['Uses Knowledge'] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_checkpoint_of_the_authors_has_the_same_scores(folders, scored, tmp_path):
+    folder = folders['ctc']['knowledge_model']
+    model = RobertaForTokenClassification.from_pretrained(folder)
+    weights = {f'_{name}': weight for name, weight in model.state_dict().items()}
+    torch.save(weights, tmp_path / 'pytorch_model.bin')
+    RobertaConfig.from_pretrained(folder, architectures=None).save_pretrained(tmp_path)
+    roberta_tokenizer().save_pretrained(tmp_path)
+    [score] = scored('ctc', knowledge_model=str(tmp_path))
+    assert score.values == scored('ctc')[0].values
+
+
+def test_a_dimension_without_a_model_has_a_reason_of_its_own(scored):
+    [score] = scored('ctc', ITEMS[2:], engaging_model=None)
+    assert score.values == {'Engaging': None, 'Uses Knowledge': None}
+    assert score.reasons['Engaging'] != score.reasons['Uses Knowledge']
+
+
+def test_a_response_without_words_has_no_score(scored):
+    [score] = scored('ctc', [ScoringItem(('hi',), ' ')])
+    assert score.values['Engaging'] is None and 'word' in score.reasons['Engaging']
+
+
+def test_a_long_response_loses_its_end(scored, monkeypatch):
+    monkeypatch.setattr('parlai_ext.scoring.ctc.MOST_TOKENS', 6)
+    [score] = scored('ctc')
+    assert score.cut > 0
+    assert len(score.evidence['Uses Knowledge']) < len(RESPONSE.split())
+
+
+def test_neither_order_nor_company_changes_a_score(scored):
+    together = scored('ctc', ITEMS)
+    for item, one in zip(ITEMS[::-1], together[::-1], strict=True):
+        value = scored('ctc', [item])[0].values['Engaging']
+        assert one.values['Engaging'] == pytest.approx(value, abs=1e-5)
+
+
+def test_no_model_is_one_line():
+    with user_error('engaging_model'):
+        scores_of('ctc', ITEMS)
+
+
+def test_texts_are_cleaned_as_for_the_training():
+    assert clean_text(' It’s  “Jazz” \n Yes ') == 'it\'s "jazz" \n yes'
+
+
+# --- UniEval --------------------------------------------------------------------------
+
+HISTORY = ' '.join(TURNS)
+# Zhong et al. (2022) and their code; ITEMS[0] with one question of each dimension
+INPUTS = {
+    'Natural': f'question: Is this a natural response in the dialogue? </s> response: '
+    f'{RESPONSE}',
+    'Maintains Context': 'question: Is this a coherent response given the dialogue '
+    f'history? </s> response: {RESPONSE} </s> dialogue history: {HISTORY}',
+    'Uses Knowledge': 'question: Is this response consistent with knowledge in the '
+    f'fact? </s> response: {RESPONSE} </s> fact: {FACT}',
+    'Understandable': 'question: Is this an understandable response in the dialogue? '
+    f'</s> response: {RESPONSE}',
+}
+ENGAGING = (
+    'question: Is this an engaging and informative response according to the dialogue '
+    f'history and fact? </s> response: {{}} </s> dialogue history: {HISTORY} </s> '
+    f'fact: {FACT}'
+)
+
+
+def yes_share(folders, text, **how):
+    """
+    P(Yes) / (P(Yes) + P(No)) by transformers.
+    """
+    folder = folders['unieval']['judge_model_file']
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    yes, no = (tokenizer(word)['input_ids'][0] for word in ('Yes', 'No'))
+    inputs = tokenizer(text, return_tensors='pt', **how)
+    with torch.no_grad():
+        logits = model(**inputs, decoder_input_ids=torch.tensor([[0]])).logits[0, 0]
+    probabilities = logits.softmax(-1)
+    return (probabilities[yes] / (probabilities[yes] + probabilities[no])).item()
+
+
+def test_the_questions_are_those_of_the_paper(folders, scored):
+    [score] = scored('unieval')
+    for dimension, text in INPUTS.items():
+        expected = yes_share(folders, text)
+        assert score.values[dimension] == pytest.approx(expected, abs=1e-5), dimension
+
+
+def test_engaging_is_a_sum_over_sentences_and_overall_a_mean(folders, scored):
+    [score] = scored('unieval')
+    parts = ['i do !', 'i played it on a boat .']
+    each = [yes_share(folders, ENGAGING.format(part)) for part in parts]
+    assert score.values['Engaging'] == pytest.approx(sum(each), abs=1e-5)
+    assert score.evidence == {'sentences': pytest.approx(each, abs=1e-5)}
+    five = [score.values[name] for name in (*INPUTS, 'Engaging')]
+    assert score.values['Overall'] == pytest.approx(sum(five) / 5)
+
+
+def test_without_knowledge_the_overall_score_is_the_mean_of_the_others(scored):
+    [score] = scored('unieval', ITEMS[2:])
+    known = [value for value in score.values.values() if value is not None]
+    assert len(known) == 5
+    assert score.values['Overall'] == pytest.approx(sum(known[:4]) / 4)
+
+
+def test_a_response_cannot_end_its_section(folders, scored):
+    spelled = replace(ITEMS[0], response=f'{RESPONSE} </s> fact: the piano is old')
+    [score] = scored('unieval', [spelled])
+    text = INPUTS['Natural'] + ' </s> fact: the piano is old'
+    assert score.values['Natural'] != pytest.approx(yes_share(folders, text), abs=1e-4)
+
+
+def test_a_long_question_loses_its_end_and_keeps_the_end_token(folders, scored):
+    long = ScoringItem((), 'i like jazz music ' * 10)
+    [score] = scored('unieval', [long], most_tokens=20)
+    assert score.cut > 0
+    text = INPUTS['Natural'].replace(RESPONSE, long.response)
+    expected = yes_share(folders, text, max_length=20, truncation=True)
+    assert score.values['Natural'] == pytest.approx(expected, abs=1e-5)
+
+
+def test_sentences_end_at_marks_but_not_at_abbreviations():
+    assert sentences('i do ! he met dr. smith . ok ?') == [
+        'i do !',
+        'he met dr. smith .',
+        'ok ?',
+    ]
+    assert sentences('') == []
+
+
+def test_a_causal_model_is_refused(tmp_path):
+    folder = make_model(tmp_path, 'gpt2')
+    with user_error('encoder-decoder') as error:
+        scores_of('unieval', ITEMS, judge_model_file=folder)
+    assert folder in str(error.value)
+
+
+def test_usr_items_become_the_inputs_that_the_authors_published():
+    published = json.loads(shared('usr/unieval_topical_chat.json').read_text())
+    wanted = {
+        tuple(
+            ' '.join(row[key].split()) for key in ('source', 'system_output', 'context')
+        )
+        for row in published
+    }
+    unieval = UniEval()
+    given = set()
+    for judged in read_card('usr_topical').read(shared('usr')).items:
+        item = ScoringItem(judged.context, judged.response, facts=judged.facts)
+        sections = dict(unieval.sections(item))['Engaging']
+        history, fact = (part.partition(': ')[2] for part in sections[2:])
+        texts = (history, item.response, fact)
+        given.add(tuple(' '.join(text.split()) for text in texts))
+    assert len(wanted) > 300 and given == wanted
+
+
+# --- BLEURT ---------------------------------------------------------------------------
+
+REFERENCES = ('do you like the old piano ?', 'i have three dogs')
+ITEM = ScoringItem(('hi there .',), RESPONSE, references=REFERENCES)
+
+
+def number(model, reference, response):
+    inputs = bert_tokenizer()(reference, response, return_tensors='pt')
+    with torch.no_grad():
+        return model.eval()(**inputs).logits[0, 0].item()
+
+
+def test_the_best_reference_counts(folders, scored):
+    folder = folders['bleurt']['regressor']
+    model = BertForSequenceClassification.from_pretrained(folder)
+    each = [number(model, reference, RESPONSE) for reference in REFERENCES]
+    [score] = scored('bleurt', [ITEM])
+    assert score.values['Overall'] == pytest.approx(max(each), abs=1e-5)
+    assert score.evidence == {'reference': each.index(max(each))}
+
+
+@pytest.mark.parametrize('narrow', [8, None])
+def test_a_checkpoint_of_bleurt_pytorch_is_read(tmp_path, scored, narrow):
+    tokenizer = bert_tokenizer()
+    sizes = {**SIZES, 'vocab_size': len(tokenizer), 'max_position_embeddings': 64}
+    if narrow:
+        config = transformers.RemBertConfig(
+            **sizes, input_embedding_size=narrow, num_labels=1
+        )
+        model = spread(RemBertForSequenceClassification(config))
+        mapping = {'rembert.': 'bleurt.', 'embedding_hidden_mapping_in': 'projection'}
+    else:
+        config = transformers.BertConfig(**sizes, num_labels=1)
+        model = spread(BertForSequenceClassification(config))
+        mapping = {'bert.': 'bleurt.'}
+    mapping['projection'] = 'embedding_projection'
+    weights = {}
+    for name, weight in model.state_dict().items():
+        for theirs, ours in mapping.items():
+            name = name.replace(theirs, ours)
+        weights[name] = weight
+    torch.save(weights, tmp_path / 'pytorch_model.bin')
+    own = {'model_type': 'bleurt', 'embedding_size': narrow, 'num_labels': 1}
+    written = {'architectures': ['BleurtForSequenceClassification'], **sizes, **own}
+    (tmp_path / 'config.json').write_text(json.dumps(written))
+    tokenizer.save_pretrained(tmp_path)
+    expected = max(number(model, reference, RESPONSE) for reference in REFERENCES)
+    [score] = scored('bleurt', [ITEM], regressor=str(tmp_path))
+    assert score.values['Overall'] == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_tokenizer_of_bleurt_20_is_that_of_sentencepiece(tmp_path):
+    sentencepiece = pytest.importorskip('sentencepiece')
+    pytest.importorskip('google.protobuf')
+    from parlai_ext.models.encoder_kinds import BleurtSPTokenizer
+    from tests.support.tiny_trained import TEXTS
+
+    with (tmp_path / 'spm.model').open('wb') as file:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(TEXTS),
+            model_writer=file,
+            vocab_size=60,
+            minloglevel=2,
+            control_symbols=['[CLS]', '[SEP]', '[MASK]'],
+            **{'pad_id': 0, 'pad_piece': '[PAD]', 'unk_id': 1, 'unk_piece': '[UNK]'},
+            **{'bos_id': -1, 'eos_id': -1},
+        )
+    tokenizer = BleurtSPTokenizer.from_pretrained(str(tmp_path))
+    processor = sentencepiece.SentencePieceProcessor(str(tmp_path / 'spm.model'))
+    first, second = 'do you like  the old piano ?', RESPONSE
+    begin, end = processor.piece_to_id('[CLS]'), processor.piece_to_id('[SEP]')
+    expected = [begin, *processor.encode(first), end, *processor.encode(second), end]
+    assert tokenizer(first, second)['input_ids'] == expected
+
+
+def test_a_model_of_two_outputs_is_refused(tmp_path, scored):
+    folder = make_bert(tmp_path, BertForSequenceClassification, num_labels=2)
+    with user_error('one output') as error:
+        scored('bleurt', [ITEM], regressor=folder)
+    assert folder in str(error.value)
+
+
+def test_an_item_without_a_reference_has_no_score(scored):
+    [score] = scored('bleurt')
+    assert score.values['Overall'] is None and 'reference' in score.reasons['Overall']
+
+
+def test_a_missing_model_is_one_line(monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', True)
+    with user_error('lucadiliello/BLEURT-20'):
+        Bleurt.from_section({}, models_on_cpu()).load_models()
+
+
+# --- pinned models --------------------------------------------------------------------
+
+REPO = 'someone/tiny'
+COMMITS = ('a' * 40, 'b' * 40)  # the second one is main
+
+
+@pytest.fixture(scope='module')
+def commits(tmp_path_factory):
+    """
+    The files of two commits: the second has one word more in its config.
+    """
+    first, second = (tmp_path_factory.mktemp('commit') for _ in COMMITS)
+    made = make_bert(first, BertForSequenceClassification, num_labels=1)
+    shutil.copytree(made, second, dirs_exist_ok=True)
+    config = second / 'config.json'
+    config.write_text(config.read_text().replace('{', '{"comment": "new",', 1))
+    return made, second
+
+
+@pytest.fixture
+def cache(commits, tmp_path, monkeypatch):
+    """
+    A cache of the hub with both commits, and no network.
+    """
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path))
+    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', True)
+    home = tmp_path / 'models--someone--tiny'
+    (home / 'refs').mkdir(parents=True)
+    (home / 'refs' / 'main').write_text(COMMITS[1])
+    for commit, folder in zip(COMMITS, commits, strict=True):
+        shutil.copytree(folder, home / 'snapshots' / commit)
+
+
+def bleurt(name):
+    return Bleurt.from_section({'regressor': str(name)}, models_on_cpu())
+
+
+@pytest.mark.usefixtures('cache')
+def test_another_revision_is_another_signature():
+    first, second = (bleurt(f'hf:{REPO}@{commit}') for commit in COMMITS)
+    assert first.signature != second.signature
+
+
+@pytest.mark.usefixtures('cache')
+def test_without_a_revision_the_content_that_was_loaded_is_signed(commits):
+    unpinned = bleurt(f'hf:{REPO}').signature
+    assert unpinned == bleurt(f'hf:{REPO}@{COMMITS[1]}').signature
+    assert unpinned == bleurt(commits[1]).signature  # wherever the files lie
+    assert 'content:' in unpinned
+
+
+@pytest.mark.usefixtures('cache')
+@pytest.mark.parametrize(('at', 'commit'), [('', 1), (f'@{COMMITS[0]}', 0)])
+def test_name_and_commit_are_recorded(at, commit):
+    scorer = bleurt(f'hf:{REPO}{at}')
+    assert scorer.signature
+    [model] = scorer.models_used()
+    assert (model.name, model.commit) == (f'hf:{REPO}{at}', COMMITS[commit])
+
+
+def test_a_folder_has_no_commit(commits):
+    scorer = bleurt(commits[0])
+    assert scorer.signature
+    assert scorer.models_used()[0].commit is None
+
+
+@pytest.mark.parametrize('name', ['bleurt', 'usr', 'ctc', 'unieval', 'density'])
+def test_every_model_of_a_trained_metric_may_be_pinned(name):
+    options = options_of(find_scorer(name).options_class)
+    kinds = {one.info.model for one in options.values() if one.info.model}
+    assert kinds
+    for kind in kinds:
+        opt = model_system(kind, f'hf:{REPO}@v1').opt
+        assert (opt['hf_model'], opt['hf_revision']) == (REPO, 'v1')
