@@ -6,11 +6,13 @@ names every weight, in kilobytes that do not say what is wrong.
 
 import json
 import os
+import pkgutil
 import re
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,6 @@ from parlai_ext.isolation.connections import Limit, limited
 from parlai_ext.isolation.names import Options, nested_values
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import hub
-from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.downloads import needed_tokenizer
 from parlai_ext.systems.families import (
@@ -36,18 +37,14 @@ from parlai_ext.systems.families import (
     family_of,
     fresh_candidates,
 )
+from parlai_ext.systems.family import effective_options, roster_options
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
-from parlai_ext.systems.players import Player, in_words
+from parlai_ext.systems.players import Player, in_words, raise_unless_of_agent
 from parlai_ext.systems.safe.cost import bounded_cost
-from parlai_ext.systems.safe.load import (
-    check_model_files,
-    guarded,
-    trusts_file,
-)
+from parlai_ext.systems.safe.load import check_model_files, guarded, trusts_file
 from parlai_ext.systems.safe.model_options import named_servers
 from parlai_ext.systems.safe.unpickle import BadModelFile
-from parlai_ext.systems.system_options import effective_options, roster_options
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.systems.zoo import fetch_path
 
@@ -211,8 +208,11 @@ def parsed_options(system: System, given: Options) -> Opt:
         with quiet_parlai():
             return parser.parse_kwargs(**given)
     except (ImportError, AttributeError) as error:
-        name = effective_options(system).get('model')
-        raise UserError(f'model: no agent {name!r}: {in_words(error)}') from error
+        name = str(given.get('model') or effective_options(system).get('model'))
+        hint = nearest(name, _agent_names_like(name))
+        hint = f'; {hint}' if hint.startswith('did') else ''
+        problem = f'model: no agent {name!r}: {in_words(error)}{hint}'
+        raise UserError(problem) from error
     except KeyError as error:
         options = (o for action in parser._actions for o in action.option_strings)
         names = {o.lstrip('-').replace('-', '_') for o in options}
@@ -234,6 +234,23 @@ def parsed_options(system: System, given: Options) -> Opt:
         raise_unless_of_agent(error)
         problem = f'model: its options cannot be read: {in_words(error)}'
         raise UserError(problem) from error
+
+
+def _agent_names_like(agent: str) -> list[str]:
+    """
+    Return the known agent names that are written in the same form as this one.
+    """
+    ours = agent.startswith('ext:')
+    prefix, home = ('ext:', 'parlai_ext.agents') if ours else ('', 'parlai.agents')
+
+    def names_in(package: str) -> list[str]:
+        return [m.name for m in pkgutil.iter_modules(import_module(package).__path__)]
+
+    names = names_in(home)
+    package = agent.removeprefix(prefix).partition('/')[0]
+    if '/' in agent and package in names:
+        names = [f'{package}/{name}' for name in names_in(f'{home}.{package}')]
+    return [prefix + name for name in names]
 
 
 @contextmanager

@@ -475,7 +475,12 @@ def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerato
     config.eos_token_id = sorted(end_tokens(config) | own_end)
     pads = [tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
     config.pad_token_id = next(token for token in pads if token is not None)
-    limit = prompt_limit(loaded, options.context_tokens, decoding.reply_max_tokens)
+    limit = prompt_limit(
+        loaded.positions,
+        options.context_tokens,
+        decoding.reply_max_tokens,
+        seq2seq=loaded.seq2seq,
+    )
     return ReplyGenerator(loaded, form, style, config, limit)
 
 
@@ -487,24 +492,33 @@ def end_tokens(config: GenerationConfig) -> set[int]:
     return set() if ends is None else {ends} if isinstance(ends, int) else set(ends)
 
 
-def prompt_limit(loaded: LoadedModel, asked: int | None, longest: int) -> int | None:
+def prompt_limit(
+    positions: int | None,
+    asked: int | None,
+    longest: int,
+    *,
+    seq2seq: bool = False,
+    option: str = 'reply_max_tokens',
+) -> int | None:
     """
     Return the most tokens of a prompt: with the reply they fit the model's positions.
 
+    :param positions: the most tokens that the model takes; `None`: it does not tell.
     :param asked: the most that the options allow.
     :param longest: the most tokens of a reply.
+    :param seq2seq: an encoder reads the prompt, a decoder writes the reply.
+    :param option: what says how long a reply may be, for the message.
+    :raises UserError: when there is no room for a prompt.
     """
-    fit = loaded.positions
-    if fit is not None:
-        # an encoder reads the prompt, a decoder writes the reply
-        room = fit if loaded.seq2seq else fit - longest
-        if longest > fit or room < 1:
+    room = positions
+    if positions is not None:
+        room = positions if seq2seq else positions - longest
+        if longest > positions or room < 1:
             raise UserError(
-                f'reply_max_tokens: {longest} leaves no room in the {fit} tokens '
-                f'that the model takes; {max(1, fit // 4)} would'
+                f'{option}: {longest} leaves no room in the {positions} tokens '
+                f'that the model takes; {max(1, positions // 4)} would'
             )
-        fit = room
-    return min((n for n in (asked, fit) if n), default=None)
+    return min((n for n in (asked, room) if n), default=None)
 
 
 def prompt_form(
