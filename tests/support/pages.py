@@ -27,8 +27,11 @@ from parlai_ext.ranking.ranks import RankRange
 from parlai_ext.report.write import write_report
 from parlai_ext.results.ranking import write_ranking
 from parlai_ext.stopping.rule import Look, PairOutcome, Stopping
-from parlai_ext.toxic.comparison import compare_answers, draw_examples
-from parlai_ext.toxic.comparison_table import render_safety_page
+from parlai_ext.toxic.comparison import (
+    compare_answers,
+    draw_examples,
+    render_safety_page,
+)
 from parlai_ext.toxic.measures import Prompt
 from tests.support.bench_samples import judged_set
 from tests.support.check_example import WEAK, example_card, example_check
