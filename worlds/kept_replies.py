@@ -31,8 +31,7 @@ from parlai.core.opt import Opt
 
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.store.partial import PartialWork
-from parlai_ext.systems.agent_code import raise_unless_of_agent
-from parlai_ext.systems.players import Participant, Player, Reply
+from parlai_ext.systems.players import Participant, Player, Reply, raise_unless_of_agent
 
 # fields of a reply that its own agent may read when it observes it
 KEPT_FIELDS = ('id', 'text', 'episode_done', 'safety')

@@ -13,8 +13,13 @@ from parlai.core.worlds import World
 
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Utterance
-from parlai_ext.systems.agent_code import raise_unless_of_agent
-from parlai_ext.systems.players import Participant, Player, Reply, in_words
+from parlai_ext.systems.players import (
+    Participant,
+    Player,
+    Reply,
+    in_words,
+    raise_unless_of_agent,
+)
 from parlai_ext.worlds.schedule import dialogue_id
 
 Respond = Callable[[Player, Sequence[Participant]], list[Reply]]

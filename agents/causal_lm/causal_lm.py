@@ -26,7 +26,7 @@ from parlai.utils.torch import padded_tensor
 from parlai_ext.core.options import add_flags, option
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary, build_network
-from parlai_ext.systems.hf.generate import FormOptions
+from parlai_ext.systems.hf.generate import FormOptions, positions, prompt_limit
 from parlai_ext.systems.hf.prompts import fit_prompt
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 
@@ -39,6 +39,7 @@ FORM_FLAGS = (
     '--hf-template-args',
     '--hf-date',
 )
+LONGEST_REPLY = 256  # tokens, as ParlAI generates where --label-truncate is not given
 STYLE_FLAGS = ('--system-prompt', '--first-turn', '--first-turn-ask')
 
 
@@ -162,8 +163,12 @@ class CausalLmAgent(TorchGeneratorAgent):
         """
         Return an empty history, whose prompts leave room for a reply.
         """
-        limit = self.dict.prompt_limit(self.text_truncate, self.label_truncate)
-        self.text_truncate: int | None = limit
+        self.text_truncate: int | None = prompt_limit(
+            positions(self.dict.config, self.dict.hf_tokenizer),
+            self.text_truncate,
+            self.label_truncate or LONGEST_REPLY,
+            option='label_truncate',
+        )
         return super().build_history()
 
     def build_model(self) -> CausalNetwork:

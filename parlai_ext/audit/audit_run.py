@@ -26,6 +26,7 @@ from parlai_ext.audit.target_sets import (
     system_families,
 )
 from parlai_ext.core.display import join_names
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import option_values
 from parlai_ext.core.signature import scorer_name
@@ -131,15 +132,15 @@ def played_checks(
     if not options.tables_only:
         try:
             player = gaming.SidePlayer.build(audited, machine, options, named, places)
-        except gaming.NotPlayed as error:
+        except UserError as error:
             reason = str(error)
     results = []
     for part, (words, check) in PLAYED.items():
         try:
             if player is None:
-                raise gaming.NotPlayed(reason)
+                raise UserError(reason)
             results.append(check(player))
-        except gaming.NotPlayed as error:
+        except UserError as error:
             text = f'{words} left out: {error}.'
             results.append(PartResult(part).leave_out(text))
     return results

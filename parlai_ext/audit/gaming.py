@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -58,16 +56,7 @@ from parlai_ext.store.manifest import Manifest, record_hash
 from parlai_ext.store.plan import system_part
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 FOLDER = 'audit'
-
-
-class NotPlayed(UserError):
-    """
-    Why nothing can be played for an audit; the checks that need it are left out.
-    """
 
 
 @dataclass(frozen=True)
@@ -97,7 +86,7 @@ class SidePlayer:
         Load the scorer of the audited scores, if the user named what it asks and runs:
         in this command or when it scored.
 
-        :raises NotPlayed: when nothing can be played, or this is another scorer now.
+        :raises UserError: when nothing can be played, or this is another scorer now.
         """
         from parlai_ext.scoring.score_run import (
             build_scorer,
@@ -106,29 +95,26 @@ class SidePlayer:
         )
 
         manifest = audited.run.manifest
-        with left_out_if_refused():
-            refuse_collecting(audited.run)
-            if audited.num_openers < 3:
-                raise UserError('fewer than three openers give no interval')
-            about = audited.run.scores(audited.scores.scorer_signature).about()
-            section = about.get('config') or manifest.protocol.scorer
-            is_own = (
-                CONFIG in named_parts(record_hash(about))
-                if about.get('config')
-                else is_own_scorer(manifest)
-            )
-            if not is_own and section != named.scorer:
-                name = section.get('name')
-                given = {'name': name} if name == options.scores else {}
-                require_named_scorer(section, given)
-            scorer = build_scorer(section, machine, named_by_user=True)
-            signature = score_signature(scorer, bool(about.get('given')))
-            then = audited.scores.scorer_signature
-            if signature != then:
-                [first, *_] = signature_differences(then, signature)
-                raise UserError(
-                    f'the scorer is not the one that made the scores: {first}'
-                )
+        refuse_collecting(audited.run)
+        if audited.num_openers < 3:
+            raise UserError('fewer than three openers give no interval')
+        about = audited.run.scores(audited.scores.scorer_signature).about()
+        section = about.get('config') or manifest.protocol.scorer
+        is_own = (
+            CONFIG in named_parts(record_hash(about))
+            if about.get('config')
+            else is_own_scorer(manifest)
+        )
+        if not is_own and section != named.scorer:
+            name = section.get('name')
+            given = {'name': name} if name == options.scores else {}
+            require_named_scorer(section, given)
+        scorer = build_scorer(section, machine, named_by_user=True)
+        signature = score_signature(scorer, bool(about.get('given')))
+        then = audited.scores.scorer_signature
+        if signature != then:
+            [first, *_] = signature_differences(then, signature)
+            raise UserError(f'the scorer is not the one that made the scores: {first}')
         size = min(options.audit_openers, audited.num_openers)
         return cls(audited, machine, size, scorer, cloned)
 
@@ -155,30 +141,29 @@ class SidePlayer:
         """
         Play and score what is missing of a side run; return its scores.
 
-        :raises NotPlayed: when a system cannot be had or is another one now.
+        :raises UserError: when a system cannot be had or is another one now.
         """
         from parlai_ext.collect.collect import collect
         from parlai_ext.scoring.score_run import score_run
 
         about = self.audited.run.scores(self.audited.scores.scorer_signature).about()
-        with left_out_if_refused():
-            manifest = self._manifest(targets, partners)
-            root = self.audited.run.root / FOLDER / f'{self.num_openers}-openers'
-            run = RunFolder.open(root / folder, manifest)
-            # these were resolved, so they may be used; a manifest that lay there
-            # already may hold others
-            note_parts(run.manifest, map(system_part, manifest.systems))
-            with run.lock():
-                problems = collect(run, self.machine).problems
-                if problems:
-                    raise UserError(problems[0])
-                report = score_run(
-                    run,
-                    self.scorer,
-                    include_given=bool(about.get('given')),
-                    config=about.get('config') or {},
-                )
-                return read_tables(run, report.signature)
+        manifest = self._manifest(targets, partners)
+        root = self.audited.run.root / FOLDER / f'{self.num_openers}-openers'
+        run = RunFolder.open(root / folder, manifest)
+        # these were resolved, so they may be used; a manifest that lay there
+        # already may hold others
+        note_parts(run.manifest, map(system_part, manifest.systems))
+        with run.lock():
+            problems = collect(run, self.machine).problems
+            if problems:
+                raise UserError(problems[0])
+            report = score_run(
+                run,
+                self.scorer,
+                include_given=bool(about.get('given')),
+                config=about.get('config') or {},
+            )
+            return read_tables(run, report.signature)
 
     def _manifest(
         self, targets: Sequence[System], partners: Sequence[System]
@@ -225,19 +210,6 @@ class SidePlayer:
         return tables.scores[self.audited.dimension][rows][:, columns]
 
 
-@contextmanager
-def left_out_if_refused() -> Iterator[None]:
-    """
-    Turn a refusal into the reason why something is left out.
-    """
-    try:
-        yield
-    except NotPlayed:
-        raise
-    except UserError as error:
-        raise NotPlayed(str(error)) from error
-
-
 CANARIES = 'canaries'
 # what each canary does, by the option `canary_kind` of its agent
 KINDS = {
@@ -264,7 +236,7 @@ def check_canaries(player: SidePlayer) -> PartResult:
     systems that are no floors, or more; that it does not is shown as soon as half of
     them, or more, are better than it beyond chance.
 
-    :raises NotPlayed: when they cannot be played.
+    :raises UserError: when they cannot be played.
     """
     audited = player.audited
     ranked, sampling = audited.first_games(player.num_openers)
@@ -418,7 +390,7 @@ def check_clones_as_targets(player: SidePlayer) -> PartResult:
     Return whether a clone, played as a further target, gets the score of its original
     over the same openers.
 
-    :raises NotPlayed: when it cannot be played.
+    :raises UserError: when it cannot be played.
     """
     result, audited = PartResult(TARGETS), player.audited
     own, sampling = audited.first_games(player.num_openers)
@@ -449,7 +421,7 @@ def check_clones_as_partners(player: SidePlayer) -> PartResult:
     """
     Return whether a clone among the partners lifts its original above the others.
 
-    :raises NotPlayed: when it cannot be played.
+    :raises UserError: when it cannot be played.
     """
     result, audited = PartResult(PARTNERS), player.audited
     if player.is_self_play:

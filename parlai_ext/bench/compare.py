@@ -203,7 +203,7 @@ def compare_bench(
         )
     pairs = list(combinations(scorers, 2))
     correlations = _correlations(compared, scorers)
-    common = _common_sets(correlations, len(scorers))
+    common, means_of_sets = _common_means(correlations, len(scorers))
     of_sets, overall = [], []
     parts: dict[Pair, dict[str, list[CommonItems]]] = {pair: {} for pair in pairs}
     with bar_of('compare', len(compared), delay=2, unit='quality') as bar:
@@ -230,7 +230,6 @@ def compare_bench(
             overall.append(replace(row, williams_reason='the sets have other items'))
     overall = adjusted(overall, lambda row: None)
     differences = [*adjusted(of_sets, lambda row: (row.first, row.second)), *overall]
-    means_of_sets = _mean_correlations(correlations, common)
     correlations[ALL_SETS, quality] = means_of_sets
     same = compared if quality != EACH else quality_points(points, OVERALL)
     of_common = [one for one in compared if one.set_name in common]
@@ -382,27 +381,21 @@ def _correlations(
     return correlations
 
 
-def _common_sets(correlations: Correlations, n_scorers: int) -> list[str]:
+def _common_means(
+    correlations: Correlations, n_scorers: int
+) -> tuple[list[str], dict[str, float]]:
     """
-    Return the sets on which at least half of the scorers have a correlation.
-    """
-    judging: defaultdict[str, set[str]] = defaultdict(set)
-    for (set_name, _), values in correlations.items():
-        judging[set_name] |= values.keys()
-    return [name for name, labels in judging.items() if 2 * len(labels) >= n_scorers]
-
-
-def _mean_correlations(
-    correlations: Correlations, common: Sequence[str]
-) -> dict[str, float]:
-    """
-    Return the mean over the sets that count, each the mean over its qualities, of the
-    scorers that have a correlation with each of them.
+    Return the sets on which at least half of the scorers have a correlation, and the
+    mean over these, each the mean over its qualities, of the scorers that have a
+    correlation with each of them.
     """
     rows = pd.DataFrame(correlations.values(), index=pd.Index(correlations))
-    rows = rows[rows.index.get_level_values(0).isin(common)].dropna(axis=1)
-    of_sets = rows.groupby(level=0, sort=False).mean()
-    return {str(label): float(mean) for label, mean in of_sets.mean().items()}
+    by_set: Any = {'level': 0, 'sort': False}
+    n_judging = rows.notna().groupby(**by_set).any().sum(axis=1)
+    common = [str(name) for name, n in n_judging.items() if 2 * n >= n_scorers]
+    rows = rows[rows.index.isin(common, level=0)].dropna(axis=1)
+    means: Any = rows.groupby(**by_set).mean().mean()
+    return common, means.to_dict()
 
 
 def _best_scorer(

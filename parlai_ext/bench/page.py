@@ -17,18 +17,20 @@ from scipy import stats
 
 from parlai_ext.bench.agreement_rows import agreement_rows_table
 from parlai_ext.bench.bench_files import Bench, SetPoints
-from parlai_ext.bench.bench_table import LEVELS, level_table, sets_of_level
 from parlai_ext.bench.compare import ALL_SETS, BenchComparison, PairDifference
-from parlai_ext.bench.compare_table import (
+from parlai_ext.bench.published import figure_table
+from parlai_ext.bench.tables import (
+    LEVELS,
     best_sentence,
     ceiling_table,
     cluster_members,
     difference_table,
+    level_table,
     place_name,
     places_by_set,
     redundancy_table,
+    sets_of_level,
 )
-from parlai_ext.bench.published import figure_table
 from parlai_ext.core.display import number
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.comparison import LEVEL

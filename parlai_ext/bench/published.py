@@ -22,7 +22,7 @@ import numpy as np
 
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench, SetPoints
-from parlai_ext.bench.bench_table import FITTED, mean_over_qualities
+from parlai_ext.bench.tables import FITTED, mean_over_qualities
 from parlai_ext.core.display import number, wrap_lines
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.agreement import known_spearman

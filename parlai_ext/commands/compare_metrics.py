@@ -75,12 +75,12 @@ class CompareMetrics(Command):
             compare_bench,
             comparison_data,
         )
-        from parlai_ext.bench.compare_table import comparison_lines, difference_table
         from parlai_ext.bench.page import (
             COMPARISON_PAGE,
             correlation_figure,
             render_comparison_page,
         )
+        from parlai_ext.bench.tables import comparison_lines, difference_table
         from parlai_ext.store.atomic import write_text
 
         given = self.options(CompareOptions)

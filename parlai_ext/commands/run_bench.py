@@ -145,15 +145,14 @@ def show_bench(
     :param texts: by set, the utterances of each item that was drawn.
     """
     from parlai_ext.bench.bench_files import read_points
-    from parlai_ext.bench.bench_table import bench_lines
     from parlai_ext.bench.compare import compare_bench
-    from parlai_ext.bench.compare_table import best_sentence
     from parlai_ext.bench.page import BENCH_PAGE, render_bench_page
     from parlai_ext.bench.published import (
         agreement_lines,
         figure_lines,
         published_lines,
     )
+    from parlai_ext.bench.tables import bench_lines, best_sentence
     from parlai_ext.store.atomic import write_text
 
     try:

@@ -4,6 +4,7 @@ Fixes of agents of ParlAI 1.7.2 that crash or cannot be built.
 
 import os
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -43,30 +44,28 @@ def reorder_gpt2_encoder_by_list(
     return original(self, encoder_states, rows)
 
 
-@replaces(
-    'parlai.agents.hugging_face.dialogpt', 'DialoGPTDecoder._init_from_pretrained'
-)
-def load_dialogpt_weights_by_name(original: Any, self: Any, opt: Any) -> Any:
+def load_dialogpt_by_name(
+    kind: str, original: Any, self: Any, opt: Mapping[str, Any]
+) -> Any:
     """
-    ParlAI ignores ``--model-name`` and loads the weights of ``--gpt2-size`` from the
-    hub (agents/hugging_face/dialogpt.py:51). The fix loads those of ``--model-name``.
+    ParlAI ignores ``--model-name`` and loads weights and tokenizer of ``--gpt2-size``
+    from the hub (agents/hugging_face/dialogpt.py:51, dict.py:246). The fix loads those
+    of ``--model-name``.
     """
-    from transformers import GPT2Model
+    import transformers
 
     name = opt.get('model_name')
-    return GPT2Model.from_pretrained(name) if name else original(self, opt)
+    kind_of = getattr(transformers, kind)
+    return kind_of.from_pretrained(name) if name else original(self, opt)
 
 
-@replaces('parlai.agents.hugging_face.dict', 'DialoGPTDictionaryAgent.get_tokenizer')
-def load_dialogpt_tokenizer_by_name(original: Any, self: Any, opt: Any) -> Any:
-    """
-    ParlAI ignores ``--model-name`` for the tokenizer too (agents/hugging_face/
-    dict.py:246). The fix loads the tokenizer of ``--model-name``.
-    """
-    from transformers import GPT2Tokenizer
-
-    name = opt.get('model_name')
-    return GPT2Tokenizer.from_pretrained(name) if name else original(self, opt)
+for _module, _method, _kind in (
+    ('dialogpt', 'DialoGPTDecoder._init_from_pretrained', 'GPT2Model'),
+    ('dict', 'DialoGPTDictionaryAgent.get_tokenizer', 'GPT2Tokenizer'),
+):
+    replaces(f'parlai.agents.hugging_face.{_module}', _method)(
+        partial(load_dialogpt_by_name, _kind)
+    )
 
 
 def refuse_missing_gpt2_in_one_line(

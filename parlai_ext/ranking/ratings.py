@@ -38,6 +38,8 @@ PACKAGES = {
         'pip install trueskill (free for non-commercial use only)',
     ),
 }
+# makes a new skill; changes the skills of the better and the worse system of a game
+SkillModel = tuple[Callable[[], Any], Callable[..., Any]]
 METHODS = (*PACKAGES, BRADLEY_TERRY, *FOOTBALL)
 
 
@@ -62,34 +64,52 @@ def rate(
     played = {name for match in results.matches for name in match.systems}
     rated = tuple(name for name in results.systems if name in played)
     with_games = replace(results, systems=rated) if rated else results
+    values: Mapping[str, float] = {}
+    spreads: Mapping[str, float] = {}
     if method in FOOTBALL:
         signature = f'rating:{method}|match:points of all its games'
-        sums = dict.fromkeys(with_games.systems, 0.0)
+        reason = with_games.incomplete()
+        values = dict.fromkeys(with_games.systems, 0.0)
         for match in with_games.matches:
             for name in match.systems:
                 won = match.winner == name
-                sums[name] += 1 if match.winner is None else FOOTBALL[method] * won
-        if reason := with_games.incomplete():
-            rating = Rating(signature=signature, reason=reason)
-        else:
-            notes = tuple(with_games.notes())
-            rating = Rating(values=sums, signature=signature, notes=notes)
+                values[name] += 1 if match.winner is None else FOOTBALL[method] * won
     elif method == BRADLEY_TERRY:
         signature = f'rating:bradley_terry|prior:{prior:g}'
         wins = win_matrix(with_games.systems, _pairwise(with_games))
         strengths = bradley_terry_strengths(wins, with_games.systems, prior)
-        if isinstance(strengths, str):
-            rating = Rating(signature=signature, reason=strengths)
-        else:
-            notes = _rating_notes(with_games)
-            rating = Rating(values=strengths, signature=signature, notes=notes)
+        reason = strengths if isinstance(strengths, str) else None
+        values = {} if isinstance(strengths, str) else strengths
     else:
-        rating = _shuffled(with_games, method, seed, shuffles)
+        if shuffles < 1:
+            raise UserError(f'shuffles: {shuffles}; 1 or more are needed')
+        model = _skill_model(method)
+        signature = signature_line(
+            {
+                'rating': method,
+                'v': metadata.version(method),
+                'model': 'thurstone_mosteller_full' if method == OPENSKILL else '1vs1',
+                'shuffles': shuffles,
+                'seed': seed,
+            }
+        )
+        reason = _why_not_joined(with_games)
+        if reason is None:
+            values, spreads = _mean_skills(with_games, model, seed, shuffles)
     # without the digits that the order of additions leaves, equal ones stay equal
-    numbers = [rating.values.get(name) for name in results.systems]
+    numbers = [None if reason else values.get(name) for name in results.systems]
     rounded = round_off_noise(np.array(numbers, np.float64)).tolist()
-    values = dict(zip(results.systems, map(json_number, rounded), strict=True))
-    return replace(rating, values=values, ranks=rank_values(values))
+    rated_values = dict(zip(results.systems, map(json_number, rounded), strict=True))
+    never = with_games.never_met
+    notes = [*with_games.notes(), *([f'{len(never)} pairs never met'] if never else [])]
+    return Rating(
+        values=rated_values,
+        spreads=spreads,
+        ranks=rank_values(rated_values),
+        reason=reason,
+        signature=signature,
+        notes=() if reason else tuple(notes),
+    )
 
 
 def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
@@ -99,19 +119,13 @@ def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
     The value is the negated sum, so that larger is better. A dimension on which some
     system has no raw score is left out for all, and noted.
     """
-    dimensions = sorted(
-        {name for by_dimension in raw.values() for name in by_dimension}
-    )
     notes, complete = [], []
-    for dimension in dimensions:
-        lacking = sorted(
-            n for n, by_dimension in raw.items() if by_dimension.get(dimension) is None
-        )
+    for dimension in sorted({name for own in raw.values() for name in own}):
+        lacking = sorted(n for n, own in raw.items() if own.get(dimension) is None)
         if lacking:
             notes.append(f'{dimension} left out: no raw score of {", ".join(lacking)}')
         else:
             complete.append(dimension)
-    signature = signature_line({'rating': 'sum_of_ranks', 'dimensions': complete})
     reason = None
     if len(raw) < 2:
         reason = f'{len(raw)} system; ranks need two or more'
@@ -125,7 +139,7 @@ def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:
         values=sums,
         ranks=rank_values(sums),
         reason=reason,
-        signature=signature,
+        signature=signature_line({'rating': 'sum_of_ranks', 'dimensions': complete}),
         notes=tuple(notes),
     )
 
@@ -139,25 +153,15 @@ def rank_values(values: Mapping[str, float | None]) -> dict[str, float | None]:
     return dict(zip(values, map(json_number, ranks), strict=True))
 
 
-def _shuffled(results: Tournament, package: str, seed: int, shuffles: int) -> Rating:
+def _mean_skills(
+    results: Tournament, model: SkillModel, seed: int, shuffles: int
+) -> tuple[dict[str, float], ...]:
     """
-    Average the skills after each of several shuffled orders of the games.
+    Return means and standard deviations of skills, each averaged over several shuffled
+    orders of the games.
     """
-    if shuffles < 1:
-        raise UserError(f'shuffles: {shuffles}; 1 or more are needed')
-    new_skill, play = _skill_model(package)
-    signature = signature_line(
-        {
-            'rating': package,
-            'v': metadata.version(package),
-            'model': 'thurstone_mosteller_full' if package == OPENSKILL else '1vs1',
-            'shuffles': shuffles,
-            'seed': seed,
-        }
-    )
+    new_skill, play = model
     games = _pairwise(results)
-    if reason := _why_not_joined(results):
-        return Rating(signature=signature, reason=reason)
     runs: list[dict[str, Any]] = []
     for k in range(shuffles):
         skills = {name: new_skill() for name in results.systems}
@@ -175,16 +179,10 @@ def _shuffled(results: Tournament, package: str, seed: int, shuffles: int) -> Ra
         }
         for part in ('mu', 'sigma')
     )
-    spreads = {name: json_number(value) or 0.0 for name, value in spreads.items()}
-    return Rating(
-        values=values,
-        spreads=spreads,
-        signature=signature,
-        notes=_rating_notes(results),
-    )
+    return values, {name: json_number(v) or 0.0 for name, v in spreads.items()}
 
 
-def _skill_model(package: str) -> tuple[Callable[[], Any], Callable[..., Any]]:
+def _skill_model(package: str) -> SkillModel:
     """
     Return what makes a new skill, and what changes the skills of the better and the
     worse system of a game. The package is imported only now.
@@ -227,11 +225,6 @@ def _why_not_joined(results: Tournament) -> str | None:
         return None
     joined = sorted(compress(results.systems, group == group[0]))
     return f'no games join {", ".join(joined)} and the rest'
-
-
-def _rating_notes(results: Tournament) -> tuple[str, ...]:
-    never = results.never_met
-    return (*results.notes(), *([f'{len(never)} pairs never met'] if never else []))
 
 
 def _pairwise(results: Tournament) -> list[tuple[str, str, str | None]]:

@@ -176,30 +176,29 @@ def rank_draws(
     better[np.ix_(chosen, chosen)] = claims
     scores = [json_number(mean) for mean in draws.means]
     ranks = ranks_by_score([scores[k] for k in chosen], higher_is_better)
-    groups, ranges = tied_groups(claims, ranks), rank_ranges(claims)
-    places = dict(
-        zip(chosen.tolist(), zip(ranks, groups, ranges, strict=True), strict=True)
-    )
+    ends = zip(ranks, tied_groups(claims, ranks), rank_ranges(claims), strict=True)
+    places = dict(zip(chosen.tolist(), ends, strict=True))
     sampled, fixed = (intervals_for(draws, one) for one in ('sampled', 'fixed'))
     rows = []
     for k, name in enumerate(systems):
-        rank, group, open_ranks = places.get(k) or (None, None, None)
-        known = draws.has_interval[k]
+        rank, group, left_open = places.get(k) or (None, None, None)
+        if not draws.has_interval[k]:
+            group = left_open = None
+        low, high, low_fixed, high_fixed = map(json_number, (*sampled[k], *fixed[k]))
         rows.append(
             Standing(
-                system=name,
-                dimension=dimension,
-                rank=rank,
-                rank_low=open_ranks.low if open_ranks and known else None,
-                rank_high=open_ranks.high if open_ranks and known else None,
-                score=scores[k],
-                low=json_number(sampled[k][0]),
-                high=json_number(sampled[k][1]),
-                low_fixed=json_number(fixed[k][0]),
-                high_fixed=json_number(fixed[k][1]),
-                n_dialogues=counts[k][0],
-                n_unscored=counts[k][1],
-                group=group if known else None,
+                name,
+                dimension,
+                rank,
+                left_open.low if left_open else None,
+                left_open.high if left_open else None,
+                scores[k],
+                low,
+                high,
+                low_fixed,
+                high_fixed,
+                *counts[k],
+                group=group,
                 n_openers=int(draws.num_openers[k]),
                 n_partners=int(draws.num_partners[k]),
             )

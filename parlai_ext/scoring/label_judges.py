@@ -165,7 +165,6 @@ class LabelTokens:
     """
 
     def __init__(self, tokenizer: Any, prompt_format: str = 'plain'):
-        # imported now: the options of a training are read without torch
         from parlai_ext.systems.pretrained import surrounding_tokens
 
         self.tokenizer = tokenizer

@@ -49,6 +49,12 @@ from parlai_ext.stopping.rule import (
 from parlai_ext.view.table import Column, Table, number_column
 
 OBSERVED = 'observed'
+# standard errors beyond the confidence sequence with which an order is settled in four
+# of five runs, or in half of them, and a tie in four of five
+SETTLED, SETTLED_IN_HALF, TIED = map(
+    float, np.ravel(stats.norm.ppf([POWER, 0.5, (1 + POWER) / 2]))
+)
+SHARES = {'sequential': SETTLED, 'sequential_half': SETTLED_IN_HALF, 'tie': TIED}
 TOO_MANY = f'>{MOST_OPENERS:,}'
 
 
@@ -110,9 +116,10 @@ def plan_pairs(
                 spread=spread,
                 difference=wanted,
                 fixed=openers_of_fixed_run(*about),
-                sequential=openers_until_settled(*about, fewest=fewest),
-                sequential_half=openers_until_settled(*about, 0.5, fewest),
-                tie=openers_until_tied(*about, fewest=fewest),
+                **{
+                    name: openers_until_settled(*about, errors, fewest)
+                    for name, errors in SHARES.items()
+                },
             )
         )
     return tuple(sorted(plans, key=lambda plan: plan.observed))
@@ -133,36 +140,18 @@ def openers_of_fixed_run(difference: float, spread: float, n_pairs: int) -> int 
 
 
 def openers_until_settled(
-    difference: float,
+    target: float,
     spread: float,
     n_pairs: int,
-    share: float = POWER,
+    errors: float = SETTLED,
     fewest: int = FEWEST_TO_SETTLE,
 ) -> int | None:
     """
-    Return the number of openers by which a share of the runs has settled an order.
-    """
-    errors = stats.norm.ppf(share)
-    return _openers_to_reach(difference, spread, n_pairs, errors, fewest)
+    Return the number of openers by which a share of the runs has settled an order, or a
+    tie of two systems with equal true scores: the first at which the confidence
+    sequence and some standard errors more are within ``target``.
 
-
-def openers_until_tied(
-    margin: float, spread: float, n_pairs: int, fewest: int = FEWEST_TO_SETTLE
-) -> int | None:
-    """
-    Return the number of openers by which four of five runs have settled a tie of two
-    systems with equal true scores.
-    """
-    errors = stats.norm.ppf((1 + POWER) / 2)
-    return _openers_to_reach(margin, spread, n_pairs, errors, fewest)
-
-
-def _openers_to_reach(
-    target: float, spread: float, n_pairs: int, errors: float, fewest: int
-) -> int | None:
-    """
-    Return the first count at which the confidence sequence and some standard errors
-    more are within ``target``.
+    :param errors: `SETTLED`, `SETTLED_IN_HALF` or `TIED`.
     """
     counts = candidate_counts(fewest, MOST_OPENERS)
     reach = (critical_values(counts, ERROR / n_pairs) + errors) / np.sqrt(counts)

@@ -32,8 +32,8 @@ from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import write_file
 from parlai_ext.systems import openers, zoo
 from parlai_ext.systems.fetch.checked_downloads import (
-    METHOD,
     ensure_checked_downloads,
+    noting,
     replaced,
 )
 from parlai_ext.systems.fetch.data_folder import data_folder
@@ -125,16 +125,12 @@ def _data_urls(module: str) -> list[str]:
     if not isinstance(resources, list) or not hasattr(build, 'build'):
         return []
 
-    def stop(*args: Any, **kwargs: Any) -> None:
+    def stop(url: str) -> None:
         raise _WouldDownload
 
-    functions = dict.fromkeys((METHOD, 'download', 'untar'), stop)
-    functions |= dict.fromkeys(
-        ('make_dir', 'remove_dir', 'mark_done'), lambda *args, **kwargs: None
-    )
     opt = {'datapath': data_folder(), 'datatype': 'train:evalmode'}
     try:
-        with replaced(functions), quiet_parlai(), zoo.printing_nothing():
+        with replaced(noting(stop)), quiet_parlai(), zoo.printing_nothing():
             build.build(opt)
     except _WouldDownload:
         return [str(resource.url) for resource in resources]

@@ -4,7 +4,7 @@ options name, the replies of a task, and GPT-2's tokenizer; and their download, 
 one system's failure stops no other.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System
-from parlai_ext.files.option_files import files_at, sha256
+from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
 from parlai_ext.systems import candidates, zoo
 from parlai_ext.systems.families import family_of
-from parlai_ext.systems.fetch.checked_downloads import checked_downloads, lock_file
+from parlai_ext.systems.family import effective_options
+from parlai_ext.systems.fetch.checked_downloads import checked_downloads
 from parlai_ext.systems.fetch.data_folder import data_folder, is_zoo_path
-from parlai_ext.systems.fetch.http_file import Entry, Unreachable
-from parlai_ext.systems.system_options import effective_options
+from parlai_ext.systems.fetch.http_file import Unreachable
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class _Downloads:
                 value = str(system.opt.get(option) or '')
                 files += self._fetch(needed_file(option, value))
             option = 'model'
-            files += family_of(system.opt).fetch_weights(system, self._record)
+            files += family_of(system.opt).fetch_weights(system)
             option = 'dict_tokenizer'
             opt = effective_options(system)
             files += self._fetch(needed_tokenizer(opt))
@@ -181,15 +181,3 @@ class _Downloads:
                     self.silent_hosts |= hosts
                 self.failures[names] = e
         raise self.failures[names]
-
-    def _record(self, address: str, files: Sequence[Path]) -> None:
-        """
-        Record the checksums of weights that the hub's own client has downloaded.
-
-        :raises UserError: when the same address once had other weights.
-        """
-        entries = {
-            f'{address}/{path.name}': Entry(sha256(path), path.stat().st_size)
-            for path in files
-        }
-        lock_file().record(entries)

@@ -42,8 +42,10 @@ from parlai_ext.files.yaml_file import read_file
 from parlai_ext.isolation.names import Options
 from parlai_ext.systems import hub, zoo
 from parlai_ext.systems.chat.conversation import other_contexts_hash
-from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family, Record
+from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family
+from parlai_ext.systems.fetch.checked_downloads import lock_file
 from parlai_ext.systems.fetch.data_folder import data_folder, local_path
+from parlai_ext.systems.fetch.http_file import Entry
 from parlai_ext.systems.remote.endpoint import UNTOLD, Endpoint
 from parlai_ext.systems.remote.settings import PREFIX, Settings
 
@@ -59,6 +61,7 @@ class HubFamily(Family):
     """
 
     weights_options = ('model_file', 'hf_model', 'model_name', 'gpt2_size')
+    local_options = ('model_name',)  # whose files are hashed in its stead
     # whether `load_hf_judge` can read such a model as a judge
     can_judge: ClassVar[bool] = True
     # the most tokens of a context that its agent reads, whatever the model could
@@ -116,14 +119,18 @@ class HubFamily(Family):
         at = f' at {revision}' if revision else ''
         return DOWNLOAD, f'https://huggingface.co/{repo}{at}'
 
-    def fetch_weights(self, system: System, record: Record) -> list[str]:
+    def fetch_weights(self, system: System) -> list[str]:
         if self.cached_weights(system.opt) is not None:
             return []
         repo, weights = self.repository(system.opt), self.fetched_weights(system.opt)
         if is_model_name(repo):
             return [repo]  # its card has its checksums
         address = f'https://huggingface.co/{repo}/resolve/{self.commit(system.opt)}'
-        record(address, hub.weight_files(weights))
+        entries = {
+            f'{address}/{path.name}': Entry(sha256(path), path.stat().st_size)
+            for path in hub.weight_files(weights)
+        }
+        lock_file().record(entries)
         return [repo]
 
     def weight_bytes(self, system: System) -> int:
@@ -143,9 +150,6 @@ class HubFamily(Family):
         files = [*hub.weight_files(weights), *hub.companions(folder, code)]
         hashes = {f'hub/{p.relative_to(folder).as_posix()}': sha256(p) for p in files}
         return hashes | other_contexts_hash(opt)
-
-    def local_options(self, system: System) -> tuple[str, ...]:
-        return ('model_name',)  # its files are hashed in its stead
 
 
 class HuggingFace(HubFamily):

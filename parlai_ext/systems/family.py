@@ -6,22 +6,22 @@ A family is declared once, as a subclass of `Family` with one entry in
 generator in a model file.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
 from parlai.core.agents import Agent
 
+from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
-from parlai_ext.systems.system_options import model_path
+from parlai_ext.systems.safe.load import read_opt
+from parlai_ext.systems.safe.unpickle import BadModelFile
 
 Options = Mapping[str, Any]
-# records the checksums of files that were downloaded from below an address
-Record = Callable[[str, Sequence[Path]], None]
 
 PRESENT, DOWNLOAD, MISSING = 'present', 'download', 'missing'
 SAMPLING = (
@@ -45,6 +45,8 @@ class Family:
     # options that say where a system is or how fast it runs, not what it says; they
     # are left out of its identity (in every family, so no two may differ about one)
     place_options: ClassVar[tuple[str, ...]] = ()
+    # options of such a system alone that say only where it is
+    local_options: ClassVar[tuple[str, ...]] = ()
     # options that name the weights, the first that is set wins
     weights_options: ClassVar[tuple[str, ...]] = ('model_file',)
     # the value of `dict_tokenizer` that the agent's own parser sets
@@ -85,15 +87,13 @@ class Family:
             return DOWNLOAD, ' '.join(urls)
         return PRESENT, str(local_path(str(path)).absolute())
 
-    def fetch_weights(self, system: System, record: Record) -> list[str]:
+    def fetch_weights(self, system: System) -> list[str]:
         """
-        Download weights that no file option names. Return the names of what was
-        downloaded.
+        Download weights that no file option names, and record their checksums. Return
+        the names of what was downloaded.
 
-        :param record: records the checksums of the files that were downloaded from
-            below an address; it refuses other ones than an earlier download had.
-
-        :raises UserError: when they cannot be had.
+        :raises UserError: when they cannot be had, or are other ones than an earlier
+            download of the same address had.
         """
         return []
 
@@ -120,13 +120,6 @@ class Family:
         :raises UserError: ``option: what is wrong`` when something cannot be had.
         """
         return {}
-
-    def local_options(self, system: System) -> tuple[str, ...]:
-        """
-        Return the options of this system, beside `place_options`, that say only where
-        it is.
-        """
-        return ()
 
     def candidates(self, opt: Options) -> dict[str, str]:
         """
@@ -171,3 +164,50 @@ class Family:
         Return the option that a message about a system's weights should name.
         """
         return next((key for key in self.weights_options if opt.get(key)), 'model')
+
+
+# --- the options of a system, as its roster and the files of this machine tell them ---
+
+
+def model_path(system: System) -> Path | None:
+    """
+    Return where the system's model file is, or would be after a download.
+    """
+    path = str(system.opt.get('model_file') or '')
+    return local_path(path) if path else None
+
+
+def roster_options(system: System) -> dict[str, Any]:
+    """
+    Return the roster's options of a system that have a value.
+    """
+    return {key: value for key, value in system.opt.items() if value is not None}
+
+
+def own_options(system: System) -> dict[str, Any]:
+    """
+    Return what the `.opt` beside the system's model file says; empty without one.
+
+    Reads the disk only. The roster may name an agent that the `.opt` may not.
+
+    :raises UserError: when it holds no options, or more than data.
+    """
+    path = model_path(system)
+    if path is None or not Path(f'{path}.opt').is_file():
+        return {}
+    try:
+        return read_opt(f'{path}.opt', roster_opt=system.opt)
+    except BadModelFile as error:
+        raise UserError(error.as_option) from error
+
+
+def effective_options(system: System) -> dict[str, Any]:
+    """
+    Return the model's own options with the roster's over them.
+
+    :raises SystemFailed: when the model's own options cannot be read.
+    """
+    try:
+        return {**own_options(system), **roster_options(system)}
+    except UserError as error:
+        raise SystemFailed(system.name, str(error)) from error

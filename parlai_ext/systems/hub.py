@@ -283,7 +283,6 @@ def truthy(value: object) -> bool:
 
 
 ADAPTER = 'adapter_config.json'
-SETTINGS = '*config.json'
 COPY = 'put a copy there'
 
 
@@ -301,8 +300,21 @@ def check_model_folder(folder: Path) -> None:
         )
     for file in (*folder.iterdir(), *folder.glob('additional_chat_templates/*')):
         check_file_of_folder(file, folder)
-    for file in sorted(folder.glob(SETTINGS)):
-        _check_settings(file, folder)
+    # a tokenizer would read its words from a file that its settings name under any key
+    for file in sorted(folder.glob('*config.json')):
+        try:
+            settings = parse_json(file.read_bytes(), any_number=True)
+        except (OSError, json.JSONDecodeError, UnicodeDecodeError):
+            continue  # transformers says what is wrong
+        except ValueError as error:  # what transformers might read all the same
+            raise UserError(f'hf_model: {printable(str(file))}: {error}') from None
+        for key, value in nested_values(settings):
+            if not isinstance(value, str) or '/' not in value or '\0' in value:
+                continue
+            is_file = os.path.exists(value) and not os.path.isdir(value)
+            if is_file and not lies_in(value, [folder]):
+                what = printable(f'{key} in {file} is {value}')
+                raise UserError(f'hf_model: {what}, a file elsewhere; {COPY}')
 
 
 def check_file_of_folder(file: Path, folder: Path) -> None:
@@ -326,23 +338,3 @@ def lies_in(path: str | Path, folders: Iterable[str | Path]) -> bool:
     """
     real = Path(os.path.realpath(path))
     return any(real.is_relative_to(os.path.realpath(folder)) for folder in folders)
-
-
-def _check_settings(file: Path, folder: Path) -> None:
-    """
-    Refuse settings that name an existing file elsewhere, under any key: a tokenizer
-    would read its words from there.
-    """
-    try:
-        settings = parse_json(file.read_bytes(), any_number=True)
-    except (OSError, json.JSONDecodeError, UnicodeDecodeError):
-        return  # transformers says what is wrong
-    except ValueError as error:  # what transformers might read all the same
-        raise UserError(f'hf_model: {printable(str(file))}: {error}') from None
-    for key, value in nested_values(settings):
-        if not isinstance(value, str) or '/' not in value or '\0' in value:
-            continue
-        is_file = os.path.exists(value) and not os.path.isdir(value)
-        if is_file and not lies_in(value, [folder]):
-            what = printable(f'{key} in {file} is {value}')
-            raise UserError(f'hf_model: {what}, a file elsewhere; {COPY}')

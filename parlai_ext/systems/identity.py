@@ -18,7 +18,7 @@ from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import zoo
 from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.families import CANDIDATES, PLACE_OPTIONS, family_of
-from parlai_ext.systems.system_options import effective_options
+from parlai_ext.systems.family import effective_options
 
 # options of any system that say where or how fast it runs, not what it says
 PLACES = PLACE_OPTIONS | {
@@ -70,7 +70,7 @@ def identity_options(system: System) -> dict[str, Any]:
     Return the options that can change a system's replies, without those that only say
     where its files are.
     """
-    places = PLACES.union(family_of(system.opt).local_options(system))
+    places = PLACES.union(family_of(system.opt).local_options)
     return {k: v for k, v in sorted(system.opt.items()) if k not in places}
 
 

@@ -15,10 +15,10 @@ from parlai_ext.core.machine import SHARE_FOR_WEIGHTS, Machine
 from parlai_ext.core.nouns import System
 from parlai_ext.isolation.names import is_our_agent
 from parlai_ext.systems.families import family_of
+from parlai_ext.systems.family import model_path
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.model_options import named_servers
 from parlai_ext.systems.spending import Ledger
-from parlai_ext.systems.system_options import model_path
 from parlai_ext.systems.torch_memory import is_out_of_memory
 
 logger = logging.getLogger(__name__)
@@ -211,17 +211,11 @@ def are_small(systems: Iterable[System], machine: Machine) -> bool:
     on_gpu = torch.cuda.is_available() and not machine.no_cuda
     return not on_gpu and all(
         torch.get_num_threads() == 1
-        and _is_small(system, machine)
+        and (1 if system.opt.get('model_file') else 0) < size_on_disk(system) < SMALL
         and is_our_agent(str(system.opt.get('model') or 'fixed_response'))
         and not named_servers(system.opt)
         for system in systems
     )
-
-
-def _is_small(system: System, machine: Machine) -> bool:
-    size = size_on_disk(system)
-    is_here = size > 1 or not system.opt.get('model_file')
-    return is_here and size < SMALL
 
 
 def _free_memory() -> int:

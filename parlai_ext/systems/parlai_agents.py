@@ -6,11 +6,13 @@ names every weight, in kilobytes that do not say what is wrong.
 
 import json
 import os
+import pkgutil
 import re
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,6 @@ from parlai_ext.isolation.connections import Limit, limited
 from parlai_ext.isolation.names import Options, nested_values
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import hub
-from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.candidates import candidates_file, is_spec
 from parlai_ext.systems.downloads import needed_tokenizer
 from parlai_ext.systems.families import (
@@ -36,18 +37,14 @@ from parlai_ext.systems.families import (
     family_of,
     fresh_candidates,
 )
+from parlai_ext.systems.family import effective_options, roster_options
 from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
-from parlai_ext.systems.players import Player, in_words
+from parlai_ext.systems.players import Player, in_words, raise_unless_of_agent
 from parlai_ext.systems.safe.cost import bounded_cost
-from parlai_ext.systems.safe.load import (
-    check_model_files,
-    guarded,
-    trusts_file,
-)
+from parlai_ext.systems.safe.load import check_model_files, guarded, trusts_file
 from parlai_ext.systems.safe.model_options import named_servers
 from parlai_ext.systems.safe.unpickle import BadModelFile
-from parlai_ext.systems.system_options import effective_options, roster_options
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.systems.zoo import fetch_path
 
@@ -211,8 +208,11 @@ def parsed_options(system: System, given: Options) -> Opt:
         with quiet_parlai():
             return parser.parse_kwargs(**given)
     except (ImportError, AttributeError) as error:
-        name = effective_options(system).get('model')
-        raise UserError(f'model: no agent {name!r}: {in_words(error)}') from error
+        name = str(given.get('model') or effective_options(system).get('model'))
+        hint = nearest(name, _agent_names_like(name))
+        hint = f'; {hint}' if hint.startswith('did') else ''
+        problem = f'model: no agent {name!r}: {in_words(error)}{hint}'
+        raise UserError(problem) from error
     except KeyError as error:
         options = (o for action in parser._actions for o in action.option_strings)
         names = {o.lstrip('-').replace('-', '_') for o in options}
@@ -236,6 +236,23 @@ def parsed_options(system: System, given: Options) -> Opt:
         raise UserError(problem) from error
 
 
+def _agent_names_like(agent: str) -> list[str]:
+    """
+    Return the known agent names that are written in the same form as this one.
+    """
+    ours = agent.startswith('ext:')
+    prefix, home = ('ext:', 'parlai_ext.agents') if ours else ('', 'parlai.agents')
+
+    def names_in(package: str) -> list[str]:
+        return [m.name for m in pkgutil.iter_modules(import_module(package).__path__)]
+
+    names = names_in(home)
+    package = agent.removeprefix(prefix).partition('/')[0]
+    if '/' in agent and package in names:
+        names = [f'{package}/{name}' for name in names_in(f'{home}.{package}')]
+    return [prefix + name for name in names]
+
+
 @contextmanager
 def _failing_by_name(system: System) -> Iterator[None]:
     """
@@ -250,8 +267,6 @@ def _failing_by_name(system: System) -> Iterator[None]:
         raise SystemFailed(system.name, str(error)) from error.__cause__
 
 
-MISSING = re.compile(r'Missing key\(s\) in state_dict: (.*?)\. ')
-UNKNOWN = re.compile(r'Unexpected key\(s\) in state_dict: (.*?)\. ')
 SHAPES = re.compile(
     r'size mismatch for (\S+): copying a param with shape torch\.Size\(\[(.*?)\]\) '
     r'from checkpoint, the shape in current model is torch\.Size\(\[(.*?)\]\)'
@@ -273,29 +288,22 @@ def why_unfit(error: BaseException, opt: Options) -> str | None:
         return None
     if not is_loading:
         return None
-    words = ' '.join(str(error).split()) + ' '
-    misfits = []
-    for pattern, kind in ((MISSING, 'missing'), (UNKNOWN, 'too many')):
-        if match := pattern.search(words):
-            names = match[1].split(', ')
-            first = names[0].strip('"')
-            misfits.append(f'{len(names)} {kind}, the first {first}')
+    lines = [' '.join(line.split()) for line in str(error).split('\n\t')]
     # name, size in the file and size by the options, of each tensor
-    wrong = SHAPES.findall(words)
+    wrong = SHAPES.findall(' '.join(lines))
+    reasons = lines[-1][:100] or type(error).__name__
     if wrong:
-        dictionary = _dictionary(wrong, opt)
-        if dictionary and not misfits:
+        if len(wrong) == len(lines) - 1 and (dictionary := _dictionary(wrong, opt)):
             return dictionary
         name, there, here = (part.replace(', ', 'x') for part in wrong[0])
         sizes = f'{name} is {there}, the options make it {here}'
-        misfits.append(f'{len(wrong)} of another size: {sizes}')
+        reasons = f'{len(wrong)} of another size: {sizes}'
     own_options = Path(f'{file}.opt')
     own = Opt.load(str(own_options)).get('model') if own_options.is_file() else None
     agent = opt.get('model') or own
     kind, hint = f'{agent} with these options', ''
     if own not in (None, agent):
         kind, hint = str(agent), f'; its own options say {own!r}'
-    reasons = '; '.join(misfits) or type(error).__name__
     return f'model_file: {file} is no {kind}: its weights do not fit ({reasons}){hint}'
 
 

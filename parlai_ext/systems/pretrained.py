@@ -182,23 +182,14 @@ def loading_arguments(options: ModelOptions, device: torch.device) -> dict[str, 
             )
         _need('hf_quantisation', 'bitsandbytes')
         _need('hf_quantisation', 'accelerate')
-        arguments['quantization_config'] = quantisation(kind, arguments['dtype'])
+        settings: dict[str, Any] = {'load_in_8bit': True}
+        if kind == '4bit':  # sums are in the dtype that is asked for, else bfloat16
+            compute = torch.bfloat16 if dtype == 'auto' else arguments['dtype']
+            settings = {'load_in_4bit': True, 'bnb_4bit_quant_type': 'nf4'}
+            settings['bnb_4bit_compute_dtype'] = compute
+        arguments['quantization_config'] = transformers.BitsAndBytesConfig(**settings)
         arguments.setdefault('device_map', {'': device})
     return arguments
-
-
-def quantisation(kind: str, dtype: Any) -> Any:
-    """
-    Return how weights are quantised; sums are in ``dtype``, else bfloat16.
-    """
-    if kind == '8bit':
-        return transformers.BitsAndBytesConfig(load_in_8bit=True)
-    compute = torch.bfloat16 if dtype == 'auto' else dtype
-    return transformers.BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type='nf4',
-        bnb_4bit_compute_dtype=compute,
-    )
 
 
 def _read_part(

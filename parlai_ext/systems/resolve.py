@@ -2,27 +2,29 @@
 Check whether a system's files are here, to be downloaded, or missing and why.
 """
 
-import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import System
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.files.roster_file import FILE_OPTIONS, shipped_systems
 from parlai_ext.isolation.names import Options
 from parlai_ext.isolation.policy import require_named
-from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.downloads import needed_file, needed_tokenizer
 from parlai_ext.systems.families import check_reader, family_of
-from parlai_ext.systems.family import DOWNLOAD, MISSING, PRESENT
-from parlai_ext.systems.safe.load import count_parameters
+from parlai_ext.systems.family import (
+    DOWNLOAD,
+    MISSING,
+    PRESENT,
+    own_options,
+    roster_options,
+)
+from parlai_ext.systems.safe.load import count_parameters, guarded
 from parlai_ext.systems.safe.unpickle import Refused
-from parlai_ext.systems.system_options import own_options, roster_options
 
 BYTES_PER_PARAMETER = 4  # float32
 
@@ -53,6 +55,8 @@ def resolve(system: System) -> Resolution:
 
     :raises SystemFailed: for one that only a record names and that would run code.
     """
+    from parlai_ext.systems.parlai_agents import parsed_options
+
     require_named(system)
     prepare_parlai()
     status, where, reason = MISSING, '', None
@@ -66,7 +70,12 @@ def resolve(system: System) -> Resolution:
         besides = list(_other_files(system, models_options))
         agent = system.opt.get('model') or models_options.get('model')
         if agent:
-            _check_agent(system, str(agent), models_options)
+            check_reader({**models_options, **system.opt, 'model': agent})
+            # without files, so that none is looked for in the zoo
+            given = roster_options(system) | {'model': agent}
+            given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
+            with data_in(None), guarded(roster_opt=system.opt):
+                parsed_options(system, given)  # which sets a data folder
         elif model:
             raise UserError(
                 f"model: not given; {model}.opt names none: add 'model' to opt"
@@ -108,54 +117,6 @@ def _other_files(system: System, models_options: Options) -> Iterator[str]:
     tokenizer = needed_tokenizer({**models_options, **roster_options(system)})
     if tokenizer and tokenizer.note:
         yield f'dict_tokenizer: {tokenizer.note}'
-
-
-def _check_agent(system: System, agent: str, models_options: Options) -> None:
-    """
-    Refuse an agent that cannot be imported, that would misread the model, or whose
-    parser does not take the options.
-
-    :param models_options: the model's own.
-    """
-    from parlai.core.agents import Agent
-    from parlai.core.loader import load_agent_module
-
-    from parlai_ext.systems.parlai_agents import parsed_options
-
-    check_reader({**models_options, **system.opt, 'model': agent})
-    try:
-        agent_class = load_agent_module(agent)
-    except ImportError as e:
-        hint = nearest(agent, _agent_names_like(agent))
-        hint = f'; {hint}' if hint.startswith('did') else ''
-        raise UserError(f'model: no agent {agent!r}: {e}{hint}') from None
-    except BaseException as e:  # of a foreign module
-        raise_unless_of_agent(e)
-        raise UserError(f'model: agent {agent!r} cannot be imported: {e}') from None
-    if not (isinstance(agent_class, type) and issubclass(agent_class, Agent)):
-        raise UserError(f'model: {agent} is no ParlAI agent')
-    # without files, so that none is looked for in the zoo
-    given = roster_options(system)
-    given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
-    with data_in(None):  # which the parser sets
-        parsed_options(system, {**given, 'model': agent})
-
-
-def _agent_names_like(agent: str) -> list[str]:
-    """
-    Return the known agent names that are written in the same form as this one.
-    """
-    ours = agent.startswith('ext:')
-    prefix, home = ('ext:', 'parlai_ext.agents') if ours else ('', 'parlai.agents')
-
-    def names_in(package: str) -> list[str]:
-        return [m.name for m in pkgutil.iter_modules(import_module(package).__path__)]
-
-    names = names_in(home)
-    package = agent.removeprefix(prefix).partition('/')[0]
-    if '/' in agent and package in names:
-        names = [f'{package}/{name}' for name in names_in(f'{home}.{package}')]
-    return [prefix + name for name in names]
 
 
 def listed_params(system: System) -> int | None:

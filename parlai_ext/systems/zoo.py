@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,8 @@ from parlai_ext.files.option_files import files_at
 from parlai_ext.files.roster_file import INDEX_OPTIONS
 from parlai_ext.systems.fetch.archives import move_into
 from parlai_ext.systems.fetch.checked_downloads import (
-    METHOD,
     checked_downloads,
-    refuse_unknown_way,
+    noting,
     replaced,
 )
 from parlai_ext.systems.fetch.data_folder import (
@@ -70,7 +68,7 @@ def _noted_urls(path: str, datapath: str) -> list[str]:
 
     urls: list[str] = []
     try:
-        with _only_noting(urls):
+        with replaced(noting(urls.append)), quiet_parlai(), printing_nothing():
             build_data.modelzoo_path(datapath, path)
     except ImportError as e:
         is_foreign = not (e.name or '').startswith('parlai')
@@ -126,31 +124,6 @@ def nearest_path(path: str) -> str:
     known = sorted(filter(is_zoo_path, paths))
     folder = path.partition('/')[0] + '/'
     return nearest(path, [p for p in known if p.startswith(folder)] or known)
-
-
-@contextlib.contextmanager
-def _only_noting(urls: list[str]) -> Iterator[None]:
-    """
-    Replace the functions of ParlAI's downloader that touch network or disk by ones that
-    note the URLs.
-    """
-
-    functions: dict[str, Callable[..., Any]] = {
-        **dict.fromkeys(
-            ('download', 'download_from_google_drive'),
-            lambda url, *_, **__: urls.append(url),
-        ),
-        METHOD: lambda resource, folder: urls.append(resource.url),
-        **dict.fromkeys(
-            ('get_http_session', 'download_multiprocess'), refuse_unknown_way
-        ),
-        **dict.fromkeys(
-            ('untar', 'ungzip', 'remove_dir', 'make_dir', 'mark_done'),
-            lambda *_, **__: None,
-        ),
-    }
-    with replaced(functions), quiet_parlai(), printing_nothing():
-        yield
 
 
 def printing_nothing() -> contextlib.AbstractContextManager[Any]:

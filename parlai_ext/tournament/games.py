@@ -62,8 +62,7 @@ class GameResult:
         """
         The side with more points; `None` for a draw.
         """
-        first, second = self.game.first, self.game.second
-        return _winner(first, self.totals[first], second, self.totals[second])
+        return leader(self.totals)
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,7 @@ class Match:
         """
         The system with more points over the games; `None` for a tie.
         """
-        first, second = self.systems
-        return _winner(first, self.points[0], second, self.points[1])
+        return leader(dict(zip(self.systems, self.points, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,8 @@ class Tournament:
         """
         games: dict[tuple[str, str], list[GameResult]] = {}
         for result in self.compared_games:
-            games.setdefault(sorted_pair(result.game), []).append(result)
+            first, second = sorted(result.points)
+            games.setdefault((first, second), []).append(result)
         return tuple(
             Match(
                 (first, second),
@@ -261,36 +260,26 @@ def mean_raw(games: Sequence[Game]) -> dict[str, dict[str, float | None]]:
     """
     Return system -> dimension -> mean raw score over its games that have one.
     """
-    scores: dict[str, dict[str, list[float]]] = {}
+    scores: dict[tuple[str, str], list[float]] = {}
     for game in games:
-        for name in sorted({game.first, game.second}):
+        for name in {game.first, game.second}:
             for dimension in game.raw.get(name, {}):
-                values = scores.setdefault(name, {}).setdefault(dimension, [])
                 value = _raw(game, name, dimension)
-                values += [] if value is None else [value]
-    return {
-        name: {
-            d: sum(values) / len(values) if values else None
-            for d, values in by_dim.items()
-        }
-        for name, by_dim in sorted(scores.items())
-    }
+                known = scores.setdefault((name, dimension), [])
+                known += [] if value is None else [value]
+    means: dict[str, dict[str, float | None]] = {}
+    for (name, dimension), values in sorted(scores.items(), key=lambda one: one[0][0]):
+        mean = sum(values) / len(values) if values else None
+        means.setdefault(name, {})[dimension] = mean
+    return means
 
 
-def _winner(first: str, points: int, other: str, others: int) -> str | None:
+def leader(points: Mapping[str, int]) -> str | None:
     """
     Return the side with more points; `None` when both have the same.
     """
-    if points == others:
-        return None
-    return first if points > others else other
-
-
-def sorted_pair(game: Game) -> tuple[str, str]:
-    """
-    Return the two systems of a game in the order of their names.
-    """
-    return (min(game.first, game.second), max(game.first, game.second))
+    (first, own), (other, others) = points.items()
+    return None if own == others else first if own > others else other
 
 
 def _raw(game: Game, system: str, dimension: str) -> float | None:

@@ -22,7 +22,6 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.store.atomic import locked
 from parlai_ext.store.partial import PartialWork
-from parlai_ext.systems.agent_code import raise_unless_of_agent
 from parlai_ext.systems.model_cache import (
     ModelCache,
     fit_threads,
@@ -35,6 +34,7 @@ from parlai_ext.systems.players import (
     Player,
     Reply,
     in_words,
+    raise_unless_of_agent,
 )
 from parlai_ext.toxic.measures import Prompt
 from parlai_ext.worlds.block_player import load_on, seed_all

@@ -1,21 +1,38 @@
 """
-`ext:hf` at the table: dialogues of 12 utterances on either side, what the prompt then
-is, how it ends, and the options.
+ext:hf at the table: dialogues of 12 utterances on either side, what the prompt then is,
+how it ends, the options, and what such a model is: the content of its files.
 """
+
+import json
+import pickle
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.systems import families, hub, pretrained
+from parlai_ext.systems.hf.generate import load_model
+from parlai_ext.systems.hub import ModelOptions
+from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system, samples
+from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.family_hf import FAMILIES, OPT, TEMPLATE, make_model
 from tests.support.lockstep_play import play
+from tests.support.no_network import refuse_connections
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
 
+pytest_plugins = ['tests.support.family_hf']
+
+
 TURNS = ['old book', 'tea']  # the first one's own
+
+
 WAYS = {'greedy': {}, 'beam': {'inference': 'beam', 'beam_size': 2}}
 
 
@@ -76,6 +93,8 @@ def test_a_dialogue_of_12_utterances_on_either_side(name, way, built):
 
 
 CHAT = {'system_prompt': ''}
+
+
 TOLD = '<unk> ' * 6
 
 
@@ -247,3 +266,466 @@ def test_nothing_said_yet_is_something_to_reply_to(built):
         participant = player.join()
         participant._observe({'episode_done': False})
         assert player.respond([participant])[0].text
+
+
+REPO = 'someone/tiny'
+
+
+COMMIT = '0123456789abcdef0123456789abcdef01234567'
+
+
+HF = families.FAMILIES['hugging_face']
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """
+    A hub cache and no network.
+    """
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path / 'cache'))
+    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', True)
+    return tmp_path / 'cache'
+
+
+def cached(cache, model):
+    """
+    Put a folder's files into the cache as a repository's `main`.
+    """
+    home = cache / 'models--someone--tiny'
+    (home / 'refs').mkdir(parents=True)
+    (home / 'refs' / 'main').write_text(COMMIT)
+    shutil.copytree(model, home / 'snapshots' / COMMIT)
+
+
+def seat(model, **opt):
+    return System('seat', {'model': 'ext:hf', 'hf_model': str(model), **opt})
+
+
+def test_a_model_that_moves_stays_what_it_is(model, tmp_path):
+    before = identity(seat(model))
+    model.rename(tmp_path / 'elsewhere')
+    assert identity(seat(tmp_path / 'elsewhere')) == before
+
+
+def test_a_model_in_the_hubs_cache_is_the_same_as_in_a_folder(model, cache):
+    cached(cache, model)
+    here = identity(seat(model))
+    assert identity(seat(REPO)) == identity(seat(REPO, hf_revision=COMMIT)) == here
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        'model.safetensors',
+        'config.json',
+        'generation_config.json',
+        'tokenizer.json',
+        'tokenizer_config.json',
+        'chat_template.jinja',
+    ],
+)
+def test_each_file_that_changes_replies_changes_the_identity(name, model):
+    before = identity(seat(model))
+    with open(model / name, 'ab') as file:
+        file.write(b' ')
+    assert identity(seat(model)) != before
+
+
+def test_a_file_that_changes_no_reply_does_not(model):
+    before = identity(seat(model))
+    (model / 'README.md').write_text('read me')
+    (model / 'own.py').write_text('pass')
+    assert identity(seat(model)) == before
+
+
+def test_code_counts_where_it_is_run(model):
+    before = identity(seat(model, hf_trust_code=True))
+    (model / 'own.py').write_text('pass')
+    assert identity(seat(model, hf_trust_code=True)) != before
+
+
+@pytest.mark.parametrize(
+    'opt', [{'system_prompt': 'x'}, {'hf_dtype': 'float16'}, {'stop': ['x']}]
+)
+def test_options_that_change_replies_change_the_identity(opt, model):
+    assert identity(seat(model, **opt)) != identity(seat(model))
+
+
+def test_the_device_is_no_part_of_the_identity(model):
+    assert identity(seat(model, hf_device='cpu')) == identity(seat(model))
+
+
+def sharded(model):
+    """
+    Split the weights into two files with an index.
+    """
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(model / 'model.safetensors')
+    names = sorted(tensors)
+    where = {}
+    for i, some in enumerate((names[:5], names[5:]), start=1):
+        file = f'model-0000{i}-of-00002.safetensors'
+        content = {name: tensors[name].contiguous() for name in some}
+        save_file(content, model / file, metadata={'format': 'pt'})
+        where |= dict.fromkeys(some, file)
+    index = {'metadata': {}, 'weight_map': where}
+    (model / 'model.safetensors.index.json').write_text(json.dumps(index))
+    (model / 'model.safetensors').unlink()
+
+
+def test_weights_in_several_files_are_found_read_and_hashed(model):
+    from parlai_ext.systems.parlai_agents import load_system
+
+    n_bytes = load_system(seat(model, no_cuda=True)).n_bytes
+    sharded(model)
+    assert hub.cached_weights(str(model)) == model / 'model.safetensors.index.json'
+    assert load_system(seat(model, no_cuda=True)).n_bytes == n_bytes
+    before = identity(seat(model))
+    with open(model / 'model-00002-of-00002.safetensors', 'ab') as file:
+        file.write(b' ')
+    assert identity(seat(model)) != before
+
+
+def test_with_one_of_several_files_missing_there_are_no_weights(model):
+    sharded(model)
+    (model / 'model-00001-of-00002.safetensors').unlink()
+    assert hub.cached_weights(str(model)) is None
+    with user_error('has no weights'):
+        hub.fetch_weights(str(model))
+
+
+def test_an_index_that_is_none(model):
+    (model / 'model.safetensors').unlink()
+    (model / 'model.safetensors.index.json').write_text('[]')
+    with user_error('^hf_model: .* is no index of weights'):
+        hub.cached_weights(str(model))
+
+
+@pytest.mark.parametrize(
+    'opt, of_its_own',
+    [
+        ({}, 1),
+        ({'hf_dtype': 'float64'}, 2),
+        ({'hf_dtype': 'bfloat16'}, 1 / 2),
+        ({'hf_quantisation': '8bit'}, 1 / 4),
+        ({'hf_quantisation': 'none', 'hf_dtype': 'float16'}, 1 / 2),
+    ],
+)
+def test_the_memory_that_weights_will_take(opt, of_its_own, model):
+    stored = (model / 'model.safetensors').stat().st_size  # in float32
+    assert HF.weight_bytes(seat(model, **opt)) == pytest.approx(stored * of_its_own)
+
+
+def test_a_model_not_downloaded_takes_no_memory_yet(cache):
+    assert HF.weight_bytes(seat(REPO)) == 0
+
+
+def test_the_commit_of_what_is_in_the_cache(model, cache):
+    assert HF.commit(seat(REPO).opt) is None
+    cached(cache, model)
+    assert HF.commit(seat(REPO).opt) == COMMIT
+    assert HF.commit(seat(model).opt) is None
+
+
+@pytest.mark.parametrize('place, status', [('folder', 'present'), (REPO, 'download')])
+def test_a_roster_check_finds_it(place, status, model, cache):
+    found = resolve(seat(model if place == 'folder' else place))
+    assert (found.status, found.reason) == (status, None)
+
+
+def test_a_download_asks_for_one_format_and_what_goes_with_it():
+    listed = ['.gitattributes', 'README.md', 'config.json', 'model.safetensors']
+    listed += ['pytorch_model.bin', 'onnx/model.onnx', 'tokenizer.json', 'vocab.json']
+    listed += ['merges.txt', 'chat_template.jinja', 'tf_model.h5', 'original/x.model']
+    assert hub.needed_files(listed) == [
+        'chat_template.jinja',
+        'config.json',
+        'merges.txt',
+        'model.safetensors',
+        'tokenizer.json',
+        'vocab.json',
+    ]
+
+
+def test_without_safetensors_the_other_format_is_asked_for():
+    listed = ['pytorch_model-00001-of-00002.bin', 'pytorch_model-00002-of-00002.bin']
+    listed += ['pytorch_model.bin.index.json', 'config.json', 'flax_model.msgpack']
+    assert hub.needed_files(listed) == ['config.json', *listed[:3]]
+
+
+def online(monkeypatch, list_files):
+    """
+    Let the hub be there, with these files.
+    """
+    import huggingface_hub
+    from huggingface_hub import constants
+
+    api = SimpleNamespace(list_repo_files=lambda repo, revision: list_files())
+    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', False)
+    monkeypatch.setattr(hub, 'is_reachable', lambda: True)
+    monkeypatch.setattr(huggingface_hub, 'HfApi', lambda: api)
+    return huggingface_hub
+
+
+def test_a_download_goes_through_the_hubs_own_client(model, cache, monkeypatch):
+    def snapshot(repo, revision, allow_patterns):
+        cached(cache, model)
+        assert 'README.md' not in allow_patterns
+
+    names = [path.name for path in model.iterdir()]
+    huggingface_hub = online(monkeypatch, lambda: [*names, 'README.md'])
+    monkeypatch.setattr(huggingface_hub, 'snapshot_download', snapshot)
+    assert hub.fetch_weights(REPO).parent.name == COMMIT
+
+
+def test_a_download_that_fails_is_one_line(cache, monkeypatch):
+    def refuse():
+        raise OSError('401 Client Error\nmany lines')
+
+    online(monkeypatch, refuse)
+    with user_error() as caught:
+        hub.fetch_weights(REPO)
+    assert str(caught.value).endswith('cannot be downloaded: 401 Client Error')
+
+
+def load(model, **opt):
+    return load_system(System('seat', {**OPT, 'hf_model': str(model), **opt}))
+
+
+def refused(model, **opt):
+    with user_error() as caught:
+        load(model, **opt)
+    line = str(caught.value)
+    assert line.startswith("system 'seat': ")
+    return line.removeprefix("system 'seat': ")
+
+
+def as_bin(model, content):
+    """
+    Replace the weights by a `pytorch_model.bin`.
+    """
+    (model / 'model.safetensors').unlink()
+    torch.save(content, model / 'pytorch_model.bin')
+
+
+class Trap:
+    """
+    Touches a file when it is unpickled.
+    """
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return Path.touch, (self.marker,)
+
+
+@pytest.mark.parametrize(
+    'read',
+    [load, lambda model: load_model(ModelOptions(model=str(model), device='cpu'))],
+    ids=['guarded', 'without a guard around'],
+)
+def test_weights_in_a_pickle_run_nothing(read, model, tmp_path):
+    marker = tmp_path / 'marker'
+    as_bin(model, {'lm_head.weight': Trap(marker)})
+    with user_error(f'hf_model: {model}/pytorch_model.bin: refused: it wants to run'):
+        read(model)
+    assert not marker.exists()
+    pickle.loads(pickle.dumps(Trap(marker)))  # the trap does snap
+    assert marker.exists()
+
+
+def test_harmless_weights_in_a_pickle_are_read(model):
+    as_bin(model, load(model).agent.model.state_dict())
+    assert load(model).n_bytes > 0
+
+
+def with_code(model, tmp_path):
+    """
+    Let the config name a class in a file of the model's own, as the hub has it.
+    """
+    marker = tmp_path / 'marker'
+    code = f"open({str(marker)!r}, 'w').close()\nfrom transformers import LlamaConfig\n"
+    code += "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
+    (model / 'own.py').write_text(code, encoding='utf-8')
+    path = model / 'config.json'
+    config = json.loads(path.read_text(encoding='utf-8'))
+    config |= {'model_type': 'own', 'auto_map': {'AutoConfig': 'own.OwnConfig'}}
+    path.write_text(json.dumps(config), encoding='utf-8')
+    return marker
+
+
+def test_code_that_comes_with_a_model_is_not_run(model, tmp_path):
+    marker = with_code(model, tmp_path)
+    assert 'hf_trust_code: true would run that' in refused(model)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize('key', ['attn_implementation', 'experts_implementation'])
+@pytest.mark.parametrize('kernel', ['a/kernel', 'paged|kernels-community/flash'])
+def test_a_kernel_that_a_config_names_is_not_asked_for(key, kernel, model, monkeypatch):
+    # transformers fetches and runs it, whatever trust_remote_code says
+    asked = []
+    monkeypatch.setattr(
+        'transformers.modeling_utils.PreTrainedModel._check_and_adjust_attn_implementation',
+        lambda *args, **more: asked.append(args) or 'eager',
+    )
+    path = model / 'config.json'
+    config = json.loads(path.read_text(encoding='utf-8'))
+    path.write_text(json.dumps({**config, key: kernel}), encoding='utf-8')
+    line = refused(model)
+    assert f'asks for the kernel {kernel!r}' in line and 'hf_trust_code: true' in line
+    assert not asked
+
+
+def test_code_that_comes_with_a_model_runs_when_that_is_asked(
+    model, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        'transformers.dynamic_module_utils.HF_MODULES_CACHE', str(tmp_path / 'cache')
+    )
+    marker = with_code(model, tmp_path)
+    refused(model, hf_trust_code=True)  # no model class goes with that config
+    assert marker.exists()
+
+
+def test_a_repository_that_is_not_in_the_cache(tmp_path, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path))
+    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', True)
+    line = refused('nobody/nothing')
+    assert line.startswith('hf_model: https://huggingface.co/nobody/nothing cannot be')
+    assert 'HF_HUB_OFFLINE forbids the network' in line
+
+
+def test_a_hub_out_of_reach_is_asked_once(tmp_path, monkeypatch):
+    from huggingface_hub import constants
+
+    asked = refuse_connections(monkeypatch)
+    monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path))
+    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', False)
+    assert 'the network cannot be reached' in refused('nobody/nothing')
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    'name, line',
+    [
+        ('', 'hf_model: not given'),
+        ('{folder}/none', 'hf_model: there is no folder {folder}/none'),
+        ('./none', 'hf_model: there is no folder ./none'),
+        ('{folder}/config.json', 'hf_model: {folder}/config.json is a file'),
+        ('no such name', "hf_model: 'no such name' is neither a folder nor a hub"),
+    ],
+)
+def test_a_model_that_can_be_nowhere(name, line, model):
+    found = refused(name.format(folder=model))
+    assert found.startswith(line.format(folder=model))
+
+
+def test_a_misspelt_hf_model_is_named():
+    seat = System('seat', {'model': 'ext:hf', 'hf_modell': 'x'})
+    assert resolve(seat).reason == "hf_modell: unknown; did you mean 'hf_model'?"
+    seat = System('seat', {'model': 'ext:hf', 'hf_dtype': 'float32'})
+    assert resolve(seat).reason.startswith('hf_model: not given')
+
+
+def test_a_name_without_an_owner_may_have_meant_a_folder():
+    assert refused('nothing').endswith('; there is no folder nothing either')
+    assert 'there is no folder' not in refused('nobody/nothing')
+
+
+def gone(data):
+    return None
+
+
+@pytest.mark.parametrize(
+    'files, change, words',
+    [
+        (
+            'model.safetensors',
+            lambda data: data[:5000],
+            'the model in {} cannot be read',
+        ),
+        ('model.safetensors', gone, '{} has no weights'),
+        ('config.json', gone, 'the config in {} cannot be read'),
+        ('tokenizer*', gone, 'tokenizer in {}'),
+        (
+            'config.json',
+            lambda data: b'{"model_type": "nothing"}',
+            'the config in {} cannot be read',
+        ),
+        (
+            'config.json',
+            lambda data: data.replace(b'"vocab_size": 37', b'"vocab_size": 38'),
+            'the model in {} cannot be read',
+        ),
+        (
+            'config.json',
+            lambda data: data.replace(b'hidden_layers": 2', b'hidden_layers": 3'),
+            '{}: its weights lack 9 of the model, model.layers.2.',
+        ),
+    ],
+)
+def test_a_model_that_is_not_whole(files, change, words, model):
+    for path in model.glob(files):
+        data = change(path.read_bytes())
+        path.unlink() if data is None else path.write_bytes(data)
+    line = refused(model)
+    assert line.startswith('hf_model: ')
+    assert words.format(model) in line
+
+
+@pytest.mark.parametrize(
+    'opt',
+    [
+        {'hf_quantisation': '4bit'},
+        {'hf_device': 'gpu'},
+        {'hf_device': 'cuda'},
+        {'hf_dtype': 'int3'},
+        {'inference': 'best'},
+        {'inference': 'beam', 'beam_size': None},
+        {'inference': 'topk', 'topk': 0},
+        {'inference': 'nucleus', 'topp': 1.5},
+        {'inference': 'sample', 'temperature': 0.0},
+        {'repetition_penalty': -1.0},
+        {'beam_min_length': -1},
+        {'reply_max_tokens': 256},
+        {'hf_date': 'today'},
+        {'hf_template_args': 'x'},
+        {'stop': ''},
+        {'hf_contxt_tokens': 3},
+    ],
+)
+def test_an_option_that_cannot_be_meant(opt, chat_folder):
+    [*_, option] = opt
+    assert refused(chat_folder, **opt).startswith(f'{option}: ')
+
+
+def test_a_package_that_is_missing_is_named_with_its_extra(chat_folder, monkeypatch):
+    monkeypatch.setattr(pretrained, 'find_spec', lambda name: None)
+    line = refused(chat_folder, hf_device_map='auto')
+    assert line.startswith('hf_device_map: accelerate is not installed; pip install ')
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: 1)
+    line = refused(chat_folder, hf_quantisation='8bit', no_cuda=False)
+    assert line.startswith('hf_quantisation: bitsandbytes is not installed; pip ')
+
+
+def test_a_chat_format_needs_a_template(tmp_path):
+    path = make_model(tmp_path, 'gpt2')
+    assert refused(path, hf_format='chat').startswith('hf_format: chat: the model has')
+
+
+def test_a_system_prompt_that_fills_the_context(chat_folder):
+    player = load(
+        chat_folder, hf_context_tokens=6, system_prompt='you like old song again'
+    )
+    participant = player.join()
+    participant.hear('tea', 'other')
+    with user_error("^system 'seat': system_prompt: it leaves no"):
+        player.respond([participant])

@@ -1,6 +1,6 @@
 """
-`ext:hf` in batches: in float64 a conversation gets the reply that it gets alone, be the
-model causal or sequence-to-sequence, be its attention full or sliding.
+ext:hf in batches: in float64 a conversation gets the reply that it gets alone; prompts
+for chat templates of several manners, and what is cut of a long conversation.
 """
 
 import json
@@ -11,13 +11,29 @@ import torch
 from transformers import GenerationConfig
 
 from parlai_ext.core.nouns import System
-from parlai_ext.systems.hf.generate import padded_rows, penalty_processors
+from parlai_ext.core.options import json_object, options_from_opt
+from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
+from parlai_ext.systems.hf.generate import (
+    FormOptions,
+    penalty_processors,
+    prompt_form,
+    prompt_limit,
+)
+from parlai_ext.systems.hf.prompts import (
+    ChatForm,
+    PlainForm,
+    fit_prompt,
+    merge_system_prompt,
+)
 from parlai_ext.systems.parlai_agents import load_system
-from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_model
-from tests.support.tiny_models import sentences
+from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_model, make_tokenizer
+from tests.support.tiny_models import WORDS, sentences
+from tests.support.user_error import user_error
 
 # of different lengths, so that a batch needs padding
 TURNS = [sentences(1 + 3 * (n % 4), seed=n) for n in range(8)]
+
+
 WAYS = {
     'greedy': {'inference': 'greedy'},
     'beam': {'inference': 'beam', 'beam_size': 3},
@@ -53,6 +69,8 @@ def replies(player, dialogues):
 
 # how replies are searched is the same for all kinds; what attends to what is not
 SEARCHED = [(kind, 'beam_stop') for kind in CONFIGS if kind not in ('gpt2', 'bart')]
+
+
 SEARCHED += [(kind, way) for kind in ('gpt2', 'bart') for way in WAYS]
 
 
@@ -117,13 +135,196 @@ def test_only_words_of_the_reply_are_blocked():
     assert scores[0].isinf().tolist() == [True, False, True, False]
 
 
+EACH = (
+    "{% for m in messages %}{{ m['role'][0] + ':' + m['content'] + ' ' }}{% endfor %}"
+)
+
+
+# as Gemma's, and as one that forgets
+REFUSING = (
+    "{% if messages[0]['role'] == 'system' %}"
+    "{{ raise_exception('System role not supported') }}{% endif %}" + EACH
+)
+
+
+FORGETTING = (
+    "{% for m in messages if m['role'] != 'system' %}"
+    "{{ m['role'][0] + ':' + m['content'] + ' ' }}{% endfor %}"
+)
+
+
+DATED = "{{ strftime_now('%d %b %Y') }} " + EACH
+
+
+THINKING = '{% if enable_thinking %}think {% endif %}' + EACH
+
+
+TEA = (ChatTurn(False, 'tea'),)
+
+
+def form(template, **opt):
+    tokenizer = make_tokenizer(WORDS)
+    tokenizer.chat_template = template
+    style = ChatStyle(opt.pop('system_prompt', ''), opt.pop('first_turn', 'ask'))
+    options = options_from_opt(FormOptions, opt, 'hf')
+    return prompt_form(tokenizer, False, options, style)
+
+
+def written(made, conversation=TEA):
+    return made.text(made.parts(conversation)).strip()
+
+
+def test_a_system_prompt_goes_where_the_template_wants_it():
+    assert written(form(EACH, system_prompt='warm')) == 's:warm u:tea'
+
+
+@pytest.mark.parametrize('template', [REFUSING, FORGETTING])
+def test_without_a_system_role_the_prompt_begins_the_first_message(template):
+    assert written(form(template, system_prompt='warm')) == 'u:warm\n\ntea'
+    # a first turn that was moved into the prompt does, too
+    turns = (ChatTurn(True, 'rain'), ChatTurn(False, 'tea'))
+    told = written(form(template, first_turn='system'), turns)
+    assert told == 'u:You began this conversation by saying: rain\n\ntea'
+
+
 @pytest.mark.parametrize(
-    'right, ids, mask',
+    'template, why',
     [
-        (False, [[0, 7], [8, 9]], [[0, 1], [1, 1]]),
-        (True, [[7, 0], [8, 9]], [[1, 0], [1, 1]]),
+        (REFUSING, 'refuses a system prompt: System role not supported'),
+        (FORGETTING, 'leaves the system prompt out'),
     ],
 )
-def test_padded_rows_have_a_mask_of_their_tokens(right, ids, mask):
-    found = padded_rows([[7], [8, 9]], 0, right)
-    assert (found[0].tolist(), found[1].tolist()) == (ids, mask)
+def test_a_system_role_that_is_insisted_on_is_refused(template, why):
+    with user_error(f'^hf_system_role: system: .* {why}; user'):
+        form(template, system_prompt='warm', hf_system_role='system')
+
+
+def test_a_system_role_can_be_declined():
+    made = form(EACH, system_prompt='warm', hf_system_role='user')
+    assert written(made) == 'u:warm\n\ntea'
+
+
+def test_without_a_system_prompt_nothing_is_refused():
+    assert written(form(REFUSING, hf_system_role='system')) == 'u:tea'
+
+
+def test_a_system_prompt_has_a_message_of_its_own_where_none_follows():
+    parts = [{'role': 'system', 'content': 's'}, {'role': 'assistant', 'content': 'a'}]
+    assert merge_system_prompt(parts) == [
+        {'role': 'user', 'content': 's'},
+        {'role': 'assistant', 'content': 'a'},
+    ]
+
+
+def test_a_template_is_told_the_same_day_whenever_it_runs():
+    assert written(form(DATED)) == '26 Jul 2024 u:tea'
+    assert written(form(DATED, hf_date='2025-01-02')) == '02 Jan 2025 u:tea'
+
+
+def test_template_arguments_reach_the_template():
+    assert written(form(THINKING, hf_template_args={'enable_thinking': True})) == (
+        'think u:tea'
+    )
+
+
+@pytest.mark.parametrize('text', ['{"a": false}', "{'a': False}"])
+def test_template_arguments_of_a_command_line_and_of_a_file(text):
+    assert json_object(text) == {'a': False}
+
+
+def numbered(n):
+    """
+    Return ``n`` turns of one word each, the other's first and last.
+    """
+    return tuple(ChatTurn(i % 2 == 1, WORDS[i]) for i in range(n))
+
+
+def plain(separator=' </s> ', prompt='', seq2seq=False):
+    style = ChatStyle(prompt)
+    tokenizer = make_tokenizer(WORDS, ending=seq2seq)
+    return PlainForm(tokenizer, style, separator, seq2seq)
+
+
+@pytest.mark.parametrize(
+    'limit, cut, words',
+    [
+        # five turns of a word and an end token are 10
+        (10, 0, 'i you we they tea'),
+        (9, 1, 'you we they tea'),
+        (5, 3, 'they tea'),
+        (2, 4, 'tea'),
+    ],
+)
+def test_the_oldest_turns_are_cut(limit, cut, words):
+    made = plain()
+    found = fit_prompt(made, numbered(5), limit)
+    text = made.tokenizer.decode(found.ids, skip_special_tokens=True)
+    assert (text, found.cut) == (words, cut)
+
+
+def chat(prompt=''):
+    tokenizer = make_tokenizer(WORDS)
+    tokenizer.chat_template = TEMPLATE
+    return ChatForm(tokenizer, ChatStyle(prompt))
+
+
+@pytest.mark.parametrize(
+    'limit, start',
+    [
+        # <s>, three tokens a message, <|assistant|>: 17 for five
+        (17, 0),
+        (16, 2),
+        (11, 2),
+        (10, 4),
+        (5, 4),
+    ],
+)
+def test_a_chat_that_is_cut_begins_with_the_user(limit, start):
+    made = chat()
+    found = fit_prompt(made, numbered(5), limit)
+    left = ' '.join(WORDS[start:5])
+    assert made.tokenizer.decode(found.ids, skip_special_tokens=True) == left
+    assert found.cut == start
+
+
+@pytest.mark.parametrize(
+    'made, turns, limit, text',
+    [
+        (plain(prompt='warm'), numbered(5), 6, 'warm </s> they </s> tea </s>'),
+        # they there tea </s> is four tokens, and with one turn more six
+        (plain(' there ', seq2seq=True), numbered(5), 5, 'they there tea </s>'),
+        (
+            chat('warm'),
+            numbered(5),
+            8,
+            '<s> <|system|> warm </s> <|user|> tea </s> <|assistant|>',
+        ),
+        (
+            chat(),
+            (ChatTurn(False, 'old book warm tea'),),
+            6,
+            '<s> <|user|> warm tea </s> <|assistant|>',
+        ),
+    ],
+    ids=['a plain prompt stays', 'an encoder', 'a prompt stays', 'the end of a turn'],
+)
+def test_what_is_left_where_not_all_fits(made, turns, limit, text):
+    assert made.tokenizer.decode(fit_prompt(made, turns, limit).ids) == text
+
+
+@pytest.mark.parametrize(
+    'seq2seq, asked, limit',
+    [
+        (False, None, 100 - 30),
+        (True, None, 100),
+        (False, 20, 20),
+        (False, 90, 100 - 30),
+    ],
+)
+def test_prompt_and_reply_fit_the_models_positions(seq2seq, asked, limit):
+    found = prompt_limit(100, asked, 30, seq2seq=seq2seq)
+    assert found == limit
+
+
+def test_a_model_without_positions_has_no_limit():
+    assert prompt_limit(None, None, 30) is None

@@ -1,12 +1,40 @@
 """
-`ext:scorer`: what a scorer is asked of the messages that the agent observes.
+Scorers as ParlAI agents: what they are asked of the messages that they observe; that
+ParlAI's own commands give the stage's numbers; and scores from elsewhere.
 """
 
-import pytest
-from parlai.core.message import Message
+from statistics import mean
 
+import pytest
+from parlai.core.loader import load_agent_module
+from parlai.core.message import Message
+from parlai.core.metrics import Metric
+from parlai.core.params import ParlaiParser
+from parlai.scripts.display_data import DisplayData
+from parlai.scripts.eval_model import EvalModel
+
+from parlai_ext.agents.chatmatch.chatmatch import ChatmatchAgent
+from parlai_ext.agents.fed.fed import FedAgent
 from parlai_ext.agents.scorer.scorer import ScorerAgent
+from parlai_ext.agents.stored_scores.stored_scores import StoredScoresAgent
+from parlai_ext.commands import plugin
+from parlai_ext.core.options import options_of
 from parlai_ext.scoring.base import ItemScore, Scorer
+from parlai_ext.scoring.chatmatch.game import DIMENSIONS, ChatMatchOptions
+from parlai_ext.scoring.chatmatch.scorer import ChatMatch
+from parlai_ext.scoring.followups import FollowUps, Sides
+from parlai_ext.scoring.score_run import build_scorer, choose_scorer, score_run
+from parlai_ext.tasks.dialogues.agents import DefaultTeacher
+from tests.support.chatmatch_samples import QUIZ, game
+from tests.support.scoring_samples import (
+    CuttingJudge,
+    KnownJudge,
+    known_fed,
+    small_run,
+)
+from tests.support.shared_data import shared
+from tests.support.tiny_models import make_generator, sentences
+from tests.support.user_error import user_error
 
 SEEN = Message(text='b', context=['a'], later=['c'], speaker='x', episode_done=True)
 
@@ -43,3 +71,330 @@ def test_a_whole_dialogue_is_an_item_without_a_response(kind, context, response)
         (context, response)
     ]
     assert act['scores'] == {'n': len(context) + (response is not None)}
+
+
+@pytest.fixture(scope='module')
+def scorer():
+    known = KnownJudge(lambda context, text: [-1.0] * len(text.split()))
+    return ChatMatch.from_section({'perplexity_unit': 'token'}, known)
+
+
+@pytest.fixture
+def agent(scorer):
+    return ChatmatchAgent({}, {'scorer': scorer, 'opt': {}})
+
+
+def message(i, later=True):
+    return Message(
+        text=QUIZ[i],
+        context=list(QUIZ[:i]),
+        later=list(QUIZ[i + 1 :]) if later else [],
+        episode_done=True,
+    )
+
+
+def test_with_the_later_turns_the_agent_gives_the_stages_scores(agent, scorer):
+    acts = agent.batch_act([message(i) for i in range(10)])
+    scored = scorer.score_dialogues([game(QUIZ)], [range(10)])[0]
+    expected = [{} for _ in QUIZ]
+    for one in scored.scores:
+        if one.utterance_index is not None:
+            expected[one.utterance_index][one.dimension] = one.value
+    assert [act['scores'] for act in acts] == expected
+
+
+def test_turns_of_one_game_asked_one_by_one_are_one_question(scorer, monkeypatch):
+    asked = []
+    judge = ChatMatch.score_dialogues
+
+    def score_dialogues(self, games, places):
+        asked.extend(games)
+        return judge(self, games, places)
+
+    monkeypatch.setattr(ChatMatch, 'score_dialogues', score_dialogues)
+    scorer.remembered.clear()
+    one = ChatmatchAgent({}, {'scorer': scorer, 'opt': {}})
+    for agent in (one, ChatmatchAgent({}, one.share())):  # clones remember it too
+        for i in range(10):
+            agent.batch_act([message(i)])
+    assert len(asked) == 1
+
+
+def test_without_later_turns_the_game_ends_with_the_judged_turn(agent):
+    # nine turns: an odd number, so that the last one counts
+    act = agent.batch_act([message(8, later=False)])[0]
+    assert act['scores']['consistency'] == -1
+
+
+def test_a_turn_that_does_not_count_is_counted_as_unscored(agent):
+    act = agent.batch_act([message(5)])[0]
+    assert act['scores']['proactivity'] is None
+    assert 'proactivity: not counted: repeated' in act['reason']
+    assert 'proactivity' not in act['metrics']
+    assert act['metrics']['proactivity_unscored'].value() == 1
+    assert act['metrics']['diversity'].value() == -1
+
+
+def test_a_first_turn_is_no_game(agent):
+    act = agent.batch_act([Message(text='hi', episode_done=True)])[0]
+    assert act['scores'] == dict.fromkeys(DIMENSIONS)
+    assert '1 turn(s)' in act['reason']
+
+
+def test_observing_and_acting_is_a_batch_of_one(agent):
+    agent.observe(message(8))
+    assert agent.act()['scores']['consistency'] == -1
+
+
+def test_every_threshold_is_an_option_of_the_agent():
+    parser = ParlaiParser(False, False)
+    ChatmatchAgent.add_cmdline_args(parser)
+    opt = parser.parse_args(['--chatmatch-first-judged', '4'])
+    assert opt['chatmatch_first_judged'] == 4
+    flags = [one.dest('chatmatch') for one in options_of(ChatMatchOptions).values()]
+    assert {opt.get(flag, 'absent') for flag in flags} == {4, None}
+
+
+def test_parlai_finds_the_agent():
+    plugin.register()
+    assert load_agent_module('ext:chatmatch') is ChatmatchAgent
+
+
+def test_speakers_that_the_task_names_are_taken(agent):
+    names = ['ann', 'bob', 'cy', *['ann', 'bob'] * 3, 'ann']
+    act = agent.batch_act([Message({**message(3), 'speakers': names})])[0]
+    assert '3 speakers (ann, bob, cy)' in act['reason']
+
+
+SETS = FollowUps({'Wit': Sides((), ('dull',)), 'Joy': Sides(('nice',), ())})
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    plugin.register()
+
+
+@pytest.fixture(scope='module')
+def model_file(tmp_path_factory):
+    return make_generator(tmp_path_factory.mktemp('judge'), label_truncate=32)
+
+
+@pytest.fixture(scope='module')
+def followups(tmp_path_factory):
+    path = tmp_path_factory.mktemp('followups') / 'own.yaml'
+    good, bad, worse = sentences(3, seed=9)
+    path.write_text(
+        f'dimensions:\n  Wit: {{positive: [{good}], negative: [{bad}, {worse}]}}\n'
+        f'  Sense: {{negative: [{bad}]}}\n'
+    )
+    return str(path)
+
+
+def fed_agent(judge):
+    return FedAgent({}, {'scorer': known_fed(judge, SETS), 'opt': {}})
+
+
+def message_of_text(text, context=()):
+    return Message(text=text, context=list(context), episode_done=True)
+
+
+def numbers(report):
+    return {k: v.value() if isinstance(v, Metric) else v for k, v in report.items()}
+
+
+def stage_means(run, signature):
+    found = {}
+    for shard in run.dialogue_shards():
+        for scored in run.scores(signature).read(shard):
+            for score in scored.scores:
+                if score.value is not None:
+                    found.setdefault(score.dimension, []).append(score.value)
+    return {name: mean(values) for name, values in found.items()}
+
+
+@pytest.mark.parametrize(
+    ('score', 'options', 'datatype'),
+    [
+        ('target', {}, 'valid'),
+        ('both', {'fed_polarity': 'both', 'fed_tokens': 'sum'}, 'valid'),
+        ('both', {'fed_followups_reduction': 'mean'}, 'train:evalmode'),
+    ],
+)
+def test_eval_model_gives_the_averages_of_the_stage(
+    tmp_path, model_file, followups, score, options, datatype
+):
+    run = small_run(tmp_path / 'run', score=score)
+    ours = {'judge_model_file': model_file, 'followups': followups, **options}
+    scorer = choose_scorer({'name': 'fed'}, ours).build()
+    score_run(run, scorer)
+    expected = stage_means(run, scorer.signature)
+    report = EvalModel.main(
+        model='ext:fed',
+        task='ext:dialogues',
+        run_dir=run.root,
+        batchsize=3,
+        datatype=datatype,
+        **ours,
+    )
+    found = numbers(report)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize('agent', ['ext:fed', 'ext:scorer'])
+def test_eval_model_judges_a_run_by_its_own_judge_and_options(
+    tmp_path, model_file, followups, agent
+):
+    own = {
+        'judge_model_file': model_file,
+        'followups': followups,
+        'polarity': 'both',
+    }
+    run = small_run(tmp_path / 'run', **own)
+    scorer = build_scorer({'name': 'fed', **own})
+    score_run(run, scorer)
+    given = {'model': agent, 'task': 'ext:dialogues', 'run_dir': str(run.root)}
+    found = numbers(EvalModel.main(**given))
+    expected = stage_means(run, scorer.signature)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+    if agent == 'ext:fed':  # what the user says comes first
+        other = numbers(EvalModel.main(**given, fed_polarity='negative'))
+        assert other['Wit'] != pytest.approx(found['Wit'], rel=1e-5)
+
+
+def test_a_run_names_no_scorer_from_outside_for_eval_model(tmp_path):
+    run = small_run(tmp_path / 'run', scorer='strange_module:Mine')
+    with user_error('strange_module:Mine'):
+        EvalModel.main(model='ext:scorer', task='ext:dialogues', run_dir=run.root)
+
+
+def test_eval_model_counts_what_has_no_score(tmp_path, model_file, followups):
+    run = small_run(tmp_path / 'run')
+    report = EvalModel.main(
+        model='ext:fed',
+        task='ext:dialogues',
+        run_dir=run.root,
+        judge_model_file=model_file,
+        followups=followups,
+        fed_polarity='positive',
+    )
+    found = numbers(report)
+    # two whole dialogues with two judged utterances, one broken off after the first
+    assert (found['exs'], found['Sense_unscored']) == (5, 5)
+    assert 'Sense' not in found
+
+
+def test_act_has_scores_and_reasons():
+    agent = fed_agent(KnownJudge(lambda *_: (-2.0,)))
+    act = agent.batch_act([message_of_text('hi', ['hello'])])[0]
+    assert act['scores'] == {'Wit': 2.0, 'Joy': None}
+    assert act['reason'] == 'Joy: no negative follow-ups'
+
+
+def test_each_context_of_a_batch_is_asked_once():
+    judge = KnownJudge(lambda *_: (-1.0,))
+    fed_agent(judge).batch_act([message_of_text('a'), message_of_text('c', ['a', 'b'])])
+    contexts = [question.context for question in judge.questions]
+    assert contexts == [('a',), ('a', 'b', 'c')]
+
+
+def test_padding_gets_no_scores():
+    agent = fed_agent(KnownJudge(lambda *_: (-1.0,)))
+    acts = agent.batch_act([Message.padding_example(), message_of_text('a')])
+    assert ['scores' in act for act in acts] == [False, True]
+
+
+def test_contexts_that_the_judge_cut_are_counted():
+    agent = fed_agent(CuttingJudge(lambda *_: (-1.0,), 7, 1))
+    acts = agent.batch_act([message_of_text('a'), message_of_text('c', ['a', 'b'])])
+    assert [act['num_truncated'] for act in acts] == [0, 7]
+    assert [act['metrics']['cut_contexts'].value() for act in acts] == [0, 1]
+
+
+def test_the_judge_is_loaded_after_the_task_has_read_its_files():
+    # a judge of 9 billion weights is not fetched for a file that is not there
+    with user_error('--judged-path is needed'):
+        EvalModel.main(
+            model='ext:fed', task='ext:judged:fed_turn', judge_model_file='not there'
+        )
+
+
+def test_the_log_says_what_signs_the_numbers(monkeypatch, model_file, followups):
+    opt = {'judge_model_file': model_file, 'followups': followups}
+    told = []
+    monkeypatch.setattr('parlai.utils.logging.info', told.append)
+    signature = FedAgent(opt).scorer.signature
+    assert f'scorer {signature}' in told
+
+
+def test_display_data_shows_the_judged_utterances(tmp_path, capsys):
+    run = small_run(tmp_path / 'run')
+    DisplayData.main(
+        task='ext:dialogues', run_dir=run.root, num_examples=9, datatype='train'
+    )
+    shown = capsys.readouterr().out
+    first = next(run.iter_dialogues())
+    assert first.utterances[2].text in shown
+    assert first.utterances[1].text not in shown
+
+
+def test_task_gives_context_speaker_and_no_label(tmp_path):
+    run = small_run(tmp_path / 'run')
+    teacher = DefaultTeacher({'datatype': 'valid', 'run_dir': str(run.root)})
+    act = teacher.act()
+    said = next(run.iter_dialogues())
+    assert act['text'] == said.utterances[2].text
+    assert act['context'] == [said.utterances[0].text, said.utterances[1].text]
+    assert (act['speaker'], act['dialogue_id']) == ('target', 'd0')
+    assert not {'labels', 'eval_labels'} & set(act)
+
+
+def test_task_without_a_run_is_one_line():
+    with user_error('--run-dir is needed'):
+        DefaultTeacher({'datatype': 'valid'})
+
+
+@pytest.mark.parametrize('batchsize', [1, 8])
+def test_stored_scores_need_no_model(batchsize):
+    folder = shared('fed/dialogpt_large_fed_scores')
+    report = EvalModel.main(
+        model='ext:stored_scores',
+        task='ext:judged:fed_turn',
+        scores_file=str(folder / 'turn_level_FU_scores.jsonl'),
+        judged_file=str(shared('fed/fed_data.json')),
+        batchsize=batchsize,
+    )
+    assert round(report['Overall, mean of all/spearman'].value(), 4) == 0.0933
+    # DialEvalMetrics: 0.095 for FED, turn level
+    assert round(report['Overall, mean of level/spearman'].value(), 3) == 0.095
+
+
+@pytest.mark.parametrize(
+    ('text', 'problem'),
+    [
+        ('{', 'not JSON'),
+        ('[{"scoers": {}}]', 'object 1: key scores: a mapping expected'),
+        (
+            '{"score": {}} {"score": {"Wit": "x"}}',
+            'object 2: key scores.Wit: a number',
+        ),
+        ('{"score": {"Wit": NaN}}', 'not JSON: NaN is no number of JSON'),
+        ('{"score": {"Wit": true}}', 'object 1: key scores.Wit: a number'),
+    ],
+)
+def test_stored_scores_of_another_shape_are_one_line(tmp_path, text, problem):
+    path = tmp_path / 'scores.json'
+    path.write_text(text)
+    with user_error(f'--scores-file {path}: {problem}'):
+        StoredScoresAgent({'scores_file': str(path)})
+
+
+@pytest.mark.parametrize('there', [1, 3])
+def test_scores_of_other_items_are_one_line(tmp_path, there):
+    # scores of 375 turns held against 125 dialogues would be numbers of nothing
+    path = tmp_path / 'scores.json'
+    path.write_text('[{"scores": {"Wit": 1}}, {"scores": {"Wit": 2}}]')
+    agent = StoredScoresAgent({'scores_file': str(path)})
+    agent.observe(Message(text='a', item=0, num_items=there))
+    problem = f'it has 2 objects, and the task has {there} items'
+    with user_error(problem):
+        agent.act()

@@ -33,6 +33,7 @@ from tests.support.planted_run import planted_run
 from tests.support.user_error import user_error
 
 ALL = ('a', 'b', 'c', 'd', 'e')
+ALL_PLAY_ALL = {'partners': (), 'pairing': 'all_play_all'}
 WORTH = dict(zip(ALL, (5.0, 4.0, 3.0, 2.0, 1.0), strict=True))
 
 
@@ -77,22 +78,19 @@ def values(result, part, quantity):
 def test_fixed_partners_keep_every_order(planted):
     result = audit(planted(), set_size=3)
     assert outcome(result, 'target sets') == [HOLDS]
-    changed = values(result, 'target sets', 'changed scores')
-    compared = values(result, 'target sets', 'compared scores')
+    changed, compared = (
+        values(result, 'target sets', f'{what} scores')
+        for what in ('changed', 'compared')
+    )
     assert changed == {('sets of 3', ''): 0}
     assert compared == {('sets of 3', ''): 30}  # 10 sets of 3
-
-
-def test_a_bipartite_run_has_no_table_six_and_is_told_why(planted):
-    result = audit(planted())
-    for part in ('table 6', 'siblings'):
-        (finding,) = result.part(part)
-        assert finding.outcome == LEFT_OUT
+    # a bipartite run has no Table 6, and is told why
+    assert outcome(result, 'table 6') == outcome(result, 'siblings') == [LEFT_OUT]
     assert 'all_play_all' in result.part('table 6')[0].sentence
 
 
 def test_a_planted_swing_is_named_with_its_set(planted):
-    result = audit(planted(moody, partners=(), pairing='all_play_all'), set_size=3)
+    result = audit(planted(moody, **ALL_PLAY_ALL), set_size=3)
     # a: (5 + 5 + 5 + 4) / 4 = 4.75, b: (4 + 4 + 4 + 7.8) / 4 = 4.95
     ranks = values(result, 'target sets', 'places lost')
     # with all opponents b leads; in {a, b, c}: a 5, b 4
@@ -113,7 +111,7 @@ def test_table_six_counts_what_siblings_turn_over(planted):
         # a: with b, c 3.6, with d, e 5; d: 3.9 with everybody
         return {'d': 3.9, 'e': 1.0}.get(first, 3.6 if kin else 5.0) + 0.01 * n
 
-    run = planted(clannish, partners=(), pairing='all_play_all')
+    run = planted(clannish, **ALL_PLAY_ALL)
     declare_families(run, {'a': 'kin', 'b': 'kin', 'c': 'kin'})
     result = audit(run)
     # {a, d, e}: a 5 > d 3.9; {a, b, c, d}: a (3.6 + 3.6 + 5) / 3 = 4.07 > 3.9
@@ -123,31 +121,8 @@ def test_table_six_counts_what_siblings_turn_over(planted):
     assert finding.outcome == FAILS and finding.sentence.startswith('Siblings lose 1.4')
 
 
-def test_a_turn_within_chance_is_not_shown(planted):
-    def noisy(first, second, n):
-        # a is 3 better or worse in turn: its lead of 1 within the set may be chance
-        return moody(first, second, n) + (3 * (-1) ** n if first == 'a' else 0)
-
-    result = audit(planted(noisy, partners=(), pairing='all_play_all'), set_size=3)
-    first, *_ = result.part('target sets')
-    assert ', 0 of them beyond chance' in first.sentence
-    assert first.outcome == NOT_SHOWN
-
-
-def test_sets_in_which_a_system_talks_with_nobody_do_not_hold(planted):
-    def score(first, second, n):
-        # a has scores with e only
-        return None if first == 'a' and second != 'e' else plain(first, second, n)
-
-    run = planted(score, partners=(), pairing='all_play_all')
-    first, *_ = audit(run, set_size=3).part('target sets')
-    # {a, two of b, c, d}
-    assert 'Sets in which a system has no dialogue: 3.' in first.sentence
-    assert first.outcome == NOT_SHOWN
-
-
 def test_table_six_of_targets_of_one_family_is_no_error(planted):
-    run = planted(moody, partners=(), pairing='all_play_all')
+    run = planted(moody, **ALL_PLAY_ALL)
     declare_families(run, dict.fromkeys(ALL, 'kin'))
     (finding,) = audit(run).part('table 6')
     # five unfavored ones, six pairs of siblings each, two favored ones left
@@ -164,7 +139,7 @@ def against_siblings(first, second, n):
 
 def test_table_six_of_named_systems_and_a_fair_set(planted, tmp_path, capsys):
     systems = ('u', 's', 't', 'x', *FAVORED)
-    run = planted(against_siblings, systems, (), pairing='all_play_all')
+    run = planted(against_siblings, systems, **ALL_PLAY_ALL)
     fair = tmp_path / 'fair.txt'
     fair.write_text('\n'.join(['u', *FAVORED]))
     audit(run, unfavored='u', similar=['s', 't'], fair_set=str(fair))
@@ -184,7 +159,7 @@ def test_table_six_of_named_systems_and_a_fair_set(planted, tmp_path, capsys):
     ],
 )
 def test_sets_that_table_six_cannot_be_made_of_are_refused(planted, options, words):
-    run = planted(plain, partners=(), pairing='all_play_all')
+    run = planted(plain, **ALL_PLAY_ALL)
     with user_error(words):
         audit(run, **options)
 
@@ -197,79 +172,176 @@ def declare_families(run, families):
     manifests.save(run.root, {**data, 'families': families})
 
 
-def test_the_partner_family_that_turns_an_order_over_is_named(planted):
-    def partial_to(first, second, n):
-        # p likes a, and only p: without p, b leads
-        return plain(first, second, n) - (1.5 if (first, second) != ('a', 'p') else -4)
+def within_chance(first, second, n):
+    """
+    a is 3 better or worse in turn: its lead of 1 within the set may be chance.
+    """
+    return moody(first, second, n) + (3 * (-1) ** n if first == 'a' else 0)
+
+
+def almost_silent(first, second, n):
+    """
+    a has scores with e only.
+    """
+    return None if first == 'a' and second != 'e' else plain(first, second, n)
+
+
+def partial_to_a(first, second, n):
+    """
+    p likes a, and only p: without p, b leads.
+    """
+    base = plain(first, second, n) - (1.5 if (first, second) != ('a', 'p') else -4)
+    return base + (1.2 if first == 'b' and second != 'p' else 0)
+
+
+def close(first, second, n):
+    """
+    b is 3.9 in the first half and 4.3 in the second, a is 4 and a bit.
+    """
+    wave = 0.2 if n >= 3 else -0.1
+    return {'a': 4.0, 'b': 3.9}[first] + (wave if first == 'b' else 0.06)
+
+
+def unsteady(first, second, n):
+    """
+    a leads b by 1, give or take 2.
+    """
+    return WORTH[first] + (2 * (-1) ** n if first == 'a' else 0)
+
+
+def without_b_and_p(first, second, n):
+    return None if (first, second) == ('b', 'p') else plain(first, second, n)
+
+
+def without_b(first, second, n):
+    return None if first == 'b' else plain(first, second, n)
+
+
+def reverse(first, second, n):
+    return -plain(first, second, n)
+
+
+def by_opener(weight, spread, seed=2, size=2):
+    """
+    The systems' scores with one opener are unlike those with another.
+    """
+    noise = np.random.default_rng(seed).normal(size=(size, 6))
+    noise -= noise.mean(axis=1, keepdims=True) * (size > 2)
 
     def score(first, second, n):
-        base = partial_to(first, second, n)
-        return base + (1.2 if first == 'b' and second != 'p' else 0)
+        place = ALL.index(first)
+        return float(weight * WORTH[first] + spread * noise[place, n])
 
-    result = audit(planted(score, ('a', 'b'), ('p', 'q', 'r')))
+    return score
+
+
+AB = {'systems': ('a', 'b')}
+TOURNAMENT = {'rule': 'tournament', 'bootstraps': 20}
+SAME_ORDER = 'both tell 0 of 10 pairs apart in the same order'
+
+
+@pytest.mark.parametrize(
+    'scores, about, options, part, expected, words',
+    [
+        (
+            within_chance,
+            ALL_PLAY_ALL,
+            {'set_size': 3},
+            'target sets',
+            NOT_SHOWN,
+            [', 0 of them beyond chance'],
+        ),
+        (
+            almost_silent,
+            ALL_PLAY_ALL,
+            {'set_size': 3},
+            'target sets',
+            NOT_SHOWN,
+            # {a, two of b, c, d}
+            ['Sets in which a system has no dialogue: 3.'],
+        ),
+        (
+            close,
+            AB,
+            {'opener_blocks': 2},
+            'opener blocks',
+            NOT_SHOWN,
+            # a 4.06, b 3.95; without the first three openers b has 4.1
+            ['a and b change places', 'openers would tell a and b apart'],
+        ),
+        *(
+            (unsteady, AB, {}, part, NOT_SHOWN, ['tells 0 of 1 pairs of systems apart'])
+            for part in ('partner families', 'opener blocks')
+        ),
+        (
+            without_b_and_p,
+            {},
+            {},
+            'partner families',
+            NOT_SHOWN,
+            ['No score is left of b without q', 'ranks move by no place'],
+        ),
+        (
+            plain,
+            {**AB, 'partners': ('p',), 'num_openers': 1},
+            {},
+            'variance',
+            LEFT_OUT,
+            [],
+        ),
+        (without_b, {}, {}, 'target sets', REPORTS, ['not audited: b.']),
+        (
+            plain,
+            {**ALL_PLAY_ALL, 'score': 'both', 'ranking': TOURNAMENT},
+            {},
+            'target sets',
+            REPORTS,
+            ['mean scores'],
+        ),
+        (
+            {'made-up': plain, 'contrary': reverse},
+            {},
+            {},
+            'judge swap',
+            FAILS,
+            ['10 of 10 pairs flip, 10 of which both judges tell apart'],
+        ),
+        (
+            {'made-up': plain, 'noisy': by_opener(0.01, 1, 0, 5)},
+            {},
+            {},
+            'judge swap',
+            NOT_SHOWN,
+            [SAME_ORDER],
+        ),
+        (
+            # the order is reversed, by less than chance explains
+            {'made-up': plain, 'noisy': by_opener(-0.01, 1, 0, 5)},
+            {},
+            {},
+            'judge swap',
+            FAILS,
+            ['10 of 10 pairs flip, 0 of which both'],
+        ),
+        ({'made-up': plain, 'like': plain}, {}, {}, 'judge swap', HOLDS, []),
+        (by_opener(1, 2), AB, {}, 'variance', NOT_SHOWN, []),
+    ],
+)
+def test_what_a_check_says_of_planted_scores(
+    planted, scores, about, options, part, expected, words
+):
+    first, *_ = audit(planted(scores, **about), **options).part(part)
+    assert first.outcome == expected
+    for text in words:
+        assert text in first.sentence
+
+
+def test_the_partner_family_that_turns_an_order_over_is_named(planted):
+    result = audit(planted(partial_to_a, ('a', 'b'), ('p', 'q', 'r')))
     (finding,) = result.part('partner families')
     assert 'from 1 to 2, without p' in finding.sentence
     moved = values(result, 'partner families', 'rank change')
     assert moved[('without p', 'a')] == 1 and moved[('without q', 'a')] == 0
-
-
-def test_a_pair_that_chance_turns_over_is_not_shown_and_says_what_would(planted):
-    # b is 3.9 in the first half and 4.3 in the second, a is 4 and a bit
-    def close(first, second, n):
-        wave = 0.2 if n >= 3 else -0.1
-        return {'a': 4.0, 'b': 3.9}[first] + (wave if first == 'b' else 0.06)
-
-    run = planted(close, ('a', 'b'))
-    (finding,) = audit(run, opener_blocks=2).part('opener blocks')
-    # a 4.06, b 3.95; without the first three openers b has 4.1
-    assert 'a and b change places' in finding.sentence
-    assert 'openers would tell a and b apart' in finding.sentence
-    assert finding.outcome == NOT_SHOWN
-
-
-def test_an_order_that_the_ranking_does_not_claim_is_not_shown(planted):
-    def noisy(first, second, n):
-        # a leads b by 1, give or take 2
-        return WORTH[first] + (2 * (-1) ** n if first == 'a' else 0)
-
-    result = audit(planted(noisy, ('a', 'b')))
-    for part in ('partner families', 'opener blocks'):
-        (finding,) = result.part(part)
-        assert finding.outcome == NOT_SHOWN, part
-        assert 'tells 0 of 1 pairs of systems apart' in finding.sentence
-
-
-def test_a_system_that_nothing_is_left_of_does_not_hold_its_place(planted):
-    def score(first, second, n):
-        return None if (first, second) == ('b', 'p') else plain(first, second, n)
-
-    run = planted(score)
-    (finding,) = audit(run).part('partner families')
-    assert 'No score is left of b without q' in finding.sentence
-    assert 'ranks move by no place' in finding.sentence
-    assert finding.outcome == NOT_SHOWN
-
-
-def test_one_dialogue_a_system_has_no_shares_of_variance(planted):
-    run = planted(plain, ('a', 'b'), ('p',), num_openers=1)
-    assert outcome(audit(run), 'variance') == [LEFT_OUT]
-
-
-def test_a_target_without_a_rank_is_named(planted):
-    def score(first, second, n):
-        return None if first == 'b' else plain(first, second, n)
-
-    run = planted(score)
-    first, *_ = audit(run).part('target sets')
-    assert first.outcome == REPORTS and 'not audited: b.' in first.sentence
-
-
-def test_of_a_tournament_it_is_said_what_is_audited(planted):
-    ranking = {'rule': 'tournament', 'bootstraps': 20}
-    about = {'pairing': 'all_play_all', 'score': 'both', 'ranking': ranking}
-    run = planted(partners=(), **about)
-    first, *_ = audit(run).part('target sets')
-    assert 'mean scores' in first.sentence and first.outcome == REPORTS
 
 
 def test_opener_blocks_without_effect_move_no_rank(planted):
@@ -282,64 +354,15 @@ def test_opener_blocks_without_effect_move_no_rank(planted):
     assert drift[('without openers 5 to 6', 'a')] == pytest.approx(-0.01)
 
 
-def test_a_judge_that_reverses_the_order_flips_every_pair(planted):
-    def reverse(first, second, n):
-        return -plain(first, second, n)
-
+def test_a_contrary_judge_has_a_tau_of_minus_one(planted):
     result = audit(planted({'made-up': plain, 'contrary': reverse}))
-    (finding,) = result.part('judge swap')
-    assert finding.outcome == FAILS
-    assert '10 of 10 pairs flip, 10 of which both judges tell apart' in finding.sentence
     taus = values(result, 'judge swap', 'Kendall tau-b')
     assert [v for (case, _), v in taus.items() if 'contrary' in case] == [-1]
 
 
-@pytest.mark.parametrize(
-    'sign, words, expected',
-    [
-        (1, 'both tell 0 of 10 pairs apart in the same order', NOT_SHOWN),
-        # the order is reversed, by less than chance explains
-        (-1, '10 of 10 pairs flip, 0 of which both', FAILS),
-    ],
-)
-def test_a_noisy_judge_does_not_agree(planted, sign, words, expected):
-    noise = np.random.default_rng(0).normal(size=(5, 6))
-    noise -= noise.mean(axis=1, keepdims=True)
-
-    def noisy(first, second, n):
-        return float(sign * 0.01 * WORTH[first] + noise[ALL.index(first), n])
-
-    run = planted({'made-up': plain, 'noisy': noisy})
-    (finding,) = audit(run).part('judge swap')
-    assert words in finding.sentence
-    assert finding.outcome == expected
-
-
-def test_a_judge_of_the_same_order_holds(planted):
-    run = planted({'made-up': plain, 'like': plain})
-    assert outcome(audit(run), 'judge swap') == [HOLDS]
-
-
-def test_a_share_that_openers_leave_open_is_not_shown(planted):
-    # the systems' scores with one opener are unlike those with another
-    noise = np.random.default_rng(2).normal(size=(2, 6))
-
-    def by_opener(first, second, n):
-        return float(WORTH[first] + 2 * noise[ALL.index(first), n])
-
-    run = planted(by_opener, ('a', 'b'))
-    (finding,) = audit(run).part('variance')
-    assert finding.outcome == NOT_SHOWN
-
-
 def test_with_one_partner_the_rest_counts_as_choice(planted):
     # system × opener cannot be told from the rest then
-    noise = np.random.default_rng(2).normal(size=(2, 6))
-
-    def by_opener(first, second, n):
-        return float(0.1 * WORTH[first] + noise[ALL.index(first), n])
-
-    run = planted(by_opener, ('a', 'b'), ('p',))
+    run = planted(by_opener(0.1, 1), ('a', 'b'), ('p',))
     (finding,) = audit(run).part('variance')
     assert finding.outcome != HOLDS and 'up to' in finding.sentence
 

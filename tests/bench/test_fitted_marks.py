@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from parlai_ext.bench.bench_table import bench_lines
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.published import published_lines
 from parlai_ext.bench.run_bench import run_bench
+from parlai_ext.bench.tables import bench_lines
 from parlai_ext.data.judged.cards import card_names
 from parlai_ext.scoring.registry import find_scorer
 from tests.support.bench_samples import Counted, judged_set

@@ -9,7 +9,7 @@ import pytest
 
 from parlai_ext.bench.bench_files import read_bench, read_points
 from parlai_ext.bench.compare import compare_bench
-from parlai_ext.bench.compare_table import best_sentence
+from parlai_ext.bench.tables import best_sentence
 from parlai_ext.commands.compare_metrics import CompareMetrics
 from parlai_ext.commands.run_bench import RunBench
 from parlai_ext.data.judged.cards import find_own_files

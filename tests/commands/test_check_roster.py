@@ -92,7 +92,10 @@ def test_a_model_that_ships_with_us_needs_no_download(model, tmp_path, monkeypat
 @pytest.mark.parametrize(
     'body, reason',
     [
-        ('raise SystemExit("bye")', "agent 'mine:A' cannot be imported: bye"),
+        (
+            'raise SystemExit("bye")',
+            'its options cannot be read: raised SystemExit: bye',
+        ),
         ('class A: pass', 'mine:A is no ParlAI agent'),
         *(
             (

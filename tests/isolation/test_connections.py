@@ -205,29 +205,29 @@ def test_our_own_requests_go_out_whoever_they_are_made_for(listener):
 
 
 @pytest.mark.parametrize(
-    'opt, host, port, asked',
+    'server, host, port, asked',
     [
-        ({'search_server': 'a.host:8080'}, 'a.host', 8080, True),
-        ({'search_server': 'a.host:8080'}, 'a.host', 22, False),
-        ({'search_server': 'a.host'}, 'a.host', 22, True),
-        ({'search_server': 'http://A.host/x'}, 'a.host', 80, True),
-        ({'search_server': 'http://a.host/x'}, 'a.host', 443, False),
-        ({'any': [{'deep': 'https://a.host'}]}, 'a.host', 443, True),
-        ({'search_server': 'a.host'}, 'b.a.host', 80, False),
-        ({'search_server': 'a.host'}, 'xa.host', 80, False),
-        ({'search_server': 'none'}, 'none', 80, False),
-        ({'remote_key_env': 'home'}, 'home', 80, False),
-        ({'search_server': 'http://h:port/'}, 'h', 80, False),
-        ({'search_server': 'http://[::1]:9/'}, '::1', 9, True),
+        ('a.host:8080', 'a.host', 8080, True),
+        ('a.host:8080', 'a.host', 22, False),
+        ('a.host', 'a.host', 22, True),
+        ('http://A.host/x', 'a.host', 80, True),
+        ('http://a.host/x', 'a.host', 443, False),
+        ([{'deep': 'https://a.host'}], 'a.host', 443, True),
+        ('a.host', 'b.a.host', 80, False),
+        ('a.host', 'xa.host', 80, False),
+        ('none', 'none', 80, False),
+        ('http://h:port/', 'h', 80, False),
+        ('http://[::1]:9/', '::1', 9, True),
     ],
 )
-def test_a_server_is_named_by_host_and_port(opt, host, port, asked):
+def test_a_server_is_named_by_host_and_port(server, host, port, asked):
+    opt = {'search_server': server, 'remote_key_env': 'home'}
     limit = Limit('x', tuple(named_servers(opt)))
-    if asked:
+    refused = pytest.raises(ConnectionRefusedError)
+    with contextlib.nullcontext() if asked else refused:
         limit.check(host, port)
-    else:
-        with pytest.raises(ConnectionRefusedError):
-            limit.check(host, port)
+    with refused:
+        limit.check('home', 80)
 
 
 def test_a_name_stands_for_the_addresses_that_it_has():

@@ -46,41 +46,43 @@ def test_data_may_be_used(opt):
     assert list(unnamed_uses(opt)) == []
 
 
+AGENTS = [
+    'run.evil:Evil',
+    'internal:evil',
+    'ext:evil:Evil',
+    'parlai.agents/../evil:Evil',
+    'ext:remote',
+    'parlai_ext.agents.remote.remote:RemoteAgent',
+    'local_human',
+]
+
+
 @pytest.mark.parametrize(
-    'opt, key',
+    'opt',
     [
-        ({'model': 'run.evil:Evil'}, 'model'),
-        ({'model': 'internal:evil'}, 'model'),
-        ({'model': 'ext:evil:Evil'}, 'model'),
-        ({'model': 'parlai.agents/../evil:Evil'}, 'model'),
-        ({'model': 'ext:remote'}, 'model'),
-        ({'model': 'parlai_ext.agents.remote.remote:RemoteAgent'}, 'model'),
-        ({'model': 'local_human'}, 'model'),
-        ({'model': 'ext:hf', 'hf_trust_code': 'true'}, 'hf_trust_code'),
-        ({'model': 'ext:hf', 'hf_trust_code': 1}, 'hf_trust_code'),
-        ({'model': 'ext:hf', 'hf_model': 'HTTP://host/m'}, 'hf_model'),
-        ({'model_file': 'm', 'search_server': 'host'}, 'search_server'),
-        ({'model_file': 'm', 'any': 'https://me:word@host/x'}, 'any'),
-        ({'model_file': 'm', 'any': '10.0.0.1:80'}, 'any'),
-        ({'model_file': 'm', 'remote_key_env': 'HOME'}, 'remote_key_env'),
-        ({'model_file': 'm', 'task': 'convai2,run.evil:Teacher'}, 'task'),
-        ({'model_file': 'm', 'fixed_candidates_path': 'task:run.evil'}, 'fixed_cand'),
-        ({'model_file': 'm', 'init_opt': 'run/evil.opt'}, 'init_opt'),
-        ({'model_file': 'm', 'dict_class': 'run.evil:Dict'}, 'dict_class'),
-        ({'model_file': 'm', 'scorer': 'run/evil.py:Evil'}, 'scorer'),
-        ({'model_file': 'm', 'scorer_option': ['judge=agent:run.evil:Evil']}, 'scorer'),
-        ({'model': FLOOR, 'safety_system': 'run/card.yaml'}, 'safety_system'),
-        ({'model': FLOOR, 'safety_system': {'model': 'run.evil:Evil'}}, 'model'),
-        (
-            {'model': FLOOR, 'safety_detector': 'run.evil:Evil,threshold=1'},
-            'safety_det',
-        ),
+        *({'model': agent} for agent in AGENTS),
+        {'model': 'ext:hf', 'hf_trust_code': 'true'},
+        {'model': 'ext:hf', 'hf_trust_code': 1},
+        {'model': 'ext:hf', 'hf_model': 'HTTP://host/m'},
+        {'search_server': 'host'},
+        {'any': 'https://me:word@host/x'},
+        {'any': '10.0.0.1:80'},
+        {'remote_key_env': 'HOME'},
+        {'task': 'convai2,run.evil:Teacher'},
+        {'fixed_candidates_path': 'task:run.evil'},
+        {'init_opt': 'run/evil.opt'},
+        {'dict_class': 'run.evil:Dict'},
+        {'scorer': 'run/evil.py:Evil'},
+        {'scorer_option': ['judge=agent:run.evil:Evil']},
+        {'model': FLOOR, 'safety_system': 'run/card.yaml'},
+        {'model': FLOOR, 'safety_detector': 'run.evil:Evil,threshold=1'},
     ],
 )
-def test_code_servers_and_keys_may_not(opt, key):
-    lines = list(unnamed_uses(opt))
-    assert len(lines) == 1
-    assert lines[0].startswith(key)
+def test_code_servers_and_keys_may_not(opt):
+    [line] = unnamed_uses({'model_file': 'm', **opt})
+    [*_, key] = opt
+    assert [line] == list(unnamed_uses({'model': FLOOR, 'inside': opt}))
+    assert line.startswith(f'{key}: ')
 
 
 @pytest.mark.parametrize('use', [resolve, identity, load_system])

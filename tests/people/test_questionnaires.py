@@ -13,7 +13,7 @@ from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.people.questionnaire import read_questionnaire
-from parlai_ext.people.spot_the_bot import survival, win_rates, wins
+from parlai_ext.people.spot_the_bot import survival, win_rates
 from tests.support.parlai_crowdsourcing import parlai_constant
 from tests.support.report_example import example_run
 from tests.support.shared_data import shared
@@ -36,17 +36,14 @@ def test_a_share_spotted_that_falls_is_pooled():
 
 
 def test_a_human_beats_an_undecided_one_and_that_one_a_bot():
-    values = {'ann': (2, 1), 'bea': (1, 0), 'cem': (0, 2), 'dan': (1, 1)}
-    counts = wins(
-        [
-            HumanJudgement(system, 'Human', value, rater, 'd', 3)
-            for rater, sides in values.items()
-            for system, value in zip('xy', sides, strict=True)
-        ]
+    # x wins twice and y once; of equal ones neither does
+    sides = {'ann': (2, 1), 'bea': (1, 0), 'cem': (0, 2), 'dan': (1, 1)}
+    rates = win_rates(
+        HumanJudgement(system, 'Human', value, rater, 'd', 3)
+        for rater, values in sides.items()
+        for system, value in zip('xy', values, strict=True)
     )
-    assert counts.to_numpy().tolist() == [[0, 2], [1, 0]]
-    assert win_rates(counts).loc['x', 'y'] == 2 / 3
-    assert win_rates(counts).loc['y', 'x'] == 1 / 3
+    assert (rates.loc['x', 'y'], rates.loc['y', 'x']) == (2 / 3, 1 / 3)
 
 
 def test_the_authors_crowd_wins_as_their_program_counts(tmp_path, capsys):
@@ -74,30 +71,21 @@ def page_run(tmp_path):
     return run
 
 
-def test_a_dialogue_has_another_length_on_the_next_page(page_run, tmp_path):
+def test_both_speakers_of_a_segment_are_judged(page_run, tmp_path, capsys):
     pages = RateDialogues.main(
         run_dir=str(page_run),
         questionnaire=str(tmp_path / 'short.yaml'),
         num_pages=2,
         num_items=4,
     )
-    texts = [path.read_text(encoding='utf-8') for path in pages]
     items = [
-        json.loads(re.search(r'id="data">(.*?)</script>', text)[1])['items']
-        for text in texts
+        json.loads(re.search(r'id="data">(.*?)</script>', path.read_text())[1])['items']
+        for path in pages
     ]
+    # a dialogue has another length on the next page
     lengths = [[len(i['dialogues'][0]) for i in page] for page in items]
     assert lengths == [[2, 6, 2, 6], [6, 2, 6, 2]]
     assert all(len(i['dialogues']) == 1 for page in items for i in page)
-
-
-def test_both_speakers_of_a_segment_are_judged(page_run, tmp_path, capsys):
-    RateDialogues.main(
-        run_dir=str(page_run),
-        questionnaire=str(tmp_path / 'short.yaml'),
-        num_pages=2,
-        num_items=2,
-    )
     key = read_key(page_run)
     said = {'Human (Speaker 1)': '3', 'Human (Speaker 2)': '1', 'Fluent': '1'}
     answers = [

@@ -14,30 +14,22 @@ from parlai_ext.ranking.baselines import (
 )
 
 
-def test_mean_length_counts_words_between_any_spaces():
-    assert mean_length(['one two  three', 'four']) == 2.0
-
-
-def test_an_empty_utterance_has_no_words_but_counts():
-    assert mean_length(['one two', '']) == 1.0
-
-
-def test_distinct_2_counts_pairs_over_the_whole_dialogue():
-    # i like, like tea | i like, like tea, tea too: 3 different of 5
-    assert distinct_2(['i like tea', 'I like tea too']) == pytest.approx(3 / 5)
-
-
-def test_pairs_do_not_cross_utterances():
-    assert distinct_2(['a', 'b', 'c']) is None
-
-
-def test_repeats_are_found_after_folding_case_and_spaces():
-    # 'Hi  there' repeats 'hi there'; the third repeats it again
-    assert repeated_share(['hi there', 'Hi  there', 'bye', 'HI THERE ']) == 0.5
-
-
-def test_an_utterance_said_once_is_no_repeat():
-    assert repeated_share(['a', 'b', 'c']) == 0.0
+@pytest.mark.parametrize(
+    'measure, texts, value',
+    [
+        # words between any spaces; an empty utterance has none but counts
+        (mean_length, ['one two  three', 'four'], 2.0),
+        (mean_length, ['one two', ''], 1.0),
+        # i like, like tea | i like, like tea, tea too: 3 different of 5
+        (distinct_2, ['i like tea', 'I like tea too'], pytest.approx(3 / 5)),
+        (distinct_2, ['a', 'b', 'c'], None),  # pairs do not cross utterances
+        # 'Hi  there' repeats 'hi there'; the third repeats it again
+        (repeated_share, ['hi there', 'Hi  there', 'bye', 'HI THERE '], 0.5),
+        (repeated_share, ['a', 'b', 'c'], 0.0),
+    ],
+)
+def test_a_baseline_by_pencil(measure, texts, value):
+    assert measure(texts) == value
 
 
 def test_nothing_said_is_no_score():

@@ -26,8 +26,3 @@ VALUES = [[[1.0, 3.0, NAN, NAN]], [[0.0, 5.0, 5.0, 2.0]]]
 )
 def test_bounds_of_two_systems(values, n_unscored, bounds):
     assert unscored_bounds(np.array(values), ['a', 'b'], n_unscored) == bounds
-
-
-def test_counts_must_fit_the_systems():
-    with pytest.raises(ValueError):
-        unscored_bounds(np.array(VALUES), ['a', 'b'], [0])

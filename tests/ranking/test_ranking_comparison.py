@@ -13,7 +13,6 @@ from parlai_ext.ranking.comparison import (
     clusters,
     holm,
     rank_products,
-    standard_ranks,
     swap_test,
     swap_tests,
     williams_test,
@@ -30,25 +29,7 @@ def test_williams_test_of_howells_example():
 def test_holm_by_pencil():
     # smallest first: 4 x .005, 3 x .01, 2 x .03, then not below the one before
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-
-
-def test_holm_ends_at_one():
     assert holm([0.6, 0.7]) == [1.0, 1.0]
-
-
-def test_a_few_swaps_are_those_of_scipy():
-    rng = np.random.default_rng(2)
-    human = rng.normal(size=9)
-    ranks = [standard_ranks(human + rng.normal(size=9)) for _ in range(2)]
-    h = standard_ranks(human)
-    other = stats.permutation_test(
-        ranks,
-        lambda a, b: (a - b) @ h,
-        permutation_type='samples',
-        vectorized=False,
-        n_resamples=np.inf,
-    )
-    assert swap_test((ranks[0] - ranks[1]) * h) == pytest.approx(other.pvalue)
 
 
 def test_several_differences_at_once_have_the_p_values_of_each():
@@ -65,10 +46,6 @@ def test_several_differences_at_once_have_the_p_values_of_each():
             n_resamples=np.inf,
         ).pvalue
     )
-
-
-def test_equal_scorers_have_no_difference():
-    assert swap_test(np.zeros(20)) == 1.0
 
 
 def test_swaps_in_contexts_hold_their_level():
@@ -91,11 +68,8 @@ def test_a_cluster_ends_where_all_above_beat_all_below():
     for i, j in ((0, 2), (0, 3), (1, 3), (2, 3)):
         p[i, j] = p[j, i] = 0.001
     assert clusters([0.5, 0.45, 0.4, 0.1], p) == [1, 1, 1, 2]
-
-
-def test_clusters_do_not_depend_on_the_order_of_scorers():
-    p = np.full((2, 2), 0.001)
-    assert clusters([0.1, 0.5], p) == [2, 1]
+    # in any order of the scorers
+    assert clusters([0.1, 0.4, 0.45, 0.5], p[::-1, ::-1]) == [2, 1, 1, 1]
 
 
 def test_the_ceiling_of_planted_annotators():

@@ -1,5 +1,6 @@
 """
-Correlation with a reference: scipy as the oracle, and what cannot be known.
+Correlations over items, with a reference and with ranks: scipy as the oracle, pencil,
+and what cannot be known.
 """
 
 import numpy as np
@@ -11,16 +12,25 @@ from scipy import stats
 
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.ranking.agreement import (
+    COEFFICIENTS,
     AnnotatorPanel,
+    correlate_items,
     correlate_with_ranks,
     correlate_with_reference,
-    kendall,
+    group_weights,
     mean_ranks,
-    spearman,
+    pearson,
 )
 from parlai_ext.ranking.intervals import Sampling
+from parlai_ext.ranking.resamples import WEIGHTED
 
 NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
+REFERENCE = dict(zip(NAMES, [3, 1, 2, 5, 4, 7, 6], strict=True))
+SCIPY = {
+    'pearson': stats.pearsonr,
+    'spearman': stats.spearmanr,
+    'kendall': stats.kendalltau,
+}
 
 
 def table(means, noise=0.0, openers=10):
@@ -41,23 +51,26 @@ def judged(rows):
 few_levels = arrays(float, 8, elements=st.integers(0, 4).map(float))
 
 
-@pytest.mark.parametrize(
-    'ours, scipys', [(spearman, stats.spearmanr), (kendall, stats.kendalltau)]
-)
+@pytest.mark.parametrize('name', ['spearman', 'kendall'])
 @settings(max_examples=60, deadline=None)
 @given(left=few_levels, right=few_levels)
-def test_coefficients_are_scipys_ties_and_all(ours, scipys, left, right):
+def test_coefficients_are_scipys_ties_and_all(name, left, right):
     if np.ptp(left) and np.ptp(right):
-        expected = scipys(left, right).statistic
-        assert ours(left[None], right[None])[0] == pytest.approx(expected)
+        expected = SCIPY[name](left, right).statistic
+        ours = COEFFICIENTS[name](left[None], right[None])
+        assert ours[0] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize('coefficient', [spearman, kendall])
-def test_a_constant_side_has_no_coefficient(coefficient):
-    assert np.isnan(coefficient(np.ones((1, 4)), np.arange(4.0)[None]))[0]
+@pytest.mark.parametrize('name', SCIPY)
+def test_a_constant_side_has_no_coefficient(name):
+    # 0.1 has no exact mean or square: what rounding leaves must not pass for spread
+    left, right = np.array([0.1, 0.1, 0.7]), np.array([1.0, 2.0, 3.0])
+    values = WEIGHTED[name](left, right, np.array([[2.0, 3.0, 0.0], [1.0, 1.0, 1.0]]))
+    assert np.isnan(values).tolist() == [True, False]
+    assert np.isnan(COEFFICIENTS[name](np.full((1, 3), 0.1), right[None])).all()
 
 
-REFERENCE = dict(zip(NAMES, [3, 1, 2, 5, 4, 7, 6], strict=True))
+# ------------------------------------------------------------- systems, a reference
 
 
 def test_the_value_is_that_of_the_mean_scores():
@@ -68,11 +81,12 @@ def test_the_value_is_that_of_the_mean_scores():
     assert found['kendall'].n == 7
 
 
-@pytest.mark.parametrize('name', ['spearman', 'kendall'])
-def test_the_interval_holds_the_value_and_is_not_empty(name):
+def test_intervals_hold_the_value_and_the_order_of_systems_changes_nothing():
     values = table([1, 2, 3, 4, 5, 6, 7], noise=1.0)
-    found = correlated(values, NAMES, REFERENCE)[name]
-    assert -1 <= found.low < found.value <= found.high <= 1
+    found = correlated(values, NAMES, REFERENCE)
+    for one in found.values():
+        assert -1 <= one.low < one.value <= one.high <= 1
+    assert correlated(values[::-1], NAMES[::-1], REFERENCE) == found
 
 
 @pytest.mark.parametrize(
@@ -102,12 +116,6 @@ def test_what_is_left_out_or_undefined_has_a_reason(
     assert (found.n, found.low, found.high) == (n, None, None)
     assert rho is ... or found.value == rho
     assert reason in found.reason
-
-
-def test_the_order_of_systems_changes_nothing():
-    values = table([1, 2, 3, 4, 5, 6, 7], noise=2.0)
-    turned = correlated(values[::-1], NAMES[::-1], REFERENCE)
-    assert turned == correlated(values, NAMES, REFERENCE)
 
 
 def test_human_reference_is_the_mean_judgement():
@@ -143,26 +151,25 @@ def test_raters_who_disagree_widen_the_interval():
     assert torn.value == calm.value and torn.low < calm.low
 
 
-def test_raters_who_saw_all_systems_are_drawn_together():
+def drawn_of(rows, draws):
+    panel = AnnotatorPanel.from_judgements(judged(rows), ['a', 'b'])
+    return panel.draw(draws, np.random.default_rng(0)).T
+
+
+def test_raters_who_saw_all_systems_are_drawn_together_others_within_their_system():
     # two raters, 10 apart: every draw moves both systems alike
-    rows = judged(
-        [('a', 0.0, 'x'), ('b', 1.0, 'x'), ('a', 10.0, 'y'), ('b', 11.0, 'y')]
+    a, b = drawn_of(
+        [('a', 0.0, 'x'), ('b', 1.0, 'x'), ('a', 10.0, 'y'), ('b', 11.0, 'y')], 200
     )
-    drawn = AnnotatorPanel.from_judgements(rows, ['a', 'b']).draw(
-        200, np.random.default_rng(0)
-    )
-    assert np.allclose(drawn[:, 1] - drawn[:, 0], 1.0) and np.ptp(drawn[:, 0]) > 0
-
-
-def test_judgements_without_rater_are_drawn_within_their_system():
-    rows = judged([('a', 0.0), ('a', 1.0), ('b', 5.0)])
-    drawn = AnnotatorPanel.from_judgements(rows, ['a', 'b']).draw(
-        4000, np.random.default_rng(0)
-    )
+    assert np.allclose(b - a, 1.0) and np.ptp(a) > 0
+    a, b = drawn_of([('a', 0.0), ('a', 1.0), ('b', 5.0)], 4000)
     # a: 0, 1/2 or 1 with chances 1/4, 1/2, 1/4; b has one judgement, always there
-    shares = [np.mean(drawn[:, 0] == level) for level in (0.0, 0.5, 1.0)]
+    shares = [np.mean(a == level) for level in (0.0, 0.5, 1.0)]
     assert shares == pytest.approx([0.25, 0.5, 0.25], abs=0.03)
-    assert (drawn[:, 1] == 5.0).all()
+    assert (b == 5.0).all()
+
+
+# ----------------------------------------------------------------- ratings, human ranks
 
 
 @pytest.mark.parametrize(
@@ -187,10 +194,106 @@ def test_a_system_without_human_rank_is_left_out_by_name():
     found = correlate_with_ranks(values, {'A': 1, 'B': 2, 'C': None})
     assert (found.value, found.n) == (1, 2)
     assert found.notes == ('no human rank: C, D',)
+    # and a mean rank skips the empty cell
+    ranks = mean_ranks({'1': {'A': 1, 'B': 2}, '2': {'A': 3, 'B': None}})
+    assert ranks == {'A': 2, 'B': 2}
 
 
-def test_mean_rank_skips_the_empty_cell():
-    assert mean_ranks({'1': {'A': 1, 'B': 2}, '2': {'A': 3, 'B': None}}) == {
-        'A': 2,
-        'B': 2,
-    }
+# ------------------------------------------------------------------------------- items
+
+
+def sample(n=60, rho=0.6, seed=1):
+    rng = np.random.default_rng(seed)
+    return rng.multivariate_normal([0, 0], [[1, rho], [rho, 1]], size=n).T
+
+
+def test_intervals_are_those_of_scipy():
+    data = sample(200)
+    found = correlate_items(*data, bootstraps=9000)['pearson']
+    other = stats.bootstrap(
+        data,
+        lambda a, b, axis: pearson(np.atleast_2d(a), np.atleast_2d(b)),
+        paired=True,
+        n_resamples=9000,
+        method='percentile',
+        random_state=2,
+    ).confidence_interval
+    bounds = [float(np.squeeze(b)) for b in other]
+    assert [found.low, found.high] == pytest.approx(bounds, abs=0.01)
+
+
+def test_groups_are_drawn_together():
+    # every item three times: three times the items, and no more is known
+    once = correlate_items(*sample(40))
+    sides = [np.repeat(side, 3) for side in sample(40)]
+    thrice = correlate_items(*sides, groups=np.repeat(range(40), 3).tolist())
+    for name in ('spearman', 'pearson'):
+        found, expected = thrice[name], once[name]
+        assert (found.value, found.low, found.high) == pytest.approx(
+            (expected.value, expected.low, expected.high), abs=1e-9
+        )
+    alone = correlate_items(*sides)['pearson']
+    width = once['pearson'].high - once['pearson'].low
+    # sqrt(3) = 1.7 times too narrow
+    assert alone.high - alone.low < 0.75 * width
+
+
+@pytest.mark.parametrize(
+    ('left', 'right', 'reason'),
+    [
+        ([1, 2], [1, 2], '2 items have a score and a human value; 3 are needed'),
+        ([0.1, 0.1, 0.1], [1, 2, 3], 'all items have the same score'),
+        ([1, 2, 3], [4, 4, 4], 'all items have the same human value'),
+        ([], [], '0 items'),
+    ],
+)
+def test_no_correlation_has_a_reason(left, right, reason):
+    found = correlate_items(left, right)['pearson']
+    assert reason in found.reason
+    assert (found.value, found.low, found.high) == (None, None, None)
+
+
+def test_resamples_without_spread_are_left_out():
+    # one item of twenty differs: most resamples of a third lack it
+    found = correlate_items([0] * 19 + [1], list(range(20)))
+    assert -1 <= found['pearson'].low <= found['pearson'].high <= 1
+
+
+@pytest.mark.parametrize('copies', [1, 4])
+def test_three_groups_have_no_interval(copies):
+    # 6 of 27 resamples of three hold all three of them; two points lie on a line
+    left, right, groups = (
+        np.repeat(one, copies) for one in ([1.0, 2, 3], [1.0, 3, 2], range(3))
+    )
+    found = correlate_items(left, right, groups=groups.tolist())['spearman']
+    assert found.value == pytest.approx(0.5) and found.low is None
+    assert 'too few different items' in found.reason
+
+
+@pytest.mark.parametrize('name', SCIPY)
+def test_a_weighted_coefficient_is_that_of_repeated_points(name):
+    rng = np.random.default_rng(0)
+    left, right = np.round(rng.normal(size=(2, 40)), 1)  # with ties
+    weights = rng.integers(0, 4, size=(5, 40)).astype(float)
+    expected = [
+        SCIPY[name](*(np.repeat(side, row.astype(int)) for side in (left, right)))[0]
+        for row in weights
+    ]
+    assert WEIGHTED[name](left, right, weights) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize('digits', [1, 9])
+def test_kendall_of_many_points_and_resamples(digits):
+    rng = np.random.default_rng(1)
+    left = np.round(rng.normal(size=1100), digits)
+    right = np.round(left + rng.normal(size=1100), digits)
+    taus = WEIGHTED['kendall'](left, right, np.ones((70, 1100)))
+    assert taus == pytest.approx([stats.kendalltau(left, right)[0]] * 70)
+
+
+def test_items_of_a_group_have_one_weight():
+    [weights] = group_weights(['b', 'a', 'b', 'c', 'a'], 50, 0)
+    assert (weights[:, 0] == weights[:, 2]).all()
+    assert (weights[:, 1] == weights[:, 4]).all()
+    # three groups are drawn each time, and three different ones are in what is left
+    assert (weights[:, [0, 1, 3]] == 1).all()

@@ -1,10 +1,12 @@
 """
-The two bootstraps: against a naive loop, against formulas, and at their edges.
+The two bootstraps: against a naive loop, against formulas, and at their edges; shares
+of answers by the same bootstrap, and Wilson's interval.
 """
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.sparse import csr_array
 
 from parlai_ext.ranking.intervals import (
     CHUNK,
@@ -12,8 +14,11 @@ from parlai_ext.ranking.intervals import (
     degrees_of_freedom,
     draw_counts,
     draw_means,
+    draw_ratios,
     intervals_for,
+    known_intervals,
     student_bound,
+    wilson_interval,
 )
 
 SHAPE = (3, 4, 5)
@@ -47,22 +52,19 @@ def naive_draws(values, openers, partners):
 @pytest.mark.parametrize('kind', ['fixed', 'sampled'])
 def test_weights_give_what_a_loop_over_drawn_dialogues_gives(holed, kind):
     draws = draw_means(holed, Sampling(40, 7))
-    openers = draw_counts(5, 40, np.random.default_rng([7, 0]))
-    partners = draw_counts(4, 40, np.random.default_rng([7, 1]))
+    openers, partners = (
+        draw_counts(n, 40, np.random.default_rng([7, k])) for k, n in enumerate((5, 4))
+    )
     if kind == 'fixed':
         partners = np.ones_like(partners)
     naive = [naive_draws(holed, *pair) for pair in zip(openers, partners, strict=True)]
     np.testing.assert_allclose(draws.means + getattr(draws, kind), naive, atol=1e-12)
 
 
-def test_every_draw_draws_as_many_units_as_there_are():
-    counts = draw_counts(7, 50, np.random.default_rng(0))
-    assert counts.shape == (50, 7) and (counts.sum(axis=1) == 7).all()
-
-
-def test_units_are_drawn_with_the_variance_of_a_multinomial():
+def test_as_many_units_are_drawn_as_there_are_with_a_multinomials_variance():
     # n = 5, p = 1/5: variance 5 * 1/5 * 4/5 = 0.8
     counts = draw_counts(5, 20000, np.random.default_rng(0))
+    assert counts.shape == (20000, 5) and (counts.sum(axis=1) == 5).all()
     assert counts.var(axis=0) == pytest.approx(np.full(5, 0.8), abs=0.05)
 
 
@@ -70,10 +72,8 @@ def test_games_over_one_opener_are_drawn_together():
     # both games of an opener are equal: the second adds nothing
     once = np.random.default_rng(0).normal(size=(2, 3, 9))
     twice = np.concatenate([once, once], axis=2)
-    draws, again = (
-        draw_means(values, Sampling(200, 1, games_per_opener=games))
-        for values, games in ((once, 1), (twice, 2))
-    )
+    draws = draw_means(once, Sampling(200, 1))
+    again = draw_means(twice, Sampling(200, 1, games_per_opener=2))
     np.testing.assert_allclose(again.sampled, draws.sampled, atol=1e-12)
     assert again.num_openers.tolist() == [9, 9]
 
@@ -130,16 +130,59 @@ def test_a_normal_bound_widens_to_students_t():
     assert bound[0] == pytest.approx(3.182446 * (4 / 3) ** 0.5, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    'fixed, sampled, freedom',
-    [
-        (1.0, 1.0, 19),  # nothing from partners: 20 openers
-        (0.0, 1.0, 3),  # nothing but partners: 4 partners
-        (1.0, 2.0, 4 / (1 / 3 + 1 / 19)),  # half and half: Satterthwaite
-    ],
-)
-def test_degrees_of_freedom_follow_the_larger_part(fixed, sampled, freedom):
-    found = degrees_of_freedom(
-        np.array([fixed]), np.array([sampled]), np.array([20]), np.array([4])
-    )
-    assert found[0] == pytest.approx(freedom)
+def test_degrees_of_freedom_follow_the_larger_part():
+    # 20 openers, 4 partners: nothing from partners; nothing but partners; half and half
+    # (Satterthwaite)
+    fixed, sampled = np.array([1.0, 0.0, 1.0]), np.array([1.0, 1.0, 2.0])
+    units = np.full(3, 20), np.full(3, 4)
+    expected = [19, 3, 4 / (1 / 3 + 1 / 19)]
+    assert degrees_of_freedom(fixed, sampled, *units) == pytest.approx(expected)
+
+
+# ------------------------------------------------------------------ shares of answers
+
+
+def share_intervals(counts, totals, bootstraps, seed):
+    tables = ([csr_array(one.T) for one in side] for side in (counts, totals))
+    return known_intervals(draw_ratios(*tables, bootstraps, seed))
+
+
+@pytest.mark.parametrize('annotators, kind', [(4, 'sampled'), (1, 'fixed')])
+def test_one_answer_a_cell_gives_the_intervals_of_means(annotators, kind):
+    # of one annotator the interval speaks of this one
+    shape = (3, annotators, 20)  # shares, annotators, contexts
+    counts = np.random.default_rng(0).integers(0, 2, shape).astype(float)
+    ours = share_intervals(counts, np.ones(shape), 200, 3)
+    means = intervals_for(draw_means(counts, Sampling(200, 3)), kind)
+    assert np.asarray(ours) == pytest.approx(np.asarray(means))
+
+
+def test_every_answer_counts_once_whatever_its_cell():
+    # annotator 0 answers twice about context 0, annotator 1 once about context 1, …
+    counts = np.array([[[2.0, 0, 0], [0, 0, 1]]])
+    totals = np.array([[[2.0, 0, 1], [0, 1, 1]]])
+    ((low, high),) = share_intervals(counts, totals, 500, 0)
+    assert low < 3 / 5 < high
+    # two contexts give no interval
+    table = np.ones((1, 3, 2))
+    assert share_intervals(table * 0.5, table, 50, 0) == [(None, None)]
+
+
+def test_a_share_that_may_be_nothing_reaches_down_to_0_exactly():
+    counts = np.array([[[0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]]])
+    ((low, _),) = share_intervals(counts, np.full_like(counts, 3.0), 500, 0)
+    assert low == 0
+
+
+@pytest.mark.parametrize('successes, n', [(0, 10), (3, 10), (40, 40), (166, 200)])
+def test_wilsons_interval_is_that_of_scipy(successes, n):
+    other = stats.binomtest(successes, n).proportion_ci(0.95, 'wilson')
+    assert wilson_interval(successes, n) == pytest.approx((other.low, other.high))
+
+
+def test_half_successes_lie_between_whole_ones_and_nothing_has_no_interval():
+    lows, highs = zip(*(wilson_interval(k, 10) for k in (7, 7.5, 8)), strict=True)
+    for ends in (lows, highs):
+        assert ends[0] < ends[1] < ends[2]
+    with pytest.raises(ValueError):
+        wilson_interval(0, 0)

@@ -31,7 +31,3 @@ def test_a_table_that_cannot_be_right_is_refused(values, systems, wrong):
 def test_values_tie_when_only_rounding_parts_them():
     settled = table.round_off_noise(np.array([0.1 + 0.2, 0.3, 5.0]))
     assert settled[0] == settled[1]
-
-
-def test_nan_becomes_none_on_the_way_out():
-    assert table.json_number(float('nan')) is None

@@ -7,9 +7,11 @@ import pytest
 from scipy import stats
 
 from parlai_ext.stopping.planning import (
+    SETTLED,
+    SETTLED_IN_HALF,
+    TIED,
     openers_of_fixed_run,
     openers_until_settled,
-    openers_until_tied,
     plan_pairs,
     variance_range,
 )
@@ -34,22 +36,20 @@ def share_settled(n_openers, code, *, difference, worlds=300):
 
 
 # a run may settle at any look up to the last, so a little more often than planned
-def test_by_then_four_of_five_runs_have_settled_the_order():
-    n_openers = openers_until_settled(DIFFERENCE, SPREAD, N_PAIRS)
-    share = share_settled(n_openers, 1, difference=DIFFERENCE)
-    assert share == pytest.approx(0.8, abs=0.08)
-
-
-def test_by_then_half_of_the_runs_have_settled_the_order():
-    n_openers = openers_until_settled(DIFFERENCE, SPREAD, N_PAIRS, 0.5)
-    share = share_settled(n_openers, 1, difference=DIFFERENCE)
-    assert share == pytest.approx(0.5, abs=0.12)
-
-
-def test_by_then_four_of_five_equal_pairs_are_tied():
-    n_openers = openers_until_tied(DIFFERENCE, SPREAD, N_PAIRS)
-    share = share_settled(n_openers, 2, difference=0.0)
-    assert share == pytest.approx(0.8, abs=0.08)
+@pytest.mark.parametrize(
+    'errors, code, difference, share, off',
+    [
+        (SETTLED, 1, DIFFERENCE, 0.8, 0.08),
+        (SETTLED_IN_HALF, 1, DIFFERENCE, 0.5, 0.12),
+        (TIED, 2, 0.0, 0.8, 0.08),
+    ],
+)
+def test_by_then_such_a_share_of_the_runs_has_settled(
+    errors, code, difference, share, off
+):
+    n_openers = openers_until_settled(DIFFERENCE, SPREAD, N_PAIRS, errors)
+    found = share_settled(n_openers, code, difference=difference)
+    assert found == pytest.approx(share, abs=off)
 
 
 def test_a_fixed_run_needs_what_the_t_test_needs():

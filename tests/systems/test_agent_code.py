@@ -1,5 +1,6 @@
 """
-What an agent's code does to the program: it hangs, raises what ends programs, prints.
+What an agent's code does to the program: it hangs, raises what ends programs, prints,
+says half of a character; it is told of that agent, and ends no command.
 """
 
 import contextlib
@@ -13,14 +14,19 @@ from parlai.core.message import Message
 
 from parlai_ext.commands.signals import Interrupted, signals_as_interrupt
 from parlai_ext.core.errors import SystemFailed
-from parlai_ext.core.nouns import Opener, Pairing
-from parlai_ext.systems.agent_code import agents_code
-from parlai_ext.systems.players import LONGEST_REPLY, Player, read_reply
+from parlai_ext.core.json_text import without_half_characters
+from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.players import LONGEST_REPLY, Player, agents_code, read_reply
 from parlai_ext.worlds.lockstep import BatchRow, play_on
+from tests.support.lockstep_play import play
+from tests.support.tiny_models import make_generator
 
 ROW = BatchRow(
     Pairing('p', 'bad', 'good', 'x'), Opener.from_utterances(['hello', 'hi'], 'x')
 )
+
+
 OTHER = BatchRow(Pairing('q', 'good', 'also', 'x'), ROW.opener)
 
 
@@ -157,3 +163,92 @@ def test_a_failure_names_the_system_once():
     participant.hear('hello', 'you')
     with pytest.raises(SystemFailed, match="^system 'bad': no reply within"):
         player.respond([participant])
+
+
+class Halved(Agent):
+    """
+    Says half of a character, as a byte-level model cut short may.
+    """
+
+    def act(self):
+        return Message(id='Halved', text='yes \ud83d', episode_done=False)
+
+
+class HalvedTogether(Halved):
+    """
+    The same in batches, hearing itself.
+    """
+
+    heard = ()
+
+    def batch_act(self, observations):
+        return [self.act() for _ in observations]
+
+    def self_observe(self, act):
+        type(self).heard += (act['text'],)
+
+
+class LeavingTogether(Agent):
+    """
+    Ends the program.
+    """
+
+    def batch_act(self, observations):
+        raise SystemExit(3)
+
+
+class LeavingAtOnce(Agent):
+    def __init__(self, opt, shared=None):
+        raise SystemExit(0)
+
+
+def test_half_a_character_is_mended_for_the_partner(tmp_path):
+    partner = System('friend', {'model_file': make_generator(tmp_path)})
+    players = {
+        'half': Player('half', Halved({})),
+        'friend': load_system(partner, no_cuda=True),
+    }
+    pair = Pairing('p', 'half', 'friend', 'bipartite')
+    opener = Opener('o', ('hello', 'hi'), 'test')
+    [found] = play([BatchRow(pair, opener)], players, num_turns=6)
+    assert (found.reason, len(found.utterances)) == (None, 6)
+    assert found.utterances[2].text == 'yes \ufffd'
+
+
+def test_who_spoke_half_a_character_hears_itself_whole():
+    player = Player('half', HalvedTogether({}))
+    [reply] = player.respond([player.join()])
+    assert HalvedTogether.heard == (reply.text,) == ('yes \ufffd',)
+
+
+@pytest.mark.parametrize(
+    'text, said',
+    [
+        ('né \U0001f600', 'né \U0001f600'),
+        ('\ud83d\ude00', '\U0001f600'),  # both halves are a character
+        ('\ude00x', '\ufffdx'),
+    ],
+)
+def test_only_what_is_half_is_replaced(text, said):
+    assert without_half_characters(text) == said
+
+
+@pytest.mark.parametrize('n', [1, 2])
+def test_an_agent_that_leaves_has_failed(n):
+    player = Player('gone', LeavingTogether({}))
+    replies = player.respond([player.join() for _ in range(n)])
+    assert [(r.text, r.reason) for r in replies] == [(None, 'raised SystemExit: 3')] * n
+
+
+def test_a_user_who_interrupts_is_obeyed():
+    player = Player('x', raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        player.respond([player.join()])
+
+
+def test_an_agent_that_leaves_while_it_is_built_has_failed():
+    opt = {'model': 'tests.systems.test_agent_code:LeavingAtOnce'}
+    with pytest.raises(
+        SystemFailed, match="^system 'x': it cannot be built: raised Sy"
+    ):
+        load_system(System('x', opt))

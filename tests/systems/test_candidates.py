@@ -50,11 +50,6 @@ def lines_of(path):
     return text.removesuffix('\n').split('\n')
 
 
-def test_all_labels_once_in_order(talk, tmp_path):
-    spec = talk('hi', 'yes', 'so?', 'no', 'well?', 'yes')
-    assert lines_of(candidates_file(spec)) == ['no', 'yes']
-
-
 def test_candidates_are_the_labels_that_parlais_own_script_finds(tmp_path):
     from parlai.scripts.build_candidates import BuildCandidates
 

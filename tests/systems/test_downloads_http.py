@@ -1,29 +1,41 @@
 """
-A file from a server that is slow, broken, lying, or sends us elsewhere.
+A file from a server that is slow, broken, lying, or sends us elsewhere; and the lock
+file that says what an address gave first.
 """
 
 import gzip
 import hashlib
+import json
 import random
 import shutil
+import socket
+import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
 import httpx2
 import pytest
 
+from parlai_ext.core.errors import UserError
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.http_file import (
+    Entry,
     FileDownload,
+    LockFile,
     Unreachable,
     downloading,
+    fetch_bytes,
 )
 from tests.support.download_server import QUICK
+from tests.support.mutations import mutations
 from tests.support.user_error import user_error
 
 pytestmark = pytest.mark.usefixtures('data')
 
 pytest_plugins = ['tests.support.download_server']
+
+
 BODY = random.Random(0).randbytes(300_000)
 
 
@@ -71,9 +83,6 @@ def test_a_file_without_a_length_is_refused(get, server):
     server.length = 'none'
     with user_error('how long it is'):
         get()
-
-
-# ---- resuming
 
 
 def test_a_cut_connection_is_resumed(get, server):
@@ -144,9 +153,6 @@ def test_a_part_that_is_too_long_means_starting_anew(get, server, tmp_path):
     assert get() == BODY
 
 
-# ---- servers in trouble, and servers that refuse
-
-
 @pytest.mark.parametrize('status', [429, 500, 503])
 def test_a_server_in_trouble_is_tried_again(get, server, status):
     server.statuses = [status] * 9
@@ -209,9 +215,6 @@ def test_no_network_is_reported_at_once(tmp_path, monkeypatch):
         FileDownload('http://127.0.0.1:9/x', tmp_path).run()
 
 
-# ---- redirects
-
-
 def test_a_redirect_on_the_same_server_is_followed_up_to_a_limit(get, server):
     server.statuses, server.location = [301] * 20, '/a/file.bin'
     with user_error('redirects'):
@@ -256,9 +259,6 @@ def test_only_http_is_requested(tmp_path):
         FileDownload('file:///etc/passwd', tmp_path).run()
 
 
-# ---- the disk, and the progress bar
-
-
 @pytest.mark.parametrize(
     'length, free',
     [('true', 299_999), ('chunked', 1000)],  # the first before any byte
@@ -276,3 +276,123 @@ def test_the_progress_bar_has_bytes_and_rate(get, capsys):
     get(progress=True)
     shown = capsys.readouterr().err
     assert 'a/file.bin' in shown and '293k/293k' in shown and 'B/s' in shown
+
+
+A, B = Entry('a' * 64, 1), Entry('b' * 64, 2)
+
+
+def test_what_is_recorded_is_read(tmp_path):
+    lock = LockFile(tmp_path / 'new' / 'lock.json')
+    lock.record({})
+    assert lock.entries() == {} and list(tmp_path.iterdir()) == []
+    lock.record({'http://x': A})
+    lock.record({'http://y': B})
+    assert lock.entries() == {'http://x': A, 'http://y': B}
+
+
+def test_the_bytes_do_not_depend_on_the_order(tmp_path):
+    one, two = LockFile(tmp_path / '1.json'), LockFile(tmp_path / '2.json')
+    one.record({'http://x': A, 'http://y': B})
+    two.record({'http://y': B})
+    two.record({'http://x': A})
+    assert one.path.read_bytes() == two.path.read_bytes()
+
+
+def test_what_is_recorded_stays(tmp_path):
+    lock = LockFile(tmp_path / 'lock.json')
+    lock.record({'http://x': A})
+    with user_error(f'{B.sha256}, but .* has {A.sha256}'):
+        lock.record({'http://x': B, 'http://y': B})
+    assert lock.entries() == {'http://x': A}
+
+
+ENTRY = {'sha256': 'a' * 64, 'size': 1}
+
+
+BAD_FILES = [
+    [],
+    *(
+        {'u': entry}
+        for entry in (
+            {**ENTRY, 'sha256': 'a'},
+            {**ENTRY, 'size': '1'},
+            {'size': 1},
+            None,
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    'content',
+    [
+        '',
+        [1],
+        {'version': 1},
+        {'version': 2, 'files': {}},
+        *({'version': 1, 'files': files} for files in BAD_FILES),
+    ],
+)
+def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path, content):
+    path = tmp_path / 'lock.json'
+    text = content and json.dumps(content)
+    path.write_text(text)
+    for use in (LockFile(path).entries, lambda: LockFile(path).record({'u': A})):
+        with user_error('lock.json'):
+            use()
+    assert path.read_text() == text
+
+
+def test_any_small_change_is_read_or_refused(tmp_path):
+    lock = LockFile(tmp_path / 'lock.json')
+    data = {'version': 1, 'files': {'http://x': ENTRY}}
+    changed = [json.dumps(data) for _, data in mutations(data)]
+    for text in (*changed, '[' * 10**5, '{"files": NaN}'):
+        lock.path.write_text(text)
+        try:
+            assert all(isinstance(entry.size, int) for entry in lock.entries().values())
+        except UserError as error:
+            assert f'{lock.path} is no lock file' in str(error)
+
+
+BEGINNINGS = {
+    'header': b'HTTP/1.1 200 OK\r\nX-Long: ',
+    'body': b'HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n',
+}
+
+
+@pytest.fixture
+def dripping(request):
+    """
+    The address of a server that sends a beginning, and then a byte now and then.
+    """
+    with socket.create_server(('127.0.0.1', 0)) as server:
+
+        def serve():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(9999)
+                try:
+                    connection.sendall(request.param)
+                    for _ in range(500):
+                        connection.sendall(b'a')
+                        time.sleep(0.02)
+                except OSError:
+                    return
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f'http://127.0.0.1:{server.getsockname()[1]}/'
+
+
+@pytest.mark.parametrize('dripping', BEGINNINGS.values(), ids=BEGINNINGS, indirect=True)
+def test_one_deadline_is_for_all_of_the_answer(dripping):
+    begun = time.monotonic()
+    with pytest.raises(Unreachable, match='within 0.3 s'):
+        fetch_bytes(dripping, seconds=0.3, most=9999)
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize('dripping', [BEGINNINGS['body']], indirect=True)
+def test_a_file_that_is_too_large_is_not_read_to_its_end(dripping):
+    with pytest.raises(Unreachable, match='more than 3 bytes'):
+        fetch_bytes(dripping, seconds=30, most=3)

@@ -1,22 +1,43 @@
 """
-A model of the zoo is there, whole and checked, or it is not there.
+A model of the zoo is there, whole and checked, or it is not there: also where two fetch
+it at once, or one is killed; ParlAI's functions are replaced only meanwhile.
 """
 
+import gzip
 import hashlib
 import json
+import os
+import random
 import shutil
+import signal
+import threading
+import time
+from multiprocessing import get_context
 
 import pytest
+from parlai.core import build_data
 
 from parlai_ext.core.nouns import System
+from parlai_ext.systems import zoo
+from parlai_ext.systems.fetch import archives
+from parlai_ext.systems.fetch.checked_downloads import checked_downloads
+from parlai_ext.systems.fetch.data_folder import downloads_folder, exclusive
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.download_server import add_model, forget, seen, tar_of
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
 
+pytestmark = pytest.mark.usefixtures('data')
+
 pytest_plugins = ['tests.support.download_server']
+
+
 MODEL = bytes(range(256)) * 1000
+
+
 LOCK = 'models/parlai_ext.lock.json'
+
+
 BUILT = ['models/fake/m/.built', 'models/fake/m/model', LOCK]
 
 
@@ -176,3 +197,173 @@ def test_a_folder_that_may_not_be_written_is_one_line(model, fetch_model, data):
     data.write_text('a file')
     with user_error('cannot be downloaded: .*Errno'):
         fetch_model('m')
+
+
+MODEL_KILLED = random.Random(0).randbytes(3_000_000)
+
+
+def fetch(data, when):
+    """
+    Fetch the model, and be killed on the way.
+    """
+
+    def die(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if when == 'unpacking':
+        archives.move_into = die
+    if when == 'building':
+        build_data.mark_done = die
+    zoo.fetch_path('zoo:fake/m/model')
+
+
+def nothing_is_left(data):
+    return not [p for p in downloads_folder().rglob('*') if p.is_file()]
+
+
+def start(data, when='never'):
+    """
+    Begin to fetch in another process: a fork, for a fresh one would import torch first.
+    """
+    process = get_context('fork').Process(target=fetch, args=(data, when), daemon=True)
+    process.start()
+    return process
+
+
+def upload(server, zoo_home):
+    server.files['/a/m.tgz'] = tar_of({'model': MODEL_KILLED, 'model.opt': b'{}'})
+    add_model(zoo_home, server, 'm')
+    return len(server.files['/a/m.tgz'])
+
+
+def test_killed_in_the_middle_of_a_file(server, zoo_home, data, fetch_model):
+    size = upload(server, zoo_home)
+    server.holds = 2_000_000
+    process = start(data)
+    try:
+        assert server.half.wait(60)
+        deadline = time.monotonic() + 30
+        while not any(  # until what was sent is on the disk
+            path.stat().st_size > 10**6
+            for path in downloads_folder().glob('*/file.part')
+        ):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.join()
+    assert seen(data)[0] == []
+    have = next(downloads_folder().glob('*/file.part')).stat().st_size
+    server.holds = None
+    assert fetch_model('m').read_bytes() == MODEL_KILLED
+    assert server.ranges_asked() == [None, f'bytes={have}-']
+    assert server.sent[1] == size - have  # what had come did not travel again
+    assert seen(data)[1] == []
+    assert nothing_is_left(data)
+
+
+@pytest.mark.parametrize('when', ['unpacking', 'building'])
+def test_killed_after_the_download(when, server, zoo_home, data, fetch_model):
+    upload(server, zoo_home)
+    process = start(data, when)
+    process.join(100)
+    assert process.exitcode == -signal.SIGKILL
+    assert seen(data)[0] == []
+    assert fetch_model('m').read_bytes() == MODEL_KILLED
+    assert len(server.asked) == 1
+    assert nothing_is_left(data)
+
+
+def test_two_processes_fetch_a_model_once(server, zoo_home, data):
+    upload(server, zoo_home)
+    both = [start(data) for _ in range(2)]
+    for process in both:
+        process.join(100)
+        assert process.exitcode == 0
+    assert len(server.asked) == 1
+    assert (data / 'models/fake/m/model').read_bytes() == MODEL_KILLED
+    assert nothing_is_left(data)
+
+
+def test_a_folder_is_held_by_one_at_a_time(tmp_path):
+    folder, inside, seen_together = tmp_path / 'x', [], []
+
+    def work():
+        for _ in range(20):
+            with exclusive(folder):
+                inside.append(1)
+                seen_together.append(len(inside))
+                time.sleep(0.001)
+                inside.pop()
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert seen_together == [1] * 80
+
+
+def test_a_file_in_the_place_of_a_folder_is_said(tmp_path):
+    (tmp_path / 'x').write_text('')
+    with pytest.raises(FileExistsError), exclusive(tmp_path / 'x'):
+        pass
+
+
+PLAIN = """
+from parlai.core.build_data import built, download as get, mark_done
+import gzip, os
+
+def download(datapath):
+    path = os.path.join(datapath, 'models/fake/own')
+    if not built(path, 'v1'):
+        os.makedirs(path)
+        get({url!r}, path, 'model.gz')
+        with gzip.open(os.path.join(path, 'model.gz')) as packed:
+            with open(os.path.join(path, 'model'), 'wb') as file:
+                file.write(packed.read())
+        mark_done(path, 'v1')
+"""
+
+
+def test_a_module_that_unpacks_by_itself_downloads_through_us_too(
+    fetch_model, data, server, zoo_home
+):
+    # as parlai/zoo/hallucination/wiki_passages.py
+    server.files['/a/model.gz'] = gzip.compress(MODEL)
+    add_model(zoo_home, server, 'm')
+    url = f'{server.url}/a/model.gz'
+    (zoo_home / 'fake' / 'own.py').write_text(PLAIN.format(url=url))
+    assert zoo.needed_downloads('zoo:fake/own/model') == [url]
+    assert not data.exists()
+    server.statuses = [403]
+    with user_error('answers 403'):
+        fetch_model('own')
+    assert seen(data) == ([], [])
+    assert fetch_model('own').read_bytes() == MODEL
+    assert url in (data / LOCK).read_text()
+
+
+def test_parlais_own_functions_are_back_afterwards(server, tmp_path):
+    server.files['/a/x'] = b'<html>'
+    for name in (
+        'before',
+        'after',
+    ):  # which are the same functions: a module may hold one
+        function = build_data.download
+        with (
+            user_error('web page'),
+            checked_downloads(),
+        ):
+            function(f'{server.url}/a/x', str(tmp_path), name)
+        function(f'{server.url}/a/x', str(tmp_path), name)
+        assert (tmp_path / name).read_bytes() == b'<html>'
+
+
+def test_the_innermost_block_downloads(server, tmp_path):
+    server.files['/a/x'] = b'x'
+    with checked_downloads() as outer:
+        with checked_downloads() as inner:
+            build_data.download(f'{server.url}/a/x', str(tmp_path), 'x')
+        build_data.download(f'{server.url}/a/x', str(tmp_path), 'y')
+    assert len(inner.entries) == len(outer.entries) == 1

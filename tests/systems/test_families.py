@@ -1,10 +1,14 @@
 """
 Every family of the papers' systems takes a seat: it is read from its file, holds a
-dialogue of 12 utterances on either side, and a batch says what each row says alone.
-What FiD and RAG say depends on the passages that they find.
+dialogue of 12 utterances on either side, and a batch says what each row says alone, in
+every variant that a published model's options may choose. What FiD and RAG say depends
+on the passages that they find.
 """
 
+import re
+import shutil
 import socket
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,13 +17,23 @@ import pytest
 from parlai.agents.rag import retrievers
 
 from parlai_ext.core.nouns import Opener, Pairing, System
-from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems import families
+from parlai_ext.systems.families import GENERATOR, PLACE_OPTIONS, family_of
+from parlai_ext.systems.identity import candidates_hash, identity, identity_options
+from parlai_ext.systems.parlai_agents import load_system, why_unfit
 from parlai_ext.worlds.lockstep import BatchRow
 from tests.support import family_fid
-from tests.support.families import FAMILIES
+from tests.support.families import FAMILIES, SPEECH
 from tests.support.family_fid import RERANKER, write_passages
 from tests.support.lockstep_play import play
-from tests.support.tiny_models import in_float64, sentences
+from tests.support.tiny_models import (
+    WORDS,
+    in_float64,
+    make_model,
+    make_ranker,
+    sentences,
+)
+from tests.support.user_error import user_error
 
 DECODING = {
     'greedy': {'inference': 'greedy'},
@@ -33,19 +47,37 @@ DECODING = {
     },
     'own': {},  # a ranker has one way to speak
 }
+
+
 GENERATORS = [name for name in FAMILIES if name != 'polyencoder']
+
+
 WITH_PASSAGES = family_fid.KINDS
+
+
 ALL = {**FAMILIES, **WITH_PASSAGES}
+
+
 SPEAKERS = [(name, 'beam') for name in (*GENERATORS, 'fid', 'rag', 'sequence')]
+
+
 # ParlAI's greedy search is the same for all; what is in the cells of a batch is not
 SPEAKERS += [(name, 'greedy') for name in ('generator', 'seq2seq_lstm', 'rag')]
+
+
 SPEAKERS += [
     pytest.param(name, 'greedy', marks=pytest.mark.slow)
     for name in (*GENERATORS, 'fid', 'sequence')
     if name not in ('generator', 'seq2seq_lstm')
 ]
+
+
 SPEAKERS += [('polyencoder', 'own'), ('poly', 'beam')]
+
+
 SPEAKERS += [('sequence', 'blocking'), ('turn', 'blocking')]
+
+
 CLASSES = {
     'generator': 'TransformerGeneratorAgent',
     'style_gen': 'StyleGenAgent',
@@ -221,3 +253,234 @@ def reply(agent, text):
 
 def said(dialogue, name):
     return [u.text for u in dialogue.utterances if u.speaker == name and not u.given]
+
+
+LENGTHS = [(1, 2), (30, 4), (3, 60), (1, 1)]
+
+
+BEAM = {'inference': 'beam', 'beam_size': 3, 'beam_min_length': 3}
+
+
+RECURRENT = {'hiddensize': 16, 'embeddingsize': 16, 'numlayers': 2, 'truncate': 128}
+
+
+def dialogues(opt):
+    """
+    Return what a system says to itself over openers of many lengths: in one batch,
+    and dialogue by dialogue.
+    """
+    player = load_system(System('a', opt))
+    in_float64(player.agent)
+    pairing = Pairing('p', 'a', 'a', 'self_play')
+    rows = []
+    for n in LENGTHS:
+        texts = [' '.join((WORDS * 3)[k : 2 * k]) for k in n]
+        rows.append(BatchRow(pairing, Opener.from_utterances(texts, 'test')))
+    together = play(rows, {'a': player}, 8)
+    return together, [play([row], {'a': player}, 8)[0] for row in rows]
+
+
+@pytest.mark.parametrize('n', [1, 2, 3])
+@pytest.mark.parametrize('full', [True, False])
+@pytest.mark.parametrize('name', ['generator', 'bart', 'dialogpt', 'image_seq2seq'])
+@pytest.mark.slow
+def test_blocking_ngrams_of_the_context_is_batched_rightly(tmp_path, name, full, n):
+    block = {'beam_context_block_ngram': n, 'beam_block_full_context': full}
+    together, alone = dialogues({**FAMILIES[name](tmp_path), **BEAM, **block})
+    assert together == alone
+
+
+@pytest.mark.parametrize('time', ['pre', 'post'])
+@pytest.mark.parametrize('kind', ['none', 'concat', 'general', 'dot', 'local'])
+@pytest.mark.parametrize('bidirectional', [True, False])
+@pytest.mark.slow
+def test_every_attention_of_the_lstm_is_batched_rightly(
+    tmp_path, time, kind, bidirectional
+):
+    attention = {'attention': kind, 'attention_time': time, 'attention_length': 20}
+    opt = {**RECURRENT, **SPEECH, **attention, 'bidirectional': bidirectional}
+    path = make_model(tmp_path, 'lstm', 5, {'model': 'seq2seq', **opt})
+    together, alone = dialogues({'model_file': path})
+    assert together == alone
+
+
+@pytest.mark.parametrize('kind', ['codes', 'n_first'])
+@pytest.mark.parametrize('attention', ['basic', 'sqrt', 'multihead'])
+@pytest.mark.parametrize('codes', ['basic', 'sqrt', 'multihead'])
+@pytest.mark.slow
+def test_every_attention_of_the_polyencoder_is_batched_rightly(
+    tmp_path, kind, attention, codes
+):
+    path = make_ranker(
+        tmp_path,
+        polyencoder_type=kind,
+        poly_attention_type=attention,
+        codes_attention_type=codes,
+    )
+    together, alone = dialogues({'model_file': path})
+    assert together == alone
+
+
+@pytest.mark.parametrize('name', ['generator', 'bart', 'dialogpt', 'seq2seq_lstm'])
+@pytest.mark.slow
+def test_contexts_that_are_cut_are_batched_rightly(tmp_path, name):
+    opt = FAMILIES[name](tmp_path)
+    together, alone = dialogues({**opt, 'truncate': 12, 'text_truncate': 12})
+    assert together == alone
+
+
+@pytest.mark.parametrize('special', [True, False])
+@pytest.mark.slow
+def test_a_fine_tuned_dialogpt_has_a_model_file(tmp_path, special):
+    opt = {**FAMILIES['dialogpt'](tmp_path), 'add_special_tokens': special}
+    path = make_model(tmp_path, 'tuned', 6, opt, words=False)
+    # which folder of tokenizers is read is for the roster to say
+    whence = {'model_name': opt['model_name']}
+    together, alone = dialogues({'model_file': path, **whence, **BEAM})
+    assert together == alone
+    assert [d.reason for d in together] == [None] * 4
+
+
+def test_a_ranker_with_too_few_candidates_says_so(tmp_path):
+    path = make_ranker(tmp_path, candidates=['you like tea', 'we saw rain'])
+    together, alone = dialogues({'model_file': path})
+    assert {d.reason for d in together} == {
+        'raised LookupError: every candidate has been said; the file needs more'
+    }
+    assert together == alone
+
+
+def test_candidates_that_only_the_models_options_name_are_part_of_what_it_is(tmp_path):
+    path = make_ranker(tmp_path, candidates=['you like tea', 'we saw rain'])
+    system = System('x', {'model_file': path})
+    before = identity(system), candidates_hash(system)
+    [candidates] = tmp_path.glob('*.candidates.txt')
+    candidates.write_text('you like tea\nwe saw nobody\n')
+    after = identity(system), candidates_hash(system)
+    assert None not in before + after
+    assert before[0] != after[0] and before[1] != after[1]
+
+
+SMALL_BART = {'n_encoder_layers': 1, 'n_decoder_layers': 1, 'embedding_size': 16}
+
+
+CHANGED = {
+    'another class': ('generator', {'model': 'transformer/polyencoder'}),
+    'a ranker as generator': ('polyencoder', {'model': 'transformer/generator'}),
+    'an lstm as bart': ('seq2seq_lstm', {'model': 'bart', **SMALL_BART, 'n_heads': 2}),
+    'bart as lstm': ('bart', {'model': 'seq2seq'}),
+    'a ranker with images': ('polyencoder', {'model': 'image_seq2seq'}),
+    'more layers': ('generator', {'n_layers': 5}),
+    'wider': ('generator', {'embedding_size': 32}),
+}
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp('misfit')
+
+
+@pytest.fixture(scope='module')
+def built(folder):
+    names = dict.fromkeys(name for name, _ in CHANGED.values())
+    return {name: FAMILIES[name](folder) for name in names}
+
+
+def misfit_line(opt):
+    """
+    Return what is said of a system that cannot be loaded.
+    """
+    with user_error() as caught:
+        load_system(System('x', opt))
+    return why_unfit(caught.value.__cause__, opt)
+
+
+def without_ranking(opt):
+    return {k: v for k, v in opt.items() if k != 'fixed_candidates_path'}
+
+
+@pytest.mark.parametrize('case', CHANGED)
+def test_a_model_file_that_does_not_fit_is_one_short_line(built, folder, case):
+    name, change = CHANGED[case]
+    opt = {**without_ranking(built[name]), **change}
+    if opt['model'] == 'transformer/polyencoder':
+        candidates = folder / 'replies.txt'
+        candidates.write_text('you like tea\n')
+        opt['fixed_candidates_path'] = str(candidates)
+    line = misfit_line(opt)
+    start = f'model_file: {opt["model_file"]} is no {opt["model"]}'
+    assert line.startswith(start)
+    rest = line.removeprefix(start)
+    assert ': its weights do not fit (' in rest
+    assert '\n' not in rest and len(rest) < 200
+
+
+def test_the_line_names_the_system(built):
+    opt = {**built['seq2seq_lstm'], 'model': 'transformer/generator'}
+    start = f"system 'x': model_file: {opt['model_file']} is no transformer/generator: "
+    with user_error(f'^{re.escape(start)}its weights do not fit'):
+        load_system(System('x', opt))
+    assert misfit_line(opt).endswith("; its own options say 'seq2seq'")
+
+
+def test_without_a_model_in_the_roster_its_own_is_named(built):
+    opt = {'model_file': built['generator']['model_file'], 'n_layers': 5}
+    line = misfit_line(opt)
+    assert ' is no transformer/generator with these options: its weights' in line
+
+
+def copy_of(opt, folder):
+    for path in Path(opt['model_file']).parent.glob('generator*'):
+        shutil.copy(path, folder / path.name)
+    return {**opt, 'model_file': str(folder / 'generator')}
+
+
+@pytest.mark.parametrize('words, n', [(['one', 'word'], 6), ([], 4)])
+@pytest.mark.parametrize('name', ['generator.dict', 'other.dict'])
+def test_a_dictionary_of_another_size_is_named(built, tmp_path, name, words, n):
+    opt = copy_of(built['generator'], tmp_path)
+    (tmp_path / 'generator.dict').unlink()
+    (tmp_path / name).write_text(''.join(f'{word}\t1\n' for word in words))
+    opt['dict_file'] = str(tmp_path / name)
+    line = misfit_line(opt)
+    # 30 words and ParlAI's four are in the tiny models' dictionary
+    assert line.startswith(f'dict_file: {tmp_path / name} makes {n} words')
+    assert line.endswith(f'{opt["model_file"]} are for 34')
+
+
+def test_a_dictionary_that_is_not_there_is_named(built, tmp_path):
+    opt = copy_of(built['generator'], tmp_path)
+    (tmp_path / 'generator.dict').unlink()
+    opt['dict_file'] = str(tmp_path / 'gone.dict')
+    line = misfit_line(opt)
+    assert line.startswith(f'dict_file: there is no file {tmp_path}/gone.dict')
+    assert '34 words' in line
+
+
+@pytest.mark.parametrize('error', [ValueError('elsewhere'), MemoryError()])
+def test_an_error_that_is_not_about_weights_is_left_alone(built, error):
+    with pytest.raises(type(error)) as caught:
+        raise error
+    assert why_unfit(caught.value, built['generator']) is None
+
+
+def test_no_agent_has_two_families():
+    agents = Counter(
+        agent for family in families.FAMILIES.values() for agent in family.agents
+    )
+    assert agents and max(agents.values()) == 1
+    assert all(family_of({'model': agent}).agents for agent in agents)
+
+
+def test_a_system_of_no_family_is_a_generator_in_a_model_file():
+    assert (
+        family_of({'model_file': '/m', 'model': 'transformer/generator'}) is GENERATOR
+    )
+
+
+def test_options_that_say_where_a_system_is_are_no_part_of_it():
+    opt = {'model': 'ext:remote', 'remote_model': 'm', **dict.fromkeys(PLACE_OPTIONS)}
+    assert identity_options(System('x', opt)) == {
+        'model': 'ext:remote',
+        'remote_model': 'm',
+    }

@@ -12,9 +12,9 @@ import torch
 
 from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.systems.family import model_path
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import acts_in_batches
-from parlai_ext.systems.system_options import model_path
 from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.families import FAMILIES
 from tests.support.lockstep_play import play

@@ -71,15 +71,11 @@ def test_a_second_run_asks_nothing(tmp_path, url, endpoint):
     assert (again.usage.requests, again.usage.cached) == (0, 5)
 
 
-def test_equal_conversations_in_a_batch_are_asked_once(url, endpoint):
-    found = endpoint(**PINNED).replies([talk('Hi.')] * 3)
-    assert len(received(url)) == 1
+@pytest.mark.parametrize('opt, n', [(PINNED, 1), (NO_CACHE, 3)])
+def test_with_a_cache_equal_conversations_are_asked_once(url, endpoint, opt, n):
+    found = endpoint(**opt).replies([talk('Hi.')] * 3)
+    assert len(received(url)) == n
     assert [a.text for a in found] == [chat_reply('Hi.')] * 3
-
-
-def test_without_a_cache_every_conversation_is_asked(url, endpoint):
-    endpoint(**NO_CACHE).replies([talk('Hi.')] * 3)
-    assert len(received(url)) == 3
 
 
 def test_another_seed_asks_anew(url, endpoint):
@@ -147,19 +143,25 @@ def test_redirects_are_not_followed(url, endpoint, status):
     assert len(received(url)) == 1
 
 
-def test_the_proxy_of_the_environment_is_asked(tmp_path, url, monkeypatch):
-    monkeypatch.setenv('http_proxy', url)
-    monkeypatch.delenv('no_proxy', raising=False)
-    monkeypatch.delenv('NO_PROXY', raising=False)
+@pytest.fixture
+def proxy(monkeypatch):
+    """
+    Sets the proxy of the environment.
+    """
+    for name in ('no_proxy', 'NO_PROXY'):
+        monkeypatch.delenv(name, raising=False)
+    return lambda address: monkeypatch.setenv('http_proxy', address)
+
+
+def test_the_proxy_of_the_environment_is_asked(tmp_path, url, proxy):
+    proxy(url)
     opt = make_remote(tmp_path, 'http://chat.example', **PINNED).opt
     Endpoint(Settings.from_options(opt)).replies(hellos(1))
     assert received(url)[0]['path'] == 'http://chat.example/v1/chat/completions'
 
 
-def test_a_server_on_this_machine_is_asked_without_the_proxy(endpoint, monkeypatch):
-    monkeypatch.setenv('http_proxy', 'http://127.0.0.1:9')
-    monkeypatch.delenv('no_proxy', raising=False)
-    monkeypatch.delenv('NO_PROXY', raising=False)
+def test_a_server_on_this_machine_is_asked_without_the_proxy(endpoint, proxy):
+    proxy('http://127.0.0.1:9')
     system = endpoint(remote_retries=0, **PINNED)
     assert system.replies(hellos(1))[0].text == chat_reply('hello 0')
 

@@ -1,12 +1,28 @@
 """
-An endpoint that fails: what passes is waited for, the rest is one line.
+An endpoint that fails: what passes is waited for, how long; the rest is one line. What
+was answered is in the cache, whatever happened to the process.
 """
 
+import os
+import random
+import sqlite3
 import time
+from contextlib import contextmanager
+from email.utils import formatdate
+from multiprocessing import get_context
 
 import pytest
 
-from parlai_ext.systems.remote.endpoint import Endpoint
+from parlai_ext.systems.remote.endpoint import (
+    Endpoint,
+    Pace,
+    ReplyCache,
+    cache_key,
+    delay,
+    is_transient,
+    seconds_to_wait,
+)
+from parlai_ext.systems.remote.replies import RemoteReply
 from parlai_ext.systems.remote.settings import Settings
 from tests.support.chat_server import words_for
 from tests.support.family_remote import control, make_remote, received, running_server
@@ -161,3 +177,155 @@ def test_an_error_of_a_plain_service_ends_one_conversation(url, endpoint):
     first, second = system.replies(hellos(2))
     assert (first.text, first.reason) == (None, 'I will not say')
     assert second.text == words_for([('other', 'hello 1')])
+
+
+@pytest.mark.parametrize('attempt, longest', [(1, 1), (2, 2), (3, 4), (6, 32), (9, 60)])
+def test_waits_double_up_to_a_minute(attempt, longest):
+    found = [delay(attempt) for _ in range(200)]
+    assert longest / 2 <= min(found) <= max(found) <= longest
+
+
+def test_waits_differ_so_that_many_do_not_come_back_at_once():
+    assert len({delay(5) for _ in range(20)}) > 10
+
+
+def test_waiting_draws_no_number_of_those_that_are_seeded():
+    random.seed(1)
+    state = random.getstate()
+    delay(3)
+    assert random.getstate() == state
+
+
+def test_what_the_endpoint_asks_for_is_the_least():
+    assert delay(1, retry_after=30.0) == 30.0
+    assert delay(9, retry_after=3.0) >= 30.0
+
+
+def test_retry_after_as_a_date():
+    later = formatdate(time.time() + 3600, usegmt=True)
+    assert 3000 < seconds_to_wait(later) <= 3600
+
+
+@pytest.mark.parametrize(
+    'header, seconds',
+    [
+        ('7', 7.0),
+        (None, None),
+        ('soon', None),
+        ('-3', 0.0),
+        ('Thu, 01 Jan 1970 00:00:00 GMT', 0.0),
+    ],
+)
+def test_retry_after(header, seconds):
+    assert seconds_to_wait(header) == seconds
+
+
+def test_some_statuses_mean_later_and_others_no():
+    assert all(map(is_transient, (408, 409, 429, 500, 502, 503, 529)))
+    assert not any(map(is_transient, (400, 401, 403, 404, 413, 422)))
+
+
+def test_thirty_a_minute_is_one_every_two_seconds():
+    pace = Pace(30, clock=lambda: 100.0)
+    assert [pace.reserve(1) for _ in range(4)] == [0, 2, 4, 6]
+
+
+def test_after_a_pause_there_is_nothing_to_wait_for():
+    clock = iter([0.0, 50.0])
+    pace = Pace(30, clock=lambda: next(clock))
+    assert [pace.reserve(1), pace.reserve(1)] == [0, 0]
+
+
+def test_tokens_take_their_share_of_a_minute():
+    # 100 of 600 tokens a minute are ten seconds
+    pace = Pace(600, clock=lambda: 0.0)
+    assert [pace.reserve(100), pace.reserve(1)] == [0, 10]
+
+
+def write(path, name, n, told):
+    cache = ReplyCache(str(path))
+    for i in range(n):
+        cache.put(str(i), RemoteReply(name * 500))
+        os.write(told, b'%d\n' % i)
+
+
+@contextmanager
+def writer(path, name, n):
+    """
+    Write answers in another process; give it, and a file of the numbers that are there.
+    """
+    reads, writes = os.pipe()
+    process = get_context('fork').Process(target=write, args=(path, name, n, writes))
+    process.start()
+    os.close(writes)
+    with os.fdopen(reads) as numbers:
+        yield process, numbers
+        process.join(100)
+
+
+def test_an_answer_is_kept_with_all_it_has(tmp_path):
+    answer = RemoteReply('é\u2028🙂', None, None, 'tiny-1', 3, 4)
+    ReplyCache(str(tmp_path / 'new' / 'c.sqlite')).put('k', answer)
+    again = ReplyCache(str(tmp_path / 'new' / 'c.sqlite'))
+    assert again.get('k') == answer
+    assert again.get('other') is None
+
+
+def test_of_two_answers_the_first_stays(tmp_path):
+    cache = ReplyCache(str(tmp_path / 'c.sqlite'))
+    cache.put('k', RemoteReply('first'))
+    assert cache.put('k', RemoteReply('second')) == RemoteReply('first')
+
+
+def test_a_killed_writer_loses_nothing_that_it_said_was_there(tmp_path):
+    path = tmp_path / 'c.sqlite'
+    with writer(path, 'x', 10**6) as (process, numbers):
+        for _ in range(20):
+            last = int(numbers.readline())
+        process.kill()
+    cache = ReplyCache(str(path))
+    assert all(cache.get(str(i)) == RemoteReply('x' * 500) for i in range(last + 1))
+    assert cache.put('after', RemoteReply('all')) == RemoteReply('all')
+
+
+def test_two_processes_write_and_agree(tmp_path):
+    path = tmp_path / 'c.sqlite'
+    with writer(path, 'a', 40) as (_, one), writer(path, 'b', 40) as (_, other):
+        outputs = [numbers.read() for numbers in (one, other)]
+    assert [len(output.split()) for output in outputs] == [40, 40]
+    cache = ReplyCache(str(path))
+    texts = {cache.get(str(i)).text for i in range(40)}
+    assert texts <= {'a' * 500, 'b' * 500}
+
+
+def test_a_file_that_is_no_cache_is_one_line(tmp_path):
+    path = tmp_path / 'c.sqlite'
+    path.write_text('not a database, and long enough to be taken for one' * 20)
+    with user_error('remote_cache: .*c.sqlite cannot be used'):
+        ReplyCache(str(path))
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / 'file').touch()
+    with user_error('remote_cache: '):
+        ReplyCache(str(tmp_path / 'file' / 'c.sqlite'))
+
+
+def test_the_key_depends_on_address_name_and_request():
+    keys = {
+        cache_key('http://a', 'm-1', b'{}'),
+        cache_key('http://b', 'm-1', b'{}'),
+        cache_key('http://a', 'm-2', b'{}'),
+        cache_key('http://a', 'm-1', b'{"x":1}'),
+    }
+    assert len(keys) == 4
+
+
+@pytest.mark.parametrize('row', ['', '[', '7', '{"nothing": 1}'])
+def test_a_row_that_is_no_answer_is_one_line(tmp_path, row):
+    path = str(tmp_path / 'c.sqlite')
+    ReplyCache(path).put('k', RemoteReply('hi'))
+    with sqlite3.connect(path) as file:
+        file.execute('UPDATE answers SET answer = ?', (row,))
+    with user_error('remote_cache: .*cannot be used'):
+        ReplyCache(path).get('k')

@@ -126,79 +126,83 @@ def test_a_task_in_a_models_own_options_is_not_imported(tmp_path, marker):
     assert not marker.exists()
 
 
-@pytest.mark.parametrize(
-    'task, stays',
-    [
-        ('blended_skill_talk', True),
-        ('fromfile:parlaiformat', True),
-        ('parlai.tasks.babi.agents:DefaultTeacher,babi:task10k:1', True),
-        ('ext:smalltalk', True),
-        ('babi,strange.agents:T', False),
-        ('internal:babi', False),
-        ('ext:strange.agents:T', False),
-    ],
-)
-def test_tasks_of_parlai_and_ours_stay(task, stays):
-    plugin.register()
-    assert ('task' in options_for_talking('m.opt', {'task': task}, {})) is stays
+STRANGE_TASKS = 'babi,strange.agents:T', 'internal:babi', 'ext:strange.agents:T'
 
 
 @pytest.mark.parametrize(
-    'agent, ours',
+    'task',
     [
-        # every spelling of core/loader.py: full, short, half-short, projects, prefixes
-        ('parlai.agents.seq2seq.seq2seq:Seq2seqAgent', True),
-        ('seq2seq', True),
-        ('transformer/generator', True),
-        ('hugging_face/dialogpt', True),
-        ('projects:personachat:kvmemnn', True),
-        ('projects.msc.fid:MscFid', True),
-        ('ext:long_context', True),
-        ('ext:long_context/long_context', True),
-        ('parlai_ext.agents.long_context.long_context:LongContextAgent', True),
-        ('rag_tfidf_retriever', True),
-        ('os:PathLike', False),
-        ('os.path:x', False),
-        ('parlai:x', False),
-        ('parlaix.y:Z', False),
-        ('parlai_ext.systems.parlai_agents:X', False),
-        ('parlai..x:Y', False),
-        ('internal:seq2seq', False),
-        ('internal:projects:a:b', False),
-        ('fb:x/y', False),
-        ('light:x', False),
-        ('ext:os:PathLike', False),
-        ('ext:ext:hf', False),
-        ('ext:hf', False),
-        ('ext:hf/hf', False),
-        ('ext:remote', False),
-        ('ext:remote/remote', False),
-        ('ext:parlai_ext.agents.hf.hf:HfAgent', False),
-        ('parlai_ext.agents.hf:HfAgent', False),
-        ('parlai_ext.agents.remote.remote:RemoteAgent', False),
-        (' strange:X', False),
-        # a teacher would say any file, a person waits for the keyboard
-        ('parlai.core.teachers:ParlAIDialogTeacher', False),
-        ('parlai.tasks.babi.agents:Task1kTeacher', False),
-        ('local_human', False),
-        ('safe_local_human', False),
+        'blended_skill_talk',
+        'fromfile:parlaiformat',
+        'parlai.tasks.babi.agents:DefaultTeacher,babi:task10k:1',
+        'ext:smalltalk',
+        *STRANGE_TASKS,
     ],
 )
-def test_every_spelling_of_an_agent_is_known(agent, ours):
+def test_tasks_of_parlai_and_ours_stay(task):
     plugin.register()
-    assert is_our_agent(agent) is ours
+    stays = 'task' in options_for_talking('m.opt', {'task': task}, {})
+    assert stays is (task not in STRANGE_TASKS)
+
+
+# every spelling of core/loader.py: full, short, half-short, projects, prefixes
+OURS = [
+    'parlai.agents.seq2seq.seq2seq:Seq2seqAgent',
+    'seq2seq',
+    'transformer/generator',
+    'hugging_face/dialogpt',
+    'projects:personachat:kvmemnn',
+    'projects.msc.fid:MscFid',
+    'ext:long_context',
+    'ext:long_context/long_context',
+    'parlai_ext.agents.long_context.long_context:LongContextAgent',
+    'rag_tfidf_retriever',
+]
+# a teacher would say any file, a person waits for the keyboard
+NOT_OURS = [
+    'os:PathLike',
+    'os.path:x',
+    'parlai:x',
+    'parlaix.y:Z',
+    'parlai_ext.systems.parlai_agents:X',
+    'parlai..x:Y',
+    'internal:seq2seq',
+    'internal:projects:a:b',
+    'fb:x/y',
+    'light:x',
+    'ext:os:PathLike',
+    'ext:ext:hf',
+    'ext:hf',
+    'ext:hf/hf',
+    'ext:remote',
+    'ext:remote/remote',
+    'ext:parlai_ext.agents.hf.hf:HfAgent',
+    'parlai_ext.agents.hf:HfAgent',
+    'parlai_ext.agents.remote.remote:RemoteAgent',
+    ' strange:X',
+    'parlai.core.teachers:ParlAIDialogTeacher',
+    'parlai.tasks.babi.agents:Task1kTeacher',
+    'local_human',
+    'safe_local_human',
+]
+
+
+@pytest.mark.parametrize('agent', OURS + NOT_OURS)
+def test_every_spelling_of_an_agent_is_known(agent):
+    plugin.register()
+    assert is_our_agent(agent) is (agent in OURS)
 
 
 @pytest.mark.parametrize(
     'opt',
     [
         {'model': 'ext:hf', 'hf_model': 'x', 'hf_trust_code': True},
-        {'model': 'transformer/generator', 'hf_trust_code': True},
+        {'hf_trust_code': True},
         {'model': 'ext:remote', 'remote_key_env': 'HOME', 'remote_url': 'http://h'},
-        {'model': 'transformer/generator', 'remote_key_env': 'HOME'},
-        {'model': 'transformer/generator', 'remote_cache': '/tmp/mine'},
-        {'model': 'transformer/generator', 'override': {'model': 'strange:X'}},
-        {'model': 'transformer/generator', 'deep': [{'a': {'hf_trust_code': 1}}]},
+        {'remote_key_env': 'HOME'},
+        {'remote_cache': '/tmp/mine'},
+        {'override': {'model': 'strange:X'}},
+        {'deep': [{'a': {'hf_trust_code': 1}}]},
         {'model': ['strange:X']},
     ],
 )

@@ -1,22 +1,236 @@
 """
-A model that claims to be larger than its files is refused in one line before it costs
-much; so is a tokenizer that takes for ever.
+A model file, or what its options claim, may not cost more than an honest one: it is
+refused in one line before it takes all memory, overruns the interpreter's stack, or
+waits for ever; so is a tokenizer that takes for ever.
 """
 
+import io
 import json
+import os
+import pickle
+import struct
+import zipfile
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from parlai_ext.core.nouns import System
+from parlai_ext.files.zip_file import MOST_MEMBERS
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe import cost, reader
 from parlai_ext.systems.safe.cost import bounded_cost
-from parlai_ext.systems.safe.load import Refused, read_opt
+from parlai_ext.systems.safe.load import Refused, guarded, read_opt, read_states
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from tests.support import family_hf
+from tests.support.malicious_pickles import in_zip, text
 from tests.support.tiny_models import make_generator, make_ranker, with_options
 from tests.support.user_error import user_error
+
+
+def loaded(opt):
+    return load_system(System('x', opt), no_cuda=True)
+
+
+def nested(n):
+    """
+    Return the pickle of a dict whose key is so many tuples in one another.
+    """
+    return b'\x80\x04})' + b'\x85' * (n - 1) + b'K\x01s.'
+
+
+def test_a_key_of_a_million_tuples_crashes_the_reader_only(tmp_path):
+    path = tmp_path / 'model'
+    path.write_bytes(in_zip(nested(10**6)))
+    with user_error('it crashes the reader, or reading it takes more than') as e:
+        read_states(path)
+    assert str(path) in str(e.value)
+
+
+def safetensors_with(header, size=None):
+    """
+    Return a file of safetensors with these bytes as header.
+    """
+    return struct.pack('<Q', size or len(header)) + header
+
+
+@pytest.mark.parametrize(
+    'data, problem',
+    [
+        (safetensors_with(b'{"w":' + b'[' * 10**5), 'nested too deeply'),
+        (safetensors_with(b'{"w":}'), 'char 5'),
+        (safetensors_with(b'{"w": "\xff"}'), "can't decode byte 0xff"),
+        (safetensors_with(b'{}', size=1000), '1,000 bytes'),
+    ],
+)
+def test_a_damaged_header_of_safetensors_is_said_to_be_that(tmp_path, data, problem):
+    path = tmp_path / 'model'
+    path.write_bytes(data)
+    with user_error() as raised:
+        read_states(path)
+    line = str(raised.value)
+    assert str(path) in line and 'header' in line and problem in line
+
+
+@pytest.mark.parametrize('new', [True, False])
+def test_one_number_is_not_a_tensor_of_terabytes(new, tmp_path):
+    path = tmp_path / 'model'
+    weights = {'w': torch.zeros(1).expand(10**12)}
+    torch.save({'model': weights}, path, _use_new_zipfile_serialization=new)
+    assert path.stat().st_size < 10_000
+    with user_error('a tensor of more numbers than are stored'):
+        read_states(path)
+
+
+def deflated(path, n):
+    """
+    Write a model whose weights are zeros, packed.
+    """
+    torch.save({'model': {'w': torch.zeros(n)}}, path)
+    with zipfile.ZipFile(path) as zipped:
+        members = {name: zipped.read(name) for name in zipped.namelist()}
+    with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as zipped:
+        for name, data in members.items():
+            zipped.writestr(name, data)
+
+
+def test_weights_that_unpack_to_more_than_their_file_are_refused(tmp_path):
+    deflated(tmp_path / 'model', 100_000)
+    with pytest.raises(Refused, match=r'its \d,\d+ bytes unpack to 40\d,\d+'):
+        read_states(tmp_path / 'model')
+
+
+def test_arrays_may_be_compressed_but_not_a_hundredfold(tmp_path):
+    path = tmp_path / 'arrays.npz'
+    np.savez_compressed(path, a=np.arange(10_000), o=np.array([None], object))
+    with guarded():
+        assert np.load(path, allow_pickle=True)['a'].sum() == 9_999 * 5_000
+    np.savez_compressed(path, a=np.zeros(10**6), o=np.array([None], object))
+    with pytest.raises(Refused, match='unpack to'), guarded():
+        np.load(path, allow_pickle=True)
+
+
+def test_bytes_of_which_only_the_number_is_given_are_not_made(tmp_path):
+    path = tmp_path / 'model'
+    number = b'\x8a\x06' + (10**12).to_bytes(6, 'little')
+    path.write_bytes(in_zip(b'\x80\x04cbuiltins\nbytes\n' + number + b'\x85R.'))
+    with user_error('or reading it takes more than 60 seconds'):
+        read_states(path)
+
+
+@pytest.mark.parametrize('ending', ['dict', 'opt', 'candidates'])
+def test_a_pipe_beside_a_model_is_not_waited_for(ending, tmp_path):
+    path = make_generator(tmp_path)
+    Path(f'{path}.{ending}').unlink(missing_ok=True)
+    os.mkfifo(f'{path}.{ending}')
+    with user_error(f'{ending} is a pipe or a device'):
+        loaded({'model_file': path})
+
+
+def test_a_pipe_that_options_name_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / 'lines')
+    path = tmp_path / 'model.opt'
+    path.write_bytes(pickle.dumps({'fixed_candidates_path': str(tmp_path / 'lines')}))
+    with pytest.raises(Refused, match='its own fixed_candidates_path is .*/lines'):
+        read_opt(path)
+
+
+def test_lists_that_hold_each_other_twice_are_counted_as_json_writes_them(tmp_path):
+    path, lists = tmp_path / 'model.opt', ['tea']
+    for _ in range(15):
+        lists = [lists, lists]
+    path.write_bytes(pickle.dumps({'x': lists}))
+    assert read_opt(path)['x'][0][1]  # 2 ** 15 words
+    for _ in range(25):
+        lists = [lists, lists]
+    path.write_bytes(pickle.dumps({'x': lists}))
+    with user_error('more than 1,000,000 values'):
+        read_opt(path)
+
+
+TUPLE = b')' + b'2\x86' * 60  # each has the one before it twice
+
+
+A_KEY = b'}' + TUPLE + b'K\x01s.'
+
+
+def as_options(code, folder):
+    path = folder / 'model.opt'
+    path.write_bytes(b'\x80\x04' + code)
+    return path, lambda: read_opt(path)
+
+
+def as_zip(code, folder):
+    path = folder / 'model'
+    path.write_bytes(in_zip(b'\x80\x04' + code))
+    return path, lambda: read_states(path)
+
+
+def as_old_file(code, folder):
+    path, file = folder / 'model', io.BytesIO()
+    torch.save({'a': 1}, file, _use_new_zipfile_serialization=False)
+    before = file.getvalue()
+    at = before.index(pickle.dumps({'a': 1}, 2))
+    path.write_bytes(before[:at] + b'\x80\x04' + code)
+    return path, lambda: read_states(path)
+
+
+def as_array(code, folder):
+    path, file = folder / 'model.npy', io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, {'descr': '|O', 'fortran_order': False, 'shape': (1,)}
+    )
+    path.write_bytes(file.getvalue() + b'\x80\x04' + code)
+
+    def load():
+        with guarded():
+            return np.load(path, allow_pickle=True)
+
+    return path, load
+
+
+@pytest.mark.parametrize('form', [as_options, as_zip, as_old_file, as_array])
+def test_what_nobody_can_hash_ends_its_reader(form, tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, 'SECONDS', 1)
+    path, load = form(A_KEY, tmp_path)
+    assert path.stat().st_size < 3_000
+    with user_error('takes more than 1 seconds') as e:
+        load()
+    assert f'model file {path}: ' in str(e.value)
+
+
+def test_lists_in_one_another_beside_weights_are_refused(tmp_path):
+    doubled = b']' + b''.join(b'q%c0](h%ch%ce' % (i, i, i) for i in range(60))
+    code = b'}(' + text('model') + b'}' + text('more') + doubled + b'u.'
+    path, load = as_zip(code, tmp_path)
+    with user_error('it holds more than 1,000,000 values'):
+        load()
+
+
+def test_plain_nested_keys_are_read(tmp_path):
+    keys = {(('a', 'b'), 'c'): 1, frozenset({('a', 'b')}): 2, (1, (2, (3,))): 3}
+    path = tmp_path / 'model.opt'
+    path.write_bytes(pickle.dumps(keys))
+    assert read_opt(path) == keys
+
+
+def test_a_number_that_takes_long_to_hash_is_refused(tmp_path):
+    path = tmp_path / 'model.opt'
+    path.write_bytes(pickle.dumps({'a': 1 << 100_000}))
+    with user_error('cannot be read: ValueError: Exceeds the limit'):
+        read_opt(path)
+
+
+def test_a_zip_of_many_members_is_refused(tmp_path):
+    member = b'PK\x01\x02' + bytes(42)
+    n = MOST_MEMBERS + 1
+    end = struct.pack('<4s4H2LH', b'PK\x05\x06', 0, 0, 1, 1, n * len(member), 4, 0)
+    path = tmp_path / 'model'
+    path.write_bytes(b'PK\x03\x04' + n * member + end)
+    with user_error('more than 100,000 members'):
+        read_states(path)
+
 
 HUGE = 10**9
 
@@ -36,27 +250,24 @@ def empty(tmp_path):
     return tmp_path / 'model'
 
 
+SIZES = ('embedding_size', 'ffn_size', 'n_positions')
+
+
 @pytest.mark.parametrize(
-    'option, value',
+    'make, option, value',
     [
-        ('n_layers', HUGE),
-        *((name, 10**6) for name in ('embedding_size', 'ffn_size', 'n_positions')),
+        (make_generator, 'n_layers', HUGE),
+        *((make_generator, name, 10**6) for name in SIZES),
+        (make_ranker, 'n_layers', HUGE),
+        (make_ranker, 'n_encoder_layers', HUGE),
     ],
 )
-def test_options_that_claim_a_larger_model_are_refused(option, value, tmp_path):
-    path = make_generator(tmp_path)
+def test_options_that_claim_a_larger_model_are_refused(make, option, value, tmp_path):
+    path = make(tmp_path)
     with_options(path, **{option: value})
     with user_error('its options ask for more than .* bytes') as e:
-        load_system(System('x', {'model_file': path}), no_cuda=True)
+        loaded({'model_file': path})
     assert path in str(e.value) and "'x'" in str(e.value)
-
-
-@pytest.mark.parametrize('option', ['n_layers', 'n_encoder_layers'])
-def test_so_are_those_of_a_ranker(option, tmp_path):
-    path = make_ranker(tmp_path)
-    with_options(path, **{option: HUGE})
-    with user_error('its options ask for more than '):
-        load_system(System('x', {'model_file': path}), no_cuda=True)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +281,7 @@ def test_so_is_a_config_of_hugging_faces(option, tmp_path):
     assert option in config
     file.write_text(json.dumps({**config, option: HUGE}))
     with user_error('ask for more than .* its files have'):
-        load_system(System('x', opt), no_cuda=True)
+        loaded(opt)
 
 
 @pytest.mark.parametrize('option', ['beam_size', 'label_truncate', 'beam_min_length'])
@@ -121,7 +332,7 @@ def tokenizer_file(tmp_path, pattern):
 def test_a_tokenizer_whose_pattern_fails_is_refused(tmp_path):
     opt, file = tokenizer_file(tmp_path, '(a+)+$')
     with user_error('its patterns fail on a plain text') as e:
-        load_system(System('x', opt), no_cuda=True)
+        loaded(opt)
     assert str(file) in str(e.value)
 
 
@@ -133,11 +344,11 @@ def test_a_tokenizer_that_needs_all_memory_is_refused(tmp_path, monkeypatch):
     data['normalizer'] = {'type': 'Sequence', 'normalizers': [longer] * 3}
     file.write_text(json.dumps(data))
     with user_error(r'takes more than 61 seconds or 1\.0 GiB'):
-        load_system(System('x', opt), no_cuda=True)
+        loaded(opt)
 
 
 def test_a_damaged_tokenizer_is_left_to_its_reader(tmp_path):
     opt, file = tokenizer_file(tmp_path, 'a')
     file.write_text('{')
     with user_error('the tokenizer in .* cannot be read: '):
-        load_system(System('x', opt), no_cuda=True)
+        loaded(opt)

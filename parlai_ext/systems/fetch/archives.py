@@ -70,8 +70,7 @@ def unpack(archive: Path, target: Path, *, flatten: bool = False) -> None:
     :raises BadArchive: naming the member that is not to be trusted.
     """
     # '.zip' is how ParlAI's `untar` tells the two kinds apart
-    is_zip = '.zip' in archive.name or archive.suffix == '.whl'
-    if is_zip:
+    if '.zip' in archive.name or archive.suffix == '.whl':
         unpack_zip(archive, target)
     else:
         _unpack_members(archive, target, partial(_tar_members, flatten=flatten))
@@ -109,7 +108,15 @@ def _unpack_members(
         unpacked.mkdir(parents=True)
         with _archive_errors(archive):
             for name, content in read_members(archive, ByteLimit(archive, target)):
-                _write_member(unpacked / name, content, is_durable)
+                place = unpacked / name
+                if content is None:
+                    place.mkdir(parents=True, exist_ok=True)
+                    continue
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with file_named_in_errors(place), open(place, 'xb') as file:
+                    shutil.copyfileobj(content, file)
+                    if is_durable:
+                        os.fsync(file.fileno())
         move_into(unpacked, target)
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
@@ -229,14 +236,3 @@ def _check_member(number: int, name: str, is_usual: bool) -> None:
         raise BadArchive(f'{name[:200]!r} is no plain path inside the target')
     if not is_usual:
         raise BadArchive(f'{name[:200]!r} is neither a file nor a folder')
-
-
-def _write_member(place: Path, content: IO[bytes] | None, is_durable: bool) -> None:
-    if content is None:
-        place.mkdir(parents=True, exist_ok=True)
-        return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with file_named_in_errors(place), open(place, 'xb') as file:
-        shutil.copyfileobj(content, file)
-        if is_durable:
-            os.fsync(file.fileno())

@@ -98,6 +98,25 @@ def _switch(name: str, original: Function) -> Function:
     return replaced_or_original
 
 
+def noting(note: Callable[[str], object]) -> dict[str, Function]:
+    """
+    Return functions that touch neither network nor disk, and tell each address that
+    would be downloaded.
+    """
+
+    def nothing(*_: Any, **__: Any) -> None:
+        pass
+
+    return {
+        **dict.fromkeys(NAMES, nothing),
+        'download': lambda url, *_, **__: note(url),
+        'download_from_google_drive': lambda url, *_, **__: note(url),
+        METHOD: lambda resource, folder: note(resource.url),
+        'get_http_session': refuse_unknown_way,
+        'download_multiprocess': refuse_unknown_way,
+    }
+
+
 GZIPPED = ('.gz', '.gzip', '.tgz', '.tar')  # build_data.py:292
 
 

@@ -104,8 +104,7 @@ class LockFile:
 
         :raises UserError: naming both checksums.
         """
-        if recorded not in (None, entry):
-            assert recorded is not None
+        if recorded is not None and recorded != entry:
             raise UserError(
                 f'{url}: its sha256 is {entry.sha256}, but {self.path} has '
                 f'{recorded.sha256}, recorded at the first download; the file is not '

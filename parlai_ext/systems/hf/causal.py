@@ -30,7 +30,7 @@ from parlai_ext.files.json_file import read_json
 from parlai_ext.isolation.names import Options
 from parlai_ext.store.atomic import write_file
 from parlai_ext.systems.chat.messages import ChatStyle
-from parlai_ext.systems.hf.generate import FormOptions, positions, prompt_form
+from parlai_ext.systems.hf.generate import FormOptions, prompt_form
 from parlai_ext.systems.hf.prompts import ChatForm, PlainForm
 from parlai_ext.systems.hub import PREFIX, ModelOptions
 from parlai_ext.systems.pretrained import (
@@ -44,7 +44,6 @@ NULL = -1  # padding; no token of a model's has this number
 NULL_TOKEN, START_TOKEN = '__null__', '__start__'
 FILE_NAME = re.compile(r'\w+\.(json|jinja|txt)')  # of no other folder
 PROBE = 'Zebra quartz.'
-LONGEST_REPLY = 256  # tokens, as ParlAI generates where --label-truncate is not given
 
 
 def base_model_folder(opt: Options) -> Path:
@@ -120,25 +119,6 @@ class TokenDictionary(HuggingFaceDictionaryAgent):
         self._unk_token_idx = self.tok2ind.get(self.unk_token, self.end_idx)
         for token, number in ((NULL_TOKEN, NULL), (START_TOKEN, NULL - 1)):
             self.tok2ind[token], self.ind2tok[number] = number, token
-
-    def prompt_limit(self, asked: int | None, reply: int | None) -> int | None:
-        """
-        Return the most tokens of a prompt, so that prompt and reply fit the model.
-
-        :param asked: the most that ``--text-truncate`` allows.
-        :param reply: the most tokens of a reply.
-        :raises UserError: when there is no room for a prompt.
-        """
-        most = positions(self.config, self.hf_tokenizer)
-        if most is None:
-            return asked
-        reply = reply or LONGEST_REPLY
-        if most <= reply:
-            raise UserError(
-                f'label_truncate: {reply} leaves no room for a prompt in the {most} '
-                f'tokens that the model takes; {max(1, most // 4)} would'
-            )
-        return min(asked or most, most - reply)
 
     def txt2vec(self, text: str, vec_type: Any = list) -> Any:
         """

@@ -4,7 +4,7 @@ Loads one model of Hugging Face's and generates its replies to many conversation
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 from weakref import WeakValueDictionary
@@ -98,7 +98,14 @@ def generation_config(
     :raises UserError: ``option: what is wrong``.
     """
     config = copy.deepcopy(models_config)
-    config.update(**_search_settings(models_config, options))
+    size = 1
+    if options.inference == 'beam':
+        own, asked = models_config.num_beams or 1, options.beam_size
+        size = own if asked is None else asked
+        if size < 2:
+            raise UserError(f'beam_size: {size}; inference beam needs 2 or more')
+    config.num_beams = size
+    config.do_sample = options.inference not in ('greedy', 'beam')
     if config.do_sample:
         config.update(**_sampling_settings(models_config, options))
     config.max_new_tokens = options.reply_max_tokens
@@ -113,26 +120,6 @@ def generation_config(
     if options.repetition_penalty is not None:
         config.repetition_penalty = options.repetition_penalty
     return config
-
-
-def _search_settings(
-    models_config: GenerationConfig, options: DecodingOptions
-) -> dict[str, Any]:
-    """
-    Return the config values that choose between greedy search, beam search and
-    sampling.
-
-    :param models_config: the model's own generation config.
-    :raises UserError: for a beam search without a size.
-    """
-    if options.inference != 'beam':
-        return {'do_sample': options.inference != 'greedy', 'num_beams': 1}
-    size = options.beam_size
-    if size is None and (models_config.num_beams or 1) > 1:
-        size = models_config.num_beams
-    if size is None or size < 2:
-        raise UserError(f'beam_size: {size}; inference beam needs 2 or more')
-    return {'do_sample': False, 'num_beams': size}
 
 
 def _sampling_settings(
@@ -310,7 +297,7 @@ class LoadedModel:
     tokenizer: Any
     seq2seq: bool
     positions: int | None
-    own_config: GenerationConfig = field(default_factory=GenerationConfig)
+    own_config: GenerationConfig
 
 
 # as long as an agent uses them; by the weights' files and the options of loading
@@ -475,7 +462,12 @@ def make_generator(loaded: LoadedModel, opt: Mapping[str, Any]) -> ReplyGenerato
     config.eos_token_id = sorted(end_tokens(config) | own_end)
     pads = [tokenizer.pad_token_id, config.pad_token_id, *config.eos_token_id, 0]
     config.pad_token_id = next(token for token in pads if token is not None)
-    limit = prompt_limit(loaded, options.context_tokens, decoding.reply_max_tokens)
+    limit = prompt_limit(
+        loaded.positions,
+        options.context_tokens,
+        decoding.reply_max_tokens,
+        seq2seq=loaded.seq2seq,
+    )
     return ReplyGenerator(loaded, form, style, config, limit)
 
 
@@ -487,24 +479,33 @@ def end_tokens(config: GenerationConfig) -> set[int]:
     return set() if ends is None else {ends} if isinstance(ends, int) else set(ends)
 
 
-def prompt_limit(loaded: LoadedModel, asked: int | None, longest: int) -> int | None:
+def prompt_limit(
+    positions: int | None,
+    asked: int | None,
+    longest: int,
+    *,
+    seq2seq: bool = False,
+    option: str = 'reply_max_tokens',
+) -> int | None:
     """
     Return the most tokens of a prompt: with the reply they fit the model's positions.
 
+    :param positions: the most tokens that the model takes; `None`: it does not tell.
     :param asked: the most that the options allow.
     :param longest: the most tokens of a reply.
+    :param seq2seq: an encoder reads the prompt, a decoder writes the reply.
+    :param option: what says how long a reply may be, for the message.
+    :raises UserError: when there is no room for a prompt.
     """
-    fit = loaded.positions
-    if fit is not None:
-        # an encoder reads the prompt, a decoder writes the reply
-        room = fit if loaded.seq2seq else fit - longest
-        if longest > fit or room < 1:
+    room = positions
+    if positions is not None:
+        room = positions if seq2seq else positions - longest
+        if longest > positions or room < 1:
             raise UserError(
-                f'reply_max_tokens: {longest} leaves no room in the {fit} tokens '
-                f'that the model takes; {max(1, fit // 4)} would'
+                f'{option}: {longest} leaves no room in the {positions} tokens '
+                f'that the model takes; {max(1, positions // 4)} would'
             )
-        fit = room
-    return min((n for n in (asked, fit) if n), default=None)
+    return min((n for n in (asked, room) if n), default=None)
 
 
 def prompt_form(

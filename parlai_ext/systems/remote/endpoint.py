@@ -97,27 +97,6 @@ class Meter:
         self._booked += cost
         self._under_way += 1
 
-    def settle(self, prompt: int, reply: RemoteReply) -> None:
-        """
-        Count a request that was answered.
-
-        :param prompt: as of `book`.
-        """
-        tokens, completion = reply.prompt_tokens, reply.completion_tokens
-        if completion is None:
-            completion = estimated_tokens(reply.text or '')
-        self._count(prompt, prompt if tokens is None else tokens, completion)
-
-    def give_up(self, prompt: int, lost: bool) -> None:
-        """
-        Count a request that failed.
-
-        :param prompt: as of `book`.
-        :param lost: its reply did not arrive in time, but may have to be paid for.
-        """
-        longest = self.settings.reply_max_tokens
-        self._count(prompt, prompt * lost, longest * lost)
-
     def count_cached(self, n: int = 1) -> None:
         """
         Count replies from the cache, which cost nothing.
@@ -128,7 +107,14 @@ class Meter:
     def _spent(self) -> float:
         return self.usage.cost or 0.0
 
-    def _count(self, booked_prompt: int, prompt: int, completion: int) -> None:
+    def settle(self, booked_prompt: int, prompt: int, completion: int) -> None:
+        """
+        Count a request that was answered, or has failed.
+
+        :param booked_prompt: as of `book`.
+        :param prompt: tokens that have to be paid for, or may have to be.
+        :param completion: those of the reply.
+        """
         old = self.usage
         cost = self._cost(prompt, completion)
         self.usage = Usage(
@@ -259,6 +245,37 @@ class Request:
     tokens: int
 
 
+FORMATS: dict[str, ModuleType] = {'openai': openai, 'plain': plain}
+HEADERS = {
+    'Content-Type': 'application/json',
+    'Accept': 'application/json',
+    'User-Agent': 'parlai_ext',
+}
+CONNECT_TIMEOUT = 10.0  # seconds
+LONGEST_WAIT = 600.0  # an endpoint that asks for more will not be there in this run
+LARGEST = 10_000_000  # bytes of a reply
+LATER = (408, 409, 425, 429)  # statuses after which another try may help, and 5xx
+
+
+@dataclass(eq=False)
+class Transient(Exception):
+    """
+    A failure after which another try may help.
+
+    :param retry_after: seconds that the endpoint asks to wait.
+    :param lost: the request may have been answered, and may have to be paid for.
+    :param answered: something came back, of no use.
+    """
+
+    what: str
+    retry_after: float | None = None
+    lost: bool = False
+    answered: bool = False
+
+    def __str__(self) -> str:
+        return self.what
+
+
 class Endpoint:
     """
     One remote system of this process.
@@ -278,7 +295,19 @@ class Endpoint:
     ):
         self.settings = settings
         self.style = style
-        self.client = Client(settings)
+        self.format = FORMATS[settings.format]
+        self._http = httpx2.AsyncClient(
+            headers=HEADERS,
+            # a cookie would make replies depend on who was answered before
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            verify=certificates(),
+            timeout=httpx2.Timeout(
+                None, connect=min(CONNECT_TIMEOUT, settings.timeout)
+            ),
+            limits=httpx2.Limits(max_keepalive_connections=settings.concurrency),
+            # the environment's proxy is kept away from this machine's servers
+            trust_env=not settings.local,
+        )
         self.meter = Meter(settings)
         self.cache = ReplyCache(settings.cache) if settings.cache else None
         self._wait = wait
@@ -327,7 +356,7 @@ class Endpoint:
 
         :param body: more fields, where the system's options do not set or remove them.
         """
-        own = self.client.format.request(turns, style, self.settings)
+        own = self.format.request(turns, style, self.settings)
         removed = self.settings.extra or {}
         more = {name: v for name, v in (body or {}).items() if name not in removed}
         sent = json.dumps({**more, **own}, sort_keys=True, separators=(',', ':'))
@@ -439,122 +468,22 @@ class Endpoint:
                 await self._wait(seconds, stop)
         await self.meter.book(request.tokens)
         try:
-            reply = await self.client.send(request.body)
+            reply = await self._send(request.body)
         except BaseException as error:
             lost = isinstance(error, Transient) and error.lost
-            self.meter.give_up(request.tokens, lost)
+            longest = self.settings.reply_max_tokens
+            self.meter.settle(request.tokens, request.tokens * lost, longest * lost)
             raise
-        self.meter.settle(request.tokens, reply)
+        prompt, completion = reply.prompt_tokens, reply.completion_tokens
+        if completion is None:
+            completion = estimated_tokens(reply.text or '')
+        prompt = request.tokens if prompt is None else prompt
+        self.meter.settle(request.tokens, prompt, completion)
         return reply
 
+    # --- one request and its reply over HTTP, with one deadline for both
 
-@dataclass
-class Pace:
-    """
-    Spreads requests, or tokens, evenly: at most so many a minute; `None`: no limit.
-    """
-
-    per_minute: float | None
-    clock: Callable[[], float] = time.monotonic
-    free_at: float = 0.0
-
-    def reserve(self, amount: float) -> float:
-        """
-        Take ``amount`` of what a minute has; return how many seconds to wait first.
-        """
-        if self.per_minute is None:
-            return 0.0
-        now = self.clock()
-        start = max(now, self.free_at)
-        self.free_at = start + 60.0 * amount / self.per_minute
-        return start - now
-
-
-def delay(attempt: int, retry_after: float | None = None) -> float:
-    """
-    Return how many seconds to wait after the failed ``attempt`` (from 1): twice as long
-    each time, at random a little less, so that many do not come back at once.
-    """
-    longest = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(attempt - 1, 30))
-    return max(longest * _rng.uniform(0.5, 1.0), retry_after or 0.0)
-
-
-_endpoints: dict[str, Endpoint] = {}
-
-
-def shared_endpoint(settings: Settings, style: ChatStyle) -> Endpoint:
-    """
-    Return the system of these settings, one in a process: what was spent and the name
-    that the model began with outlive the agent, which may be dropped and loaded again.
-    """
-    key = json.dumps([asdict(settings), asdict(style)], sort_keys=True)
-    if key not in _endpoints:
-        _endpoints[key] = Endpoint(settings, style)
-    return _endpoints[key]
-
-
-# --- one request and its reply over HTTP, with one deadline for both ------------------
-
-FORMATS: dict[str, ModuleType] = {'openai': openai, 'plain': plain}
-HEADERS = {
-    'Content-Type': 'application/json',
-    'Accept': 'application/json',
-    'User-Agent': 'parlai_ext',
-}
-CONNECT_TIMEOUT = 10.0  # seconds
-LONGEST_WAIT = 600.0  # an endpoint that asks for more will not be there in this run
-LARGEST = 10_000_000  # bytes of a reply
-LATER = (408, 409, 425, 429)  # statuses after which another try may help, and 5xx
-
-
-@dataclass(eq=False)
-class Transient(Exception):
-    """
-    A failure after which another try may help.
-
-    :param retry_after: seconds that the endpoint asks to wait.
-    :param lost: the request may have been answered, and may have to be paid for.
-    :param answered: something came back, of no use.
-    """
-
-    what: str
-    retry_after: float | None = None
-    lost: bool = False
-    answered: bool = False
-
-    def __str__(self) -> str:
-        return self.what
-
-
-def is_transient(status: int) -> bool:
-    """
-    True if a status means that another try may help.
-    """
-    return status in LATER or status >= 500
-
-
-class Client:
-    """
-    Sends requests, each over a connection that stays open, from one event loop.
-    """
-
-    def __init__(self, settings: Settings):
-        self.settings = settings
-        self.format = FORMATS[settings.format]
-        self._http = httpx2.AsyncClient(
-            headers=HEADERS,
-            # a cookie would make replies depend on who was answered before
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            verify=certificates(),
-            timeout=httpx2.Timeout(
-                None, connect=min(CONNECT_TIMEOUT, settings.timeout)
-            ),
-            limits=httpx2.Limits(max_keepalive_connections=settings.concurrency),
-            # the environment's proxy is kept away from this machine's servers
-            trust_env=not settings.local,
-        )
-
-    async def send(self, body: bytes) -> RemoteReply:
+    async def _send(self, body: bytes) -> RemoteReply:
         """
         Send a request once, and read the reply.
 
@@ -640,6 +569,58 @@ class Client:
 
     def _bad(self, option: str, what: str) -> UserError:
         return UserError(f'{option}: {self.settings.endpoint} {what}')
+
+
+@dataclass
+class Pace:
+    """
+    Spreads requests, or tokens, evenly: at most so many a minute; `None`: no limit.
+    """
+
+    per_minute: float | None
+    clock: Callable[[], float] = time.monotonic
+    free_at: float = 0.0
+
+    def reserve(self, amount: float) -> float:
+        """
+        Take ``amount`` of what a minute has; return how many seconds to wait first.
+        """
+        if self.per_minute is None:
+            return 0.0
+        now = self.clock()
+        start = max(now, self.free_at)
+        self.free_at = start + 60.0 * amount / self.per_minute
+        return start - now
+
+
+def delay(attempt: int, retry_after: float | None = None) -> float:
+    """
+    Return how many seconds to wait after the failed ``attempt`` (from 1): twice as long
+    each time, at random a little less, so that many do not come back at once.
+    """
+    longest = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(attempt - 1, 30))
+    return max(longest * _rng.uniform(0.5, 1.0), retry_after or 0.0)
+
+
+_endpoints: dict[str, Endpoint] = {}
+
+
+def shared_endpoint(settings: Settings, style: ChatStyle) -> Endpoint:
+    """
+    Return the system of these settings, one in a process: what was spent and the name
+    that the model began with outlive the agent, which may be dropped and loaded again.
+    """
+    key = json.dumps([asdict(settings), asdict(style)], sort_keys=True)
+    if key not in _endpoints:
+        _endpoints[key] = Endpoint(settings, style)
+    return _endpoints[key]
+
+
+def is_transient(status: int) -> bool:
+    """
+    True if a status means that another try may help.
+    """
+    return status in LATER or status >= 500
 
 
 def _root_words(error: BaseException) -> str:

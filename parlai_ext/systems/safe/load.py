@@ -29,6 +29,7 @@ import parlai.utils.pickle
 import torch
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.json_text import parse_json
 from parlai_ext.files.option_files import sha256
 from parlai_ext.isolation.names import Options
 from parlai_ext.systems.fetch.data_folder import local_path
@@ -40,6 +41,7 @@ from parlai_ext.systems.safe.model_options import (
 )
 from parlai_ext.systems.safe.unpickle import (
     UNNAMED,
+    BadModelFile,
     Refused,
     path_of,
 )
@@ -301,8 +303,18 @@ def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, A
     trusts = guard.trusts(path)
     if not trusts:
         check_files_beside(str(path), roster_opt)
-    unpickle = pickle.load if trusts else partial(_read, read.read_pickle)
-    opt = read.read_stored_options(str(path), unpickle)
+    with open(path, 'rb') as file:
+        data = file.read()
+        try:
+            opt = parse_json(data.decode('utf-8'))
+        except ValueError as error:
+            if data.lstrip()[:1] in (b'', b'{', b'['):
+                raise read.unreadable(str(path), error) from error
+            file.seek(0)  # a pickle, as ParlAI wrote it until 2019
+            opt = pickle.load(file) if trusts else _read(read.read_pickle, file)
+    if not isinstance(opt, dict):
+        raise BadModelFile(str(path), 'it holds no options')
+    read.check_values(str(path), opt, 'its options hold')
     if not trusts:
         check_stored_options(str(path), opt, roster_opt)
     cleaned = parlai.core.opt.__AUTOCLEAN_KEYS__

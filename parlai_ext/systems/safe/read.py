@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import pickle
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import IO, Any, NoReturn
 
@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_json
 from parlai_ext.files.zip_file import open_zip
 from parlai_ext.systems.safe import safetensors_file
 from parlai_ext.systems.safe.unpickle import (
@@ -40,10 +39,13 @@ def errors_named(path: str) -> Iterator[None]:
     except (UserError, OSError, MemoryError):
         raise
     except Exception as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
-def _unreadable(path: str, error: Exception) -> BadModelFile:
+def unreadable(path: str, error: Exception) -> BadModelFile:
+    """
+    Return the error for a file over which a reader raised another.
+    """
     words = str(error).strip().split('\n')[0][:300]
     kind = type(error).__name__
     reason = f'{kind}: {words}' if words else kind
@@ -175,27 +177,6 @@ def refuse_program(f: Any, *_: Any, **__: Any) -> NoReturn:
     Stand in for `torch.jit.load`, which `torch.load`, too, calls.
     """
     raise Refused(path_of(f), 'a TorchScript program')
-
-
-def read_stored_options(
-    path: str, unpickle: Callable[[IO[bytes]], Any]
-) -> dict[str, Any]:
-    """
-    Return a model's options from JSON, or from a pickle as ParlAI wrote it until 2019.
-    """
-    with open(path, 'rb') as file:
-        data = file.read()
-        try:
-            opt = parse_json(data.decode('utf-8'))
-        except ValueError as error:
-            if data.lstrip()[:1] in (b'', b'{', b'['):
-                raise _unreadable(path, error) from error
-            file.seek(0)
-            opt = unpickle(file)
-    if not isinstance(opt, dict):
-        raise BadModelFile(path, 'it holds no options')
-    check_values(path, opt, 'its options hold')
-    return dict(opt)
 
 
 def check_values(path: str, value: Any, holder: str) -> None:

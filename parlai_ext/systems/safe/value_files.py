@@ -130,11 +130,6 @@ def _name(value: Any) -> str:
     return f'{value.__module__}.{value.__qualname__}'
 
 
-def _allowed(name: str) -> Any:
-    module, _, attribute = name.rpartition('.')
-    return allowed_global(module, attribute)
-
-
 STEPS: dict[str, Callable[..., Any]] = {
     'tuple': lambda *parts: parts,
     'make': lambda call, *args: call.make(*args),
@@ -161,7 +156,7 @@ def read_value(folder: Path, map_location: Any = None) -> Any:
 
     def part(token: Any) -> Any:
         if type(token) is dict:
-            return _allowed(token['name'])
+            return allowed_global(*token['name'].rpartition('.')[::2])
         return made[token[0]] if type(token) is list else token
 
     def some_bytes(number: int) -> bytes:
