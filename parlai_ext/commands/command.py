@@ -263,13 +263,21 @@ class Command:
                 raise UserError(f'--{name.replace("_", "-")} is needed: {purpose}')
 
     @classmethod
-    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+    def parser(cls, name: str | None = None) -> argparse.ArgumentParser:
         """
-        Add the flags of this command's options, if it has any, and those of all
-        commands. The doctor, which has none of its own, starts where half of the
-        package is missing.
+        Return a plain parser with this command's options and those of all commands.
+
+        :param name: of the command, for the help.
         """
-        if cls.declares:
+        parser = OneLineParser(
+            prog=f'{program()} {name or ""}'.strip(),
+            usage=f'%(prog)s {cls.usage}',
+            description=COMMANDS[name] if name else None,
+            allow_abbrev=False,
+        )
+        if (
+            cls.declares
+        ):  # the doctor, which has none, starts where half of us is missing
             from parlai_ext.commands.options import add_options
 
             add_options(parser, cls.declares)
@@ -283,21 +291,6 @@ class Command:
         group.add_argument(
             '--quiet', action='store_true', help='nothing but errors and the document'
         )
-
-    @classmethod
-    def parser(cls, name: str | None = None) -> argparse.ArgumentParser:
-        """
-        Return a plain parser with this command's options.
-
-        :param name: of the command, for the help.
-        """
-        parser = OneLineParser(
-            prog=f'{program()} {name or ""}'.strip(),
-            usage=f'%(prog)s {cls.usage}',
-            description=COMMANDS[name] if name else None,
-            allow_abbrev=False,
-        )
-        cls.add_options(parser)
         return parser
 
     @classmethod

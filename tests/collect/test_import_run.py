@@ -328,9 +328,9 @@ def test_a_judged_turn_without_reference_is_named(tmp_path):
     ('options', 'key'),
     [({'scorer': 'feed'}, 'feed'), ({'scorer': 'fed', 'config': 'demo'}, '--config')],
 )
-def test_a_scorer_that_cannot_be_meant_is_refused(games, tmp_path, options, key):
+def test_a_scorer_that_cannot_be_meant_is_refused(games, options, key):
     with user_error(key):
-        imported(games, tmp_path / 'run', **options)
+        run_of(games, **options)
 
 
 def test_fed_has_one_judge_everywhere(games, tmp_path):

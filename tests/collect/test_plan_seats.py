@@ -57,6 +57,13 @@ def plan_without(opt):
     return make_plan({**opt, 'skip_missing': True})
 
 
+@pytest.fixture
+def replies(tmp_path):
+    path = tmp_path / 'replies.txt'
+    path.write_text('yes\nno\n')
+    return path
+
+
 def protocol_in(signature):
     return signature.partition('|')[0]
 
@@ -208,9 +215,7 @@ def test_options_of_place_and_pace_may_change_between_two_sittings(config, tmp_p
     assert before.manifest.collect == after.manifest.collect
 
 
-def test_the_replies_that_a_partner_chooses_among_are_in_the_manifest(config, tmp_path):
-    replies = tmp_path / 'replies.txt'
-    replies.write_text('yes\nno\n')
+def test_the_replies_that_a_partner_chooses_among_are_in_the_manifest(config, replies):
     opt = config([says('t')], [retriever('p', str(replies))])
     before = make_plan(opt).manifest
     assert make_plan(opt).manifest == before
@@ -219,9 +224,7 @@ def test_the_replies_that_a_partner_chooses_among_are_in_the_manifest(config, tm
     assert after.signature != before.signature
 
 
-def test_replies_that_changed_are_refused_by_name(config, tmp_path):
-    replies = tmp_path / 'replies.txt'
-    replies.write_text('yes\n')
+def test_replies_that_changed_are_refused_by_name(config, tmp_path, replies):
     opt = config([says('t')], [retriever('p', str(replies))])
     opt['run_dir'] = str(tmp_path / 'run')
     prepare(opt)
@@ -230,9 +233,9 @@ def test_replies_that_changed_are_refused_by_name(config, tmp_path):
         prepare(opt)
 
 
-def test_a_target_whose_replies_are_gone_does_not_stop_its_run(config, tmp_path):
-    replies = tmp_path / 'replies.txt'
-    replies.write_text('yes\n')
+def test_a_target_whose_replies_are_gone_does_not_stop_its_run(
+    config, tmp_path, replies
+):
     opt = config([retriever('t', str(replies))], [says('p')])
     opt['run_dir'] = str(tmp_path / 'run')
     before = prepare(opt)[0].manifest.targets

@@ -84,24 +84,11 @@ def test_a_mistake_names_place_key_and_what_would_be_right(given, key, hint):
     assert hint in str(error.value)
 
 
-def test_flags_are_kebab_case_and_know_their_types():
-    values = parsed(
-        '--sample-share',
-        '0.2',
-        '--sample-turns',
-        '3',
-        '--sample-exact',
-        '--word-list',
-        'a,b',
-        '--word-list',
-        'c',
-        not_given=True,
-    )
+def test_flags_are_kebab_case_and_know_their_types_and_are_no_values_where_not_given():
+    words = '--sample-share 0.2 --sample-turns 3 --sample-exact'
+    words += ' --word-list a,b --word-list c'
     expected = {'share': 0.2, 'turns': 3, 'exact': True, 'words': ('a', 'b', 'c')}
-    assert values == expected
-
-
-def test_flags_that_are_not_given_are_no_values():
+    assert parsed(*words.split(), not_given=True) == expected
     assert parsed(not_given=True) == {}
 
 
