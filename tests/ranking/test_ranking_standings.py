@@ -120,9 +120,7 @@ def test_a_system_without_scores_is_listed_without_rank():
     values[2] = np.nan
     one = rank(values)[2]
     assert (one.rank, one.score, one.low, one.n_dialogues) == (None, None, None, 12)
-
-
-def test_without_any_dialogue_nothing_is_ranked():
+    # without any dialogue nothing is ranked
     assert places(rank(np.empty((4, 0, 0)))) == [(None, None, None)] * 4
 
 
