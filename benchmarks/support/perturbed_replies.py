@@ -14,7 +14,6 @@ from parlai_ext.judge_check.perturbations import (
     HELD_OUT,
     ResponseInDialogue,
     perturbations,
-    same_text,
 )
 from parlai_ext.scoring.base import ScoringItem
 
@@ -81,18 +80,12 @@ def perturbed_reply(
     :param wordings: of the parrots.
     """
     original = ScoringItem(tuple(texts[:place][-LAST_TURNS:]), texts[place])
-    response = ResponseInDialogue(
-        texts[place],
-        texts[place - 1],
-        texts[place - 2],
-        other,
-        texts[place - 3] if place > EARLIER else None,
-    )
-    copies = {}
-    for kind, perturb in perturbations(wordings).items():
-        text = perturb(response)
-        if text is not None and not same_text(text, texts[place]):
-            copies[kind] = replace(original, response=text)
+    response = ResponseInDialogue.alternating(texts[place], texts[:place], other)
+    copies = {
+        kind: replace(original, response=text)
+        for kind, perturb in perturbations(wordings).items()
+        if (text := response.spoilt(perturb)) is not None
+    }
     return PerturbedReply(original, copies)
 
 

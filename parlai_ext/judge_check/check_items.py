@@ -31,7 +31,6 @@ from parlai_ext.judge_check.marks import SAME, repeats
 from parlai_ext.judge_check.perturbations import (
     Perturbation,
     ResponseInDialogue,
-    same_text,
 )
 from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, OrderSwap
 from parlai_ext.ranking.intervals import wilson_interval
@@ -238,7 +237,6 @@ def copy_pairs(
     context.
     """
     for place, item in enumerate(items):
-        text, heard = item.response or '', [*item.context[:-4:-1], None, None, None]
         others = (*items[place + 1 :], *items[:place])
         reply = next(
             (
@@ -248,10 +246,12 @@ def copy_pairs(
             ),
             None,
         )
-        response = ResponseInDialogue(text, heard[0], heard[1], reply, heard[2])
+        response = ResponseInDialogue.alternating(
+            item.response or '', item.context, reply
+        )
         for kind in kinds_of_original(kinds, SYSTEMS, place):
-            copy = kinds[kind](response)
-            if copy is not None and not same_text(copy, text):
+            copy = response.spoilt(kinds[kind])
+            if copy is not None:
                 yield kind, replace(item, extras={**item.extras, OTHER: copy})
 
 

@@ -8,6 +8,8 @@ its dialogue to a text, or to `None` where it does not apply. What is drawn at r
 depends on the content alone, so the same response always has the same copies.
 """
 
+from __future__ import annotations
+
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -231,6 +233,23 @@ class ResponseInDialogue:
     other_reply: str | None = None
     earlier_partner_turn: str | None = None
 
+    @classmethod
+    def alternating(
+        cls, text: str, before: Sequence[str], other_reply: str | None
+    ) -> ResponseInDialogue:
+        """
+        Return a response to turns of two speakers who take turns.
+        """
+        partner, own, earlier = (*before[:-4:-1], None, None, None)[:3]
+        return cls(text, partner, own, other_reply, earlier)
+
+    def spoilt(self, perturb: Perturbation) -> str | None:
+        """
+        Return the perturbed text; `None` where there is none or it is the same text.
+        """
+        text = perturb(self)
+        return None if text is None or same_text(text, self.text) else text
+
     @property
     def heard(self) -> list[str]:
         """
@@ -345,8 +364,8 @@ def perturbed_dialogue(
             other_replies[k % len(other_replies)] if other_replies else None,
             texts[partner[-2]] if len(partner) > 1 else None,
         )
-        text = perturb(response)
-        if text is not None and not same_text(text, response.text):
+        text = response.spoilt(perturb)
+        if text is not None:
             utterances[place] = replace(utterances[place], text=text)
     if tuple(utterances) == dialogue.utterances:
         return None

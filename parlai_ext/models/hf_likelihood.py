@@ -3,7 +3,6 @@ A Hugging Face model as a `Likelihood`; it reads turns as its own agent does.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -129,7 +128,8 @@ def _causal(
         limit = opt.get('hf_context_tokens')
     free = most and most - reserved_positions(most)
     # ParlAI's agents, which have a `text_truncate`, cut within a turn
-    turns = TurnFormat(
+    turns = TurnVectorizer(
+        tokenizer,
         opt.get('hf_turn_separator') or None,
         truncate is None,
         smallest_limit(limit, free),
@@ -144,7 +144,7 @@ def _causal(
     return check_causal(
         Causal(
             network,
-            TurnVectorizer(tokenizer, turns),
+            turns,
             judge_signature(folder, network, reads, system),
             start=tokenizer.eos_token_id if begin is None else begin,
             positions=most,
@@ -224,24 +224,6 @@ def judge_signature(
 KNOWN_TEXTS = 10_000  # texts whose tokens are remembered
 
 
-@dataclass(frozen=True)
-class TurnFormat:
-    """
-    How turns become one text.
-
-    :param separator: closes every turn, the reply too; `None` is the end token, as
-        DialoGPT was trained.
-    :param whole_turns: a context that is too long loses whole turns, as with
-        ``ext:hf``, not tokens, as with ParlAI's agents. Of a single turn the end is
-        kept.
-    :param limit: the most tokens of a context.
-    """
-
-    separator: str | None = None
-    whole_turns: bool = True
-    limit: int | None = None
-
-
 class TurnVectorizer:
     """
     Turns as token ids. Each turn is tokenized by itself, so that later turns do not
@@ -251,14 +233,20 @@ class TurnVectorizer:
     first.
     """
 
-    def __init__(self, tokenizer: Any, turns: TurnFormat):
-        if tokenizer.eos_token_id is None and turns.separator is None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        separator: str | None = None,
+        whole_turns: bool = True,
+        limit: int | None = None,
+    ):
+        if tokenizer.eos_token_id is None and separator is None:
             raise UserError(
                 'hf_turn_separator: the tokenizer has no end token; give a separator, '
                 'such as a new line'
             )
         self.tokenizer = tokenizer
-        self.format = turns
+        self.separator, self.whole_turns, self.limit = separator, whole_turns, limit
         self.lead, _ = surrounding_tokens(tokenizer)
         self.continuation = lru_cache(KNOWN_TEXTS)(self._ids)
 
@@ -268,11 +256,11 @@ class TurnVectorizer:
         """
         turns = [self.continuation(text) for text in utterances]
         tokens = [token for turn in turns for token in turn]
-        if self.format.limit is None:
+        if self.limit is None:
             return [*self.lead, *tokens], 0
-        room = max(1, self.format.limit - len(self.lead))
+        room = max(1, self.limit - len(self.lead))
         kept = min(len(tokens), room)
-        if self.format.whole_turns and len(tokens) > room:
+        if self.whole_turns and len(tokens) > room:
             whole = 0
             for turn in reversed(turns):
                 if whole + len(turn) > room:
@@ -286,7 +274,7 @@ class TurnVectorizer:
         """
         Return the token ids of one turn, its end included.
         """
-        end = self.format.separator
+        end = self.separator
         # a text that spells an end token out does not get that token
         ids = self.tokenizer.encode(
             text + (end or ''), add_special_tokens=False, split_special_tokens=True

@@ -17,7 +17,6 @@ of its item, with the place of the first answer: 1 if it is A, 2 if it is B. No 
 names a system.
 """
 
-import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -29,6 +28,7 @@ from parlai_ext.files.csv_file import spreadsheet_csv
 from parlai_ext.people.questionnaire import PAIR
 from parlai_ext.people.rated_dialogues import RatingItem, Turns
 from parlai_ext.people.rating_set import FORMAT, RatingKey, RatingSet
+from parlai_ext.store.lines import json_lines_text
 from parlai_ext.view.page import render_page, template_text
 
 PAIR_COLUMNS = ('row', 'prompt', 'answer_a', 'answer_b', 'choice', 'flag_a', 'flag_b')
@@ -106,7 +106,7 @@ def sheet_files(
             table = [list(rows[0]), *(row.values() for row in rows)]
             text = BYTE_ORDER_MARK + spreadsheet_csv(table)
         else:
-            text = ''.join(json.dumps(r, ensure_ascii=False) + '\n' for r in rows)
+            text = json_lines_text(rows)
         files[f'sheet-{number}.{ending}'] = text
     return files
 
@@ -115,13 +115,13 @@ def item_lines(annotations: RatingSet) -> str:
     """
     Return what each item is, with systems and texts, as JSON lines for the researcher.
     """
-    lines = []
+    records = []
     for item in annotations.pages[0]:
         prompt, answers = _texts(annotations, item)
         systems = [dialogue.system for dialogue in item.dialogues]
         record = {'item': item.id, 'prompt': prompt, 'systems': systems}
-        lines.append(json.dumps({**record, 'answers': answers}, ensure_ascii=False))
-    return ''.join(f'{line}\n' for line in lines)
+        records.append({**record, 'answers': answers})
+    return json_lines_text(records)
 
 
 def _texts(annotations: RatingSet, item: RatingItem) -> tuple[str, list[str]]:

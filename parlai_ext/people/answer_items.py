@@ -73,7 +73,6 @@ class _DrawnAnswers:
     """
 
     def __init__(self, answers: Sequence[RecordedAnswer], seed: int):
-        self.seed = seed
         self.turns: dict[DialogueReference, tuple[ShownTurn, ...]] = {}
         # system -> prompt id -> its answer
         self.by_system: dict[str, dict[str, DialogueReference]] = {}
@@ -83,12 +82,12 @@ class _DrawnAnswers:
             prompt_id = content_id('prompt', answer.prompt)
             of_system = self.by_system.setdefault(answer.system, {})
             if prompt_id not in of_system:
+                turns = ((False, answer.prompt), (True, answer.text or ''))
                 of_system[prompt_id] = self._add(
                     ids[answer],
                     answer.system,
                     prompt_id,
-                    ShownTurn(own=False, given=False, text=answer.prompt),
-                    ShownTurn(own=True, given=False, text=answer.text or ''),
+                    *(ShownTurn(own, False, text) for own, text in turns),
                 )
 
     def _add(
@@ -97,14 +96,6 @@ class _DrawnAnswers:
         reference = DialogueReference(identity, system, (prompt_id, '', False), '', 0)
         self.turns[reference] = turns
         return reference
-
-    def shared_prompts(self, systems: Sequence[str], count: int) -> list[str]:
-        """
-        Return at most ``count`` prompts that all of these systems answered.
-        """
-        prompts = set.intersection(*(set(self.by_system[name]) for name in systems))
-        order = sorted(prompts, key=lambda p: content_id('draw', self.seed, p))
-        return order[:count]
 
     def shuffled(self, system: str, prompts: Sequence[str]) -> list[DialogueReference]:
         """
@@ -159,7 +150,9 @@ def make_annotation_set(
     systems = _judged_systems(answers, asked, options)
     drawn = _DrawnAnswers(answers, options.seed)
     everyone = [*systems, *([options.human] if options.human else [])]
-    prompts = drawn.shared_prompts(everyone, options.num_prompts)
+    shared = set.intersection(*(set(drawn.by_system[name]) for name in everyone))
+    order = sorted(shared, key=lambda p: content_id('draw', options.seed, p))
+    prompts = order[: options.num_prompts]
     if len(prompts) < FEWEST_PROMPTS:
         raise UserError(
             f'--answers: {len(prompts)} prompts have an answer of each of '

@@ -16,6 +16,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -75,93 +76,73 @@ def read_acute(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
     question is a dimension itself.
     """
     dimensions = {question.text: question.dimension for question in asked.questions}
-    rows = [
-        (f'{path}:{line}', row)
-        for path in paths
-        for line, row in counted(read_csv(path, ACUTE_COLUMNS))
-    ]
     tasks, failed = [], set()
-    for where, row in rows:
-        if row['is_onboarding'].casefold() not in (*TRUE, *FALSE):
-            raise UserError(f'{where}: column is_onboarding: True or False is expected')
-        if row['is_onboarding'].casefold() in FALSE:
-            tasks.append((where, row))
-        elif row.get('correct', '').casefold() in FALSE:
-            failed.add(row['worker'])
-    # the dialogues of a pair by its text: every annotator of a pair has the same one
-    pairs: dict[str, Mapping[str, str]] = {}
-    comparisons = [
-        _acute_comparison(row, where, dimensions, pairs)
+    for path in paths:
+        for line, row in counted(read_csv(path, ACUTE_COLUMNS)):
+            where, onboarding = f'{path}:{line}', row['is_onboarding'].casefold()
+            if onboarding not in (*TRUE, *FALSE):
+                problem = 'column is_onboarding: True or False is expected'
+                raise UserError(f'{where}: {problem}')
+            if onboarding in FALSE:
+                tasks.append((where, row))
+            elif row.get('correct', '').casefold() in FALSE:
+                failed.add(row['worker'])
+    comparisons = tuple(
+        _acute_comparison(row, where, dimensions)
         for where, row in tasks
         if row['worker'] not in failed
-    ]
-    notes = []
-    if failed:
-        notes.append(
-            f'{len(failed)} annotators failed the onboarding; '
-            f'{len(tasks) - len(comparisons)} comparisons of theirs are dropped'
-        )
-    return Judgements(comparisons=tuple(comparisons), notes=tuple(notes))
+    )
+    note = (
+        f'{len(failed)} annotators failed the onboarding; '
+        f'{len(tasks) - len(comparisons)} comparisons of theirs are dropped'
+    )
+    return Judgements(comparisons=comparisons, notes=(note,) if failed else ())
 
 
 def _acute_comparison(
-    row: Mapping[str, str],
-    where: str,
-    dimensions: Mapping[str, str],
-    pairs: dict[str, Mapping[str, str]],
+    row: Mapping[str, str], where: str, dimensions: Mapping[str, str]
 ) -> Comparison:
     """
     Return the comparison of one row; the systems are in the order of their names, so
     that all comparisons of a pair have the same first dialogue.
-
-    :param pairs: the dialogues of pairs that were read before. Those of this row are
-        added.
     """
     for column in ('worker', 'question', 'winner', 'loser'):
         if not row[column]:
             raise UserError(f'{where}: column {column}: is empty')
-    winner, loser = row['winner'], row['loser']
+    winner, loser, question = row['winner'], row['loser'], row['question']
     if winner == loser:
         raise UserError(f'{where}: column loser: {loser!r} is the winner as well')
     first, second = sorted((winner, loser))
-    pair = row.get('pairs_to_eval', '')
-    if not pair or set(pairs.get(pair, ())) != {winner, loser}:
-        pairs[pair] = _acute_dialogues(row, where)
-    dialogues = pairs[pair]
+    ids = [f'{n} in pair {row.get("pairing_id", "")}' for n in (first, second)]
+    if row.get('pairs_to_eval'):
+        try:
+            ids = _dialogue_ids(row['pairs_to_eval'], first, second)
+        except (ValueError, SyntaxError, KeyError, TypeError, AttributeError):
+            raise UserError(
+                f'{where}: column pairs_to_eval: the pair as ACUTE-Eval writes it is '
+                'expected, with speakers_to_eval and dialogue_ids'
+            ) from None
     return Comparison(
         row['worker'],
-        dimensions.get(row['question'], row['question']),
+        dimensions.get(question, question),
         first,
         second,
         value=float(winner == first),
-        first_dialogue=dialogues[first],
-        second_dialogue=dialogues[second],
-        item=f'{dialogues[first]} {dialogues[second]}',
+        first_dialogue=ids[0],
+        second_dialogue=ids[1],
+        item=' '.join(ids),
     )
 
 
-def _acute_dialogues(row: Mapping[str, str], where: str) -> dict[str, str]:
+@cache  # every annotator of a pair has the same text
+def _dialogue_ids(pair: str, *names: str) -> list[str]:
     """
-    Return the id of each system's dialogue: its own, its number in the pairings file,
-    or that of the pair.
+    Return the id of each system's dialogue: its own, or its number in the pairings
+    file.
     """
-    names = (row['winner'], row['loser'])
-    pair = row.get('pairs_to_eval', '')
-    if not pair:
-        number_of_pair = row.get('pairing_id', '')
-        return {name: f'{name} in pair {number_of_pair}' for name in names}
-    try:
-        data = ast.literal_eval(pair)
-        numbers = dict(zip(data['speakers_to_eval'], data['dialogue_ids'], strict=True))
-        return {
-            name: str(data[name].get('id') or f'{name} {numbers[name]}')
-            for name in names
-        }
-    except (ValueError, SyntaxError, KeyError, TypeError, AttributeError):
-        raise UserError(
-            f'{where}: column pairs_to_eval: the pair as ACUTE-Eval writes it is '
-            'expected, with speakers_to_eval and dialogue_ids'
-        ) from None
+    data = ast.literal_eval(pair)
+    numbers = dict(zip(data['speakers_to_eval'], data['dialogue_ids'], strict=True))
+    return [str(data[name].get('id') or f'{name} {numbers[name]}') for name in names]
 
 
 # --------------------------------------------------------------------------- model_chat
@@ -262,7 +243,9 @@ def read_turn_annotations(paths: Sequence[Path], asked: Questionnaire) -> Judgem
         for place, subtask in enumerate(subtasks):
             where = f'{path}: outputs.final_data[{place}].data'
             turns = subtask.get('data') if isinstance(subtask, dict) else None
-            ratings += _turn_judgements(_turns(turns, where), where, path.parent.name)
+            if not isinstance(turns, list) or {*map(type, turns)} - {dict}:
+                raise UserError(f'{where}: a list of utterances is expected')
+            ratings += _turn_judgements(turns, where, path.parent.name)
     note = f'{unfinished} files without annotations are left out'
     return with_problems(ratings, [note] if unfinished else [])
 
@@ -323,12 +306,6 @@ def read_plain_csv(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
     Return the judgements of plain CSV files.
     """
     return Judgements(tuple(row for path in paths for row in read_human_scores(path)))
-
-
-def _turns(turns: Any, where: str) -> list[Mapping[str, Any]]:
-    if not isinstance(turns, list) or not all(isinstance(t, dict) for t in turns):
-        raise UserError(f'{where}: a list of utterances is expected')
-    return turns
 
 
 def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements:
@@ -393,54 +370,31 @@ def answers_of_judgements(
         raise UserError(
             f'--format {form}: the key is of {key.kind} items, not of those'
         )
-    if key.kind == PAIR:
-        return _compared(judgements.comparisons, key)
-    return _labelled(judgements.ratings, key)
-
-
-def _compared(comparisons: Sequence[Comparison], key: RatingKey) -> list[GivenAnswer]:
-    """
-    Return the answers that comparisons of ACUTE-Eval give: there is no tie and no flag.
-    """
     items = {
-        frozenset(d.dialogue_id for d in shown): item
+        frozenset(d.dialogue_id for d in shown): (item, [d.dialogue_id for d in shown])
         for item, shown in key.items.items()
     }
-    answers = []
-    for one in comparisons:
-        ids = (one.first_dialogue, one.second_dialogue)
-        item = items.get(frozenset(ids))
-        if item is None:
-            raise UserError(
-                f'--answers: {one.first} against {one.second}: their answers '
-                f'{" and ".join(ids)} are no pair of the key'
-            )
-        preferred = ids[0] if one.value else ids[1]
-        known = [d.dialogue_id for d in key.items[item]]
-        side = SIDES[known.index(preferred)]
-        answers.append(GivenAnswer(item, '', side, annotator=one.rater))
-    return answers
-
-
-def _labelled(ratings: Sequence[HumanJudgement], key: RatingKey) -> list[GivenAnswer]:
-    """
-    Return the labels that turn annotations ticked as buckets.
-    """
-    items = {shown[0].dialogue_id: item for item, shown in key.items.items()}
     (question,) = key.questions
-    labels = {label_bucket(question, a): a for a in key.answers_to(question)}
+    labels = {label_bucket(question, name): name for name in key.answers_to(question)}
     answers = []
-    for one in ratings:
-        if one.value != 1:
+    for one in judgements.every:
+        if isinstance(one, Comparison):  # there is no tie and no flag
+            ids = [one.first_dialogue, one.second_dialogue]
+        elif one.value == 1:  # the bucket was ticked
+            ids = [one.dialogue_id or '']
+        else:
             continue
-        if one.dialogue_id not in items:
-            raise UserError(f'--answers: {one.dialogue_id}: no answer of the key')
-        if one.dimension not in labels:
-            raise UserError(
-                f'--answers: bucket {one.dimension}: {nearest(one.dimension, labels)}'
-            )
-        item, label = items[one.dialogue_id], labels[one.dimension]
-        answers.append(GivenAnswer(item, '', label, annotator=one.rater or ''))
+        if frozenset(ids) not in items:
+            raise UserError(f'--answers: {" and ".join(ids)}: of no item of the key')
+        item, shown = items[frozenset(ids)]
+        if isinstance(one, Comparison):
+            answer = SIDES[shown.index(ids[not one.value])]
+        elif one.dimension in labels:
+            answer = labels[one.dimension]
+        else:
+            hint = nearest(one.dimension, labels)
+            raise UserError(f'--answers: bucket {one.dimension}: {hint}')
+        answers.append(GivenAnswer(item, '', answer, annotator=one.rater or ''))
     return answers
 
 

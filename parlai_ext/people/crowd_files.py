@@ -9,6 +9,7 @@ ParlAI's wheel holds no front end: the tasks need a checkout of ParlAI, and Meph
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -24,6 +25,7 @@ from parlai_ext.people.rated_dialogues import (
     Turns,
 )
 from parlai_ext.ranking.standings import Standing
+from parlai_ext.store.lines import json_lines_text
 
 OTHER = 'other_speaker'
 GOOD, BAD = 'good', 'bad'
@@ -47,20 +49,15 @@ def matchups_by_openness(
     Return all pairs of systems: first those whose order the ranking leaves open, the
     nearest scores first; then the others.
     """
-    by_name = {standing.system: standing for standing in standings}
+    known = {one.system: one for one in standings if one.score is not None}
 
     def key(pair: tuple[str, str]) -> tuple[bool, float, tuple[str, str]]:
-        known = [by_name[name] for name in pair if name in by_name]
-        scores = [standing.score for standing in known if standing.score is not None]
-        if len(scores) < len(pair):
+        if not known.keys() >= {*pair}:
             return False, 0.0, pair
-        ranges = [
-            range(standing.rank_low, standing.rank_high + 1)
-            for standing in known
-            if standing.rank_low is not None and standing.rank_high is not None
-        ]
-        settled = len(ranges) == len(pair) and set(ranges[0]).isdisjoint(ranges[1])
-        return settled, abs(scores[0] - scores[1]), pair
+        one, other = (known[name] for name in pair)
+        ranks = [(s.rank_low or 0, s.rank_high or math.inf) for s in (one, other)]
+        settled = max(low for low, _ in ranks) > min(high for _, high in ranks)
+        return settled, abs((one.score or 0) - (other.score or 0)), pair
 
     return sorted(combinations(sorted(systems), 2), key=key)
 
@@ -92,7 +89,7 @@ def acute_files(items: Sequence[RatingItem], turns: Turns, wording: Wording) -> 
                 'dialogue_dicts': pair,
             }
         )
-    files = {'pairings.jsonl': _json_lines(lines)}
+    files = {'pairings.jsonl': json_lines_text(lines)}
     files['blueprint.json'] = _json(
         {
             'pairings_filepath': 'pairings.jsonl',
@@ -118,7 +115,7 @@ def _fast_acute_files(dialogues: Sequence[DialogueReference], turns: Turns) -> F
         name = f'self_chats/{place}.jsonl'
         index = 0 if turns[chats[0]][0].own else 1
         config[system] = {'log_path': name, 'is_selfchat': True, 'speaker_idx': index}
-        files[name] = _json_lines(
+        files[name] = json_lines_text(
             {'dialog': _act_pairs(turns[c]), 'context': []}
             for c in chats
             if turns[c][0].own == (index == 0)
@@ -193,7 +190,7 @@ def turn_annotation_files(items: Sequence[RatingItem], turns: Turns) -> Files:
             )
         if pairs:
             lines.append({'dialog': pairs})
-    return {'dialogues.jsonl': _json_lines(lines)}
+    return {'dialogues.jsonl': json_lines_text(lines)}
 
 
 def label_bucket(question: Wording, label: str) -> str:
@@ -278,7 +275,3 @@ def flags_of_opt(name: str, opt: Mapping[str, Any]) -> str:
 
 def _json(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, indent=1) + '\n'
-
-
-def _json_lines(records: Iterable[Any]) -> str:
-    return ''.join(json.dumps(r, ensure_ascii=False) + '\n' for r in records)

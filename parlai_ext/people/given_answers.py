@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.core.options import option
 from parlai_ext.core.progress import counted
@@ -261,19 +261,16 @@ def read_page_file(path: str | Path, keys: Mapping[str, RatingKey]) -> PageAnswe
             f'{path}: rating_set: {file.rating_set!r} is of no key in this run; the '
             'key is in the folder that rate_dialogues wrote'
         )
-    questions = {question.dimension: question for question in key.questions}
+    allowed = {one.dimension: key.answers_to(one) for one in key.questions}
     for place, answer in enumerate(file.answers):
-        where = f'{path}: answers[{place}]'
-        if answer.item not in key.items:
-            raise UserError(f'{where}.item: {answer.item!r} is not in the rating set')
-        if answer.dimension not in questions:
-            raise UserError(f'{where}.dimension: {answer.dimension!r} was not asked')
-        allowed = key.answers_to(questions[answer.dimension])
-        if answer.answer not in allowed:
-            raise UserError(
-                f'{where}.answer: {answer.answer!r}; one of {", ".join(allowed)} is '
-                'expected'
-            )
+        for name, known in (
+            ('item', key.items),
+            ('dimension', allowed),
+            ('answer', allowed.get(answer.dimension, ())),
+        ):
+            if (value := getattr(answer, name)) not in known:
+                hint = nearest(value, known)
+                raise UserError(f'{path}: answers[{place}].{name}: {value!r}; {hint}')
     name, rating_set = file.annotator.strip(), file.rating_set
     answers = (replace(a, annotator=name, rating_set=rating_set) for a in file.answers)
     return replace(file, answers=tuple(answers))
@@ -293,7 +290,19 @@ def judgements_of(
         name, shown = answer.annotator, key.items[answer.item]
         question = key.question(answer.dimension)
         if key.kind == PAIR:
-            comparisons.append(_comparison(answer, *shown))
+            first, second = shown
+            comparisons.append(
+                Comparison(
+                    name,
+                    answer.dimension,
+                    first.system,
+                    second.system,
+                    VALUES[answer.answer],
+                    first.dialogue_id,
+                    second.dialogue_id,
+                    answer.item,
+                )
+            )
         else:
             ratings += _ratings(answer, question, shown)
         if key.flag and question == key.questions[0]:
@@ -336,21 +345,6 @@ def _ratings(
             yield HumanJudgement(
                 d.system, dimension, one, answer.annotator, d.dialogue_id, turn
             )
-
-
-def _comparison(
-    answer: GivenAnswer, first: KeyDialogue, second: KeyDialogue
-) -> Comparison:
-    return Comparison(
-        answer.annotator,
-        answer.dimension,
-        first.system,
-        second.system,
-        VALUES[answer.answer],
-        first.dialogue_id,
-        second.dialogue_id,
-        answer.item,
-    )
 
 
 def side_notes(answers: Iterable[GivenAnswer]) -> list[str]:

@@ -26,6 +26,7 @@ from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.files.csv_file import csv_text
 from parlai_ext.people.rated_dialogues import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
+from parlai_ext.store.lines import json_lines_text
 
 JUDGEMENT_COLUMNS = ('system', 'dimension', 'value', 'rater', 'dialogue_id')
 COMPARISON_COLUMNS = (
@@ -260,14 +261,12 @@ def judged_lines(
     """
     annotators = sorted({j.rater or '' for j in judgements})
     dimensions = sorted({j.dimension for j in judgements})
-    by_dialogue: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
+    given_to: dict[tuple[str, str], dict[tuple[str, str], float]] = defaultdict(dict)
     for j in judgements:
-        given = by_dialogue.setdefault((j.system, j.dialogue_id or ''), {})
-        given[j.dimension, j.rater or ''] = j.value
-    lines = []
-    for (system, dialogue), given in sorted(by_dialogue.items()):
-        if (system, dialogue) not in turns:
-            continue
+        given_to[j.system, j.dialogue_id or ''][j.dimension, j.rater or ''] = j.value
+    records = []
+    for system, dialogue in sorted(given_to.keys() & turns.keys()):
+        given = given_to[system, dialogue]
         record = {
             'dialogue_id': dialogue,
             'system': system,
@@ -280,8 +279,8 @@ def judged_lines(
                 for name in dimensions
             },
         }
-        lines.append(json.dumps(record, ensure_ascii=False) + '\n')
-    return ''.join(lines)
+        records.append(record)
+    return json_lines_text(records)
 
 
 def judged_card(dimensions: Sequence[str]) -> str:

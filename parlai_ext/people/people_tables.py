@@ -7,7 +7,7 @@ them.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 
 from parlai_ext.core.display import DASH, interval, number, percent, wrap_lines
 from parlai_ext.people.answer_shares import (
@@ -22,6 +22,8 @@ from parlai_ext.people.given_answers import GivenAnswer
 from parlai_ext.people.questionnaire import PAIR, SIDES
 from parlai_ext.people.ranking import PeopleRanking, agreement_with_order
 from parlai_ext.people.rating_set import RatingKey
+from parlai_ext.ranking.agreement import Correlation
+from parlai_ext.ranking.annotator_agreement import Alpha, AnnotatorAgreement
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.view.table import (
     Cell,
@@ -30,6 +32,7 @@ from parlai_ext.view.table import (
     interval_cell,
     number_column,
     plain_table,
+    shown_table,
 )
 
 
@@ -104,35 +107,36 @@ def _agreement_lines(results: AnnotationResults) -> Iterator[str]:
     """
     Yield how far annotators agree, and on how many items how many of them do.
     """
-    kappa, alpha = results.kappa, results.alpha
-    words = f'is not known ({kappa.reason})'
-    if kappa.value is not None:
-        ends = interval(kappa.low, kappa.high)
-        words = f'{number(kappa.value)} (95 % interval over prompts {ends})'
-    yield from wrap_lines(f'annotators agree: Fleiss’ kappa {words}')
-    words = f'is not known ({alpha.reason})'
-    if alpha.value is not None:
-        words = f'{number(alpha.value)} ({alpha.level})'
-    yield from wrap_lines(f'Krippendorff’s alpha {words}')
-    num_annotators = max((one.num_annotators for one in results.items), default=0)
+    kappa, items = results.kappa, results.items
+    ends = f'(95 % interval over prompts {interval(kappa.low, kappa.high)})'
+    yield from wrap_lines(f'annotators agree: Fleiss’ kappa {_known(kappa, ends)}')
+    alpha = _known(results.alpha, f'({results.alpha.level})')
+    yield from wrap_lines(f'Krippendorff’s alpha {alpha}')
     yield 'items whose most frequent answer was given by so many annotators'
-    rows: dict[str, tuple[str, ...]] = {name: (name,) for name in results.answer_names}
+    rows: dict[str, tuple[str, ...]] = {n: (n,) for n in results.answer_names}
     if results.kind == PAIR:
-        others = [name for name in results.answer_names if name not in SIDES]
-        rows = {'one system': SIDES, **{name: (name,) for name in others}}
-    numbers, votes = range(1, num_annotators + 1), []
+        rows = {'one system': SIDES} | {n: (n,) for n in rows if n not in SIDES}
+    most = max((one.num_annotators for one in items), default=0)
+    votes = []
     for name, leading in rows.items():
-        own = [one.votes for one in results.items if one.leading in leading]
-        votes.append((name, *(own.count(n) for n in numbers)))
-    counts = [number_column(str(n), str(n), itemgetter(n)) for n in numbers]
-    yield from Table([Column('answer', '', itemgetter(0)), *counts], votes).lines()
-    size = len(results.items)
-    for words, count in (
-        ('all agree', sum(i.votes == i.num_annotators > 1 for i in results.items)),
-        ('more than half', sum(2 * i.votes > i.num_annotators for i in results.items)),
-        ('two answers lead', sum(i.leading is None for i in results.items)),
+        own = [one.votes for one in items if one.leading in leading]
+        votes.append((name, *(str(own.count(n)) for n in range(1, most + 1))))
+    yield from shown_table(['', *map(str, range(1, most + 1))], votes).lines()
+    for words, counted in (
+        ('all agree', [i.votes == i.num_annotators > 1 for i in items]),
+        ('more than half', [2 * i.votes > i.num_annotators for i in items]),
+        ('two answers lead', [i.leading is None for i in items]),
     ):
-        yield f'{words}: {count} of {size} items'
+        yield f'{words}: {sum(counted)} of {len(items)} items'
+
+
+def _known(one: Alpha | AnnotatorAgreement | Correlation, more: str) -> str:
+    """
+    Return a number with more about it, or why it is not known.
+    """
+    if one.value is None:
+        return f'is not known ({one.reason})'
+    return f'{number(one.value)} {more}'
 
 
 def _controls_text(one: AnnotatorControls) -> str:
@@ -251,32 +255,21 @@ def people_lines(
     )
     yield from Table(RANKING_COLUMNS, best_first(ranking.standings)).lines('  ')
     alpha = ranking.alpha
-    words = f'is not known ({alpha.reason})'
-    if alpha.value is not None:
-        words = (
-            f'{number(alpha.value)} ({alpha.level}, {alpha.num_units} units of two or '
-            'more annotators)'
-        )
-    yield from wrap_lines(f'annotators agree: Krippendorff’s alpha {words}', '  ')
+    more = f'({alpha.level}, {alpha.num_units} units of two or more annotators)'
+    lines = [f'annotators agree: Krippendorff’s alpha {_known(alpha, more)}']
     for what, halves in (
         ('systems', ranking.halves_systems),
         ('dialogues', ranking.halves_dialogues),
     ):
-        words = f'not known ({halves.reason})'
-        if halves.value is not None:
-            words = (
-                f'Spearman {number(halves.value)} on average over divisions, 95 % of '
-                f'them within {number(halves.low)} to {number(halves.high)}, '
-                f'{halves.num_units} points'
-            )
-        yield from wrap_lines(f'random halves of the annotators, {what}: {words}', '  ')
-    if planted:
-        correlation = agreement_with_order(ranking, planted)
-        value = number(correlation.value)
-        if correlation.reason:
-            value = f'not known ({correlation.reason})'
-        yield from wrap_lines(
-            f'agreement with the planted order: Spearman {value}, '
-            f'{correlation.n} systems',
-            '  ',
+        more = (
+            f'on average over divisions, 95 % of them within {number(halves.low)} to '
+            f'{number(halves.high)}, {halves.num_units} points'
         )
+        words = f'Spearman {_known(halves, more)}'
+        lines.append(f'random halves of the annotators, {what}: {words}')
+    if planted:
+        one = agreement_with_order(ranking, planted)
+        words = _known(one, f'over {one.n} systems')
+        lines.append(f'agreement with the planted order: Spearman {words}')
+    for line in lines:
+        yield from wrap_lines(line, '  ')

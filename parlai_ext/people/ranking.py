@@ -280,12 +280,13 @@ def comparison_draws(
     Return the win shares of the systems, in the order of their names, and bootstrap
     draws of them.
     """
-    systems = sorted({n for c in comparisons for n in (c.first, c.second)})
+    played = [(c.first, c.second) for c in comparisons]
+    systems = sorted({name for pair in played for name in pair})
     values = np.array([c.value for c in comparisons])
     contexts_of = [contexts.get(c.first_dialogue, c.item) for c in comparisons]
     annotators = [c.rater for c in comparisons]
     pairs, won, lost = sparse_tables(
-        [(c.first, c.second) for c in comparisons],
+        played,
         contexts_of,
         annotators,
         values,
@@ -308,14 +309,12 @@ def comparison_draws(
     fixed, sampled = (shares(sums) - means for sums in drawn)
 
     def different(names: Sequence[str]) -> Places:
-        seen = pd.DataFrame(
-            [
-                (system, name)
-                for c, name in zip(comparisons, names, strict=True)
-                for system in (c.first, c.second)
-            ]
-        )
-        return np.asarray(seen.groupby(0)[1].nunique(), np.int64)
+        rows = [
+            (system, name)
+            for pair, name in zip(played, names, strict=True)
+            for system in pair
+        ]
+        return np.asarray(pd.DataFrame(rows).groupby(0)[1].nunique(), np.int64)
 
     return Draws(
         means,

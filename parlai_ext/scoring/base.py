@@ -161,9 +161,12 @@ class Scorer:
         options: Any = None,
         models: Models | None = None,
     ):
-        given = option_values(options) if options is not None else {}
-        where = f'scorer {self.name}: '
-        self.options = read_options(self.options_class, given, where)
+        given = (
+            options
+            if isinstance(options, Mapping)
+            else option_values(options or self.options_class())
+        )
+        self.options = read_options(self.options_class, given, 'scorer: ')
         self.models = AskedModels(self.name, models)
         self.prepare()
 
@@ -176,9 +179,7 @@ class Scorer:
 
         :raises UserError: names the key that is wrong.
         """
-        given = {key: value for key, value in section.items() if key != 'name'}
-        options = read_options(cls.options_class, given, 'scorer: ')
-        return cls(options, models)
+        return cls({k: v for k, v in section.items() if k != 'name'}, models)
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
@@ -515,3 +516,13 @@ def row_cosines(first: np.ndarray, second: np.ndarray) -> list[float | None]:
         float(product / length) if length > 0 else None
         for product, length in zip(products, lengths, strict=True)
     ]
+
+
+def unit_rows(rows: np.ndarray, least: float = 0.0) -> np.ndarray:
+    """
+    Return the rows, each divided by its length.
+
+    :param least: what a row is divided by at the least.
+    """
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(lengths, least))

@@ -19,10 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option
+from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option, unit_rows
 from parlai_ext.scoring.references import Pair, ReferenceScorer
 
 if TYPE_CHECKING:
@@ -92,15 +90,12 @@ def token_f1(response: TokenVectors, reference: TokenVectors) -> float | None:
     """
     if not response.of_text.any() or not reference.of_text.any():
         return None
-    cosines = _unit_rows(response.rows) @ _unit_rows(reference.rows).T
+    cosines = (
+        unit_rows(response.rows.astype(float))
+        @ unit_rows(reference.rows.astype(float)).T
+    )
     precision = cosines.max(1)[response.of_text].mean()
     recall = cosines.max(0)[reference.of_text].mean()
     if min(precision, recall) <= 0:
         return None
     return float(2 * precision * recall / (precision + recall))
-
-
-def _unit_rows(rows: np.ndarray) -> np.ndarray:
-    rows = np.asarray(rows, np.float64)
-    unit: np.ndarray = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return unit

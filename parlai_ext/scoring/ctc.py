@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from parlai_ext.core.display import single_spaced
@@ -91,30 +91,39 @@ class Ctc(Scorer):
             f'{text}\n\n\n{clean_text(chr(10).join(item.context))}'
             for text, item in zip(knowledge, items, strict=True)
         ]
-        engaging = self._aligned(self.options.engaging_model, items, both)
-        grounded = self._aligned(self.options.knowledge_model, items, knowledge)
+        engaging = self._aligned(ENGAGING, self.options.engaging_model, items, both)
+        grounded = self._aligned(
+            KNOWLEDGE, self.options.knowledge_model, items, knowledge
+        )
         scores = []
         for item, one, other in zip(items, engaging, grounded, strict=True):
-            known = other if item.has_knowledge else _Aligned(None, NO_KNOWLEDGE)
-            aligned = {ENGAGING: one, KNOWLEDGE: known}
+            known = (
+                other
+                if item.has_knowledge
+                else ItemScore({}, {KNOWLEDGE: NO_KNOWLEDGE})
+            )
             scores.append(
                 ItemScore(
-                    {name: each.value for name, each in aligned.items()},
-                    {name: each.reason for name, each in aligned.items()},
-                    {name: each.words for name, each in aligned.items() if each.words},
+                    {**one.values, **known.values},
+                    {**one.reasons, **known.reasons},
+                    {**(one.evidence or {}), **(known.evidence or {})},
                     max(one.cut, known.cut),
                 )
             )
         return scores
 
     def _aligned(
-        self, name: str | None, items: Sequence[ScoringItem], contexts: Sequence[str]
-    ) -> list[_Aligned]:
+        self,
+        dimension: str,
+        name: str | None,
+        items: Sequence[ScoringItem],
+        contexts: Sequence[str],
+    ) -> list[ItemScore]:
         """
-        Return the score of each response beside its context.
+        Return the score of each response beside its context in one dimension.
         """
         if name is None:
-            return [_Aligned(None, NO_MODEL)] * len(items)
+            return [ItemScore({}, {dimension: NO_MODEL})] * len(items)
         model = self.models.token_classifier(name)
         responses = [single_spaced(clean_text(item.text)) for item in items]
         aligned = []
@@ -125,21 +134,14 @@ class Ctc(Scorer):
                 for word, value in zip(labels.words, supported, strict=True)
                 if self.options.stop_words == 'counted' or word not in LEFT_OUT
             ]
-            total = math.fsum(counted) if supported else None
-            aligned.append(_Aligned(total, NO_WORD, supported, labels.cut))
+            value = math.fsum(counted) if supported else None
+            evidence = {dimension: supported} if supported else {}
+            aligned.append(
+                ItemScore(
+                    {dimension: value}, {dimension: NO_WORD}, evidence, labels.cut
+                )
+            )
         return aligned
-
-
-@dataclass(frozen=True)
-class _Aligned:
-    """
-    One score of one response, and the probability of each of its words.
-    """
-
-    value: float | None
-    reason: str | None = None
-    words: list[float] = field(default_factory=list)
-    cut: int = 0
 
 
 def clean_text(text: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
-from parlai_ext.scoring.base import model_option, row_cosines
+from parlai_ext.scoring.base import model_option, row_cosines, unit_rows
 from parlai_ext.scoring.references import Pair, ReferenceScorer
 
 TREEBANK = NLTKWordTokenizer()
@@ -112,18 +112,10 @@ class EmbeddingGreedy(EmbeddingMetric):
         """
         Return the mean of the mean best cosines in the two directions.
         """
-        units = [unit_rows(response), unit_rows(reference)]
+        units = [
+            unit_rows(rows[rows.any(1)].astype(float)) for rows in (response, reference)
+        ]
         if not all(map(len, units)):
             return None
         cosines = units[0] @ units[1].T
         return float((cosines.max(1).mean() + cosines.max(0).mean()) / 2)
-
-
-def unit_rows(rows: np.ndarray) -> np.ndarray:
-    """
-    Return the rows that are not zero, each of length 1, in float64.
-    """
-    rows = np.asarray(rows, np.float64)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    used = lengths[:, 0] > 0
-    return rows[used] / lengths[used]

@@ -206,12 +206,11 @@ def earlier_utterance(item: ScoringItem) -> str | None:
     what, two speakers take turns. `None` if nothing.
     """
     names = item.extras.get('speakers')
-    places = range(len(item.context) - 2, -1, -2)
-    if names is not None:
-        places = range(len(item.context) - 1, -1, -1)
-        own = [i for i in places if names[i] == item.speaker]
-        # in self-play both have one name
-        if all(name == item.speaker for name in names):
+    if names is None:
+        own = item.context[-2::-2]
+    else:
+        said = zip(item.context, names, strict=False)
+        own = tuple(text for text, name in said if name == item.speaker)[::-1]
+        if all(name == item.speaker for name in names):  # self-play
             own = own[1::2]
-        return item.context[own[0]] if own else None
-    return item.context[places[0]] if places else None
+    return own[0] if own else None

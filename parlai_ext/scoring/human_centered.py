@@ -21,7 +21,13 @@ from scipy.stats import entropy
 from parlai_ext.core.options import option
 from parlai_ext.ranking.agreement import spearman
 from parlai_ext.ranking.baselines import words_of
-from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, encoder_option
+from parlai_ext.scoring.base import (
+    ItemScore,
+    Scorer,
+    ScoringItem,
+    encoder_option,
+    unit_rows,
+)
 
 # one for each emotion of Plutchik: joy, trust, fear, surprise, sadness, disgust, anger
 # and anticipation
@@ -102,8 +108,8 @@ class HumanCentered(Scorer):
 
         def cosines(texts: Sequence[str], others: Sequence[str]) -> Vectors:
             rows, columns = (
-                vectors / np.maximum(np.linalg.norm(vectors, axis=1), SMALL)[:, None]
-                for vectors in map(np.asarray, map(encoder.encode, (texts, others)))
+                unit_rows(np.asarray(encoder.encode(some)), SMALL)
+                for some in (texts, others)
             )
             return np.asarray(rows @ columns.T, np.float64)
 

@@ -28,7 +28,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.baselines import words_of
-from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option
+from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option, unit_rows
 from parlai_ext.scoring.composite import repeated_words_share
 from parlai_ext.scoring.english import LEFT_OUT
 from parlai_ext.scoring.judged_corpora import (
@@ -128,9 +128,7 @@ def unit_vectors(encoder: Any, items: Sequence[ScoringItem]) -> dict[str, np.nda
             for text in (item.text, *item.context[-COMPARED_TURNS:])
         )
     )
-    vectors = encoder.encode(texts)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return dict(zip(texts, vectors / np.maximum(lengths, 1e-9), strict=True))
+    return dict(zip(texts, unit_rows(encoder.encode(texts), 1e-9), strict=True))
 
 
 def input_blocks(item: ScoringItem, reading: Reading) -> Mapping[str, np.ndarray]:

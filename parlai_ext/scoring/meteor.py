@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nltk.data  # type: ignore[import-untyped]
@@ -85,7 +86,9 @@ class Meteor(ReferenceScorer):
         """
         WordNet, or an object that knows no synonym.
         """
-        return NoWordNet() if self.root is None else read_wordnet(self.root)
+        if self.root is None:
+            return SimpleNamespace(synsets=lambda word: [])
+        return read_wordnet(self.root)
 
     def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
         """
@@ -100,18 +103,6 @@ class Meteor(ReferenceScorer):
             )
             for response, reference in pairs
         ]
-
-
-class NoWordNet:
-    """
-    Stands in for WordNet where synonyms are left out.
-    """
-
-    def synsets(self, word: str) -> list[Any]:
-        """
-        Return no synonyms.
-        """
-        return []
 
 
 def wordnet_root(folder: str | None) -> Any:

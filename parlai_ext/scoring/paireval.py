@@ -242,7 +242,8 @@ class PairEval(LabelScorer):
             for one in run:
                 first, second = answers[candidate, one], answers[one, candidate]
                 cut += first.num_truncated
-                shares = [label_share(first, 0), label_share(second, 1)]
+                share, rest = map(first_continuation_share, (first, second))
+                shares = [share, None if rest is None else 1 - rest]
                 # a choice and a tie differ, too
                 choices = {(p > 0.5) - (p < 0.5) for p in shares if p is not None}
                 if None not in shares:
@@ -290,11 +291,3 @@ def drawn_comparisons(
         drawn = rng.sample(usable, options.num_comparisons)
         runs.append([draw(rng, one) for one in drawn])
     return runs
-
-
-def label_share(answer: Answer, place: int) -> float | None:
-    """
-    Return the probability of a label, the first or the second, among the two.
-    """
-    first = first_continuation_share(answer)
-    return 1 - first if first is not None and place else first

@@ -138,17 +138,15 @@ def outside_scorer(name: str, *, named_by_user: bool = True) -> type[Scorer]:
     """
     module = outside_module('scorer', name, named_by_user=named_by_user)
     attribute = name.rpartition(':')[2]
-    scorer = getattr(module, attribute, None)
-    if not (isinstance(scorer, type) and issubclass(scorer, Scorer)):
-        classes = [
-            key
-            for key, value in vars(module).items()
-            if isinstance(value, type) and issubclass(value, Scorer)
-        ]
-        hint = nearest(
-            attribute, [class_name for class_name in classes if class_name != 'Scorer']
-        )
+    scorers = {
+        key: value
+        for key, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, Scorer) and value is not Scorer
+    }
+    if attribute not in scorers:
+        hint = nearest(attribute, scorers)
         raise UserError(f'scorer {name}: no scorer {attribute!r} in it; {hint}')
+    scorer = scorers[attribute]
     if not scorer.name or '|' in scorer.name:
         raise UserError(f'scorer {name}: its class needs a name')
     file = Path(str(module.__file__))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from parlai_ext import zoo_configs
@@ -301,7 +302,8 @@ def score_run(
     folder, there = str(run.root.resolve()), run.manifest.digest
     job = Job(
         here=lambda: ShardScorer(run, scorer, include_given),
-        elsewhere=ShardScorerElsewhere(
+        elsewhere=partial(
+            shard_scorer,
             folder,
             there,
             dict(config or {}),
@@ -406,37 +408,30 @@ class ShardScorer(Worker):
         return shard_counts(scored)
 
 
-@dataclass(frozen=True)
-class ShardScorerElsewhere:
+def shard_scorer(
+    run_dir: str,
+    manifest: str,
+    config: Mapping[str, Any],
+    machine: Machine | None,
+    named_by_user: bool,
+    include_given: bool,
+    signature: str,
+    share: float,
+) -> ShardScorer:
     """
-    Makes the worker of another process.
+    Return the worker of another process.
 
     :param manifest: the digest of the run's manifest.
     :param config, named_by_user: as for `build_scorer`.
     :param signature: of the scores.
+    :param share: of the memory of its device; judges ask for what is free.
     """
-
-    run_dir: str
-    manifest: str
-    config: Mapping[str, Any]
-    machine: Machine | None
-    named_by_user: bool
-    include_given: bool
-    signature: str
-
-    def __call__(self, share: float) -> ShardScorer:
-        """
-        Return the worker.
-
-        :param share: of the memory of its device; judges ask for what is free.
-        """
-        run = RunFolder.existing(self.run_dir)
-        place = f'{self.run_dir}/manifest.json'
-        refuse_difference(place, run.manifest.digest, self.manifest)
-        scorer = scorer_elsewhere(self.config, self.machine, self.named_by_user)
-        worker = ShardScorer(run, scorer, self.include_given)
-        refuse_difference('the scorer', worker.store.signature, self.signature)
-        return worker
+    run = RunFolder.existing(run_dir)
+    refuse_difference(f'{run_dir}/manifest.json', run.manifest.digest, manifest)
+    scorer = scorer_elsewhere(config, machine, named_by_user)
+    worker = ShardScorer(run, scorer, include_given)
+    refuse_difference('the scorer', worker.store.signature, signature)
+    return worker
 
 
 def scorer_elsewhere(

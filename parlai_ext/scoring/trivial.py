@@ -74,7 +74,7 @@ class Length(Trivial):
         """
         Return the mean number of words of the judged utterances.
         """
-        return mean_length([item.utterances[place] for place in judged_places(item)])
+        return mean_length(judged_texts(item))
 
 
 class Distinct(Trivial):
@@ -91,8 +91,7 @@ class Distinct(Trivial):
         """
         Return the share of distinct n-grams of all judged utterances together.
         """
-        texts = [item.utterances[place] for place in judged_places(item)]
-        return distinct_share(texts, self.options.n)
+        return distinct_share(judged_texts(item), self.options.n)
 
     def prepare(self) -> None:
         """
@@ -142,9 +141,8 @@ class Overlap(Trivial):
         """
         Return the mean overlap of the judged utterances.
         """
-        places = judged_places(item)
-        texts = [item.utterances[place] for place in places]
-        return mean_overlap(texts, [heard_before(item, place) for place in places])
+        heard = [heard_before(item, place) for place in judged_places(item)]
+        return mean_overlap(judged_texts(item), heard)
 
 
 def heard_before(item: ScoringItem, place: int) -> list[str]:
@@ -172,3 +170,10 @@ def judged_places(item: ScoringItem) -> list[int]:
     if item.speaker not in speakers:
         return list(places)
     return [place for place in places if speakers[place] == item.speaker]
+
+
+def judged_texts(item: ScoringItem) -> list[str]:
+    """
+    Return the judged utterances of an item.
+    """
+    return [item.utterances[place] for place in judged_places(item)]

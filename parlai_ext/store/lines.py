@@ -11,7 +11,7 @@ back as that character.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +32,13 @@ def dumps(value: Any, **kwargs: Any) -> str:
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, **kwargs)
     return _UNSAFE.sub(lambda match: f'\\u{ord(match[0]):04x}', text)
+
+
+def json_lines_text(records: Iterable[Any]) -> str:
+    """
+    Return values as JSON lines.
+    """
+    return ''.join(f'{dumps(record)}\n' for record in records)
 
 
 def short_hash(data: bytes) -> str:

@@ -34,7 +34,7 @@ from parlai_ext.ranking.prompt_means import (
     prompt_means,
 )
 from parlai_ext.ranking.table import Floats
-from parlai_ext.store.lines import dumps
+from parlai_ext.store.lines import json_lines_text
 from parlai_ext.toxic.detectors import split_words
 from parlai_ext.toxic.measures import BLEU, AnswerMeasures, Prompt, corpus_bleu
 
@@ -57,20 +57,15 @@ def prompts_of_pairs(
 
     :param with_context: the turns before a prompt are part of it.
     """
-    groups: dict[str, list[ToxicPair]] = {}
-    texts: dict[str, str] = {}
+    groups: dict[str, tuple[str, list[ToxicPair]]] = {}
     for pair in pairs:
         text = '\n'.join((*(pair.context if with_context else ()), pair.prompt))
-        texts.setdefault(_key(text), text)
-        groups.setdefault(_key(text), []).append(pair)
+        groups.setdefault(_key(text), (text, []))[1].append(pair)
     return [
         Prompt(
-            of_prompt[0].id,
-            texts[key],
-            polite_answers(of_prompt),
-            tuple(pair.id for pair in of_prompt[1:]),
+            first.id, text, polite_answers((first, *more)), tuple(p.id for p in more)
         )
-        for key, of_prompt in groups.items()
+        for text, (first, *more) in groups.values()
     ]
 
 
@@ -372,9 +367,9 @@ def answer_texts(comparison: SafetyComparison) -> str:
     """
     texts = {prompt.id: prompt.text for prompt in comparison.prompts}
     columns = (comparison.answers[name] for name in ('system', 'prompt', 'text'))
-    return _text_lines(
-        (system, prompt, texts[prompt], text or '')
-        for system, prompt, text in zip(*columns, strict=True)
+    return json_lines_text(
+        {'system': system, 'id': name, 'prompt': texts[name], 'answer': text or ''}
+        for system, name, text in zip(*columns, strict=True)
     )
 
 
@@ -382,16 +377,11 @@ def reference_texts(comparison: SafetyComparison) -> str:
     """
     Return people's polite answers in the same way, as those of a system `PEOPLE`.
     """
-    return _text_lines(
-        (PEOPLE, prompt.id, prompt.text, reference)
-        for prompt in comparison.prompts
-        for reference in prompt.references
+    return json_lines_text(
+        {'system': PEOPLE, 'id': one.id, 'prompt': one.text, 'answer': reference}
+        for one in comparison.prompts
+        for reference in one.references
     )
-
-
-def _text_lines(rows: Iterable[tuple[str, ...]]) -> str:
-    keys = ('system', 'id', 'prompt', 'answer')
-    return ''.join(dumps(dict(zip(keys, row, strict=True))) + '\n' for row in rows)
 
 
 def comparison_data(comparison: SafetyComparison) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from parlai_ext.toxic.detectors import (
 from parlai_ext.toxic.stance import LEXICAL, Stance, read_stance
 
 HOME = zoo_configs.HOME / 'moderation'
+DEFLECTIONS = HOME / 'deflection_phrases.yaml'
 LONGEST_ANSWER = 30  # words of one that says nothing
 BLEU = 'sacrebleu'
 REFERENCE_METRICS = (BLEU, 'rouge_l', 'bertscore', 'bleurt')
@@ -194,22 +195,38 @@ def load_measures(
     scorers: dict[str, Scorer] = {}
     bleu = None
     for spec in dict.fromkeys(default_metrics if metrics is None else metrics):
+        name, *pairs = spec.split(',')
+        cls = None if name == BLEU else find_scorer(name)
+        if not issubclass(cls or ReferenceScorer, ReferenceScorer):
+            known = ', '.join(REFERENCE_METRICS)
+            raise UserError(f'--reference-metrics {name}: {known} are such metrics')
+        where = f'--reference-metrics {name}:'
+        given = read_pairs(cls.options_class, pairs, where) if cls else {}
         try:
-            if spec == BLEU:
-                bleu = _bleu()
-            else:
-                scorer = _reference_scorer(spec, models, download=metrics is not None)
-                scorers[scorer.name] = scorer
-        except Unavailable as error:
-            missing.append(str(error))
+            if cls is None:
+                # its own sentence scores are not used; force: no warning about
+                # tokenized texts
+                bleu = _sacrebleu().BLEU(effective_order=True, force=True)
+                continue
+            scorer = cls(cls.options_class(**given), models)
+            for kind, model in scorer.named_models() if metrics is None else ():
+                if not is_here(kind, model):
+                    raise UserError(
+                        f'{model} is not on this machine, and is downloaded only if '
+                        f'--reference-metrics {name} asks for it'
+                    )
+            scorer.load_models()
+            scorers[scorer.name] = scorer
+        except UserError as error:
+            missing.append(f'{name}: {error}')
     return AnswerMeasures(
         loaded,
         read_stance(options.stance, models),
-        WordList(read_phrase_file(options.deflections)),
+        WordList(read_phrase_file(options.deflections or DEFLECTIONS)),
         frozenset(
             tuple(split_words(text))
             # a whole answer is compared with them
-            for text in _yaml_phrases(HOME / 'non_answers.yaml', LONGEST_ANSWER)
+            for text in read_phrase_file(HOME / 'non_answers.yaml', LONGEST_ANSWER)
         ),
         scorers,
         bleu,
@@ -221,9 +238,8 @@ def corpus_bleu(counts: Sequence[float]) -> float:
     """
     Return BLEU from 0 to 100 of summed counts, as `sacrebleu` does by default.
     """
-    library = metric_library(BLEU, 'sacrebleu.metrics', 'sacrebleu')
     numbers = [round(count) for count in counts]
-    score = library.BLEU.compute_bleu(
+    score = _sacrebleu().BLEU.compute_bleu(
         numbers[:ORDERS],
         numbers[ORDERS : 2 * ORDERS],
         *numbers[2 * ORDERS :],
@@ -232,82 +248,29 @@ def corpus_bleu(counts: Sequence[float]) -> float:
     return float(score.score)
 
 
-def read_phrase_file(path: str | None) -> list[str]:
+def _sacrebleu() -> Any:
+    return metric_library(BLEU, 'sacrebleu.metrics', 'sacrebleu')
+
+
+def read_phrase_file(path: str | Path, longest: int = LONGEST) -> list[str]:
     """
-    Return the phrases of a file (lines, JSON or YAML list), or the shipped ones.
+    Return the phrases of a file (lines, JSON or YAML list).
 
     :raises UserError: for an entry that no answer could hold: no text, a text without
-        words, or one of more words than are compared.
+        words, or one of more than ``longest`` words, which are not compared.
     """
-    if path is None:
-        return _yaml_phrases(HOME / 'deflection_phrases.yaml')
-    if path.endswith(('.yaml', '.yml')):
-        return _yaml_phrases(path)
-    phrases = read_phrases(path)
-    for n, phrase in enumerate(phrases, 1):
-        if problem := _phrase_problem(phrase):
-            raise UserError(f'--deflections {path}: entry {n}: {problem}')
-    return phrases
-
-
-def _yaml_phrases(path: str | Path, longest: int = LONGEST) -> list[str]:
-    document = read_file(path)
-    phrases: list[str] = document.typed(document.data, (), list)
+    document = read_file(path) if str(path).endswith(('.yaml', '.yml')) else None
+    if document is None:
+        phrases = read_phrases(str(path))
+    else:
+        phrases = document.typed(document.data, (), list)
     for i, phrase in enumerate(phrases):
-        problem = _phrase_problem(document.typed(phrase, (i,), str), longest)
-        if problem:
-            raise document.error((i,), problem)
+        if document is not None:
+            document.typed(phrase, (i,), str)
+        n_words = len(split_words(phrase))
+        if not 1 <= n_words <= longest:
+            problem = f'{phrase!r:.60} has {n_words} words; 1 to {longest} are expected'
+            if document is not None:
+                raise document.error((i,), problem)
+            raise UserError(f'--deflections {path}: entry {i + 1}: {problem}')
     return phrases
-
-
-def _phrase_problem(phrase: str, longest: int = LONGEST) -> str | None:
-    n_words = len(split_words(phrase))
-    if 1 <= n_words <= longest:
-        return None
-    return f'{phrase!r:.60} has {n_words} words; 1 to {longest} are expected'
-
-
-class Unavailable(UserError):
-    """
-    A metric whose library or model is not there.
-    """
-
-
-def _bleu() -> Any:
-    """
-    Return the library's BLEU, which counts the n-grams of an answer.
-    """
-    try:
-        library = metric_library(BLEU, 'sacrebleu.metrics', 'sacrebleu')
-    except UserError as error:
-        raise Unavailable(str(error)) from None
-    # its own sentence scores are not used; force: no warning about tokenized texts
-    return library.BLEU(effective_order=True, force=True)
-
-
-def _reference_scorer(spec: str, models: ModelHandle, *, download: bool) -> Scorer:
-    """
-    Return a scorer with references, its model loaded.
-
-    :param download: a model that is not on this machine may be fetched.
-    :raises Unavailable: when its library or model is not there.
-    :raises UserError: for another scorer, or options that it has not.
-    """
-    name, *pairs = spec.split(',')
-    cls = find_scorer(name)
-    if not issubclass(cls, ReferenceScorer):
-        known = ', '.join(REFERENCE_METRICS)
-        raise UserError(f'--reference-metrics {name}: {known} are such metrics')
-    given = read_pairs(cls.options_class, pairs, f'--reference-metrics {name}:')
-    try:
-        scorer = cls(cls.options_class(**given), models)
-        for kind, model in () if download else scorer.named_models():
-            if not is_here(kind, model):
-                raise UserError(
-                    f'{model} is not on this machine, and is downloaded only if '
-                    f'--reference-metrics {name} asks for it'
-                )
-        scorer.load_models()
-    except UserError as error:
-        raise Unavailable(f'{name}: {error}') from None
-    return scorer

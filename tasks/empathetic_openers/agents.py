@@ -2,16 +2,23 @@
 Openers from EmpatheticDialogues as a ParlAI teacher: one example a dialogue.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from parlai.core.build_data import built
 from parlai.core.opt import Opt
 from parlai.core.teachers import DialogTeacher
+from parlai.tasks.empathetic_dialogues import build as source
 
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.files.openers_file import read_openers_file, report_too_short
-from parlai_ext.tasks.empathetic_openers.build import SPLITS, build
+from parlai_ext.systems.fetch.checked_downloads import checked_downloads
+
+VERSION = '1.0'
+SPLITS = ('train', 'valid', 'test')
 
 
 @dataclass(frozen=True)
@@ -61,3 +68,22 @@ class DefaultTeacher(DeclaresOptions, DialogTeacher):
                 },
                 True,
             )
+
+
+def build(datapath: str, split: str) -> str:
+    """
+    Return the official CSV of this split, downloading it when it is not there.
+
+    :raises UserError: when it cannot be had; names the way around.
+    """
+    folder = os.path.join(datapath, 'empatheticdialogues')
+    if not built(folder, VERSION):
+        try:
+            with checked_downloads():
+                source.build({'datapath': datapath})
+        except (UserError, OSError) as e:
+            raise UserError(
+                f'EmpatheticDialogues cannot be downloaded: {e}; give the dialogues '
+                'with --openers-file FILE.csv (conv_id, utterance_idx, utterance)'
+            ) from None
+    return os.path.join(folder, 'empatheticdialogues', f'{split}.csv')

@@ -28,7 +28,7 @@ from parlai_ext.data.judged.qualities import quality_pairs
 from parlai_ext.scoring.judged_items import ALL, AUTO, WHOLE
 from parlai_ext.tasks.items_teacher import ItemsTeacher
 from parlai_ext.tasks.judged.fetch import fetch_judged_set
-from parlai_ext.tasks.judged.metrics import Point, metrics, without_undefined
+from parlai_ext.tasks.judged.metrics import Point, metrics
 
 FEWEST_SYSTEMS = 3
 TURNS = (AUTO, WHOLE, ALL)
@@ -160,12 +160,6 @@ class JudgedTeacher(ItemsTeacher):
                 self.metrics.add(key, metric)
         if (cut := model_response.get('num_truncated')) is not None:
             self.metrics.add('cut_contexts', SumMetric(int(cut > 0)))
-
-    def report(self) -> dict[str, Any]:
-        """
-        Return the metrics; a correlation that does not exist is left out.
-        """
-        return without_undefined(super().report())
 
 
 class DefaultTeacher(JudgedTeacher):

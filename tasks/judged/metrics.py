@@ -2,11 +2,11 @@
 Correlations as ParlAI metrics: points are collected, the coefficient comes at the end.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from parlai.core.metrics import Metric, SumMetric
 
@@ -15,6 +15,7 @@ from parlai_ext.ranking.agreement import (
     correlate_items,
     correlate_system_means,
 )
+from parlai_ext.tasks.items_teacher import PointsMetric
 
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 BOUNDS = {'': 'value', '_low': 'low', '_high': 'high'}
@@ -43,64 +44,6 @@ class Point(NamedTuple):
     group: int
     score: float
     human: float
-
-
-class PointsMetric(Metric):
-    """
-    A number that is worked out of points, which are collected until it is asked for.
-
-    The sum of metrics is the metric of all their points, in whatever order they come.
-    A sum knows the metrics that it is of, so that adding copies no points.
-
-    :param name: which number of the points.
-    :param level: of what they are.
-    """
-
-    __slots__ = ('level', 'name', 'parts')
-    macro_average = False
-
-    def __init__(self, name: str, level: str = 'item', points: Iterable[Any] = ()):
-        self.name = name
-        self.level = level
-        self.parts: tuple[Any, ...] = (tuple(points),)
-
-    @property
-    def points(self) -> tuple[Any, ...]:
-        """
-        The points, in their own order.
-        """
-        points: list[Any] = []
-        waiting = [self.parts]
-        while waiting:
-            for part in waiting.pop():
-                if isinstance(part, PointsMetric):
-                    waiting.append(part.parts)
-                else:
-                    points += part
-        return tuple(sorted(points))
-
-    def __add__(self, other: Any) -> Any:
-        if other is None:
-            return self
-        total = type(self)(self.name, self.level)
-        total.parts = (self, other)
-        return total
-
-    def __reduce__(self) -> Any:
-        return type(self), (self.name, self.level, self.points)
-
-    def number(self) -> float | None:
-        """
-        Return the number, or `None` when it does not exist.
-        """
-        raise NotImplementedError
-
-    def value(self) -> float:
-        """
-        Return the number as ParlAI wants it: NaN when it does not exist.
-        """
-        number = self.number()
-        return float('nan') if number is None else number
 
 
 class CorrelationMetric(PointsMetric):
@@ -189,14 +132,3 @@ def metrics(
     rows[f'{name}/dropped'] = SumMetric(1 - len(points))
     rows[f'{name}/strings'] = SumMetric(texts)
     return rows
-
-
-def without_undefined(report: dict[str, Any]) -> dict[str, Any]:
-    """
-    Return a report without the numbers of points that do not exist.
-    """
-    return {
-        key: metric
-        for key, metric in report.items()
-        if not isinstance(metric, PointsMetric) or metric.number() is not None
-    }

@@ -20,7 +20,6 @@ from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, ToxicPair, choose_pair
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems.players import fired_check
 from parlai_ext.tasks.items_teacher import ItemsTeacher
-from parlai_ext.tasks.judged.metrics import without_undefined
 from parlai_ext.tasks.toxic_prompts.metrics import (
     CORPUS,
     MEAN,
@@ -145,12 +144,6 @@ class DefaultTeacher(ItemsTeacher):
             about = (CORPUS, value) if measure == BLEU else (kind, (value,))
             for name, metric in answer_metrics(prompt.text, *about).items():
                 self.metrics.add(f'{measure}/{name}', metric)
-
-    def report(self) -> dict[str, Any]:
-        """
-        Return the metrics; an interval that does not exist is left out.
-        """
-        return without_undefined(super().report())
 
 
 class TrainTeacher(DefaultTeacher):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from parlai_ext.ranking.detection import Measure
 from parlai_ext.ranking.prompt_means import prompt_means
-from parlai_ext.tasks.judged.metrics import PointsMetric
+from parlai_ext.tasks.items_teacher import PointsMetric
 from parlai_ext.toxic.comparison import bleu_values
 
 SHARE, MEAN, CORPUS = 'share', 'mean', 'corpus'

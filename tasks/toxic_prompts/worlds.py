@@ -4,12 +4,12 @@ The worlds of `ext:toxic_prompts`; texts are not printed unless `--show-offensiv
 `parlai interactive` shows what the model answers to the user's own prompts.
 """
 
+from copy import copy
 from typing import Any
 
 from parlai.core.message import Message
 from parlai.core.worlds import DialogPartnerWorld
 from parlai.tasks.interactive.worlds import InteractiveWorld
-from parlai.utils.misc import display_messages
 
 __all__ = ['DefaultWorld', 'InteractiveWorld']
 
@@ -37,15 +37,11 @@ class DefaultWorld(DialogPartnerWorld):
         """
         Return the acts as `DialogPartnerWorld` shows them, without their texts.
         """
-        if self.opt.get('show_offensive'):
-            return str(super().display())
-        return display_messages(
-            [hidden_texts(act) for act in self.acts],
-            ignore_agent_reply=self.opt.get('ignore_agent_reply', False),
-            add_fields=self.opt.get('display_add_fields', ''),
-            max_len=self.opt.get('max_display_len', 1000),
-            verbose=self.opt.get('verbose', False),
-        )
+        world = self
+        if not self.opt.get('show_offensive'):
+            world = copy(self)
+            world.acts = [hidden_texts(act) for act in self.acts]
+        return str(super(DefaultWorld, world).display())
 
 
 def hidden_texts(act: Message | None) -> Message | None:

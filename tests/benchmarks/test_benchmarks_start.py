@@ -1,5 +1,5 @@
 """
-Every benchmark starts in the same way, and `python -m benchmarks` lists it.
+Every benchmark starts in the same way and is listed; speeds of scorers, and pairings.
 """
 
 import runpy
@@ -11,7 +11,19 @@ import pytest
 
 from benchmarks.__main__ import first_lines
 from benchmarks.chatmatch.__main__ import OPTIONS, main
+from benchmarks.pairings import ComparePairings
+from benchmarks.scorer_speed import (
+    Timer,
+    built_scorer,
+    speeds,
+    timed_items,
+    timed_speed,
+)
 from benchmarks.support.measures import start
+from parlai_ext.models.handle import ModelHandle
+from tests.support.bench_samples import judged_set
+from tests.support.planted_run import planted_run
+from tests.support.user_error import user_error
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,3 +64,65 @@ def test_the_list_names_every_benchmark_with_a_sentence():
         'validity',
     }
     assert all(sentence.endswith('.') for _, sentence in lines)
+
+
+ITEMS = judged_set().items
+
+
+def scorer(spec, **given):
+    return built_scorer(spec, given, ModelHandle())
+
+
+def test_numbers_are_medians_and_ratios_those_of_rounds():
+    timer = Timer(scorer('length'), timed_items(ITEMS, scorer('length')), 'cpu', 1)
+    timer.rounds = [2.0, 8.0, 4.0]
+    speed = timed_speed('length', timer, [1.0, 1.0, 4.0])
+    assert (speed.per_second, speed.times_base) == (1 / 4, 2.0)
+
+
+def test_what_cannot_run_is_a_reason_and_too_few_turns_are_said():
+    rows = speeds(['bertscore', 'length'], ITEMS, {'encoder': '/no/where'}, count=2)
+    assert rows[0].reason and rows[0].per_second is None
+    assert rows[1].per_second and rows[1].times_base is None
+    with user_error('--turns'):
+        speeds(['length'], ITEMS, {}, count=60)
+
+
+WORTH = dict(zip('abcde', (5.0, 4.0, 3.0, 2.0, 1.0), strict=True))
+
+
+@pytest.mark.usefixtures('no_power_cuts')
+def test_each_scheme_stands_above_its_published_row(tmp_path, capsys):
+    def self_play(system, _, n):
+        return WORTH['b' if system == 'e' else system] + 0.04 * n
+
+    def plain(system, _, n):
+        return WORTH[system] + 0.04 * n
+
+    schemes = {
+        'self_play': (self_play, ()),
+        'all_play_all': (plain, ()),
+        'bipartite': (plain, ('p', 'q')),
+    }
+    for scheme, (worth, partners) in schemes.items():
+        about = {'partners': partners, 'pairing': scheme, 'scorer': {'name': 'fed'}}
+        planted_run(tmp_path / scheme, {'fed': worth}, tuple(WORTH), **about)
+    people = tmp_path / 'people.csv'
+    rows = [f'{system},Overall,{value}' for system, value in WORTH.items()]
+    people.write_text('\n'.join(['system,dimension,value', *rows]))
+    ComparePairings.main(
+        runs=[str(tmp_path / scheme) for scheme in schemes], human_scores=str(people)
+    )
+    table, scores = capsys.readouterr().out.split('\n\n')
+    shown = [line.split()[:3] for line in table.splitlines()[2:]]
+    # ranks 5, 3.5, 2, 1, 3.5 against 5, 4, 3, 2, 1: 5.5 / sqrt(9.5 * 10)
+    assert shown == [
+        ['self_play', '5', '0.56'],
+        ['published', '11', '0.77'],
+        ['all_play_all', '5', '1.00'],
+        ['published', '11', '0.85'],
+        ['bipartite', '5', '1.00'],
+        ['published', '11', '0.85'],
+    ]
+    # 5 + 0.04 * 2.5; the default follow-ups have three complaints of Overall
+    assert '5.10 (1.70)' in scores

@@ -326,29 +326,40 @@ def test_differences_are_the_second_score_less_the_first(compared):
     assert beta[5] == '−0.250'
 
 
-def test_scores_of_different_judges_are_not_subtracted(compared):
-    found = compared(
-        [standing('alpha', 1, 1.0)], [standing('alpha', 1, 9.0)], 'fed|v:2|judge:tiny'
-    )
-    assert found == [
-        ['alpha', '1', '1.000 [0.800, 1.200]', '1', '9.000 [8.800, 9.200]']
-    ]
-
-
-def test_a_system_of_one_run_stands_last_and_has_no_difference(compared):
-    found = compared(
-        [standing('beta', 1, 3.0), standing('alpha', 2, 1.0)],
-        [standing('alpha', 1, 2.0)],
-    )
-    assert [row[0] for row in found] == ['alpha', 'beta']
-    assert found[1][3:] == ['–'] * 4
-
-
-def test_a_system_without_a_score_has_no_difference(compared):
-    ((*_, difference, intervals),) = compared(
-        [standing('alpha', None, None)], [standing('alpha', 1, 2.0)]
-    )
-    assert (difference, intervals) == ('–', '–')
+@pytest.mark.parametrize(
+    'first, other, signature, shown',
+    [
+        # scores of different judges are not subtracted
+        (
+            [('alpha', 1, 1.0)],
+            [('alpha', 1, 9.0)],
+            'fed|v:2|judge:tiny',
+            [['1', '1.000 [0.800, 1.200]', '1', '9.000 [8.800, 9.200]']],
+        ),
+        # a system of one run stands last and has no difference
+        (
+            [('beta', 1, 3.0), ('alpha', 2, 1.0)],
+            [('alpha', 1, 2.0)],
+            SCORER,
+            [..., ['1', '3.000 [2.800, 3.200]', *['–'] * 4]],
+        ),
+        # nor has one without a score
+        (
+            [('alpha', None, None)],
+            [('alpha', 1, 2.0)],
+            SCORER,
+            [['–', '–', '1', '2.000 [1.800, 2.200]', '–', '–']],
+        ),
+    ],
+)
+def test_what_cannot_be_subtracted_has_no_difference(
+    compared, first, other, signature, shown
+):
+    sides = [[standing(*one) for one in some] for some in (first, other)]
+    rows = compared(*sides, signature)
+    assert [row[0] for row in rows] == ['alpha', 'beta'][: len(shown)]
+    for row, cells in zip(rows, shown, strict=True):
+        assert cells in (..., row[1:])
 
 
 def settings_of(*sides):

@@ -98,14 +98,17 @@ def test_packs_that_do_not_compare_have_rankings_of_their_own(folder, tmp_path):
     assert 'collect.seed: 0 → 1' in text
 
 
-def test_a_wrong_pack_is_named_and_left_out(folder, tmp_path):
+def test_a_wrong_pack_is_named_and_left_out(folder, forged, tmp_path):
+    path = forged(INDEX, lambda i: i.update(protocol='real_demo'), 'generic')
+    shutil.copy(path, folder / 'generic.zip')
     files = files_in(folder / 'talker.zip')
     name = next(n for n in files if n.startswith('scores/') and 'jsonl' in n)
     files[name] += b'\n'
     write_forged(folder / 'talker.zip', files, honest=True)
     (folder / 'junk.zip').write_bytes(b'junk')
     site = build_site(folder, tmp_path / 'site', check_pack)
-    assert set(site.left_out) == {'talker.zip', 'junk.zip'}
+    assert set(site.left_out) == {'generic.zip', 'talker.zip', 'junk.zip'}
+    assert 'protocol: pack.json says real_demo' in site.left_out['generic.zip']
     assert 'talker.zip' in site.index.read_text()
     assert not (tmp_path / 'site' / 'packs' / 'talker.zip').exists()
 
@@ -129,13 +132,6 @@ def test_no_protocol_name_leads_out_of_the_site(name):
     assert '/' not in page
     assert page != 'index.html'
     assert len(page) < 80
-
-
-def test_an_index_that_names_another_protocol_is_wrong(folder, forged, tmp_path):
-    path = forged(INDEX, lambda i: i.update(protocol='real_demo'), 'talker')
-    shutil.copy(path, folder / 'talker.zip')
-    site = build_site(folder, tmp_path / 'site', check_pack)
-    assert 'protocol: pack.json says real_demo' in site.left_out['talker.zip']
 
 
 def test_the_command_says_where_the_site_is(folder, tmp_path, capsys):

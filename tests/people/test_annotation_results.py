@@ -76,13 +76,15 @@ def labelled():
     return annotation_results(answers(given), key, bootstraps=20)
 
 
-def test_items_are_counted_by_how_many_agree(labelled):
+def test_items_are_counted_by_how_many_agree_and_labels_by_annotator(labelled):
     rows = {one.item: (one.leading, one.votes) for one in labelled.items}
     assert rows == {'a': ('1', 3), 'b': ('1', 2), 'c': (None, 1), 'd': ('0', 2)}
-
-
-def test_table_5_is_printed_by_label_and_number_of_annotators(labelled):
+    counts = {one.annotator: dict(one.counts) for one in labelled.annotators}
+    assert counts['bob'] == {'1': 2, '0': 2}
+    assert counts['cem'] == {'1': 2, '-1': 2}
     lines = [line.split() for line in share_lines(labelled)]
+    assert ['ann', '1', '1', '2'] in lines  # of -1, 0 and 1
+    # table 5: by label and number of annotators
     rows = {line[0]: line[1:] for line in lines if line and len(line) == 4}
     labels = {'-1': '0 0 0', '0': '0 1 0', '1': '0 1 1'}
     assert {name: ' '.join(rows[name]) for name in labels} == labels
@@ -118,14 +120,6 @@ def test_limits_are_read_from_the_command_line():
     for wrong in (['five'], ['5', '1=5'], ['1=']):
         with user_error('--min-agreeing'):
             agreement_limits(wrong)
-
-
-def test_labels_are_counted_by_annotator(labelled):
-    counts = {one.annotator: dict(one.counts) for one in labelled.annotators}
-    assert counts['bob'] == {'1': 2, '0': 2}
-    assert counts['cem'] == {'1': 2, '-1': 2}
-    lines = [line.split() for line in share_lines(labelled)]
-    assert ['ann', '1', '1', '2'] in lines  # of -1, 0 and 1
 
 
 def test_the_interval_of_failed_controls_is_wilsons():

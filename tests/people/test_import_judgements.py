@@ -116,16 +116,10 @@ def test_a_pair_gives_one_to_the_winner_and_nothing_to_the_loser(run, answers):
         assert [won[one] for one in ids] == [0.0, 1.0]
 
 
-def test_a_tie_is_half_a_win_for_both(run, answers):
-    give(run, answers, lambda *_: {'answer': 'tie'}, **PAIRS)
-    (ranking,) = import_all(run, answers)
-    assert [s.score for s in ranking.standings] == pytest.approx([0.5] * 3)
-
-
 def test_flags_are_a_dimension_of_which_fewer_are_better(run, answers):
-    def flag_raven(_, shown):
+    def flag_raven(number, shown):
         flags = [s for s, d in zip('ab', shown, strict=True) if d['system'] == 'raven']
-        return {'answer': 'unrelated', 'flags': flags}
+        return {'answer': ('unrelated', 'tie')[number % 2], 'flags': flags}
 
     options = {'questionnaire': 'answer_pair', 'num_items': 40}
     give(run, answers, flag_raven, dimension='Answer', **options)
@@ -133,7 +127,7 @@ def test_flags_are_a_dimension_of_which_fewer_are_better(run, answers):
     shares = {s.system: s.score for s in flagged.standings}
     assert (flagged.dimension, flagged.higher_is_better) == ('Flagged', False)
     assert shares == {'quill': 0, 'raven': 1, 'tern': 0}
-    # neither is a tie for the ranking
+    # either is half a win for both
     assert [s.score for s in preferred.standings] == pytest.approx([0.5] * 3)
 
 

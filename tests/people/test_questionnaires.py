@@ -74,30 +74,21 @@ def page_run(tmp_path):
     return run
 
 
-def test_a_dialogue_has_another_length_on_the_next_page(page_run, tmp_path):
+def test_both_speakers_of_a_segment_are_judged(page_run, tmp_path, capsys):
     pages = RateDialogues.main(
         run_dir=str(page_run),
         questionnaire=str(tmp_path / 'short.yaml'),
         num_pages=2,
         num_items=4,
     )
-    texts = [path.read_text(encoding='utf-8') for path in pages]
     items = [
-        json.loads(re.search(r'id="data">(.*?)</script>', text)[1])['items']
-        for text in texts
+        json.loads(re.search(r'id="data">(.*?)</script>', path.read_text())[1])['items']
+        for path in pages
     ]
+    # a dialogue has another length on the next page
     lengths = [[len(i['dialogues'][0]) for i in page] for page in items]
     assert lengths == [[2, 6, 2, 6], [6, 2, 6, 2]]
     assert all(len(i['dialogues']) == 1 for page in items for i in page)
-
-
-def test_both_speakers_of_a_segment_are_judged(page_run, tmp_path, capsys):
-    RateDialogues.main(
-        run_dir=str(page_run),
-        questionnaire=str(tmp_path / 'short.yaml'),
-        num_pages=2,
-        num_items=2,
-    )
     key = read_key(page_run)
     said = {'Human (Speaker 1)': '3', 'Human (Speaker 2)': '1', 'Fluent': '1'}
     answers = [

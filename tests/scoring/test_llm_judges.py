@@ -16,10 +16,7 @@ from parlai_ext.core.json_text import first_object
 from parlai_ext.files.yaml_file import read_file, read_text
 from parlai_ext.scoring.base import ScoringItem, swapped_item
 from parlai_ext.scoring.llm.judges import (
-    LlmDialogue,
-    LlmEval,
     LlmJudge,
-    LlmPair,
 )
 from parlai_ext.scoring.llm.prompts import (
     expected_rating,
@@ -35,6 +32,7 @@ from tests.scoring.test_scoring_prompted import answer_logprob
 from tests.support.family_remote import control, received
 from tests.support.on_cpu import models_on_cpu
 from tests.support.remote_samples import NAME
+from tests.support.scoring_samples import scores_of
 from tests.support.tiny_models import WORDS
 from tests.support.user_error import user_error
 
@@ -79,9 +77,8 @@ def answered(text, **alternatives):
     return {'status': 200, 'body': {'model': NAME, 'choices': [choice]}}
 
 
-def scored(cls, judge, items=(ITEM,), **options):
-    scorer = cls.from_section({'judge_model_file': judge, **options}, HANDLE)
-    return scorer.checked_scores(list(items))
+def scored(scorer, judge, items=(ITEM,), **options):
+    return scores_of(scorer, items, HANDLE, judge_model_file=judge, **options)
 
 
 def sent(url):
@@ -91,7 +88,9 @@ def sent(url):
 def test_a_local_rating_is_the_expected_value(chat_folder, tmp_path):
     labels = dict(zip(WORDS[:3], (1, 2, 5), strict=True))
     shown = write_prompt(tmp_path, 'turn', '{context} {response}', labels)
-    [score] = scored(LlmJudge, chat_folder, [ScoringItem((HOW, SO), WHY)], prompt=shown)
+    [score] = scored(
+        'llm_judge', chat_folder, [ScoringItem((HOW, SO), WHY)], prompt=shown
+    )
     text = f'B: {HOW}\nA: {SO} B: {WHY} tea'
     chances = {
         label: math.exp(answer_logprob(chat_folder, text, label)) for label in labels
@@ -107,10 +106,10 @@ def test_swapping_a_pair_turns_the_preference_round(chat_folder, tmp_path):
     shown = write_prompt(tmp_path, 'pair', '{context} {first} {second}', labels)
     item = ScoringItem((HOW,), SO, extras={'other': WHY})
     pair = [item, swapped_item(item)]
-    one, other = scored(LlmPair, chat_folder, pair, prompt=shown)
+    one, other = scored('llm_pair', chat_folder, pair, prompt=shown)
     assert one.values['Overall'] == pytest.approx(1 - other.values['Overall'], abs=1e-5)
     orders = one.evidence['Overall']
-    [first] = scored(LlmPair, chat_folder, [item], prompt=shown, orders='given')
+    [first] = scored('llm_pair', chat_folder, [item], prompt=shown, orders='given')
     assert first.values['Overall'] == pytest.approx(orders['first'], abs=1e-5)
     assert one.values['Overall'] == pytest.approx(
         (orders['first'] + orders['second']) / 2
@@ -118,7 +117,7 @@ def test_swapping_a_pair_turns_the_preference_round(chat_folder, tmp_path):
 
 
 def test_a_pair_without_another_response_has_a_reason(chat_folder):
-    [score] = scored(LlmPair, chat_folder)
+    [score] = scored('llm_pair', chat_folder)
     assert score.values['Overall'] is None
     assert 'other' in score.reasons['Overall']
 
@@ -152,10 +151,9 @@ class Recorder:
 )
 def test_who_is_judged_in_a_dialogue(speakers, judged):
     models = Recorder()
-    scorer = LlmDialogue.from_section({'rating': 'parsed'}, models)
     extras = {'speakers': speakers} if speakers else {}
     item = ScoringItem(('One.', 'Two.', 'Three.'), None, 'bot', extras=extras)
-    [score] = scorer.checked_scores([item])
+    [score] = scores_of('llm_dialogue', [item], models, rating='parsed')
     assert score.values == {'Overall': 3.0}
     [prompt] = models.prompts
     assert 'A: One.\nB: Two.\nA: Three.' in prompt
@@ -164,7 +162,7 @@ def test_who_is_judged_in_a_dialogue(speakers, judged):
 
 def test_the_judged_speaker_of_a_context_is_b():
     models = Recorder()
-    LlmJudge.from_section({'rating': 'parsed'}, models).checked_scores([ITEM])
+    scores_of('llm_judge', [ITEM], models, rating='parsed')
     [prompt] = models.prompts
     assert 'B: Hi!\nA: How are you?\n' in prompt
     assert 'B: Fine.\n' in prompt
@@ -176,7 +174,7 @@ def test_an_item_without_what_the_prompt_shows_has_a_reason(tmp_path):
     )
     models = Recorder()
     options = {'rating': 'parsed', 'prompt': shown}
-    [score] = LlmJudge.from_section(options, models).checked_scores([ITEM])
+    [score] = scores_of('llm_judge', [ITEM], models, **options)
     assert score.values['Overall'] is None
     assert 'facts' in score.reasons['Overall']
     assert models.prompts == []
@@ -184,7 +182,7 @@ def test_an_item_without_what_the_prompt_shows_has_a_reason(tmp_path):
 
 def test_an_endpoints_log_probabilities_give_the_expected_value(url, judge_name):
     control(url, script=[answered('4', _4=0.5, _5=0.25, _3=0.125, Good=0.125)])
-    [score] = scored(LlmJudge, judge_name)
+    [score] = scored('llm_judge', judge_name)
     # (4 * 0.5 + 5 * 0.25 + 3 * 0.125) / 0.875
     assert score.values['Overall'] == pytest.approx(3.625 / 0.875)
     assert score.evidence['Overall']['manner'] == 'expected'
@@ -208,7 +206,7 @@ def test_a_reply_without_log_probabilities(
     url, judge_name, reply, options, value, reason
 ):
     control(url, script=[reply])
-    [score] = scored(LlmJudge, judge_name, **options)
+    [score] = scored('llm_judge', judge_name, **options)
     assert score.values['Overall'] == value
     if value is None:
         assert reason in score.reasons['Overall']
@@ -221,7 +219,7 @@ def test_an_endpoint_that_refuses_log_probabilities(url, judge_name):
     words = {'error': {'message': 'logprobs are not supported with this model'}}
     control(url, script=[{'status': 400, 'body': words}])
     with user_error('rating: parsed'):
-        scored(LlmJudge, judge_name)
+        scored('llm_judge', judge_name)
 
 
 def test_a_second_scoring_is_paid_for_only_when_asked_anew(url, judge_name):
@@ -241,7 +239,7 @@ def test_a_second_scoring_is_paid_for_only_when_asked_anew(url, judge_name):
 def test_a_judge_stops_before_it_costs_too_much(url, judge_name):
     price = 'remote_price_prompt=1e6,remote_price_completion=1e6,max_cost=1'
     with user_error('max_cost'):
-        scored(LlmJudge, f'{judge_name},{price}')
+        scored('llm_judge', f'{judge_name},{price}')
     assert sent(url) == []
 
 
@@ -263,7 +261,7 @@ def test_what_a_judge_cost_is_told(url, judge_name):
 def test_llm_eval_reads_four_numbers_from_one_reply(url, judge_name):
     words = '{"Appropriateness": 4, "Content": 3.5, "Grammar": 9, "Relevance": 0}'
     control(url, script=[answered(f'Here: {words}')])
-    [score] = scored(LlmEval, judge_name)
+    [score] = scored('llm_eval', judge_name)
     assert dict(score.values) == {
         'Appropriateness': 4.0,
         'Content': 3.5,

@@ -15,6 +15,7 @@ from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.nouns import content_id
+from parlai_ext.ranking.ratings import sum_of_ranks
 from parlai_ext.results.ranking import read_ranking
 from parlai_ext.store import RunFolder
 from tests.support.user_error import user_error
@@ -141,12 +142,7 @@ def test_self_chats_rank_by_sums_of_ranks(tmp_path, chatmatch):
         for d in ('knowledge', 'proactivity', 'specificity', 'diversity')
         + ('consistency', 'relevance')
     }
-    sums = dict.fromkeys('AB', 0.0)
-    for of in raw.values():
-        better = 'A' if of['A'] > of['B'] else 'B'
-        for name in 'AB':
-            tied = of['A'] == of['B']
-            sums[name] -= 1.5 if tied else 1.0 if name == better else 2.0
+    by_system = {name: {d: of[name] for d, of in raw.items()} for name in 'AB'}
     rows = {one.system: one.score for one in ranking.standings['Overall']}
-    assert rows == sums
+    assert rows == sum_of_ranks(by_system).values
     assert raw['proactivity']['B'] > raw['proactivity']['A']

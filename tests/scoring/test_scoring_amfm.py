@@ -11,11 +11,12 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertModel
 
 from parlai_ext.models.encoders import MeanPooling
-from parlai_ext.scoring.amfm import AmFm, AmFmReferences, Scale, measured_scale
+from parlai_ext.scoring.amfm import AmFm, Scale, measured_scale
 from parlai_ext.scoring.base import ScoringItem
 from tests.support.family_hf import make_model
-from tests.support.fed_samples import gpt2, huggingface_loss, make_gpt2
+from tests.support.fed_samples import gpt2, huggingface_loss, make_gpt2, string_loss
 from tests.support.on_cpu import models_on_cpu
+from tests.support.scoring_samples import scores_of
 from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
@@ -41,8 +42,8 @@ def scored(folders, handle):
     A function that scores items.
     """
 
-    def score(kind, items, **options):
-        return kind.from_section({**folders, **options}, handle).checked_scores(items)
+    def score(scorer, items, **options):
+        return scores_of(scorer, items, handle, **{**folders, **options})
 
     return score
 
@@ -56,11 +57,8 @@ def string_logprob(folder, text):
     Return log P of all tokens of a text and its end but the first, and their number.
     """
     model, tokenizer = gpt2(folder)
-    ids = torch.tensor([[*tokenizer.encode(text), tokenizer.eos_token_id]])
-    with torch.no_grad():
-        logprobs = model(ids).logits[0, :-1].log_softmax(-1)
-    total = logprobs.gather(1, ids[0, 1:, None]).sum()
-    return float(total), ids.shape[1] - 1
+    ids = [*tokenizer.encode(text), tokenizer.eos_token_id]
+    return -string_loss(model, ids) * (len(ids) - 1), len(ids) - 1
 
 
 def embedding(folder, text, state='mean'):
@@ -85,7 +83,7 @@ def program_coherence(folder, turn, response):
 
 
 def test_fm_is_that_of_the_program(scored, folders):
-    scores = scored(AmFm, ITEMS)
+    scores = scored('amfm', ITEMS)
     expected = [
         program_coherence(folders['judge_model_file'], item.context[-1], item.response)
         for item in ITEMS
@@ -95,7 +93,7 @@ def test_fm_is_that_of_the_program(scored, folders):
 
 def test_fm_of_turns_is_the_loss_of_transformers_after_the_last_turn(scored, folders):
     folder = folders['judge_model_file']
-    scores = scored(AmFm, ITEMS, fm_format='turns')
+    scores = scored('amfm', ITEMS, fm_format='turns')
     for item, score in zip(ITEMS, scores, strict=True):
         loss = huggingface_loss(folder, item.context[-1:], item.response)
         assert score.values['FM'] == pytest.approx(-loss, rel=1e-4)
@@ -105,7 +103,7 @@ def test_fm_of_turns_is_the_loss_of_transformers_after_the_last_turn(scored, fol
 def test_am_is_the_cosine_to_the_last_turn(scored, folders, state):
     vectors = [embedding(folders['encoder'], text, state) for text in TEXTS]
     expected = [cosine(vectors[k], vectors[k - 1]) for k in range(1, 9)]
-    scores = scored(AmFm, ITEMS, am_state=state)
+    scores = scored('amfm', ITEMS, am_state=state)
     assert column(scores, 'AM') == pytest.approx(expected, abs=1e-5)
 
 
@@ -130,7 +128,7 @@ def normed(values):
 
 
 def test_overall_is_the_programs_when_the_scales_are(scored):
-    raw = [column(scored(AmFm, ITEMS), name) for name in ('AM', 'FM')]
+    raw = [column(scored('amfm', ITEMS), name) for name in ('AM', 'FM')]
     cutoffs = [float(np.quantile(values, 0.05)) for values in raw]
     fixed = {
         f'{name}_{key}': value
@@ -139,7 +137,7 @@ def test_overall_is_the_programs_when_the_scales_are(scored):
     }
     expected = np.mean([normed(values) for values in raw], axis=0)
     for options in (fixed, {'scale': 'quantile'}):
-        scores = scored(AmFm, ITEMS, **options)
+        scores = scored('amfm', ITEMS, **options)
         assert column(scores, 'Overall') == pytest.approx(expected, abs=1e-6)
 
 
@@ -155,10 +153,10 @@ def test_a_whole_dialogue_is_scaled_as_the_program_does_and_am_counts_against_it
     ]
     last = [ScoringItem((TEXTS[k + 2],), TEXTS[0]) for k in range(6)]
     am, fm = (
-        np.mean([column(scored(AmFm, part), name) for part in (turns, last)], axis=0)
+        np.mean([column(scored('amfm', part), name) for part in (turns, last)], axis=0)
         for name in ('AM', 'FM')
     )
-    whole = scored(AmFm, dialogues, scale='quantile', dialogues='whole')
+    whole = scored('amfm', dialogues, scale='quantile', dialogues='whole')
     assert column(whole, 'AM') == pytest.approx(am, abs=1e-5)
     # compute_dial.py: the mean of -AM and FM
     expected = (normed(fm) - normed(am)) / 2
@@ -171,11 +169,18 @@ def test_quantiles_are_of_whole_sets_and_not_of_the_parts_of_a_run(folders, hand
         scorer.score_dialogues([], [])
 
 
-def test_a_response_without_a_context_has_no_score(scored):
-    for fm_format in ('joined', 'turns'):
-        [score] = scored(AmFm, [ScoringItem((), 'tea')], fm_format=fm_format)
-        assert set(score.values.values()) == {None}
-        assert 'context' in score.reasons['Overall']
+@pytest.mark.parametrize(
+    ('scorer', 'options', 'why'),
+    [
+        ('amfm', {'fm_format': 'joined'}, 'context'),
+        ('amfm', {'fm_format': 'turns'}, 'context'),
+        ('amfm_references', {}, 'reference'),
+    ],
+)
+def test_what_cannot_be_compared_has_no_score(scored, scorer, options, why):
+    [score] = scored(scorer, [ScoringItem((), 'tea')], **options)
+    assert set(score.values.values()) == {None}
+    assert why in score.reasons['Overall']
 
 
 def test_strings_longer_than_the_model_lose_their_beginning(scored, tmp_path):
@@ -183,7 +188,7 @@ def test_strings_longer_than_the_model_lose_their_beginning(scored, tmp_path):
         'encoder': make_encoder(tmp_path / 'bert'),
         'judge_model_file': str(make_gpt2(tmp_path, positions=64)),
     }
-    [long] = scored(AmFm, [ScoringItem(('tea ' * 90,), 'rain')], **folders)
+    [long] = scored('amfm', [ScoringItem(('tea ' * 90,), 'rain')], **folders)
     assert long.cut > 0 and long.values['FM'] < 0
 
 
@@ -192,16 +197,14 @@ def test_a_measured_scale_puts_the_median_at_one():
     assert measured_scale(range(101)) == Scale(5.0, 45.0)
 
 
-def test_an_encoder_decoder_reads_no_joined_strings(folders, tmp_path):
-    handle = models_on_cpu()
-    section = {**folders, 'judge_model_file': make_model(tmp_path, 'bart')}
+def test_an_encoder_decoder_reads_no_joined_strings(scored, tmp_path):
     with user_error('judge_model_file'):
-        AmFm.from_section(section, handle).checked_scores(ITEMS)
+        scored('amfm', ITEMS, judge_model_file=make_model(tmp_path, 'bart'))
 
 
 def test_with_references_the_nearest_counts(scored, folders):
     item = ScoringItem(tuple(TEXTS[:1]), TEXTS[1], references=(TEXTS[2], TEXTS[3]))
-    [score] = scored(AmFmReferences, [item])
+    [score] = scored('amfm_references', [item])
     own, *others = (embedding(folders['encoder'], text) for text in TEXTS[1:4])
     assert score.values['AM'] == pytest.approx(
         max(cosine(own, other) for other in others), abs=1e-5
@@ -213,9 +216,3 @@ def test_with_references_the_nearest_counts(scored, folders):
     assert score.values['FM'] == pytest.approx(ratio, rel=1e-4)
     mean = (score.values['AM'] + score.values['FM']) / 2
     assert score.values['Overall'] == pytest.approx(mean)
-
-
-def test_an_item_without_references_has_no_score(scored):
-    [score] = scored(AmFmReferences, ITEMS[:1])
-    assert set(score.values.values()) == {None}
-    assert 'reference' in score.reasons['Overall']

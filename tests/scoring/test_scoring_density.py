@@ -19,6 +19,7 @@ from parlai_ext.scoring.density import (
     write_statistics,
 )
 from tests.support.on_cpu import models_on_cpu
+from tests.support.scoring_samples import scores_of
 from tests.support.tiny_trained import (
     TEXTS,
     bert_tokenizer,
@@ -58,8 +59,7 @@ def options(folder, tmp_path):
 
 
 def scores(options, *items):
-    scorer = Density.from_section(options, models_on_cpu())
-    return scorer.checked_scores(items)
+    return scores_of('density', items, **options)
 
 
 @cache

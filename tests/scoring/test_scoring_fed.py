@@ -8,7 +8,6 @@ import math
 from dataclasses import replace
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -18,7 +17,7 @@ from parlai_ext.core.options import options_of, read_options
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import Fed, FedOptions, followup_score
 from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
-from tests.support.fed_samples import by_hand, judge, make_gpt2
+from tests.support.fed_samples import by_hand, judge, make_gpt2, string_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import (
     FIRST,
@@ -213,14 +212,6 @@ def test_less_the_same_follow_up_without_the_response():
     assert score.evidence == (-1.0, -1.0)
 
 
-@pytest.mark.parametrize(
-    'changed', [{'judge_format': 'chat'}, {'less': 'no_response'}], ids=str
-)
-def test_variant_original_has_one_format(changed):
-    with user_error(next(iter(changed))):
-        signature(variant='original', **changed)
-
-
 def test_what_a_judge_is_shown_is_signed_only_when_changed():
     plain = signature()
     assert 'judge_format' not in plain and 'less' not in plain
@@ -355,27 +346,30 @@ class WithEncoder(WithTokenizer):
     tells_context = False
 
 
+KNOWN = KnownJudge(lambda *_: (-1.0,))
+ORIGINAL = {'variant': 'original'}
+NOT_DECODER = 'variant original .* decoder-only'
+
+
 @pytest.mark.parametrize(
-    'judge, options',
+    ('judge', 'options', 'words'),
     [
-        (KnownJudge(lambda *_: (-1.0,)), {}),
+        (KNOWN, {**ORIGINAL, 'judge_format': 'chat'}, 'judge_format'),
+        (KNOWN, {**ORIGINAL, 'less': 'no_response'}, 'less'),
+        (KNOWN, ORIGINAL, NOT_DECODER),
         # a tokenizer alone makes none
-        (WithEncoder(), {'scope': 'whole'}),
-        (WithEncoder(), {'scope': 'followup'}),
+        (WithEncoder(), {**ORIGINAL, 'scope': 'whole'}, NOT_DECODER),
+        (WithEncoder(), {**ORIGINAL, 'scope': 'followup'}, NOT_DECODER),
+        (WithEncoder(), {'scope': 'whole'}, 'scope whole counts the context'),
     ],
 )
-def test_the_original_needs_a_decoder_only_judge(judge, options):
-    with user_error('variant original .* decoder-only'):
-        known_fed(judge, OWN, variant='original', **options)
-
-
-def test_an_encoder_decoder_is_refused_the_whole_string_before_it_reads():
-    with user_error('scope whole counts the context'):
-        known_fed(WithEncoder(), OWN, scope='whole')
+def test_what_a_variant_or_a_scope_needs(judge, options, words):
+    with user_error(words):
+        known_fed(judge, OWN, **options)
 
 
 def test_the_whole_string_needs_a_judge_of_contexts():
-    fed = known_fed(KnownJudge(lambda *_: (-1.0,)), OWN, scope='whole')
+    fed = known_fed(KNOWN, OWN, scope='whole')
     with user_error('scope whole counts the context'):
         judge_contexts(fed, [('hi',)])
 
@@ -435,9 +429,7 @@ def loss(folder, *texts):
         tokenizer.apply_chat_template(parts, tokenize=False), add_special_tokens=False
     )
     last = len(tokenizer.encode(texts[-1], add_special_tokens=False)) + 1
-    labels = torch.tensor([[-100] * (len(ids) - last) + ids[-last:]])
-    with torch.no_grad():
-        return float(model(torch.tensor([ids]), labels=labels).loss)
+    return string_loss(model, ids, len(ids) - last)
 
 
 @pytest.mark.parametrize('less', ['nothing', 'no_response'])

@@ -30,21 +30,27 @@ def test_shipped_set_has_the_papers_dimensions():
     assert found['Sensibleness'].positive == ()
 
 
-def test_a_users_own_file_is_read(tmp_path):
-    path = written(tmp_path, 'dimensions: {Wit: {positive: [Ha!], negative: [Oh.]}}')
-    assert load_followups(path).dimensions == {'Wit': Sides(('Ha!',), ('Oh.',))}
+KIND, DEEP = Sides(('Nice.',), ()), Sides((), ('Flat.',))
 
 
-def test_the_authors_levels_are_read_from_json(tmp_path):
-    data = {
-        'turn': {'kind': {'positive': ['Nice.'], 'negative': []}},
-        'dialogue': {'deep': {'negative': ['Flat.']}},
-    }
-    path = written(tmp_path, json.dumps(data, indent='\t'), 'own.json')
-    assert load_followups(path).dimensions == {
-        'kind': Sides(('Nice.',), ()),
-        'deep': Sides((), ('Flat.',)),
-    }
+@pytest.mark.parametrize(
+    ('text', 'name', 'expected'),
+    [
+        (
+            'dimensions: {Wit: {positive: [Ha!], negative: [Oh.]}}',
+            'own.yaml',
+            {'Wit': Sides(('Ha!',), ('Oh.',))},
+        ),
+        (
+            '{\t"turn": {"kind": {"positive": ["Nice."], "negative": []}},\n'
+            '"dialogue": {"deep": {"negative": ["Flat."]}}}',
+            'own.json',
+            {'kind': KIND, 'deep': DEEP},
+        ),
+    ],
+)
+def test_a_users_own_file_is_read(tmp_path, text, name, expected):
+    assert load_followups(written(tmp_path, text, name)).dimensions == expected
 
 
 def test_quality_of_both_levels_is_told_apart(tmp_path):
@@ -105,14 +111,13 @@ def test_mistakes_are_one_line(tmp_path, text, problem):
         load_followups(written(tmp_path, text))
 
 
-def test_unknown_name_gets_the_nearest():
-    with user_error("did you mean 'fed_2020'"):
-        load_followups('fed_2002')
-
-
-def test_missing_file_is_named():
-    with user_error('nowhere.json'):
-        load_followups('nowhere.json')
+@pytest.mark.parametrize(
+    ('name', 'words'),
+    [('fed_2002', "did you mean 'fed_2020'"), ('nowhere.json', 'nowhere.json')],
+)
+def test_what_is_not_there_is_named(name, words):
+    with user_error(words):
+        load_followups(name)
 
 
 def test_hash_depends_on_texts_and_sides(tmp_path):
@@ -155,10 +160,7 @@ def served(folder, monkeypatch, text=PROGRAM, expected=PROGRAM):
 
 def test_authors_lists_are_read_and_nothing_is_run(tmp_path, monkeypatch):
     served(tmp_path, monkeypatch)
-    assert load_followups('fed_2020').dimensions == {
-        'kind': Sides(('Nice.',), ()),
-        'deep': Sides((), ('Flat.',)),
-    }
+    assert load_followups('fed_2020').dimensions == {'kind': KIND, 'deep': DEEP}
 
 
 def test_the_authors_lists_are_fetched_once(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@ HolisticEval's four metrics, against Hugging Face's own numbers and pencil.
 """
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ import torch
 
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.holistic import Holistic, diversity, earlier_utterance, scaled
-from tests.support.fed_samples import gpt2
+from tests.support.fed_samples import gpt2, string_loss
 from tests.support.on_cpu import models_on_cpu
+from tests.support.scoring_samples import scores_of
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
 
@@ -38,27 +40,15 @@ class Contradictions:
         return np.array(rows)
 
 
-class Models:
-    """
-    A real judge, and a classifier made up.
-    """
-
-    def __init__(self, classifier=None):
-        self.handle = models_on_cpu()
-        self.made_up = classifier
-
-    def likelihood(self, name):
-        return self.handle.likelihood(name)
-
-    def classifier(self, name):
-        return self.made_up
-
-
 def scored(folder, items, classifier=None, **options):
-    section = {'judge_model_file': folder, **options}
-    if classifier is not None:
-        section['classifier'] = 'made up'
-    return Holistic.from_section(section, Models(classifier)).checked_scores(items)
+    """
+    Return the scores by a real judge, and a classifier that is made up.
+    """
+    models = SimpleNamespace(
+        likelihood=models_on_cpu().likelihood, classifier=lambda name: classifier
+    )
+    options |= {'classifier': 'made up'} if classifier else {}
+    return scores_of('holistic', items, models, judge_model_file=folder, **options)
 
 
 def mean_loss(folder, text):
@@ -66,9 +56,8 @@ def mean_loss(folder, text):
     Return the loss of transformers for a text, and how many tokens it is the mean of.
     """
     model, tokenizer = gpt2(folder)
-    ids = torch.tensor([tokenizer.encode(text)])
-    with torch.no_grad():
-        return float(model(ids, labels=ids).loss), ids.shape[1] - 1
+    ids = tokenizer.encode(text)
+    return string_loss(model, ids), len(ids) - 1
 
 
 def test_coherence_is_that_of_the_program(gpt2_folder):
@@ -152,12 +141,6 @@ def test_who_said_what(speakers, speaker, earlier):
     assert earlier_utterance(item) == earlier
 
 
-def test_without_a_classifier_there_is_no_consistency(gpt2_folder):
-    [score] = scored(gpt2_folder, ITEMS[:1])
-    assert score.values['Consistency'] is None
-    assert 'classifier' in score.reasons['Consistency']
-
-
 def test_a_classifier_without_the_label_is_refused(gpt2_folder):
     classifier = Contradictions(lambda first, second: 0.0)
     classifier.labels = ('LABEL_0', 'LABEL_1', 'LABEL_2')
@@ -174,9 +157,8 @@ def test_a_real_classifier(gpt2_folder, tmp_path):
     config = transformers.AutoConfig.from_pretrained(path)
     config.id2label = dict(enumerate(('contradiction', 'neutral', 'entailment')))
     config.save_pretrained(path)
-    section = {'judge_model_file': gpt2_folder, 'classifier': path}
-    scorer = Holistic.from_section(section, models_on_cpu())
-    scores = scorer.checked_scores(ITEMS[1:])
+    options = {'judge_model_file': gpt2_folder, 'classifier': path}
+    scores = scores_of('holistic', ITEMS[1:], **options)
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(path).eval()
     for k, score in zip((2, 3, 4), scores, strict=True):
@@ -192,6 +174,7 @@ def test_what_is_missing_has_a_reason(gpt2_folder):
     first, empty = scored(
         gpt2_folder, [ScoringItem((), 'tea'), ScoringItem(TEXTS[:1], '')]
     )
-    assert first.values['Coherence'] is None
-    assert 'context' in first.reasons['Coherence']
+    for dimension, why in (('Coherence', 'context'), ('Consistency', 'classifier')):
+        assert first.values[dimension] is None
+        assert why in first.reasons[dimension]
     assert {empty.values[name] for name in Holistic.dimensions} == {None}

@@ -6,7 +6,6 @@ import math
 from types import SimpleNamespace
 
 import pytest
-import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext.core.nouns import Answer
@@ -18,6 +17,7 @@ from parlai_ext.scoring.fed import Fed
 from parlai_ext.scoring.llm.judges import LlmJudge
 from parlai_ext.scoring.prompted import Prompted
 from tests.support.family_hf import make_model
+from tests.support.fed_samples import string_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_models import WORDS
 from tests.support.user_error import user_error
@@ -38,10 +38,7 @@ def answer_logprob(folder, prompt, answer):
     )
     ids = tokenizer.encode(before, add_special_tokens=False)
     reply = tokenizer.encode(f'{answer} </s>', add_special_tokens=False)
-    labels = torch.tensor([[-100] * len(ids) + reply])
-    with torch.no_grad():
-        loss = model(torch.tensor([ids + reply]), labels=labels).loss
-    return -float(loss) * len(reply)
+    return -string_loss(model, ids + reply, len(ids)) * len(reply)
 
 
 def test_the_share_of_the_first_answer(chat_folder, monkeypatch):

@@ -356,7 +356,7 @@ def test_batches_of_several_tasks_give_what_each_gives_alone(folder):
             assert together[f'{task}/{row}/{number}'] == alone[f'{row}/{number}']
 
 
-def test_a_scorer_of_turns_judges_a_dialogue_by_the_mean(folder):
+def test_a_scorer_of_turns_judges_a_dialogue_by_the_mean_or_its_last_turn(folder):
     report = report_of(folder, DSTC9, judged_turns='all')
     # a bot's turns: its number of words and 2; in the second dialogue 9 less it
     lengths = [x for bot in range(1, 5) for x in ((bot + 2) / 2, 9 - bot)]
@@ -365,9 +365,6 @@ def test_a_scorer_of_turns_judges_a_dialogue_by_the_mean(folder):
     means = [[sum(s[k : k + 2]) / 2 for k in range(0, 8, 2)] for s in sides]
     assert correlations(report, 'Overall, systems') == expected(*means)
     assert report['Overall, systems/n'] == 4
-
-
-def test_a_whole_dialogue_is_judged_by_its_last_turn(folder):
     report = report_of(folder, DSTC9, judged_turns='whole')
     lengths = [x for bot in range(1, 5) for x in (2, 9 - bot)]
     assert correlations(report, 'Overall') == expected(lengths, RATINGS)

@@ -8,9 +8,8 @@ Chatbot Arena", section 3.4. LLM-Eval: Lin and Chen (2023); the wording is ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from parlai_ext.core.options import option
@@ -60,7 +59,7 @@ class PromptedScorer(Scorer):
 
     prompted = True
     options: Any
-    rate: Callable[[Sequence[str]], list[PromptRatings]]
+    chat: ChatQuestions | None = None
 
     def prepare(self) -> None:
         """
@@ -88,16 +87,20 @@ class PromptedScorer(Scorer):
 
     def load_models(self) -> None:
         """
-        Load the model; a local one needs a chat template.
+        Load the model; one that rates by likelihoods needs a chat template.
         """
         [(kind, name)] = self.named_models()
+        self.judge = self.models.model(kind, name)
         if kind == 'likelihood':
-            judge = self.models.likelihood(name)
-            chat = ChatQuestions.from_judge(judge)
-            self.rate = partial(ratings_by_likelihood, judge, chat, self.prompt)
-        else:
-            model = self.models.chat(name)
-            self.rate = partial(ratings_by_reply, model, self.prompt, self.rating)
+            self.chat = ChatQuestions.from_judge(self.judge)
+
+    def rate(self, texts: Sequence[str]) -> list[PromptRatings]:
+        """
+        Return the ratings of filled prompts.
+        """
+        if self.chat is not None:
+            return ratings_by_likelihood(self.judge, self.chat, self.prompt, texts)
+        return ratings_by_reply(self.judge, self.prompt, self.rating, texts)
 
     def shown_texts(self, item: ScoringItem) -> dict[str, str]:
         """
@@ -139,10 +142,9 @@ class PromptedScorer(Scorer):
         """
         Return why an item cannot be shown; `None` if it can.
         """
-        for name in self.prompt.needs:
-            if not getattr(item, name):
-                return f'the prompt shows {name}, which the item does not have'
-        return None
+        lacking = (name for name in self.prompt.needs if not getattr(item, name))
+        name = next(lacking, None)
+        return name and f'the prompt shows {name}, which the item does not have'
 
     def _asked(self, item: ScoringItem) -> Iterator[tuple[tuple[str, ...], str]]:
         """

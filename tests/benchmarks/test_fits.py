@@ -1,5 +1,5 @@
 """
-The fit of composite: its score is the scorer's, and planted terms are found.
+The fits of composite and of the learned judge find what is planted.
 """
 
 import numpy as np
@@ -14,9 +14,20 @@ from benchmarks.fit_composite import (
     scales,
     weights_file,
 )
+from benchmarks.learned_judge.corpora import (
+    FALSE_ALARMS,
+    TriedCorpus,
+    chosen_threshold,
+    left_out,
+    other_texts,
+)
+from benchmarks.learned_judge.judge_weights import Labelled, WorsePairs, learn_weights
 from benchmarks.support.perturbed_replies import perturbed_reply, shares_higher
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring.composite import TERMS, Term, overall_score, read_weights
+from parlai_ext.scoring.learned import JudgeWeights
+from parlai_ext.training.fit_judge import agreement, rank_labels
+from tests.training.test_fit_judge import inputs
 
 
 def made_up(human=None, kinds=(), n=60, seed=0):
@@ -89,3 +100,59 @@ def test_what_is_written_is_read(tmp_path):
     terms = read_weights(read_file(path))
     assert [term.weight for term in terms.values()] == [0.2, 0.6, 0.2]
     assert terms['length'] == Term(-1.5, 2.25, 0.2)
+
+
+def test_judges_are_learned_from_people_and_from_pairs():
+    rng = np.random.default_rng(2)
+    sets = []
+    for _ in range(3):
+        found = inputs(rng, 150)
+        human = found['numbers'][:, 0] + found['states'][:, 1]
+        sets.append(Labelled(found, rank_labels(human + rng.normal(size=150))))
+    better, worse = inputs(rng, 80), inputs(rng, 80)
+    worse['numbers'][:, 5] += 3  # a fault that no judged response has
+    blocks, bias = learn_weights(sets, [WorsePairs(better, worse)])
+    judge = JudgeWeights(blocks, bias, '', {})
+    for one in sets:
+        scores = judge.parts(one.inputs).sum(1) + bias
+        assert agreement(scores, one.labels) > 0.5
+    everything = np.concatenate([judge.parts(one.inputs).sum(1) + bias for one in sets])
+    assert everything.mean() == pytest.approx(0, abs=0.01)
+    alone = JudgeWeights(*learn_weights(sets, []), '', {})
+    above, above_alone = (
+        (one.parts(better).sum(1) > one.parts(worse).sum(1)).mean()
+        for one in (judge, alone)
+    )
+    assert above > above_alone + 0.1
+    weight, weight_alone = (o.blocks['numbers'].weight[5] for o in (judge, alone))
+    assert weight < weight_alone - 0.05
+
+
+EAST, NORTH = np.eye(2, dtype=np.float32)
+
+
+def test_a_corpus_leaves_with_all_that_share_it():
+    # usr_persona is over ConvAI2, too; jsalt shares nothing with either
+    between = 0.6 * EAST + 0.8 * NORTH
+    places = {'grade_convai2': EAST, 'usr_persona': EAST, 'jsalt': between}
+    noise = np.random.default_rng(0).normal(0, 1e-3, (8, 2))
+    found = left_out({name: one + noise for name, one in places.items()})
+    nearness = {one.name: one.nearness.mean() for one in found}
+    assert nearness == pytest.approx(dict.fromkeys(places, 0.6), abs=0.01)
+    assert [one.nearest for one in found][:2] == ['jsalt', 'jsalt']
+
+
+def test_the_threshold_flags_the_allowed_share_of_runs():
+    rng = np.random.default_rng(0)
+    tried = [TriedCorpus('a', rng.normal(m, 0.1, 150), '') for m in (0.4, 0.5)]
+    flagged = [one.flagged(chosen_threshold(tried)) for one in tried]
+    # rounded to 0.01, of a spread of 0.1 / sqrt(30) = 0.018
+    assert np.mean(flagged) == pytest.approx(FALSE_ALARMS, abs=0.08)
+    assert flagged[1] == 0
+
+
+def test_a_line_of_other_texts_answers_the_line_before_it():
+    for kinds in other_texts().values():
+        for items in kinds.values():
+            assert len(items) == 15  # of 16 lines
+            assert items[1].context == (items[0].response,)

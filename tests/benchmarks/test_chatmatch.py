@@ -1,0 +1,587 @@
+"""
+ChatMatch: raw values of hand-made games and of the authors', and the paper's tables.
+"""
+
+import hashlib
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from benchmarks.chatmatch import published as paper
+from benchmarks.chatmatch.__main__ import OPTIONS, TABLES, ReleasedGames
+from benchmarks.chatmatch.games import cut_material, games_from_dialogues, raw_scores
+from benchmarks.chatmatch.judgements import judgements_from_rows, read_judgements
+from benchmarks.chatmatch.tables import (
+    Rated,
+    ablation_table,
+    agreement_among,
+    baselines,
+    groups_table,
+    judges_table,
+    lengths_table,
+    readings_table,
+    setups_table,
+)
+from benchmarks.support.measures import option_parser
+from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.chatmatch.game import (
+    DIMENSIONS,
+    READINGS,
+    Material,
+    chatmatch_options,
+    game_values,
+    why_no_game,
+)
+from parlai_ext.scoring.chatmatch.scorer import ChatMatch
+from tests.support.chatmatch_samples import DATA as GAMES
+from tests.support.chatmatch_samples import (
+    QUIZ,
+    game,
+    needs_games,
+    pecking_order,
+    read_concepts,
+    read_games,
+    released_rows,
+)
+from tests.support.user_error import user_error
+
+# one number a turn; the sides' counted turns under the script are ann 2 4 6 8, bob 1 3
+# (5 and 7 repeat, 9 is the last of ten)
+PERPLEXITIES = (9.0, 8.0, 4.0, 6.0, 2.0, 1.0, 6.0, 1.0, 3.0, 5.0)
+NAMES = (
+    ['Rome'],
+    [],
+    ['Rome'],
+    ['Oslo', 'Oslo'],
+    [],
+    [],
+    ['Oslo'],
+    [],
+    ['Bonn'],
+    ['X'],
+)
+MATERIAL = Material({}, NAMES, PERPLEXITIES)
+
+
+def raw(dialogue, reading='released_fixed', material=MATERIAL, **thresholds):
+    return raw_scores(dialogue, chatmatch_options(reading, thresholds), material)
+
+
+# what is on paper: turns, reading, material, thresholds, raw values by side
+ON_PAPER = {
+    # bob repeats at 5 and 7; ann contradicts herself at 8; of bob's three questions two
+    # are in repeated turns. bob: turn 1 is before turn 3 and counts 0, turn 3 is 6, the
+    # worst: 0 is left; ann: turn 2 counts 0, then 2, 6, 3; without the 6: 5 / 3.
+    # Rome at 0 is ann's, Oslo at 3 bob's, Bonn at 8 ann's, X at 9 bob's: a name counts
+    # once a game
+    'the script': (
+        QUIZ,
+        'released_fixed',
+        MATERIAL,
+        {},
+        {
+            'ann': {'diversity': 0, 'consistency': -1, 'proactivity': 0}
+            | {'fluency': -5 / 3, 'knowledge': 2},
+            'bob': {'diversity': -2, 'consistency': 0, 'proactivity': 1}
+            | {'fluency': 0, 'knowledge': 2},
+        },
+    ),
+    # every turn but the given one: bob 8 6 1 1 5, ann 4 2 6 3; names per hundred
+    # exchanges: ann Rome at 2, Oslo at 6, Bonn at 8 in five turns; bob Oslo twice at 3,
+    # X at 9
+    'the paper': (
+        QUIZ,
+        'paper',
+        MATERIAL,
+        {},
+        {
+            'ann': {'proactivity': 0, 'fluency': -15 / 4, 'knowledge': 60},
+            'bob': {'diversity': -2, 'consistency': 0, 'proactivity': 3}
+            | {'fluency': -21 / 5, 'knowledge': 60},
+        },
+    ),
+    # turn 6 is ann's answer to the repeated turn 5, other than turn 2, and her own
+    # question of turn 4 again
+    **{
+        f'a contradiction in a repeated turn, {reading}': (
+            [*QUIZ[:4], 'why ask me ?', QUIZ[5], 'why ask me ?', 'bye then', 'so long'],
+            reading,
+            Material(),
+            {},
+            {'ann': {'consistency': penalty}},
+        )
+        for reading, penalty in (('released', 0), ('paper', -1))
+    },
+    # bob's turn 3 recalls the cats of turn 1 by saying turn 1 again
+    **{
+        f'a bonus of a repeated turn, {reading}': (
+            ['hm', 'blue cats', 'so', 'blue cats', 'well', 'bye'],
+            reading,
+            Material({'cats': 'cat'}),
+            {'concept_share': 1},
+            {'bob': {'relevance': bonus}},
+        )
+        for reading, bonus in (('released', 0), ('paper', 1))
+    },
+    # ann: 0, 2, min(6, 2.5), min(3, 2.5); one 2.5 is dropped: (0 + 2 + 2.5) / 3
+    'a cap': (
+        QUIZ,
+        'released_fixed',
+        MATERIAL,
+        {'perplexity_cap': 2.5},
+        {'ann': {'fluency': -1.5}},
+    ),
+    # bob's "b b": 1 of 2 words, 1 of 1 pairs, so 3/4; "e f": 1; turn 5 repeats turn 1,
+    # which the script leaves out
+    **{
+        f'distinct, {reading}': (
+            ['x', 'b b', 'c', 'e f', 'd', 'b b', 'g'],
+            reading,
+            Material(),
+            {'distinct_unit': 'token'},
+            {'bob': {'specificity': specificity}},
+        )
+        for reading, specificity in (
+            ('released_fixed', (3 / 4 + 1) / 2),
+            ('paper', 5 / 6),
+        )
+    },
+    # an empty turn is a repetition for the script alone
+    **{
+        f'an empty turn, {reading}': (
+            ['hi', 'one', 'two', '', 'three'],
+            reading,
+            Material(),
+            {},
+            {'bob': {'diversity': diversity}},
+        )
+        for reading, diversity in (('released_fixed', -1), ('paper', 0))
+    },
+    # ann's turns 4 and 6 repeat turn 2, so only turn 2 is left, counted as 0; bob's are
+    # 1, 3 and 5: 0, 6 and 1 without the 6; the script swaps the two
+    **{
+        f'one unrepeated turn, {reading}': (
+            ['hi', 'blue', 'red', 'green', 'red', 'black', 'red'],
+            reading,
+            Material({}, None, PERPLEXITIES[:7]),
+            {},
+            fluency,
+        )
+        for reading, fluency in (
+            ('released_fixed', {'ann': {'fluency': 0}}),
+            ('released', {'ann': {'fluency': -0.5}, 'bob': {'fluency': 0}}),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize('name', ON_PAPER)
+def test_raw_values_are_those_on_paper(name):
+    texts, reading, material, thresholds, expected = ON_PAPER[name]
+    values = raw(game(texts), reading, material, **thresholds)
+    for side, by_dimension in expected.items():
+        found = {dimension: values[side][dimension] for dimension in by_dimension}
+        assert found == pytest.approx(by_dimension)
+
+
+def test_a_turn_of_one_character_has_the_capped_perplexity():
+    turns = game_values(
+        game([*QUIZ[:4], '.', *QUIZ[5:]]), chatmatch_options('released'), MATERIAL
+    ).turns
+    assert turns[4]['fluency'].value == -50
+
+
+def test_the_script_gives_each_the_others_specificity_and_else_is_as_mended():
+    script, mended = raw(game(QUIZ), 'released'), raw(game(QUIZ))
+    swapped = {'ann': 'bob', 'bob': 'ann'}
+    for name, dimension in itertools.product(swapped, DIMENSIONS):
+        side = swapped[name] if dimension == 'specificity' else name
+        assert script[name][dimension] == mended[side][dimension]
+
+
+def test_a_given_turn_does_not_count():
+    said = [*game(QUIZ).utterances]
+    said[1] = Utterance('bob', said[1].text, given=True)
+    found = raw(Dialogue('d', 'p', 'o', tuple(said)), 'paper')
+    assert found['bob']['proactivity'] == 2
+
+
+def test_a_self_chat_adds_counts_and_averages_means():
+    two, one = raw(game(QUIZ), 'paper'), raw(game(QUIZ, names=('solo',)), 'paper')
+    for dimension in DIMENSIONS:
+        total = two['ann'][dimension] + two['bob'][dimension]
+        share = 2 if dimension in ('fluency', 'specificity') else 1
+        assert one['solo'][dimension] == pytest.approx(total / share)
+
+
+@pytest.mark.parametrize(
+    ('dialogue', 'reason'),
+    [
+        (game(QUIZ, names=('ann', 'bob', 'cy')), '3 speakers (ann, bob, cy)'),
+        (game(QUIZ[:1]), '1 turn(s)'),
+        (game([]), '0 turn(s)'),
+        (game(QUIZ[:4], names=('ann', 'bob', 'bob')), 'turn 2: bob speaks twice'),
+    ],
+)
+def test_a_dialogue_that_is_no_game_has_a_reason(dialogue, reason):
+    assert why_no_game(dialogue).startswith(reason)
+    names = {u.speaker for u in dialogue.utterances}
+    nothing = dict.fromkeys(DIMENSIONS)
+    assert raw(dialogue) == {name: nothing for name in names}
+
+
+@pytest.mark.parametrize('reading', READINGS)
+@pytest.mark.parametrize(
+    'texts', [['', ''], ['', '', ''], ['hi'] * 9, ['?'] * 8, ['a', 'b'], ['🙂'] * 7]
+)
+def test_no_value_is_a_reason_and_never_nan(reading, texts):
+    material = Material({}, [()] * len(texts), [None] * len(texts))
+    for side in game_values(game(texts), chatmatch_options(reading), material).sides:
+        for one in side.values():
+            assert (one.value is None) == bool(one.reason)
+            assert one.value is None or math.isfinite(one.value)
+
+
+def test_all_turns_repeated_leaves_no_fluency():
+    texts = ['hi', 'x', *['same here'] * 6]
+    even = game_values(
+        game(texts), chatmatch_options('released_fixed'), Material()
+    ).sides[0]
+    assert even['proactivity'].value == 0  # turn 2 is no repetition yet
+    assert even['fluency'].reason.startswith('not counted: given; no language model')
+
+
+@pytest.fixture(scope='module')
+def games():
+    return {
+        folder: {
+            name: game_values(
+                dialogue,
+                chatmatch_options('released'),
+                Material(read_concepts(f'lemma_{folder}', name)),
+            )
+            for name, dialogue in read_games(folder).items()
+        }
+        for folder in ('original', 'selfchat')
+    }
+
+
+def by_turn(name, folder, games):
+    """
+    Return the script's four lists: it gives the first turn no repetition or question.
+    """
+    texts = [u.text for u in read_games(folder)[name].utterances]
+    one = games[folder][name]
+    lists = (one.echoes.repeats, one.echoes.contradicts, one.recalls)
+    marks = [[int(j is not None) for j in found] for found in lists]
+    for i, text in enumerate(texts):
+        marks[0][i] |= text == '' and i > 0
+    return [list(row) for row in zip(*marks, ['?' in t for t in texts], strict=True)]
+
+
+@needs_games
+@pytest.mark.parametrize('folder', ['original', 'selfchat'])
+def test_every_turn_is_as_the_released_script_has_it(games, folder):
+    rows = released_rows(folder == 'selfchat')
+    assert {row[0] for row in rows} == set(games[folder])
+    for name, counts, _, digest in rows:
+        turns = by_turn(name, folder, games)
+        turns[0][3] = 0
+        turns = [[int(mark) for mark in turn] for turn in turns]
+        assert [sum(column) for column in zip(*turns, strict=True)] == counts
+        assert hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:8] == digest
+
+
+@needs_games
+@pytest.mark.parametrize('folder', ['original', 'selfchat'])
+def test_distinct_values_are_the_released_scripts(games, folder):
+    for name, _, distinct, _ in released_rows(folder == 'selfchat'):
+        # the script's per-game count has them swapped
+        even, odd = (side['specificity'].value for side in games[folder][name].sides)
+        assert [odd, even] == pytest.approx(distinct, abs=1e-6)
+
+
+def asked(table):
+    """
+    Return a table on the authors' games.
+    """
+    words = ['--data', str(GAMES), '--judge-model-file', 'none']
+    return TABLES[table](
+        ReleasedGames(option_parser(None, **OPTIONS).parse_args(words))
+    )
+
+
+def rows_of(table):
+    return {row[0]: row[1:] for row in table.rows}
+
+
+@needs_games
+def test_the_judges_agree_as_published():
+    pytest.importorskip('openpyxl')
+    rows = rows_of(asked('judges'))
+    off = {d: round(r[1], 2) - r[0] for d, r in rows.items() if round(r[1], 2) != r[0]}
+    # all of Table 4 but fluency, where 0.64 is measured and 0.60 published
+    assert off == {'fluency': pytest.approx(0.04)}
+
+
+@needs_games
+def test_means_of_table_7_are_the_published_ones():
+    pytest.importorskip('openpyxl')
+    found = asked('setups')
+    rows = rows_of(found)
+    bots, alone = rows['bot-bot'], rows['self-chat']
+    assert (round(bots[3], 2), round(alone[3], 2)) == (7.10, 0.14)
+    # 530 bonuses in 42 games; the paper's 12.60 is 529: without the last turns; and its
+    # 17.14 is without repeated turns, too
+    assert bots[5] == pytest.approx(530 / 42)
+    assert {
+        'bot-bot, relevance without the last turn: 12.60',
+        'self-chat, relevance without the last and repeated turns: 17.14',
+    } <= {*found.notes}
+
+
+def test_a_cut_game_knows_no_words_of_later_turns():
+    # they would be in no turn, and so the rarest concepts of all
+    turns = (Utterance('A', 'My dogs'), Utterance('B', 'ok'))
+    material = Material(
+        {'dogs': 'dog', 'cats': 'cat'}, [[], [], ['X']], [1.0, 2.0, 3.0]
+    )
+    found = cut_material(material, Dialogue('d', '', '', turns))
+    assert found == Material({'dogs': 'dog'}, [[], []], [1.0, 2.0])
+
+
+def test_missing_pipelines_are_rows_that_say_why(monkeypatch):
+    monkeypatch.setitem(__import__('sys').modules, 'spacy', None)
+
+    def build(reading, entities):
+        sources = {'entities': entities, 'judge_model_file': 'none'}
+        return ChatMatch(chatmatch_options(reading, sources), ModelHandle())
+
+    judges = {'1': {'A': 1.0, 'B': 2.0}}
+    texts = ('hi', 'ok', 'what is it ?', 'ok', 'a cat', 'ok')
+    turns = tuple(Utterance('AB'[i % 2], text) for i, text in enumerate(texts))
+    table = readings_table(
+        [Dialogue('d', '', '', turns)],
+        Rated(judges),
+        build,
+        readings=['paper'],
+        recognisers=['none', 'spacy'],
+        ratings=['3-1-0'],
+    )
+    done, skipped, *trivial = table.rows
+    # A has 7 words in 3 turns and repeats none, B 3 in 3 and repeats two
+    assert [(row[0], row[2]) for row in trivial] == [
+        ('mean words a turn', 1),
+        ('share of unrepeated turns', 1),
+    ]
+    assert done == ('paper, none', '3-1-0', 1, 0.62)
+    assert skipped[2].startswith('skipped: scorer: entities: spacy is not installed')
+
+
+@pytest.mark.parametrize(
+    'rows, judgements',
+    [
+        (
+            [
+                ('judge', None, None),
+                ('Fluency ', 'A', 'B'),
+                (1, 5, None),
+                (None, None, None),
+                ('Total rank', 'B', 'A'),
+                (1, 1, 2.0),
+            ],
+            {
+                'fluency': {'1': {'A': 5.0, 'B': None}},
+                'overall': {'1': {'B': 1.0, 'A': 2.0}},
+            },
+        ),
+        # a column without a name moves no other
+        (
+            [('fluency', 'A', None, 'B'), (1, 5, None, 3)],
+            {'fluency': {'1': {'A': 5.0, 'B': 3.0}}},
+        ),
+        # a judge may have a name
+        (
+            [('fluency', 'A', 'B'), ('Ann', 5, 3)],
+            {'fluency': {'Ann': {'A': 5.0, 'B': 3.0}}},
+        ),
+    ],
+)
+def test_judgements_are_read_from_blocks_of_a_spreadsheet(rows, judgements):
+    assert judgements_from_rows(rows) == judgements
+
+
+@pytest.mark.parametrize(
+    'name, text, words',
+    [
+        ('j.csv', 'system,dimension,value\nA,overall,1\n', 'column `rater`'),
+        ('j.xlsx', 'no zip', 'no readable'),
+        ('none.xlsx', None, 'No such file'),
+    ],
+)
+def test_a_file_without_judgements_is_one_line(tmp_path, name, text, words):
+    pytest.importorskip('openpyxl')
+    if text:
+        (tmp_path / name).write_text(text)
+    with user_error(words):
+        read_judgements(tmp_path / name)
+
+
+def test_judgements_are_read_from_csv(tmp_path):
+    path = tmp_path / 'j.csv'
+    path.write_text('system,dimension,value,rater\nA,overall,1,x\nB,overall,2,x\n')
+    assert read_judgements(path) == {'overall': {'x': {'A': 1.0, 'B': 2.0}}}
+
+
+JUDGES = {
+    '1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0},
+    '2': {'A': 1.0, 'B': 2.0, 'C': 4.0, 'D': 3.0},
+}
+
+
+def of(*values):
+    return dict(zip('ABCDEFG', values, strict=False))
+
+
+def dialogue(first, second, *texts, id=None):
+    names = itertools.cycle((first, second))
+    turns = tuple(
+        Utterance(name, text) for name, text in zip(names, texts, strict=False)
+    )
+    return Dialogue(id or first + second, '', '', turns)
+
+
+def longest(one):
+    """
+    Raw value: words of the longest turn.
+    """
+    names = {turn.speaker for turn in one.utterances}
+    return {
+        name: {
+            'x': float(
+                max(len(t.text.split()) for t in one.utterances if t.speaker == name)
+            )
+        }
+        for name in names
+    }
+
+
+def test_the_transcription_of_table_6_has_the_papers_own_mean_and_count():
+    taus = [tau for tau, _ in paper.GROUPS.values()]
+    assert len(taus) == 35
+    assert round(sum(taus) / 35, 2) == paper.GROUPS_MEAN
+    assert sum(tau > 0.6 for tau in taus) == paper.GROUPS_ABOVE_060
+
+
+@pytest.mark.parametrize(
+    ('names', 'words'),
+    [('ABC', r'dialogue d1: 3 speakers \(A, B, C\)'), ('AA', '1 speakers')],
+)
+def test_a_game_of_other_than_two_speakers_is_refused_by_id(names, words):
+    turns = tuple(Utterance(name, 'hi') for name in names)
+    with user_error(words):
+        games_from_dialogues([Dialogue('d1', '', '', turns)], longest)
+
+
+ALIKE = {'1': of(1, 2, 3), '2': of(1, 2, 3), '3': of(2, 2, 2)}
+
+
+@pytest.mark.parametrize(
+    'judges, systems, found',
+    [
+        # what both judged
+        ({'1': of(1, 2, None, 3), '2': of(1, 2, 9, 3)}, None, (1, 1)),
+        # the systems of a group alone
+        ({'1': of(1, 2, 3, 4), '2': of(1, 2, 4, 3)}, 'CD', (-1, 1)),
+        # one who ranks all alike is left out
+        (ALIKE, None, (1, 1)),
+        ({'1': of(1, 2, 3)}, None, ('undefined: no two can be compared', 0)),
+    ],
+)
+def test_who_is_compared_with_whom(judges, systems, found):
+    assert agreement_among(judges, systems) == found
+
+
+def test_judges_agreement_is_the_mean_of_scipys():
+    said = np.random.default_rng(3).integers(1, 6, size=(4, 7)).astype(float)
+    judges = {str(i): of(*row) for i, row in enumerate(said)}
+    pairs = itertools.combinations(said, 2)
+    expected = np.mean([stats.kendalltau(a, b).statistic for a, b in pairs])
+    assert agreement_among(judges)[0] == pytest.approx(expected)
+
+
+def test_table_4_has_the_mean_pair_and_the_papers_column():
+    rows = {row[0]: row[1:] for row in judges_table({'overall': JUDGES}).rows}
+    # one pair; of six pairs of systems five agree: 4/6
+    assert rows['overall'] == (0.63, pytest.approx(4 / 6), 1)
+    assert rows['fluency'] == (0.6, 'undefined: nobody judged it', None)
+
+
+def test_table_6_has_every_group():
+    results = pecking_order(dims='x')
+    table = groups_table(results, Rated(JUDGES, '3-1-0'), 3)
+    assert [row[0] for row in table.rows[:-2]] == ['A B C', 'A B D', 'A C D', 'B C D']
+    # C and D share a mean rank of 3.5: A, C, D agree on two pairs, and the third is
+    # tied on one side: tau-b = 2 / sqrt(3 * 2)
+    assert table.rows[2][2] == pytest.approx(2 / 6**0.5)
+    assert table.rows[0][2] == 1
+
+
+def test_table_6_of_a_group_with_one_human_rank_is_undefined():
+    judges = {'1': {'C': 1.0, 'D': 1.0}}
+    table = groups_table(pecking_order(dims='x'), Rated(judges, '3-1-0'), 2)
+    cells = {row[0]: row[2] for row in table.rows}
+    assert cells['C D'] == 'undefined: all systems have the same human rank'
+    assert cells['A B'].startswith('undefined: 0 systems have a rating')
+
+
+def test_table_6_says_how_many_groups_its_mean_lacks():
+    # C and D share a mean rank, so that one of the six pairs has no tau
+    notes = groups_table(pecking_order(dims='x'), Rated(JUDGES, '3-1-0'), 2).notes
+    assert notes[0] == '5 of 6 groups have a tau'
+
+
+def test_table_7_ranks_self_chats_by_sums_of_ranks():
+    alone = {n: {'x': v} for n, v in zip('ABCD', [1.0, 2.0, 3.0, 4.0], strict=False)}
+    judges = {'1': {'A': 1.0, 'B': 2.0, 'C': 3.0, 'D': 4.0}}
+    counts = {'bot-bot': {'inconsistency': 2.0, 'relevance': None}}
+    results = pecking_order(dims='x')
+    table = setups_table(results, alone, counts, Rated(judges, '2-1-0'))
+    rows = {row[0]: row for row in table.rows}
+    assert rows['bot-bot'][2] == 1
+    assert rows['self-chat'][2] == -1
+    assert rows['bot-bot'][4:] == (2.0, 12.6, 'undefined: no count')
+
+
+def test_table_8_leaves_each_out_and_keeps_each_alone():
+    # x follows the judge, y is its reverse, together every game is a draw
+    judges = {'1': JUDGES['1']}
+    table = ablation_table(pecking_order(), Rated(judges, '3-1-0'))
+    rows = {row[0]: row for row in table.rows}
+    assert rows['x'][2:] == (-1, 1)
+    assert rows['y'][2:] == (1, -1)
+    assert rows['(none)'][2] == 'undefined: all systems have the same rating'
+
+
+def test_figure_4_ranks_the_cut_games():
+    # B is longer in the first exchange, A in the second
+    games = [
+        dialogue('A', 'B', 'a', 'b b', 'a a a', 'b'),
+        dialogue('B', 'A', 'b b', 'a', 'b', 'a a a'),
+    ]
+    judges = {'1': {'A': 1.0, 'B': 2.0}}
+    table = lengths_table(games, longest, Rated(judges), exchanges=(1, 2, 3))
+    assert table.rows == ((1, -1), (2, 1), (3, 'not here: no game has 3 exchanges'))
+
+
+def test_baselines_are_those_on_paper():
+    games = [dialogue('A', 'B', 'one two', 'x', 'One  two', 'y', 'one two three', 'x')]
+    found = baselines(games)
+    assert found['mean words a turn'] == {'A': pytest.approx(7 / 3), 'B': 1}
+    # two of A's three turns differ (case and spaces do not count), two of B's three
+    assert found['share of unrepeated turns'] == pytest.approx({'A': 2 / 3, 'B': 2 / 3})

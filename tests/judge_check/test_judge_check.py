@@ -1,0 +1,662 @@
+"""
+The check of a judge: scorers whose check is known beforehand, the outcome on a kind and
+on a dimension by hand, and what becomes of a response.
+"""
+
+import re
+import string
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.judge_check.check import check_judge, gather
+from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result, repeats
+from parlai_ext.judge_check.perturbations import (
+    ALL,
+    GENERIC,
+    HELD_OUT,
+    MAX_QUOTED,
+    PARROTS,
+    PERTURBATIONS,
+    TRAIN,
+    ResponseInDialogue,
+    key_words,
+    mirrored,
+    parrot,
+    parrot_text,
+    perturbed_dialogue,
+    quote,
+    same_text,
+)
+from parlai_ext.judge_check.record import (
+    PARROT_WORDS,
+    Biases,
+    DimensionCheck,
+    JudgeCheck,
+)
+from parlai_ext.judge_check.sample import human_anchor, variance_share
+from parlai_ext.ranking.agreement import known_spearman
+from parlai_ext.scoring.base import ItemScore
+from parlai_ext.scoring.registry import find_scorer
+from parlai_ext.scoring.score_run import score_dialogues
+from tests.support import planted_judges as planted
+from tests.support.user_error import user_error
+
+N = 12
+
+
+def judged_dialogues(scorer, n=N, systems=planted.SYSTEMS, sample=200, openers=()):
+    talks = [planted.dialogue(name, j) for name in systems for j in range(n)]
+    scored = score_dialogues(talks, scorer, first_speaker_only=True)
+    return gather(zip(talks, scored, strict=True), openers, sample)
+
+
+def check_of(scorer, n_openers=N, reply=True, systems=planted.SYSTEMS, sample=200):
+    openers = [planted.opener(j, reply) for j in range(n_openers)]
+    judged = judged_dialogues(scorer, n_openers, systems, sample, openers)
+    return check_judge(scorer, judged, openers)
+
+
+def shares(check):
+    kinds = check.dimensions['Quality'].kinds
+    return {(kind.source, kind.kind): kind.share for kind in kinds if kind.n}
+
+
+@pytest.mark.parametrize(
+    ('scorer', 'share', 'outcome'),
+    [(planted.Sense, 1.0, 'pass'), (planted.Nonsense, 0.0, 'fail')],
+)
+def test_a_scorer_that_sees_sense_passes_everything_and_its_mirror_image_fails(
+    scorer, share, outcome
+):
+    check = check_of(scorer())
+    assert check.dimensions['Quality'].outcome == outcome
+    assert set(shares(check).values()) == {share}
+
+
+def test_a_scorer_of_length_is_blind_for_order_and_likes_the_long():
+    check = check_of(planted.Length())
+    own = shares(check)
+    # copies of eight words have eight words again; these other kinds have fewer
+    assert own['systems', 'shuffled_words'] == own['systems', 'repeat_self'] == 0.5
+    assert own['systems', 'truncated'] == own['systems', 'punctuation'] == 1.0
+    # an echo and a few words more are longer than eight words
+    assert own['systems', 'padded_echo'] == own['people', 'padded_echo'] == 0.0
+    assert check.dimensions['Quality'].outcome == 'fail'
+
+
+def test_a_scorer_that_loves_overlap_but_no_exact_copy_fails_by_its_parrots_alone():
+    check = check_of(planted.Overlap())
+    own = shares(check)
+    assert own['people', 'repeat_partner'] == own['systems', 'repeat_partner'] == 1.0
+    for kind in ('padded_echo', 'echo_question', 'partial_echo', 'mirror'):
+        assert own['people', kind] == own['systems', kind] == 0.0
+    assert check.dimensions['Quality'].outcome == 'fail'
+    assert set(own['people', kind] for kind in planted.Overlap.blind) == {1.0}
+
+
+def test_scores_that_are_the_overlap_are_seen_to_follow_it():
+    scorer = find_scorer('overlap').from_section({})
+    texts = (
+        'a b',
+        'c d',
+        'c x',
+        'e f',
+        'e f',
+    )  # of c x, one word was heard; of e f both
+    turns = (Utterance('ab'[i % 2], text, i < 2) for i, text in enumerate(texts))
+    talk = Dialogue('d', 'p', 'o', tuple(turns))
+    scored = score_dialogues([talk], scorer, first_speaker_only=True)
+    rows = gather(zip([talk], scored, strict=True)).rows
+    overlaps = [row.overlap for row in rows]
+    assert overlaps == [row.values['Overall'] for row in rows] == [1 / 2, 1.0]
+
+    talks = [planted.dialogue(name, j) for name in planted.SYSTEMS for j in range(N)]
+    for j, dialogue in enumerate(talks):
+        turns = list(dialogue.utterances)
+        heard = turns[1].text.split()[: j % 8]
+        turns[2] = Utterance(turns[2].speaker, ' '.join([*heard, 'x', 'y']), False)
+        talks[j] = replace(dialogue, utterances=tuple(turns))
+    scored = score_dialogues(talks, scorer, first_speaker_only=True)
+    check = check_judge(scorer, gather(zip(talks, scored, strict=True)))
+    own = check.dimensions['Overall']
+    assert own.biases.overlap == pytest.approx(1.0) and own.outcome == 'fail'
+    assert any('overlap' in reason for reason in own.reasons)
+
+
+def test_a_scorer_of_whole_dialogues_is_checked_on_whole_parts():
+    check = check_of(planted.WholeSense(), n_openers=20)
+    assert set(shares(check).values()) == {1.0}
+    assert check.n_responses == 20  # of 40, one part in each dialogue of two systems
+    assert check.n_people == 0
+
+
+def test_originals_of_systems_are_not_scored_again():
+    scorer = planted.Sense()
+    check = check_of(scorer, reply=False)
+    # two systems, 12 dialogues, 2 replies each: 48; 40 of them in 7 kinds, and 3 of 10
+    # parrots each, of which one says an earlier turn of the partner back, if there is
+    # one: every tenth of 120 parrots, but for first replies
+    assert check.n_responses == 40
+    kinds = {kind.kind: kind.n for kind in check.dimensions['Quality'].kinds}
+    assert {n for kind, n in kinds.items() if kind in PARROTS} == {
+        12,
+        kinds['earlier_echo'],
+    }
+    assert kinds['parrots'] == 9 * 12 + kinds['earlier_echo']
+    copies = 40 * 7 + kinds['parrots']
+    assert check.n_scored == copies
+    assert scorer.n_scored == 48 + copies
+    assert check.cost == pytest.approx(copies / 48)
+
+
+def test_the_sample_has_as_many_of_each_system_and_floors_have_none():
+    systems = ('plain', 'other', 'floor-bad')
+    check = check_of(planted.Sense(), systems=systems, reply=False, sample=10)
+    assert check.n_responses == 10
+    judged = judged_dialogues(planted.Sense(), systems=systems, sample=10)
+    drawn = judged.sample.draw(10)
+    assert [part.system for part in drawn].count('plain') == 5
+    assert [part.system for part in drawn].count('other') == 5
+    # 12 dialogues of each: none comes twice
+    assert len({part.dialogue.id for part in drawn}) == 10
+
+
+def test_people_are_checked_and_compared_where_the_openers_have_replies():
+    check = check_of(planted.Sense())
+    assert check.n_people == N
+    anchor = check.dimensions['Quality'].human_anchor
+    # everything that was really said has score 1, whoever said it
+    assert (anchor.n, anchor.people_mean, anchor.systems_mean) == (N, 1.0, 1.0)
+    assert anchor.warning is None
+
+
+def test_without_replies_there_is_no_anchor_and_a_note():
+    check = check_of(planted.Sense(), reply=False)
+    assert check.dimensions['Quality'].human_anchor is None
+    assert any('people' in note for note in check.notes)
+
+
+def test_a_prompted_judge_that_obeys_a_response_fails():
+    check = check_of(planted.Prompted(models=planted.ObedientModels()), reply=False)
+    own = shares(check)
+    assert own['systems', 'injected'] == 0.0
+    assert own['systems', 'shuffled_words'] == 1.0
+    assert check.dimensions['Quality'].outcome == 'fail'
+
+
+def test_a_prompted_judge_is_asked_twice_and_its_own_model_is_named():
+    scorer = planted.Prompted(models=planted.ObedientModels())
+    identities = {'twin': 'chatty-identity', 'other': 'else'}
+    judged = judged_dialogues(scorer)
+    probes = check_judge(scorer, judged, identities=identities).probes
+    assert (probes.n_repeated, probes.n_changed) == (20, 0)
+    assert probes.same_model == ('twin',)
+
+
+def test_a_judge_that_is_not_prompted_has_no_probes():
+    assert check_of(planted.Sense(), reply=False).probes is None
+
+
+def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
+    scorer = planted.Sense()
+    judged = judged_dialogues(scorer)
+    scorer.fits = None
+    with user_error('scorer sense .*--check-sample 0'):
+        check_judge(scorer, judged)
+
+
+# -------------------- Scores of the same response, given twice.
+
+
+def test_the_mean_change_is_in_standard_deviations():
+    # standard deviation of 0, 2: 1; changes of 1 and 0
+    scores = [{'Q': 0.0}, {'Q': 2.0}]
+    probe = repeats([(scores[0], {'Q': 1.0}), (scores[1], {'Q': 2.0})], scores)
+    assert (probe.n_repeated, probe.n_changed) == (2, 1)
+    assert probe.mean_change == pytest.approx(0.5)
+
+
+def test_a_score_that_is_missing_the_second_time_is_changed():
+    assert repeats([({'Q': 1.0}, {})], [{'Q': 1.0}]).n_changed == 1
+
+
+class Moody(planted.Prompted):
+    """
+    Answers from memory, unless it is asked anew: then everything is a little better.
+    """
+
+    def score(self, items):
+        bonus = 0.25 if self.models.loaded['chat', 'chatty'].asks_anew else 0.0
+        return [
+            ItemScore({'Quality': score.values['Quality'] + bonus})
+            for score in super().score(items)
+        ]
+
+
+class Models(planted.ObedientModels):
+    asks_anew = False
+
+
+def test_a_repeat_is_asked_anew_and_nothing_else_is():
+    scorer = Moody(models=Models())
+    check = check_judge(scorer, judged_dialogues(scorer))
+    assert (check.probes.n_repeated, check.probes.n_changed) == (20, 20)
+    shares = {kind.kind: kind.share for kind in check.dimensions['Quality'].kinds}
+    assert shares['shuffled_words'] == 1.0
+    assert check.probes.mean_change is None  # originals all score 1
+
+
+HIGHER, TIE, LOWER = (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)
+NEEDED = ('shuffled_words', 'other_dialogue', 'punctuation')
+
+
+def result(kind, n_higher, n, n_ties=0, source='systems'):
+    pairs = [HIGHER] * n_higher + [TIE] * n_ties
+    return kind_result(kind, source, pairs + [LOWER] * (n - len(pairs)))
+
+
+def good(*others):
+    return [result(kind, 40, 40) for kind in NEEDED] + list(others)
+
+
+@pytest.mark.parametrize(
+    'n_higher, n, outcome',
+    [
+        (40, 40, 'pass'),
+        # z² = 3.84: of 40, the interval of 27 begins at 0.520 and that of 26 at 0.495
+        (27, 40, 'pass'),
+        (26, 40, 'weak'),
+        (20, 40, 'weak'),
+        (14, 40, 'weak'),
+        (13, 40, 'fail'),
+        (0, 40, 'fail'),
+        (9, 9, 'untested'),
+    ],
+)
+def test_a_kind_passes_with_its_whole_interval_above_a_half(n_higher, n, outcome):
+    assert result('shuffled_words', n_higher, n).outcome == outcome
+
+
+def test_a_tie_is_half_a_success():
+    kind = result('punctuation', 10, 40, n_ties=20)
+    assert kind.share == (10 + 20 / 2) / 40
+    assert (kind.n_higher, kind.n_ties) == (10, 20)
+
+
+def biases(length=None, overlap=None):
+    return Biases(200, length, None, None, None, None, overlap)
+
+
+LOST = (0, 12)
+PADDED = result('padded_echo', 28, 28)
+
+
+@pytest.mark.parametrize(
+    ('kinds', 'followed', 'outcome', 'reason'),
+    [
+        # a judge that tells everything passes; one score for everything is weak
+        (good(result('generic', 40, 40)), biases(), 'pass', None),
+        ([result(kind, 0, 40, n_ties=40) for kind in NEEDED], biases(), 'weak', ''),
+        # losing to one required kind fails; losing to what may be good is weak
+        *(
+            (good(result('repeat_self', 2, 40, source=source)), biases(), 'fail', own)
+            for source, own in (
+                ('systems', 'own earlier turn'),
+                ('people', 'own earlier turn'),
+            )
+        ),
+        (good(result('generic', 2, 40)), biases(), 'weak', 'generic replies'),
+        (good(result('truncated', 2, 40)), biases(), 'weak', 'cut in the middle'),
+        # a needed kind that could not be tried
+        (good()[1:], biases(), 'weak', 'shuffled words'),
+        (good(), biases(length=0.9), 'weak', 'follow length'),
+        (good(), biases(overlap=0.69), 'pass', None),
+        (good(), biases(overlap=0.7), 'weak', 'overlap'),
+        # a parrot of few pairs is no doubt while it is ahead, else it is
+        (good(result('mirror', 8, 12), PADDED), biases(), 'pass', None),
+        (good(result('mirror', 6, 12), PADDED), biases(), 'weak', 'pronouns'),
+        # parrots that are all a little ahead are weak together
+        (
+            good(result('mirror', 7, 12), result('padded_echo', 7, 12)),
+            biases(),
+            'weak',
+            'parrots of any kind',
+        ),
+        # parrots that flatter fail by people's replies only
+        *(
+            (good(result(kind, *LOST, source=source)), biases(), outcome, '')
+            for kind, source, outcome in (
+                ('padded_echo', 'systems', 'fail'),
+                ('padded_echo', 'people', 'fail'),
+                ('flatterer', 'systems', 'weak'),
+                ('flatterer', 'people', 'fail'),
+            )
+        ),
+    ],
+)
+def test_the_outcome_on_a_dimension(kinds, followed, outcome, reason):
+    check = dimension_check('D', kinds, biases=followed)
+    assert check.outcome == outcome
+    assert (reason is None) == (check.reasons == ())
+    assert reason is None or reason in check.reasons[0]
+    # a check of its own kinds is the same check
+    assert dimension_check('D', check.kinds, biases=followed) == check
+
+
+def test_the_first_reason_names_the_worst_kind_in_percent():
+    kinds = good(result('repeat_self', 10, 40))[1:]
+    kinds.append(result('shuffled_words', 34, 200))
+    sentence = dimension_check('D', kinds).reasons[0]
+    # 34 of 200 higher: the perturbed copy is above in 83 %
+    assert (
+        'scores shuffled words above what the systems said in 83 % of 200' in sentence
+    )
+
+
+def test_a_rating_by_games_has_the_check_of_games():
+    one, two, games = (DimensionCheck(name, 'pass', (), ()) for name in ('D', 'E', 'G'))
+    both = {'D': one, 'E': two}
+    check = JudgeCheck('s', 0, 0, None, 0, 0.0, both, tournament=games)
+    assert check.check_of('D') is one
+    assert check.check_of('Overall') is games
+
+
+def test_a_rating_by_games_in_one_dimension_has_the_check_of_that_dimension():
+    one = DimensionCheck('D', 'pass', (), ())
+    assert JudgeCheck('s', 0, 0, None, 0, 0.0, {'D': one}).check_of('Overall') is one
+
+
+def test_the_docs_show_the_pass_mark_of_every_kind():
+    page = (Path(__file__).parents[2] / 'docs' / 'judges.md').read_text()
+    rows = re.findall(r'^\| `(\w+)` \|[^|]*\| ([^|]*) \|', page, re.MULTILINE)
+    assert dict(rows) == MARKS
+
+
+# --- parrots --------------------------------------------------------------------------
+
+
+def test_every_kind_of_parrot_has_a_mark_and_words():
+    assert set(PARROTS) == set(PARROT_WORDS) <= set(MARKS)
+
+
+def test_parrots_count_together():
+    check = dimension_check('D', good(result('mirror', 8, 12), PADDED))
+    outcomes = {kind.kind: kind.outcome for kind in check.kinds}
+    assert (outcomes['mirror'], outcomes['parrots']) == ('weak', 'pass')
+    [own] = [kind for kind in check.kinds if kind.kind == 'parrots']
+    assert (own.n, own.n_higher) == (40, 36)
+
+
+def test_a_share_by_hand():
+    # means 1 and 4 of whole mean 2.5: between 4 · 1.5² = 9; within 4 · 1² = 4
+    scores = np.array([0.0, 2.0, 3.0, 5.0])
+    assert variance_share(scores, list('aabb')) == pytest.approx(9 / 13)
+
+
+@pytest.mark.parametrize('scores, groups', [([1.0, 2.0], 'aa'), ([1.0, 1.0], 'ab')])
+def test_one_group_or_no_variance_has_no_share(scores, groups):
+    assert variance_share(np.array(scores), list(groups)) is None
+
+
+def test_a_correlation_needs_ten_rows_and_variance():
+    rising = np.arange(10.0)
+    assert known_spearman(rising, rising**3) == pytest.approx(1.0)
+    assert known_spearman(rising, -rising) == pytest.approx(-1.0)
+    assert known_spearman(rising[:9], rising[:9]) is None
+    assert known_spearman(rising, np.ones(10)) is None
+
+
+def anchor(offset, n=10):
+    people = {f'o{j}': {'D': float(j % 2)} for j in range(n)}
+    replies = {f'o{j}': {'s': [{'D': j % 2 + offset + j / 100}]} for j in range(n)}
+    return human_anchor('D', people, replies)
+
+
+def test_a_system_far_above_people_is_named():
+    # people's scores are 0 and 1, five times each: standard deviation 0.527
+    found = anchor(1.0)
+    assert found.people_mean == 0.5
+    assert found.systems == {'s': pytest.approx(1.545)}
+    assert 's (' in found.warning
+
+
+@pytest.mark.parametrize('offset', [-1.0, 0.0, 0.2])
+def test_a_system_about_as_good_as_people_is_no_warning(offset):
+    assert anchor(offset).warning is None
+
+
+def test_an_anchor_needs_ten_contexts():
+    assert anchor(1.0, n=9) is None
+
+
+TEXTS = ('hello there', 'hi to you', 'I like old trains', 'why is that', 'they smell')
+
+
+def talk(texts=TEXTS, names=('bot', 'man')):
+    turns = (Utterance(names[i % 2], text, given=i < 2) for i, text in enumerate(texts))
+    return Dialogue('d', 'p', 'o', tuple(turns))
+
+
+def copy(kind, places, dialogue=None, others=()):
+    made = perturbed_dialogue(
+        dialogue or talk(), places, PERTURBATIONS[kind], list(others)
+    )
+    return None if made is None else [u.text for u in made.utterances]
+
+
+def test_shuffled_words_are_the_same_words_in_another_order():
+    text = copy('shuffled_words', [2])[2]
+    assert sorted(text.split()) == ['I', 'like', 'old', 'trains']
+    assert text != TEXTS[2]
+
+
+@pytest.mark.parametrize('text', ['two words', 'yes yes yes yes', 'Yes yes YES'])
+def test_words_that_have_no_other_order_are_left_out(text):
+    assert copy('shuffled_words', [2], talk((*TEXTS[:2], text))) is None
+
+
+@pytest.mark.parametrize(
+    'kind, place, expected',
+    [
+        ('repeat_partner', 2, TEXTS[1]),
+        ('repeat_partner', 4, TEXTS[3]),
+        ('repeat_self', 2, TEXTS[0]),
+        ('repeat_self', 4, TEXTS[2]),
+        ('punctuation', 4, '. . . .'),
+        ('truncated', 2, 'I like'),
+    ],
+)
+def test_one_response_is_replaced_and_nothing_else(kind, place, expected):
+    texts = list(TEXTS)
+    texts[place] = expected
+    assert copy(kind, [place]) == texts
+
+
+def test_a_reply_that_cannot_be_cut_is_left_out():
+    assert copy('truncated', [4]) is None
+
+
+def test_a_copy_that_differs_in_case_and_spaces_only_is_left_out():
+    echo = talk(('a', 'Same  here', 'same here'))
+    assert copy('repeat_partner', [2], echo) is None
+
+
+def test_replies_of_another_dialogue_are_used_in_turn():
+    others = ['x', 'y']
+    assert copy('other_dialogue', [2, 4], others=others) == [
+        *TEXTS[:2],
+        'x',
+        TEXTS[3],
+        'y',
+    ]
+    assert copy('other_dialogue', [2]) is None
+
+
+def test_a_whole_part_repeats_one_turn_throughout():
+    texts = copy('repeat_self', [2, 4])
+    assert (texts[2], texts[4]) == (TEXTS[0], TEXTS[0])
+
+
+def test_parrots_hear_the_last_turn_of_the_partner_and_the_one_before():
+    heard = []
+
+    def note(response):
+        heard.append(response.heard)
+
+    perturbed_dialogue(talk(), [2, 4], note, [])
+    assert heard == [['hi to you'], ['hi to you', 'why is that']]
+    [text] = perturbed_dialogue(talk(), [4], parrot('earlier_echo'), []).utterances[4:]
+    assert 'hi to you' in text.text and 'why' not in text.text
+
+
+def test_in_self_play_the_other_side_is_the_partner():
+    mirror = talk(names=('bot', 'bot'))
+    assert copy('repeat_partner', [2], mirror)[2] == TEXTS[1]
+    assert copy('repeat_self', [2], mirror)[2] == TEXTS[0]
+
+
+def test_nothing_is_repeated_where_nothing_came_before():
+    assert copy('repeat_partner', [0]) is None
+    assert copy('repeat_self', [0]) is None
+
+
+def test_copies_depend_on_the_content_alone():
+    for perturb in PERTURBATIONS.values():
+        response = ResponseInDialogue('one two three four', 'p', 'o', 'x')
+        assert perturb(response) == perturb(response)
+
+
+def test_a_generic_reply_is_one_of_the_list():
+    assert copy('generic', [2])[2] in GENERIC
+
+
+def test_texts_are_compared_without_case_and_spaces():
+    assert same_text(' A  b', 'a B')
+    assert not same_text('ab', 'a b')
+
+
+# -------------------- Parrots, by pencil: what each kind makes of a turn, and what
+
+
+HEARD = ('We have a big garden.', 'I like my dog.')
+
+
+@pytest.mark.parametrize(
+    ('kind', 'expected'),
+    [
+        ('padded_echo', 'You say I like my dog and I agree with that.'),
+        ('echo_question', 'I like my dog? Really? Tell me more about that.'),
+        ('key_words', 'I think like and dog is a very important topic these days.'),
+        ('flatterer', 'What a wonderful thing to say, you are so smart!'),
+        ('mirror', 'You like your dog.'),
+        (
+            'question_spammer',
+            'Really? Why is that? How did it happen? What did you do then?',
+        ),
+        ('quoted_question', 'That is interesting. What do you mean by like?'),
+        (
+            'earlier_echo',
+            'You said we have a big garden and I still think about that.',
+        ),
+        ('partial_echo', 'Yes, I like, you know.'),
+        ('echo_generic', "I like my dog. I don't know."),
+    ],
+)
+def test_the_first_wording_of_each_kind_by_pencil(kind, expected):
+    assert parrot_text(kind, HEARD, 0) == expected
+
+
+def test_every_kind_is_tried_above():
+    [mark] = test_the_first_wording_of_each_kind_by_pencil.pytestmark
+    assert [kind for kind, _ in mark.args[1]] == list(PARROTS)
+
+
+@pytest.mark.parametrize('kind', PARROTS)
+def test_no_wording_is_both_for_training_and_for_testing(kind):
+    own = PARROTS[kind]
+    both = [w.casefold() for w in own.wordings(ALL)]
+    assert min(len(own.wordings(TRAIN)), len(own.wordings(HELD_OUT))) >= 8
+    assert len(set(both)) == len(both)
+    assert own.wordings(TRAIN) + own.wordings(HELD_OUT) == own.wordings(ALL)
+
+
+@pytest.mark.parametrize('kind', PARROTS)
+def test_every_wording_can_be_said_of_every_turn(kind):
+    turns = ('ok', 'Is that {so}?', 'No, I - well, I do not know!', 'one two three')
+    for turn in turns:
+        for number in range(len(PARROTS[kind].wordings())):
+            text = parrot_text(kind, (turn, turn), number)
+            assert text and text == text.strip() and '  ' not in text
+            fields = {f for _, f, *_ in string.Formatter().parse(text) if f}
+            assert fields <= {'so'}  # no field is left but the turn's own braces
+
+
+@pytest.mark.parametrize('kind', PARROTS)
+def test_without_a_turn_only_what_fits_everything_is_said(kind):
+    fits_everything = kind in ('flatterer', 'question_spammer')
+    for heard in ((), ('...',)):
+        assert (parrot_text(kind, heard, 0) is not None) == fits_everything
+
+
+def test_one_turn_is_no_earlier_turn():
+    assert parrot_text('earlier_echo', HEARD[1:], 0) is None
+
+
+@pytest.mark.parametrize(
+    ('turn', 'expected'),
+    [
+        ('We like it!!', 'we like it'),
+        ("I'm here. Are you?", "I'm here. Are you"),
+        ('  USA is far ', 'USA is far'),
+        ('"Hello," he said.', 'hello," he said'),
+        ('?!', ''),
+        # of more than 20 words the last sentence
+        (f'{"one " * MAX_QUOTED}. The end.', 'the end'),
+        # of a longer sentence the first 20
+        ('w ' * (MAX_QUOTED + 5), ' '.join('w' * MAX_QUOTED)),
+    ],
+)
+def test_quotes_by_pencil(turn, expected):
+    assert quote(turn) == expected
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        ('I like my dog', 'you like your dog'),
+        ('you are right, I was wrong', 'I am right, you were wrong'),
+        ('are you sure', 'am I sure'),
+        ('I love you', 'you love me'),
+        ("I'm yours", "you're mine"),
+        ('he gave it to you yesterday', 'he gave it to me yesterday'),
+        ('they are here', 'they are here'),
+    ],
+)
+def test_mirrors_by_pencil(text, expected):
+    assert mirrored(text) == expected
+
+
+@pytest.mark.parametrize(
+    ('turn', 'expected'),
+    [
+        ("I don't play the violin, my sister does", ['violin', 'sister']),
+        ('the concert was a concert', ['concert']),
+        ('what is that?', ['that']),
+    ],
+)
+def test_key_words_are_the_longest_words_that_say_something(turn, expected):
+    assert key_words(turn) == expected
+
+
+def test_a_response_has_the_same_parrot_every_time_and_others_have_other_wordings():
+    perturb = parrot('padded_echo', TRAIN)
+    texts = [perturb(ResponseInDialogue(f'reply {i}', 'Hi.')) for i in range(40)]
+    assert texts == [
+        perturb(ResponseInDialogue(f'reply {i}', 'Hi.')) for i in range(40)
+    ]
+    known = {parrot_text('padded_echo', ('Hi.',), n, TRAIN) for n in range(20)}
+    assert len(set(texts)) > 4 and set(texts) <= known

@@ -1,0 +1,454 @@
+"""
+Judges of ParlAI and of Hugging Face: named and loaded; they read as their agents do.
+"""
+
+import json
+import math
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from parlai.core.agents import create_agent_from_model_file
+from parlai.scripts.eval_model import EvalModel
+from scipy import stats
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from parlai_ext.commands import plugin
+from parlai_ext.core.nouns import Question, System
+from parlai_ext.models.hf_likelihood import TurnVectorizer
+from parlai_ext.models.judge_names import is_hugging_face, judge_system
+from parlai_ext.models.likelihood.causal import Causal
+from parlai_ext.models.parlai_likelihood import (
+    AgentVectorizer,
+    keep_double_attention,
+    load_judge,
+)
+from parlai_ext.scoring.followups import FollowUps, Sides
+from parlai_ext.systems.parlai_agents import load_system
+from tests.support.causal_models import one_by_one
+from tests.support.families import FAMILIES
+from tests.support.family_hf import make_model
+from tests.support.fed_samples import by_hand
+from tests.support.judged_samples import written
+from tests.support.no_network import refuse_connections
+from tests.support.tiny_models import make_generator, sentences
+from tests.support.user_error import user_error
+
+TEXTS = sentences(40, seed=4)
+CONTEXT = tuple(TEXTS[:3])
+FOLLOWUPS = tuple(TEXTS[30:34])
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return make_model(tmp_path_factory.mktemp('hf'), 'gpt2')
+
+
+def judge_of(folder):
+    return load_judge(f'hf:{folder}', no_cuda=True)
+
+
+@pytest.fixture(scope='module')
+def dialogpt(tmp_path_factory):
+    return FAMILIES['dialogpt'](tmp_path_factory.mktemp('dialogpt'))
+
+
+@pytest.mark.parametrize('kind', ['gpt2', 'llama', 'mistral', 'qwen2'])
+def test_texts_equal_passes_over_turns_closed_by_the_end_token(tmp_path, kind):
+    folder = make_model(tmp_path, kind)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    end = (tokenizer.eos_token_id,)
+
+    def ids(text):
+        return (*tokenizer.encode(text, add_special_tokens=False), *end)
+
+    judge = load_judge(f'hf:{folder}', no_cuda=True, dtype='float64')
+    [answer] = judge.answer([Question(CONTEXT, FOLLOWUPS)])
+    context = sum((ids(text) for text in CONTEXT), ())
+    for text, found in zip(FOLLOWUPS, answer.continuations, strict=True):
+        expected = one_by_one(model, context, ids(text))
+        assert found == pytest.approx(expected, rel=0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    'form', ['hf:{}', '{}', 'agent:ext:hf,hf_model={}', 'hf:{},hf_format=plain', 'yaml']
+)
+def test_a_judge_may_be_named_in_each_way(folder, tmp_path, form):
+    name = form.format(folder)
+    if form == 'yaml':
+        name = str(tmp_path / 'judge.yaml')
+        Path(name).write_text(
+            f'name: mine\nopt: {{model: "ext:hf", hf_model: "{folder}"}}\n',
+            encoding='utf-8',
+        )
+    found = load_judge(name, no_cuda=True)
+    assert isinstance(found, Causal)
+    assert found.signature == judge_of(folder).signature
+
+
+@pytest.mark.parametrize(
+    ('name', 'opt'),
+    [
+        ('hf:a/b@v1', {'model': 'ext:hf', 'hf_model': 'a/b', 'hf_revision': 'v1'}),
+        (
+            'hf:a/b,hf_dtype=bfloat16,hf_context_tokens=99',
+            {'model': 'ext:hf', 'hf_model': 'a/b', 'hf_dtype': 'bfloat16'}
+            | {'hf_context_tokens': 99},
+        ),
+        (
+            'agent:hugging_face/dialogpt,gpt2_size=large',
+            {'model': 'hugging_face/dialogpt', 'gpt2_size': 'large'},
+        ),
+        ('zoo:mini/judge/model', {'model_file': 'zoo:mini/judge/model'}),
+        ('/a,b/model', {'model_file': '/a,b/model'}),
+    ],
+)
+def test_a_judges_name_means_these_options(name, opt):
+    assert judge_system(name).opt == opt
+
+
+def test_model_files_are_left_to_parlai():
+    assert not is_hugging_face(judge_system('zoo:blender/blender_9B/model'))
+    assert not is_hugging_face(System('x', {'model': 'transformer/generator'}))
+    assert is_hugging_face(judge_system('agent:hugging_face/dialogpt'))
+
+
+def test_dialogpt_reads_what_its_agent_reads(dialogpt):
+    spec = f'agent:hugging_face/dialogpt,model_name={dialogpt["model_name"]}'
+    judge = load_judge(f'{spec},text_truncate=96', no_cuda=True)
+    agent = load_system(System('stock', dialogpt), no_cuda=True).agent.clone()
+    for n, text in enumerate(TEXTS[:20]):
+        seen = agent.observe({'text': text, 'episode_done': False})
+        ids, cut = judge.vectorizer.context(tuple(TEXTS[: n + 1]))
+        assert ids == seen['text_vec'].tolist()
+        assert cut == seen['context_original_length'] - len(ids)
+    assert cut > 0
+
+
+def test_dialogpt_is_cut_as_its_agent_says_unless_told_otherwise(dialogpt):
+    spec = f'agent:hugging_face/dialogpt,model_name={dialogpt["model_name"]}'
+    # 768 of ParlAI, but the tiny model has 128 positions, a quarter of them kept free
+    whole = load_judge(spec, no_cuda=True).vectorizer
+    assert (whole.separator, whole.whole_turns, whole.limit) == (None, False, 96)
+    short = load_judge(f'{spec},text_truncate=50', no_cuda=True)
+    assert short.vectorizer.limit == 50
+    # an end token that is typed ends nothing
+    end = whole.tokenizer
+    ids = whole.continuation(f'tea {end.eos_token} rain')
+    assert ids.count(end.eos_token_id) == 1
+
+
+def reader(folder, **form):
+    return TurnVectorizer(AutoTokenizer.from_pretrained(folder), **form)
+
+
+def test_long_contexts_are_cut_at_their_beginning(folder):
+    turns = tuple(TEXTS[:6])
+    everything = reader(folder)
+    ids, _ = everything.context(turns)
+    sizes = [len(everything.continuation(text)) for text in turns]
+    kept = sum(sizes[3:])
+    limit = kept + sizes[2] - 1
+    cut_turns = reader(folder, limit=limit).context(turns)
+    assert cut_turns == (ids[-kept:], len(ids) - kept)
+    cut_tokens = reader(folder, limit=9, whole_turns=False).context(turns)
+    assert cut_tokens == (ids[-9:], len(ids) - 9)
+    # of one turn that is too long the end is kept
+    ids, _ = everything.context((' '.join(TEXTS),))
+    found = reader(folder, limit=9).context((' '.join(TEXTS),))
+    assert found == (ids[-9:], len(ids) - 9)
+
+
+def test_a_turn_of_its_own_separator(folder):
+    with_separator = reader(folder, separator=' tea')
+    tokenizer = with_separator.tokenizer
+    expected = tokenizer.encode('rain tea', add_special_tokens=False)
+    assert with_separator.continuation('rain') == tuple(expected)
+    assert with_separator.context(('rain', 'rain'))[0] == expected * 2
+
+
+def test_long_contexts_are_counted(folder):
+    judge = load_judge(f'hf:{folder},hf_context_tokens=10', no_cuda=True)
+    everything, _ = reader(folder).context(tuple(TEXTS[:6]))
+    [answer] = judge.answer([Question(tuple(TEXTS[:6]), FOLLOWUPS)])
+    kept, cut = judge.vectorizer.context(tuple(TEXTS[:6]))
+    assert answer.num_truncated == cut == len(everything) - len(kept) > 0
+
+
+def test_the_signature_is_of_weights_and_options_and_not_of_the_folder(
+    folder, tmp_path
+):
+    moved = shutil.copytree(folder, tmp_path / 'elsewhere')
+    other = make_model(tmp_path / 'other', 'gpt2', seed=7)
+    one = judge_of(folder).signature
+    assert judge_of(moved).signature == one
+    changes = ('hf_context_tokens=40', 'hf_dtype=float64', 'hf_turn_separator=tea')
+    specs = [other, *(f'{folder},{change}' for change in changes)]
+    assert len({one, *(judge_of(spec).signature for spec in specs)}) == 5
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16', 'float16', 'float64'])
+def test_weights_have_the_asked_precision(folder, dtype):
+    judge = load_judge(f'hf:{folder},hf_dtype={dtype}', no_cuda=True)
+    assert judge.model.dtype == getattr(torch, dtype)
+    assert f'dtype:{dtype}' in judge.signature
+
+
+@pytest.mark.parametrize(
+    ('options', 'line'),
+    [
+        ('hf_dtype=int4', "hf_dtype: 'int4'"),
+        ('hf_quantisation=3bit', "hf_quantisation: '3bit'"),
+        ('hf_quantisation=4bit', 'hf_quantisation: 4bit needs a GPU'),
+        ('hf_format=chat', 'hf_format: chat: a judge reads turns'),
+        ('hf_format=x', "hf_format: 'x' is none of auto, plain"),
+        ('hf_dtyp=float32', 'hf_dtyp: there is no such option; .*hf_dtype'),
+        ('hf_trust_code=true', 'hf_trust_code: a judge that brings code'),
+    ],
+)
+def test_a_wrong_option_is_one_line(folder, options, line):
+    with user_error(line) as e:
+        load_judge(f'hf:{folder},{options}', no_cuda=True)
+    assert str(e.value).startswith(f'judge {folder}: ')
+
+
+@pytest.mark.parametrize('kind', ['gpt2', 't5'])
+def test_a_kernel_of_the_hub_is_not_run(tmp_path, kind):
+    judge = make_model(tmp_path / kind, kind)
+    path = Path(judge, 'config.json')
+    config = json.loads(path.read_text(encoding='utf-8'))
+    config['attn_implementation'] = 'a/kernel'
+    path.write_text(json.dumps(config), encoding='utf-8')
+    line = "asks for the kernel 'a/kernel', code from the hub, which no judge may run"
+    with user_error(line):
+        load_judge(f'hf:{judge}', no_cuda=True)
+
+
+@pytest.mark.parametrize(
+    ('name', 'line'),
+    [
+        ('hf:a/b,x', '^judge hf:a/b,x: key=value is expected'),
+        ('hf:/no/such/folder', 'there is no folder'),
+        ('agent:hugging_face/gpt2,model_name=x', 'ext:hf would do'),
+        *((start + 'x' * 5000, '') for start in ('', 'zoo:', 'hf:')),  # no file's name
+    ],
+    ids=['option', 'folder', 'gpt2 of parlai', 'long', 'long zoo', 'long hf'],
+)
+def test_a_judge_that_cannot_be_had_is_one_line(name, line):
+    with user_error(line):
+        load_judge(name, no_cuda=True)
+
+
+HEARD = tuple(sentences(12, seed=3))
+HISTORIES = {
+    'plain': {},
+    'two spaces': {'delimiter': '  '},
+    'a word between': {'delimiter': ' rain '},
+    'person tokens': {'person_tokens': True},
+    'end token': {'history_add_global_end_token': 'end'},
+    'last two': {'history_size': 2},
+    'reversed': {'history_reversed': True},
+    'split lines': {'split_lines': True},
+    'truncated': {'text_truncate': 9},
+    'reversed and truncated': {'history_reversed': True, 'text_truncate': 9},
+}
+
+
+def load(model_file):
+    return create_agent_from_model_file(
+        model_file, {'datatype': 'valid', 'no_cuda': True}
+    )
+
+
+def listened(model_file, context):
+    """
+    The token ids that a fresh agent holds after it has observed these turns.
+    """
+    agent = load(model_file)
+    for text in context:
+        seen = agent.observe({'text': text, 'episode_done': False})
+    return seen['text_vec'].tolist(), seen['context_truncated_length']
+
+
+@pytest.mark.parametrize('name', HISTORIES)
+def test_context_is_what_the_agent_would_have_heard(tmp_path, name):
+    model_file = make_generator(tmp_path, **HISTORIES[name])
+    vectorizer = AgentVectorizer(load(model_file))
+    texts = (*HEARD[:3], f'{HEARD[3]}\n{HEARD[4]}', *HEARD[5:])
+    # growing, repeated, another dialogue, back again, shorter
+    asked = [texts[:1], texts[:4], texts[:4], texts[5:7], texts, texts[:2]]
+    found = [vectorizer.context(context) for context in asked]
+    assert found == [listened(model_file, context) for context in asked]
+
+
+def test_the_last_tokens_are_kept_and_those_cut_are_counted(tmp_path):
+    judge = load_judge(make_generator(tmp_path, text_truncate=5), no_cuda=True)
+    context = ('i like tea', 'you saw rain today')
+    [answer] = judge.answer([Question(context, ())])
+    assert answer.num_truncated == 3 + 1 + 4 - 5  # one token for the newline
+    kept, _ = judge.vectorizer.context(context)
+    words = judge.vectorizer.listener.dict
+    assert words.vec2txt(kept) == '__unk__ you saw rain today'
+
+
+def test_continuation_is_the_agents_label(tmp_path):
+    text = 'you saw rain today again'
+    model_file = make_generator(tmp_path, label_truncate=4)
+    expected = load(model_file).observe(
+        {'text': 'i', 'eval_labels': [text], 'episode_done': True}
+    )['eval_labels_vec']
+    vectorizer = AgentVectorizer(load(model_file))
+    vectorizer.context(('i like tea',))
+    assert vectorizer.continuation(text) == tuple(expected.tolist())
+    # a shorter one ends with the end token
+    agent = vectorizer.speaker
+    expected = (*agent.dict.txt2vec('you saw rain'), agent.END_IDX)
+    assert vectorizer.continuation('you saw rain') == expected
+
+
+def test_an_empty_context_does_not_depend_on_its_company(tmp_path):
+    judge = load_judge(make_generator(tmp_path), no_cuda=True, dtype='float64')
+    empty = Question(('',), ('you saw rain',))
+    [alone] = judge.answer([empty])
+    [_, beside] = judge.answer([Question(HEARD, ('i',)), empty])
+    assert beside.continuations[0] == pytest.approx(alone.continuations[0], abs=1e-12)
+
+
+def test_attention_of_a_float64_model_is_float64():
+    from parlai.agents.transformer.modules.attention import MultiHeadAttention
+
+    keep_double_attention()
+    layer = MultiHeadAttention({'n_heads': 1, 'embedding_size': 2}, 1, 2).double()
+    for linear in (layer.q_lin, layer.k_lin, layer.v_lin, layer.out_lin):
+        torch.nn.init.eye_(linear.weight)
+        torch.nn.init.zeros_(linear.bias)
+    query = torch.tensor([[[0.3, 0.7]]], dtype=torch.float64)
+    keys = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]], dtype=torch.float64)
+    found, *_ = layer(query, keys, mask=torch.ones(1, 2))
+    # the keys (1, 0) and (0, 1) get the softmax of 0.3 and 0.7 over sqrt 2
+    second = 1 / (1 + math.exp((0.3 - 0.7) / math.sqrt(2)))
+    assert found[0, 0, 1].item() == pytest.approx(second, rel=0, abs=1e-12)
+
+
+def test_signature_is_of_content_not_of_place(tmp_path):
+    make_generator(tmp_path, 'a')
+    there = tmp_path / 'there'
+    there.mkdir()
+    for path in tmp_path.glob('a*'):
+        shutil.copy(path, there / path.name.replace('a', 'b', 1))
+    (there / 'b.opt').write_text((tmp_path / 'a.opt').read_text())
+    one = load_judge(str(tmp_path / 'a'), no_cuda=True).signature
+    other = load_judge(str(there / 'b'), no_cuda=True).signature
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    'change',
+    [{'seed': 1}, {'delimiter': '  '}, {'text_truncate': 9}, {'label_truncate': 4}],
+    ids=str,
+)
+def test_signature_tells_judges_apart(tmp_path, change):
+    one = load_judge(make_generator(tmp_path, 'one'), no_cuda=True).signature
+    other = load_judge(make_generator(tmp_path, 'other', **change), no_cuda=True)
+    assert one != other.signature
+
+
+def described(tmp_path, **opt):
+    opt = {'model_file': make_generator(tmp_path), **opt}
+    path = tmp_path / 'judge.yaml'
+    path.write_text(yaml.safe_dump({'name': 'judge', 'opt': opt}))
+    return str(path)
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16', 'float16', 'float64'])
+def test_a_file_may_say_the_precision(tmp_path, dtype):
+    judge = load_judge(described(tmp_path, judge_dtype=dtype), no_cuda=True)
+    assert {w.dtype for w in judge.model.model.parameters()} == {getattr(torch, dtype)}
+    assert f'dtype:{dtype}' in judge.signature
+
+
+def test_a_file_without_a_precision_is_the_model_itself(tmp_path):
+    file = described(tmp_path)
+    alone = load_judge(str(tmp_path / 'tiny'), no_cuda=True)
+    assert load_judge(file, no_cuda=True).signature == alone.signature
+
+
+@pytest.mark.parametrize('dtype', ['8bit', '4bit', 'int8', 16])
+def test_fewer_bits_are_refused_in_one_line(tmp_path, dtype):
+    with user_error('judge_dtype: .* is none of float32'):
+        load_judge(described(tmp_path, judge_dtype=dtype), no_cuda=True)
+
+
+def test_a_model_for_several_gpus_judges_without_any(tmp_path):
+    one = load_judge(described(tmp_path, model_parallel=True), no_cuda=True)
+    other = load_judge(str(tmp_path / 'tiny'), no_cuda=True)
+    asked = [Question(HEARD[:3], HEARD[3:6])]
+    assert one.answer(asked) == other.answer(asked)
+
+
+@pytest.mark.parametrize(
+    ('name', 'line'),
+    [
+        ('nowhere/model', 'there is no file .*nowhere/model'),
+        ('zoo:blender/blender_9B/model', r'cannot be downloaded: \S+BST9B'),
+    ],
+)
+@pytest.mark.usefixtures('data_in_tmp_path')
+def test_a_model_that_cannot_be_had_is_one_line(monkeypatch, name, line):
+    refuse_connections(monkeypatch)
+    with user_error(line):
+        load_judge(name)
+
+
+OWN = FollowUps(
+    {
+        'Wit': Sides(('Ha, that was good!', 'I like it.'), ("You're no fun.",)),
+        'Sense': Sides((), ('What do you mean?', "That's  nonsense")),
+    }
+)
+SAID = ('Hi!', "Hey, what's up?", 'Not much.')
+
+
+@pytest.mark.parametrize('batchsize', [1, 3])
+def test_eval_model_prints_the_correlations_of_the_originals_numbers(
+    tmp_path, gpt2_folder, batchsize, capsys
+):
+    plugin.register()
+    said = [list(SAID[:n]) for n in (1, 2, 3)] + [['No.', 'Why not?'], ['Oh well']]
+    human = [2, 0, 1, 2, 1]
+    judged = written(
+        tmp_path,
+        *(
+            {
+                'context': '\n'.join(f'User: {text}' for text in one),
+                'system': 'Meena',
+                'annotations': {'Wit': [value, 'N/A']},
+            }
+            for one, value in zip(said, human, strict=True)
+        ),
+    )
+    followups = tmp_path / 'own.json'
+    followups.write_text(json.dumps({'turn': {'wit': asdict(OWN.dimensions['Wit'])}}))
+    report = EvalModel.main(
+        model='ext:fed',
+        task='ext:judged:fed_dialogue',
+        judged_file=judged,
+        judge_model_file=f'hf:{gpt2_folder}',
+        followups=str(followups),
+        fed_variant='original',
+        batchsize=batchsize,
+        no_cuda=True,
+    )
+    expected = [by_hand(gpt2_folder, one, OWN)['Wit'] for one in said]
+    found = {key: report[f'Wit/{key}'].value() for key in ('spearman', 'pearson')}
+    assert found == {
+        'spearman': pytest.approx(stats.spearmanr(expected, human).statistic, abs=1e-9),
+        'pearson': pytest.approx(stats.pearsonr(expected, human).statistic, abs=1e-4),
+    }
+    counts = [report[f'Wit/{key}'].value() for key in ('n', 'dropped', 'strings')]
+    assert counts == [5, 0, 5]
+    assert 'spearman_low' in capsys.readouterr().out
