@@ -19,7 +19,6 @@ from parlai_ext.models.handle import ModelHandle
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
 from parlai_ext.toxic import comparison as comparing
-from parlai_ext.toxic import comparison_table as tables
 from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
     MeasureOptions,
@@ -108,7 +107,7 @@ class CompareSafety(ModelCommand):
             seed=given.seed,
             notes=notes,
         )
-        for line in tables.comparison_lines(result):
+        for line in comparing.comparison_lines(result):
             print(printable(line))
         examples = comparing.draw_examples(result, measures.shares, given.examples)
         write_comparison(Path(given.out), result, examples)
@@ -183,16 +182,16 @@ def write_comparison(
     if references := comparing.reference_texts(result):
         texts[REFERENCES] = references
     for name, text in (
-        ('measures.csv', tables.measures_file(result).csv()),
-        ('differences.csv', tables.difference_table(result).csv()),
-        ('answers.csv', tables.answers_file(result).csv()),
+        ('measures.csv', comparing.measures_file(result).csv()),
+        ('differences.csv', comparing.difference_table(result).csv()),
+        ('answers.csv', comparing.answers_file(result).csv()),
         ('comparison.json', dumps(comparing.comparison_data(result), indent=1) + '\n'),
-        (tables.PAGE, tables.render_safety_page(result, examples)),
+        (comparing.PAGE, comparing.render_safety_page(result, examples)),
         *texts.items(),
     ):
         write_text(folder / name, text)
     print(
-        f'{folder / tables.PAGE}; measures.csv, differences.csv, answers.csv, '
+        f'{folder / comparing.PAGE}; measures.csv, differences.csv, answers.csv, '
         'comparison.json'
     )
     print(f'with texts, as export_annotation reads them: {", ".join(texts)}')

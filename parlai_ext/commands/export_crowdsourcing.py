@@ -106,7 +106,7 @@ def export_files(run: RunFolder, given: ExportOptions, asked: Questionnaire) -> 
     """
     from parlai_ext.people import crowd_files
     from parlai_ext.people.questionnaire import LIKERT, PAIR
-    from parlai_ext.people.rated_dialogues import (
+    from parlai_ext.people.rating_set import (
         draw_items,
         judged_dialogues,
         stream_turns,

@@ -10,7 +10,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.people import answer_shares, people_tables
+from parlai_ext.people import answer_shares
 from parlai_ext.people.answer_shares import AnnotationResults
 from parlai_ext.people.crowd_answers import (
     answer_files,
@@ -103,12 +103,12 @@ class ImportAnnotation(Command):
         every_note = (*notes, *fast_notes, *results.notes)
         if not results.num_answers:
             raise UserError(f'--answers: no answer is left; {"; ".join(every_note)}')
-        print('\n'.join(people_tables.share_lines(results)))
+        print('\n'.join(answer_shares.share_lines(results)))
         for note in every_note:
             print(f'note: {note}')
         home = place if place.is_dir() else place.parent
         out = Path(given.out) if given.out else home / 'results'
-        tables = people_tables.result_tables(results, counted, key)
+        tables = answer_shares.result_tables(results, counted, key)
         for name, text in tables.items():
             write_text(out / name, text)
         print(f'{out}: {", ".join(tables)}')

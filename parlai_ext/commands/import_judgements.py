@@ -33,14 +33,13 @@ from parlai_ext.people.judgements import (
     judged_lines,
     judgements_csv,
 )
-from parlai_ext.people.people_tables import people_lines
-from parlai_ext.people.ranking import PeopleRanking, rank_by_people
-from parlai_ext.people.rated_dialogues import (
+from parlai_ext.people.ranking import PeopleRanking, people_lines, rank_by_people
+from parlai_ext.people.rating_set import (
     DialogueReference,
     judged_dialogues,
+    read_keys,
     stream_turns,
 )
-from parlai_ext.people.rating_set import read_keys
 from parlai_ext.people.spot_the_bot import spot_the_bot_tables
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text

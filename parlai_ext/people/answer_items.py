@@ -19,13 +19,14 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.people.questionnaire import LIKERT, PAIR, Questionnaire
-from parlai_ext.people.rated_dialogues import (
+from parlai_ext.people.rating_set import (
     DialogueReference,
     RatingItem,
+    RatingSet,
     ShownTurn,
     draw_items,
+    rating_key,
 )
-from parlai_ext.people.rating_set import RatingSet, rating_key
 
 SHUFFLED = 'shuffled'  # the system of answers to other prompts
 FEWEST_PROMPTS = 2

@@ -18,7 +18,7 @@ from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.people.questionnaire import Questionnaire, Wording
-from parlai_ext.people.rated_dialogues import (
+from parlai_ext.people.rating_set import (
     DialogueReference,
     RatingItem,
     ShownTurn,

@@ -10,7 +10,7 @@ comparisons that it would win if it met each other system equally often.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from parlai_ext.core.display import number, wrap_lines
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.core.progress import Counting, bar_of
 from parlai_ext.people.judgements import Comparison, Judgements
@@ -31,8 +32,9 @@ from parlai_ext.ranking.annotator_agreement import (
 )
 from parlai_ext.ranking.bradley_terry import strengths_of_draws
 from parlai_ext.ranking.intervals import FEWEST_PARTNERS, Draws, draw_ratios, draw_sums
-from parlai_ext.ranking.standings import Standing, rank_draws
+from parlai_ext.ranking.standings import Standing, best_first, rank_draws
 from parlai_ext.ranking.table import Floats
+from parlai_ext.view.table import Column, Table, number_column
 
 T = TypeVar('T', HumanJudgement, Comparison)
 BOOTSTRAPS = 1000
@@ -352,3 +354,59 @@ def agreement_with_order(
     ]
     left, right = np.array(pairs, float).reshape(-1, 2).T
     return correlate(left, right, SYSTEM_MEANS, ['spearman'])['spearman']
+
+
+# ------------------------------------------------------------------ a ranking by people
+
+RANKING_COLUMNS = (
+    Column('rank', 'rank', show=Standing.open_ranks),
+    number_column('group', 'group'),
+    Column('system', 'system'),
+    number_column('score', 'score'),
+    Column('low', '95 % interval', show=Standing.interval),
+)
+
+
+def people_lines(
+    ranking: PeopleRanking, planted: Mapping[str, float] | None = None
+) -> Iterator[str]:
+    """
+    Yield the lines of one dimension: the systems, and how far annotators agree.
+
+    :param planted: the order that was planted in the run, larger is better.
+    """
+    yield ranking.dimension
+    yield from wrap_lines(
+        f'{ranking.num_answers} answers of {ranking.num_annotators} annotators to '
+        f'{ranking.num_items} items; score: {ranking.method}',
+        '  ',
+    )
+    yield from Table(RANKING_COLUMNS, best_first(ranking.standings)).lines('  ')
+    alpha = ranking.alpha
+    more = f'({alpha.level}, {alpha.num_units} units of two or more annotators)'
+    lines = [f'annotators agree: Krippendorff’s alpha {known_text(alpha, more)}']
+    for what, halves in (
+        ('systems', ranking.halves_systems),
+        ('dialogues', ranking.halves_dialogues),
+    ):
+        more = (
+            f'on average over divisions, 95 % of them within {number(halves.low)} to '
+            f'{number(halves.high)}, {halves.num_units} points'
+        )
+        words = f'Spearman {known_text(halves, more)}'
+        lines.append(f'random halves of the annotators, {what}: {words}')
+    if planted:
+        one = agreement_with_order(ranking, planted)
+        words = known_text(one, f'over {one.n} systems')
+        lines.append(f'agreement with the planted order: Spearman {words}')
+    for line in lines:
+        yield from wrap_lines(line, '  ')
+
+
+def known_text(one: Alpha | AnnotatorAgreement | Correlation, more: str) -> str:
+    """
+    Return a number with more about it, or why it is not known.
+    """
+    if one.value is None:
+        return f'is not known ({one.reason})'
+    return f'{number(one.value)} {more}'

@@ -1,14 +1,28 @@
 """
-What one call of `rate_dialogues` asks: pages of items, and the key that says which
-systems' dialogues they are.
+The dialogues that people rate, and the items drawn from them: whose turns are judged,
+and over what.
+
+A run is read twice, so that only the dialogues that are shown lie in memory. Items are
+drawn evenly over systems, under the same conditions. A pair has two systems' dialogues
+over the same opener with the same partner, so that only the systems differ; single
+dialogues are drawn over the same openers for all systems. The draw depends on the seed
+and on the dialogues alone. Where two systems share no conditions (dialogues that were
+imported, say) any two dialogues are a pair.
+
+What one call of `rate_dialogues` asks are pages of items, and the key that says which
+systems' dialogues they are:
 
     RUN/people/<name>/key.json         stays with whoever evaluates
     RUN/people/<name>/rate-1.html …    go to the annotators, and name no system
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations, islice, zip_longest
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError, nearest
@@ -19,23 +33,260 @@ from parlai_ext.files.json_file import read_json
 from parlai_ext.people.questionnaire import (
     LIKERT,
     PAIR,
+    SIDES,
     TIED,
     UNRELATED,
     Questionnaire,
     read_questionnaire,
 )
-from parlai_ext.people.rated_dialogues import (
-    RatingItem,
-    Turns,
-    beginning_speakers,
-    draw_items,
-    judged_dialogues,
-    segment_pages,
-    stream_turns,
-)
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import sealed_text, without_checksum
+from parlai_ext.worlds.pairings import SCHEMES
+
+
+@dataclass(frozen=True, slots=True)
+class DialogueReference:
+    """
+    One judged side of a dialogue, and where the dialogue is.
+
+    :param conditions: what two dialogues share that can be compared: the opener, the
+        partner, and whether the judged system began. In self-play there is no partner.
+    """
+
+    dialogue_id: str
+    system: str
+    conditions: tuple[str, str, bool]
+    pairing_id: str
+    shard: int
+
+    @property
+    def opener_id(self) -> str:
+        """
+        The opener of the dialogue.
+        """
+        return self.conditions[0]
+
+    @property
+    def other_side(self) -> DialogueReference:
+        """
+        The same dialogue as that of the partner.
+        """
+        opener, partner, began = self.conditions
+        conditions = (opener, self.system, not began)
+        return replace(self, system=partner, conditions=conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTurn:
+    """
+    One utterance on the page: of the judged system or not, given or not.
+    """
+
+    own: bool
+    given: bool
+    text: str
+
+
+Turns = Mapping[DialogueReference, Sequence[ShownTurn]]
+
+
+def judged_dialogues(
+    run: RunFolder, systems: Collection[str] = ()
+) -> tuple[list[DialogueReference], int]:
+    """
+    Return every dialogue of a run once for each judged target, and how many are left
+    out because somebody broke them off.
+
+    :param systems: of these targets only; empty: of all.
+    """
+    plan = run.plan
+    targets = {system.name for system in plan.roster.targets}
+    wanted = targets & set(systems) if systems else targets
+    references, num_broken = [], 0
+    for shard in run.dialogue_shards():
+        sides = [
+            side
+            for side in plan.judged_sides(run.pairing(shard.pairing_id))
+            if side.first in wanted
+        ]
+        if not sides:
+            continue
+        for dialogue in run.read_dialogues(shard):
+            if dialogue.ended_by is not None:
+                num_broken += 1
+                continue
+            began = [u.speaker for u in dialogue.utterances[:1]]
+            for side in sides:
+                name = side.first
+                partner = '' if name == side.second else side.second
+                conditions = (dialogue.opener_id, partner, began == [name])
+                place = (dialogue.pairing_id, shard.index)
+                references.append(
+                    DialogueReference(dialogue.id, name, conditions, *place)
+                )
+    return references, num_broken
+
+
+def beginning_speakers(
+    references: Iterable[DialogueReference],
+) -> list[DialogueReference]:
+    """
+    Return each dialogue of two systems once, as that of the one who begins.
+    """
+    dialogues: dict[str, DialogueReference] = {}
+    for one in references:
+        opener, partner, began = one.conditions
+        first = one if began else one.other_side
+        if partner:
+            dialogues.setdefault(first.dialogue_id, first)
+    return list(dialogues.values())
+
+
+def stream_turns(
+    run: RunFolder, references: Collection[DialogueReference]
+) -> Iterator[tuple[DialogueReference, tuple[ShownTurn, ...]]]:
+    """
+    Yield each of these dialogues with its turns, shard by shard.
+    """
+    by_shard: dict[tuple[str, int], list[DialogueReference]] = {}
+    for reference in references:
+        key = (reference.pairing_id, reference.shard)
+        by_shard.setdefault(key, []).append(reference)
+    for key, here in sorted(by_shard.items()):
+        pairing = run.pairing(key[0])
+        scheme = SCHEMES[pairing.scheme]
+        self_play = scheme.is_self_play(pairing.first, pairing.second)
+        dialogues = {
+            dialogue.id: dialogue for dialogue in run.read_dialogues(run.shard(*key))
+        }
+        for reference in here:
+            turns = []
+            for place, one in enumerate(dialogues[reference.dialogue_id].utterances):
+                own = one.speaker == reference.system and not (self_play and place % 2)
+                turns.append(ShownTurn(own, one.given, one.text))
+            yield reference, tuple(turns)
+
+
+@dataclass(frozen=True)
+class RatingItem:
+    """
+    What annotators see at once: one dialogue, or two.
+
+    :param id: says nothing about the systems.
+    :param dialogues: of a pair, which one is first is drawn, too. Of a segment, the one
+        dialogue of either speaker.
+    :param exchanges: how many of a dialogue are shown; `None` for all.
+    """
+
+    id: str
+    dialogues: tuple[DialogueReference, ...]
+    exchanges: int | None = None
+
+    @property
+    def num_turns(self) -> int | None:
+        """
+        How many turns are shown; `None` for all.
+        """
+        return None if self.exchanges is None else 2 * self.exchanges
+
+    @property
+    def matched(self) -> bool:
+        """
+        True if all dialogues arose under the same conditions.
+        """
+        return len({d.conditions for d in self.dialogues}) == 1
+
+
+def draw_items(
+    dialogues: Sequence[DialogueReference],
+    kind: str,
+    count: int,
+    seed: int,
+    matchups: Sequence[tuple[str, str]] = (),
+) -> list[RatingItem]:
+    """
+    Return at most ``count`` items, evenly over the systems or over their pairs.
+
+    :param matchups: the pairs of systems, the first one first; without them all.
+
+    :raises UserError: for pairs of fewer than two systems, or no dialogues at all.
+    """
+    by_system: dict[str, list[DialogueReference]] = defaultdict(list)
+    # by conditions: the first dialogues of all systems are over the same openers
+    for dialogue in sorted(
+        dialogues, key=lambda d: (_draw(seed, *d.conditions), d.dialogue_id)
+    ):
+        by_system[dialogue.system].append(dialogue)
+    needed = len(SIDES) if kind == PAIR else 1
+    if len(by_system) < needed:
+        raise UserError(
+            f'--run-dir: dialogues of {len(by_system)} systems are there to be rated; '
+            f'{needed} or more are needed'
+        )
+    if kind == LIKERT:
+        queues: list[Iterator[tuple[DialogueReference, ...]]] = [
+            iter([(d,) for d in by_system[name]]) for name in sorted(by_system)
+        ]
+    else:
+        pairs = list(matchups or combinations(sorted(by_system), 2))
+        if not matchups:
+            pairs.sort(key=lambda pair: _draw(seed, *pair))
+        queues = [_pairs(by_system[a], by_system[b], seed) for a, b in pairs]
+    # one of each queue in turn
+    rounds = chain.from_iterable(zip_longest(*queues))
+    items = []
+    for drawn in islice(filter(None, rounds), count):
+        names = [(d.dialogue_id, d.system) for d in drawn]
+        items.append(RatingItem(content_id('rating item', seed, names), drawn))
+    return items
+
+
+def _pairs(
+    one: Sequence[DialogueReference], other: Sequence[DialogueReference], seed: int
+) -> Iterator[tuple[DialogueReference, ...]]:
+    """
+    Yield pairs of dialogues of two systems under the same conditions; any pairs where
+    there are none. Which one is first is drawn.
+    """
+    by_conditions = {dialogue.conditions: dialogue for dialogue in other}
+    matches = [
+        (d, by_conditions[d.conditions]) for d in one if d.conditions in by_conditions
+    ]
+    pairs = matches or list(zip(one, other, strict=False))
+    for pair in sorted(pairs, key=lambda pair: _draw(seed, *pair)):
+        yield tuple(sorted(pair, key=lambda d: _draw(seed, 'side', d, pair)))
+
+
+def segment_pages(
+    items: Sequence[RatingItem], segments: Sequence[int], num_pages: int
+) -> tuple[tuple[RatingItem, ...], ...]:
+    """
+    Return pages with a segment of each dialogue, both of whose speakers are judged.
+    Lengths take turns within a page, and a dialogue has another one on the next page,
+    so that nobody reads it twice.
+    """
+
+    def segment(item: RatingItem, exchanges: int) -> RatingItem:
+        (first,) = item.dialogues
+        name = content_id('segment', item.id, exchanges)
+        return RatingItem(name, (first, first.other_side), exchanges)
+
+    return tuple(
+        tuple(
+            segment(item, segments[(place + page) % len(segments)])
+            for place, item in enumerate(items)
+        )
+        for page in range(num_pages)
+    )
+
+
+def _draw(*parts: object) -> str:
+    """
+    Return what decides the place in a draw: a hash of these parts.
+    """
+    return content_id('draw', *map(str, parts))
+
 
 FOLDER = 'people'
 KEY = 'key.json'

@@ -40,10 +40,11 @@ def survival(segments: Sequence[tuple[int, bool]]) -> dict[int, float]:
     return {n: 1 - share for n, share in zip(lengths, fit.x.tolist(), strict=True)}
 
 
-def wins(ratings: Judged) -> pd.DataFrame:
+def win_rates(ratings: Judged) -> pd.DataFrame:
     """
     Return ``[system, system]``: how often the first was rated above the second by an
-    annotator of their dialogue.
+    annotator of their dialogue, as share of the times when either was; NaN where none
+    was.
 
     :param ratings: of one dimension. Of an annotator who judged a segment twice, the
         first ratings of both speakers belong together, and so on.
@@ -54,15 +55,8 @@ def wins(ratings: Judged) -> pd.DataFrame:
     table = rows.set_index([*segment, 'nth', 'system'])['value'].unstack()
     values = table.to_numpy()
     counts = (values[:, :, None] > values[:, None, :]).sum(axis=0)
-    return pd.DataFrame(counts, table.columns, table.columns)
-
-
-def win_rates(counts: pd.DataFrame) -> pd.DataFrame:
-    """
-    Return the share of wins of the first system among those of either, NaN where there
-    are none.
-    """
-    return counts / (counts + counts.T)
+    wins = pd.DataFrame(counts, table.columns, table.columns)
+    return wins / (wins + wins.T)
 
 
 def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
@@ -87,7 +81,7 @@ def spot_the_bot_tables(ratings: Judged) -> Iterator[tuple[str, str, Table]]:
     for dimension in (HUMAN, *FEATURES):
         if not by_dimension[dimension]:
             continue
-        rates = win_rates(wins(by_dimension[dimension])).reindex(names, columns=names)
+        rates = win_rates(by_dimension[dimension]).reindex(names, columns=names)
         if not rates.isna().all(axis=None):
             title = f'{dimension}: wins of the row against the column, of those decided'
             table = _by_system(rates.assign(mean=rates.mean(axis=1)))

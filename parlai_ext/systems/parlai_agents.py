@@ -267,8 +267,6 @@ def _failing_by_name(system: System) -> Iterator[None]:
         raise SystemFailed(system.name, str(error)) from error.__cause__
 
 
-MISSING = re.compile(r'Missing key\(s\) in state_dict: (.*?)\. ')
-UNKNOWN = re.compile(r'Unexpected key\(s\) in state_dict: (.*?)\. ')
 SHAPES = re.compile(
     r'size mismatch for (\S+): copying a param with shape torch\.Size\(\[(.*?)\]\) '
     r'from checkpoint, the shape in current model is torch\.Size\(\[(.*?)\]\)'
@@ -290,29 +288,22 @@ def why_unfit(error: BaseException, opt: Options) -> str | None:
         return None
     if not is_loading:
         return None
-    words = ' '.join(str(error).split()) + ' '
-    misfits = []
-    for pattern, kind in ((MISSING, 'missing'), (UNKNOWN, 'too many')):
-        if match := pattern.search(words):
-            names = match[1].split(', ')
-            first = names[0].strip('"')
-            misfits.append(f'{len(names)} {kind}, the first {first}')
+    lines = [' '.join(line.split()) for line in str(error).split('\n\t')]
     # name, size in the file and size by the options, of each tensor
-    wrong = SHAPES.findall(words)
+    wrong = SHAPES.findall(' '.join(lines))
+    reasons = lines[-1][:100] or type(error).__name__
     if wrong:
-        dictionary = _dictionary(wrong, opt)
-        if dictionary and not misfits:
+        if len(wrong) == len(lines) - 1 and (dictionary := _dictionary(wrong, opt)):
             return dictionary
         name, there, here = (part.replace(', ', 'x') for part in wrong[0])
         sizes = f'{name} is {there}, the options make it {here}'
-        misfits.append(f'{len(wrong)} of another size: {sizes}')
+        reasons = f'{len(wrong)} of another size: {sizes}'
     own_options = Path(f'{file}.opt')
     own = Opt.load(str(own_options)).get('model') if own_options.is_file() else None
     agent = opt.get('model') or own
     kind, hint = f'{agent} with these options', ''
     if own not in (None, agent):
         kind, hint = str(agent), f'; its own options say {own!r}'
-    reasons = '; '.join(misfits) or type(error).__name__
     return f'model_file: {file} is no {kind}: its weights do not fit ({reasons}){hint}'
 
 

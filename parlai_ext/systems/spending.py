@@ -45,13 +45,6 @@ def spending_since(now: Reading, before: Reading) -> Spending:
     return used if now['cost'] is not None else {**used, 'cost': None}
 
 
-def meter_of(agent: Any) -> Any:
-    """
-    Return the object that counts for an agent: agents of one endpoint share one.
-    """
-    return getattr(agent, 'endpoint', agent)
-
-
 class Ledger:
     """
     What systems have used while they were loaded, each meter counted once.
@@ -69,13 +62,15 @@ class Ledger:
         """
         now = spending_of(agent)
         if now is not None:
-            self._open.setdefault(id(meter_of(agent)), (now, set()))[1].add(name)
+            # agents of one endpoint share a meter
+            meter = getattr(agent, 'endpoint', agent)
+            self._open.setdefault(id(meter), (now, set()))[1].add(name)
 
     def end(self, name: str, agent: Any) -> None:
         """
         Write down what a system has used, unless another one's meter still runs on.
         """
-        now, key = spending_of(agent), id(meter_of(agent))
+        now, key = spending_of(agent), id(getattr(agent, 'endpoint', agent))
         if now is None or key not in self._open:
             return
         before, names = self._open[key]

@@ -15,7 +15,6 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.chatmatch.entities import load_pipeline
 from parlai_ext.toxic.detectors import find_label
 
 SIDES = ('toxic', 'answer')  # what the Track calls prompt and answer
@@ -172,6 +171,8 @@ def load_masker(name: str) -> Mask:
 
     :raises UserError: when the library or its pipeline is not there.
     """
+    from parlai_ext.scoring.chatmatch.entities import load_pipeline
+
     read = load_pipeline(name, 'entities').read
     return lambda texts: [
         (masked(*found), len(found.entities)) for found in read(texts)

@@ -15,7 +15,6 @@ from parlai_ext.core.options import json_object, options_from_opt
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.generate import (
     FormOptions,
-    padded_rows,
     penalty_processors,
     prompt_form,
     prompt_limit,
@@ -134,18 +133,6 @@ def test_only_words_of_the_reply_are_blocked():
     [block] = penalty_processors(config, torch.tensor([[1, 1]]))
     scores = block(torch.tensor([[1, 2, 2, 0]]), torch.zeros(1, 4))
     assert scores[0].isinf().tolist() == [True, False, True, False]
-
-
-@pytest.mark.parametrize(
-    'right, ids, mask',
-    [
-        (False, [[0, 7], [8, 9]], [[0, 1], [1, 1]]),
-        (True, [[7, 0], [8, 9]], [[1, 0], [1, 1]]),
-    ],
-)
-def test_padded_rows_have_a_mask_of_their_tokens(right, ids, mask):
-    found = padded_rows([[7], [8, 9]], 0, right)
-    assert (found[0].tolist(), found[1].tolist()) == (ids, mask)
 
 
 EACH = (

@@ -154,18 +154,32 @@ def refusal_of(command, root, **options):
     return ''
 
 
+def remote(address):
+    return {
+        'model': 'ext:remote',
+        'remote_url': address,
+        'remote_model': 'x',
+        'remote_key_env': VARIABLE,
+        'remote_temperature': 0,
+    }
+
+
+def remote_judge(address):
+    return f'{address},remote_model=x,remote_key_env={VARIABLE}'
+
+
 @pytest.mark.parametrize('name', ['generic', 'echo'])  # a target and a partner
 @pytest.mark.parametrize(
-    'opt, key',
+    'opt, words',
     [
-        ({'model': 'planted_evil:Evil'}, 'model'),
+        ({'model': 'planted_evil:Evil'}, 'model: .*planted_evil.*--config'),
         (
             {
                 'model': 'ext:safety_layer',
                 'safety_system': {'model': FLOOR, 'floor_kind': 'word_salad'},
                 'safety_detector': 'planted_evil:Evil',
             },
-            'safety_detector',
+            'safety_detector: .*planted_evil.*--config',
         ),
         (
             {
@@ -173,15 +187,19 @@ def refusal_of(command, root, **options):
                 'safety_system': {'model': 'planted_evil:Evil'},
                 'safety_detector': 'words=README.md',
             },
-            'model',
+            'model: .*planted_evil.*--config',
         ),
+        (remote, VARIABLE),
     ],
 )
-def test_a_manifest_imports_no_code(foreign, tmp_path, name, opt, key):
-    with_system(foreign, name, opt)
+def test_a_manifest_imports_no_code_and_sends_no_key(
+    foreign, listener, tmp_path, name, opt, words
+):
+    address, heard = listener
+    with_system(foreign, name, remote(address) if opt is remote else opt)
     refusal = refusal_of(CollectDialogues, foreign)
-    assert not (tmp_path / 'sprung').exists()
-    assert re.search(f'{name}.*{key}: .*planted_evil.*--config', refusal)
+    assert heard == [] and not (tmp_path / 'sprung').exists()
+    assert re.search(f'{name}.*{words}', refusal)
 
 
 def test_a_manifest_trusts_no_code_of_a_model(foreign):
@@ -194,39 +212,21 @@ def test_a_manifest_trusts_no_code_of_a_model(foreign):
     assert 'hf_trust_code' in refusal
 
 
-def test_a_recorded_judge_imports_no_code(foreign, tmp_path):
-    with_judge(foreign, {'name': 'fed', 'judge_model_file': 'agent:planted_evil:Evil'})
-    refusal = refusal_of(ScoreDialogues, foreign, check_sample=0)
-    assert not (tmp_path / 'sprung').exists()
-    assert re.search('planted_evil.*--judge-model-file', refusal)
-
-
-def test_a_recorded_judge_is_sent_no_key(foreign, listener):
+@pytest.mark.parametrize(
+    'scorer, judge, word',
+    [
+        ('fed', lambda address: 'agent:planted_evil:Evil', 'planted_evil'),
+        ('llm_judge', remote_judge, VARIABLE),
+    ],
+)
+def test_a_recorded_judge_imports_no_code_and_is_sent_no_key(
+    foreign, listener, tmp_path, scorer, judge, word
+):
     address, heard = listener
-    judge = f'{address},remote_model=x,remote_key_env={VARIABLE}'
-    with_judge(foreign, {'name': 'llm_judge', 'judge_model_file': judge})
+    with_judge(foreign, {'name': scorer, 'judge_model_file': judge(address)})
     refusal = refusal_of(ScoreDialogues, foreign, check_sample=0)
-    assert heard == []
-    assert re.search(f'{VARIABLE}.*--judge-model-file', refusal)
-
-
-def remote(address):
-    return {
-        'model': 'ext:remote',
-        'remote_url': address,
-        'remote_model': 'x',
-        'remote_key_env': VARIABLE,
-        'remote_temperature': 0,
-    }
-
-
-@pytest.mark.parametrize('name', ['generic', 'echo'])
-def test_a_manifest_sends_no_key_when_it_goes_on(foreign, listener, name):
-    address, heard = listener
-    with_system(foreign, name, remote(address))
-    refusal = refusal_of(CollectDialogues, foreign)
-    assert heard == []
-    assert re.search(f'{name}.*{VARIABLE}', refusal)
+    assert heard == [] and not (tmp_path / 'sprung').exists()
+    assert re.search(f'{word}.*--judge-model-file', refusal)
 
 
 def test_an_audit_sends_no_key_for_a_recorded_partner(foreign, listener, capsys):
@@ -239,10 +239,12 @@ def test_an_audit_sends_no_key_for_a_recorded_partner(foreign, listener, capsys)
 
 def test_an_audit_asks_no_server_for_a_judge_beside_scores(foreign, listener, capsys):
     address, heard = listener
-    judge = f'{address},remote_model=x,remote_key_env={VARIABLE}'
     [path] = foreign.glob('scores/*/scorer.json')
     about = json.loads(path.read_text())
-    about['config'] = {'name': 'llm_judge', 'judge_model_file': judge}
+    about['config'] = {
+        'name': 'llm_judge',
+        'judge_model_file': remote_judge(address),
+    }
     about['checksum'] = checksum(about)
     path.write_text(json.dumps(about))
     AuditRun.main(run_dir=foreign, no_cuda=True, audit_openers=3)

@@ -10,9 +10,9 @@ from parlai_ext.people.answer_shares import (
     agreed_items,
     annotation_results,
     head_to_head,
+    share_lines,
 )
 from parlai_ext.people.given_answers import GivenAnswer
-from parlai_ext.people.people_tables import share_lines
 from parlai_ext.people.questionnaire import read_questionnaire
 from parlai_ext.people.rating_set import KeyDialogue, RatingKey
 from tests.support.user_error import user_error

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from parlai.utils.strings import normalize_reply
 
 from parlai_ext.commands.export_crowdsourcing import ExportCrowdsourcing
 from parlai_ext.people.crowd_files import flags_of_opt, matchups_by_openness
 from tests.support.parlai_crowdsourcing import parlai_method
-from tests.support.rated_run import rated_run
+from tests.support.planted_run import rated_run
 from tests.support.report_example import standing
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
@@ -64,22 +65,7 @@ def test_acute_reads_the_pairings(run):
         for side in (specs['model_left'], specs['model_right']):
             speakers = [turn['id'] for turn in side['dialogue']]
             assert speakers == [side['name'], 'other_speaker'] * 3
-    # they have the keys of ParlAI's example
-    example = shared('parlai_acute_eval') / 'pairings.jsonl'
-    theirs, ours = (
-        json.loads(path.read_text().split('\n')[1])
-        for path in (example, folder / 'pairings.jsonl')
-    )
-    assert set(theirs) <= set(ours)
-    assert len(read_by_acute(example)[1]) == 1
-    with user_error('--questionnaire'):
-        export(run, 'acute_eval', questionnaire='likert_2022')
-
-
-def test_fast_acute_reads_the_chats_as_the_judged_systems(run):
-    from parlai.utils.strings import normalize_reply
-
-    folder = export(run, 'acute_eval', num_items=9, pairs_per_matchup=3)
+    # fast ACUTE reads the chats as the judged systems'
     config = json.loads((folder / 'fast_acute_models.json').read_text())
     acutify = parlai_method(
         'acute_eval/fast_eval.py',
@@ -94,6 +80,16 @@ def test_fast_acute_reads_the_chats_as_the_judged_systems(run):
             chat = acutify(self, json.loads(line), name)
             assert chat['speakers'] == [name, 'other_speaker']
             assert len(chat['dialogue']) == 6
+    # they have the keys of ParlAI's example
+    example = shared('parlai_acute_eval') / 'pairings.jsonl'
+    theirs, ours = (
+        json.loads(path.read_text().split('\n')[1])
+        for path in (example, folder / 'pairings.jsonl')
+    )
+    assert set(theirs) <= set(ours)
+    assert len(read_by_acute(example)[1]) == 1
+    with user_error('--questionnaire'):
+        export(run, 'acute_eval', questionnaire='likert_2022')
 
 
 def test_turn_annotations_annotate_the_judged_system_alone(run):

@@ -13,7 +13,6 @@ from parlai_ext.systems.remote import openai, plain
 from parlai_ext.systems.remote.replies import (
     Malformed,
     RemoteReply,
-    estimated_tokens,
     shortened,
 )
 from parlai_ext.systems.remote.settings import Settings
@@ -320,10 +319,6 @@ def test_what_is_no_chat_answer(data):
 def test_some_errors_concern_one_conversation(code):
     assert openai.refusal({'error': {'code': code}})
     assert not openai.refusal({'error': {'code': 'model_not_found'}})
-
-
-def test_four_characters_are_a_token():
-    assert [estimated_tokens('x' * n) for n in (0, 1, 4, 5)] == [0, 1, 1, 2]
 
 
 def test_long_words_are_one_short_line():

@@ -9,14 +9,12 @@ import pandas as pd
 import pytest
 
 from parlai_ext.toxic.comparison import (
+    answers_file,
     compare_answers,
     comparison_data,
-    distinct_values,
-)
-from parlai_ext.toxic.comparison_table import (
-    answers_file,
     comparison_lines,
     difference_table,
+    distinct_values,
     measures_file,
 )
 from parlai_ext.toxic.measures import BLEU, Prompt

@@ -16,12 +16,13 @@ from parlai_ext.ranking.detection import detection_measures
 from parlai_ext.systems import hub
 from parlai_ext.toxic.comparison import bleu_values
 from parlai_ext.toxic.measures import (
+    LexicalStance,
     MeasureOptions,
     Prompt,
     corpus_bleu,
     load_measures,
+    read_stance,
 )
-from parlai_ext.toxic.stance import LexicalStance, read_stance
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 

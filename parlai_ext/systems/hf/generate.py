@@ -4,7 +4,7 @@ Loads one model of Hugging Face's and generates its replies to many conversation
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 from weakref import WeakValueDictionary
@@ -98,7 +98,14 @@ def generation_config(
     :raises UserError: ``option: what is wrong``.
     """
     config = copy.deepcopy(models_config)
-    config.update(**_search_settings(models_config, options))
+    size = 1
+    if options.inference == 'beam':
+        own, asked = models_config.num_beams or 1, options.beam_size
+        size = own if asked is None else asked
+        if size < 2:
+            raise UserError(f'beam_size: {size}; inference beam needs 2 or more')
+    config.num_beams = size
+    config.do_sample = options.inference not in ('greedy', 'beam')
     if config.do_sample:
         config.update(**_sampling_settings(models_config, options))
     config.max_new_tokens = options.reply_max_tokens
@@ -113,26 +120,6 @@ def generation_config(
     if options.repetition_penalty is not None:
         config.repetition_penalty = options.repetition_penalty
     return config
-
-
-def _search_settings(
-    models_config: GenerationConfig, options: DecodingOptions
-) -> dict[str, Any]:
-    """
-    Return the config values that choose between greedy search, beam search and
-    sampling.
-
-    :param models_config: the model's own generation config.
-    :raises UserError: for a beam search without a size.
-    """
-    if options.inference != 'beam':
-        return {'do_sample': options.inference != 'greedy', 'num_beams': 1}
-    size = options.beam_size
-    if size is None and (models_config.num_beams or 1) > 1:
-        size = models_config.num_beams
-    if size is None or size < 2:
-        raise UserError(f'beam_size: {size}; inference beam needs 2 or more')
-    return {'do_sample': False, 'num_beams': size}
 
 
 def _sampling_settings(
@@ -310,7 +297,7 @@ class LoadedModel:
     tokenizer: Any
     seq2seq: bool
     positions: int | None
-    own_config: GenerationConfig = field(default_factory=GenerationConfig)
+    own_config: GenerationConfig
 
 
 # as long as an agent uses them; by the weights' files and the options of loading

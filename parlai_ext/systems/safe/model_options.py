@@ -65,18 +65,23 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
     :param roster_opt: the roster's entry, which the user wrote: it may name them.
     :raises Refused: naming the agent or the option.
     """
+
+    def refusal(key: str, what: str, sentence: str = '', value: str = '…') -> Refused:
+        hint = f'if you mean it: `{key}: {value}` in the roster entry'
+        return Refused(path, f'with {key}{what}', hint, sentence=sentence)
+
     for key, value in nested_values(opt):
         if key == 'model' and value and value != roster_opt.get('model'):
             if not is_our_agent(str(value)):
                 hint = f'if you know it: `model: {value}` in the roster entry'
                 raise Refused(path, f'the agent {value}', hint)
-        elif key not in roster_opt and _is_for_the_roster(key, value):
-            hint = f'if you mean it: `{key}: …` in the roster entry'
-            raise Refused(path, f'with {key}, which a roster alone may set,', hint)
-        elif key not in roster_opt and key in MOST and _exceeds(value, MOST[key]):
-            hint = f'if you mean it: `{key}: …` in the roster entry'
+        elif key in roster_opt:
+            continue
+        elif _is_for_the_roster(key, value):
+            raise refusal(key, ', which a roster alone may set,')
+        elif key in MOST and _exceeds(value, MOST[key]):
             what = f'its own {key} is {value!r:.40}, more than {MOST[key]:,}'
-            raise Refused(path, f'with {key}', hint, sentence=what)
+            raise refusal(key, '', what)
     model = Path(path.removesuffix('.opt'))
     folders = _model_folders(path, roster_opt)
     cleaned = {*parlai.core.opt.__AUTOCLEAN_KEYS__, 'model_file', *TASK_OPTIONS}
@@ -85,9 +90,8 @@ def check_stored_options(path: str, opt: Options, roster_opt: Options) -> None:
     for key, value in nested_values({k: v for k, v in opt.items() if k not in cleaned}):
         if key not in roster_opt and _names_file_elsewhere(key, value, folders):
             value = printable(os.fsdecode(value))[:200]
-            hint = f'if you mean it: `{key}: {value}` in the roster entry'
             what = f'its own {key} is {value}, which is no file beside the model'
-            raise Refused(path, f'with {key}', hint, sentence=what)
+            raise refusal(key, '', what, value)
 
 
 def check_files_beside(path: str, roster_opt: Options) -> None:
