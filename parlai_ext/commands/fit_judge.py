@@ -83,7 +83,7 @@ class FitJudge(Command):
         inputs = cache.inputs('read', [item for one in annotated for item in one.items])
         table = fit_judge.annotated_table(annotated, inputs, judge)
         report = fit_judge.fit_report(table)
-        rest = fit_judge.fit(table, fit_judge.all_places(table))
+        rest = fit_judge.fit(table)
         about = {
             'description': f'fitted to {len(annotated)} annotations of {self.source}',
             'learned_from': f'{self.source}, starting from {given.weights}',

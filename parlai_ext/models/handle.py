@@ -10,18 +10,34 @@ The models that scorers ask for by name, loaded on demand and kept for the proce
 Importing this module is cheap: torch is imported with the first model.
 """
 
+from __future__ import annotations
+
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.machine import Machine, data_in
-from parlai_ext.core.nouns import System
+from parlai_ext.core.nouns import Likelihood, System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.files.model_cards import check_kind, is_model_name, model_names
-from parlai_ext.models.kinds import Models
 
+if TYPE_CHECKING:
+    from parlai_ext.models.chat import AgentChat as ChatModel
+    from parlai_ext.models.encoders import FirstTokenEncoder as PairEncoder
+    from parlai_ext.models.encoders import MaskedLanguageModel as MaskedLM
+    from parlai_ext.models.encoders import MeanPooling as Embedder
+    from parlai_ext.models.encoders import SequenceClassifier as Classifier
+    from parlai_ext.models.encoders import SequenceRegressor as Regressor
+    from parlai_ext.models.encoders import WordClassifier as TokenClassifier
+    from parlai_ext.models.word_vectors import WordVectorTable as WordVectors
+else:  # the classes load torch
+    ChatModel = PairEncoder = Embedder = Classifier = Regressor = Any
+    MaskedLM = TokenClassifier = WordVectors = Any
+
+T = TypeVar('T')
 CONTEXT = 256  # tokens of a context, for how many go through a model together
 PLACES = ('model', 'hf_model', 'hf_revision', 'hf_device')
 EXAMPLES = 'a folder or hf:REPOSITORY[@REVISION] would do'
@@ -35,49 +51,6 @@ def _forget_connections() -> None:
 
 # two processes must not talk over one connection
 os.register_at_fork(after_in_child=_forget_connections)
-
-
-class ModelHandle(Models):
-    """
-    Loads models for one machine; equal names give the same model, in every scorer.
-    """
-
-    def __init__(self, machine: Machine | None = None):
-        self.machine = machine or Machine()
-
-    def model(self, kind: str, name: str) -> Any:
-        """
-        Return a model of a kind, loaded on first use.
-        """
-        key = (kind, name, self.machine)
-        if key not in _LOADED:
-            load = LOADERS.get(kind, _load_encoder)
-            with data_in(self.machine.datapath):
-                _LOADED[key] = load(kind, name, self.machine)
-        return _LOADED[key]
-
-    def commit(self, name: str) -> str | None:
-        """
-        Return the commit of the files of a model that was loaded from the hub; `None`
-        for any other.
-        """
-        from parlai_ext.models.judge_names import judge_system
-        from parlai_ext.systems.families import HubFamily, family_of
-
-        opt = judge_system(name).opt
-        family = family_of(opt)
-        return family.commit(opt) if isinstance(family, HubFamily) else None
-
-    def signatures(self) -> dict[str, str]:
-        """
-        Return the signature of each model that this process has loaded for the machine,
-        by kind and name.
-        """
-        return {
-            f'{kind} {name}': str(model.signature)
-            for (kind, name, machine), model in _LOADED.items()
-            if machine == self.machine and hasattr(model, 'signature')
-        }
 
 
 def _load_likelihood(kind: str, name: str, machine: Machine) -> Any:
@@ -127,12 +100,88 @@ def _load_chat(kind: str, name: str, machine: Machine) -> Any:
         raise UserError(f'chat {name}: {error}') from error
 
 
-# of the kinds that are no Hugging Face encoders
-LOADERS: Mapping[str, Callable[[str, str, Machine], Any]] = {
-    'likelihood': _load_likelihood,
-    'word_vectors': _load_word_vectors,
-    'chat': _load_chat,
-}
+class Kind(Generic[T]):
+    """
+    A kind of model: an attribute of `Models` that gives a model of its kind by name.
+
+    :param load: loads a model of a kind by its name for a machine.
+    """
+
+    def __init__(self, load: Callable[[str, str, Machine], T] = _load_encoder):
+        self.load = load
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, models: Models, owner: object = None) -> Callable[[str], T]:
+        return partial(models.model, self.name)
+
+
+class Models:
+    """
+    What a scorer is given to ask for models, as ``models.embedder(name)``; they are
+    loaded once. Each kind is declared once: its name, the class that says what a model
+    of it gives, and how it is loaded.
+    """
+
+    likelihood = Kind[Likelihood](_load_likelihood)
+    embedder = Kind[Embedder]()
+    classifier = Kind[Classifier]()
+    masked_lm = Kind[MaskedLM]()
+    token_classifier = Kind[TokenClassifier]()
+    regressor = Kind[Regressor]()
+    pair_encoder = Kind[PairEncoder]()
+    chat = Kind[ChatModel](_load_chat)
+    word_vectors = Kind[WordVectors](_load_word_vectors)
+
+    def model(self, kind: str, name: str) -> Any:
+        """
+        Return a model of a kind.
+        """
+        raise NotImplementedError
+
+
+class ModelHandle(Models):
+    """
+    Loads models for one machine; equal names give the same model, in every scorer.
+    """
+
+    def __init__(self, machine: Machine | None = None):
+        self.machine = machine or Machine()
+
+    def model(self, kind: str, name: str) -> Any:
+        """
+        Return a model of a kind, loaded on first use.
+        """
+        key = (kind, name, self.machine)
+        if key not in _LOADED:
+            load = vars(Models)[kind].load
+            with data_in(self.machine.datapath):
+                _LOADED[key] = load(kind, name, self.machine)
+        return _LOADED[key]
+
+    def commit(self, name: str) -> str | None:
+        """
+        Return the commit of the files of a model that was loaded from the hub; `None`
+        for any other.
+        """
+        from parlai_ext.models.judge_names import judge_system
+        from parlai_ext.systems.families import HubFamily, family_of
+
+        opt = judge_system(name).opt
+        family = family_of(opt)
+        return family.commit(opt) if isinstance(family, HubFamily) else None
+
+    def signatures(self) -> dict[str, str]:
+        """
+        Return the signature of each model that this process has loaded for the machine,
+        by kind and name.
+        """
+        return {
+            f'{kind} {name}': str(model.signature)
+            for (kind, name, machine), model in _LOADED.items()
+            if machine == self.machine and hasattr(model, 'signature')
+        }
 
 
 def model_system(kind: str, name: str) -> System:

@@ -31,7 +31,7 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.ranking.intervals import (
@@ -116,7 +116,7 @@ def spearman(left: Floats, right: Floats) -> Floats:
     """
     Return Spearman's rho of each row, ties at mean ranks; NaN where a side is constant.
     """
-    return pearson(*(stats.rankdata(side, axis=1) for side in (left, right)))
+    return pearson(*(scipy.stats.rankdata(side, axis=1) for side in (left, right)))
 
 
 def known_spearman(left: Floats, right: Floats) -> float | None:

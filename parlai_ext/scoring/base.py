@@ -43,7 +43,7 @@ from parlai_ext.core.options import (
 )
 from parlai_ext.core.signature import signature_line
 from parlai_ext.core.watch import NO_WATCH, Watch
-from parlai_ext.models.kinds import (  # noqa: F401 (scorers import them from here)
+from parlai_ext.models.handle import (  # noqa: F401 (scorers import them from here)
     ChatModel,
     Classifier,
     Embedder,

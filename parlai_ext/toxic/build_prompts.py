@@ -39,7 +39,6 @@ from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.files.csv_file import csv_text
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.scoring.chatmatch.entities import load_pipeline
 from parlai_ext.store.atomic import append_synced, locked, write_text
 from parlai_ext.toxic.detectors import (
     Detector,
@@ -206,6 +205,8 @@ def load_masker(name: str) -> Mask:
 
     :raises UserError: when the library or its pipeline is not there.
     """
+    from parlai_ext.scoring.chatmatch.entities import load_pipeline
+
     read = load_pipeline(name, 'entities').read
     return lambda texts: [
         (masked(*found), len(found.entities)) for found in read(texts)

@@ -7,6 +7,8 @@ where nothing helps, the judge stays as it was. What the annotations are worth i
 by an outer cross-validation, whose parts hold whole contexts or dialogues.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -135,6 +137,18 @@ class AnnotatedTable:
     groups: Sequence[str]
     trivial: Mapping[str, np.ndarray]
 
+    def part(self, places: np.ndarray) -> AnnotatedTable:
+        """
+        Return some of the rows, to fit or to score.
+        """
+        return AnnotatedTable(
+            self.rows[places],
+            self.before[places],
+            self.labels[places],
+            [self.groups[place] for place in places],
+            {},
+        )
+
 
 def annotated_table(
     annotated: Sequence[Annotated], inputs: Inputs, judge: JudgeWeights
@@ -183,15 +197,12 @@ class Rest:
     pull: float | None
     bias: float = 0.0
 
-    def scores(self, table: AnnotatedTable, places: np.ndarray) -> np.ndarray:
+    def scores(self, table: AnnotatedTable) -> np.ndarray:
         """
-        Return the fitted scores of some rows.
+        Return the new score of each row.
         """
-        return np.asarray(
-            self.bias
-            + self.factor * table.before[places]
-            + table.rows[places] @ self.added
-        )
+        kept = self.bias + self.factor * table.before
+        return np.asarray(kept + table.rows @ self.added)
 
 
 def rank_labels(values: np.ndarray) -> np.ndarray:
@@ -204,58 +215,48 @@ def rank_labels(values: np.ndarray) -> np.ndarray:
     return labels
 
 
-def all_places(table: AnnotatedTable) -> np.ndarray:
+def fit(table: AnnotatedTable, seed: int = 0) -> Rest:
     """
-    Return the places of all rows.
-    """
-    return np.arange(len(table.labels))
-
-
-def fit(table: AnnotatedTable, places: np.ndarray, seed: int = 0) -> Rest:
-    """
-    Return what is fitted to some rows. How strongly the weights are held is chosen by
+    Return what is fitted to these rows. How strongly the weights are held is chosen by
     cross-validation over groups among them; nothing is added where that does not lower
     the squared error by more than its standard error.
     """
-    groups = [table.groups[i] for i in places]
-    errors = {pull: np.zeros(len(places)) for pull in (None, *PULLS)}
-    for test in grouped_folds(groups, seed):
-        train = np.setdiff1d(np.arange(len(places)), test)
+    everything = np.arange(len(table.labels))
+    errors = {pull: np.zeros(len(everything)) for pull in (None, *PULLS)}
+    for test in grouped_folds(table.groups, seed):
+        train = np.setdiff1d(everything, test)
         if len(test) and len(train):
+            known, held_out = table.part(train), table.part(test)
             for pull in errors:
-                guess = ridge_of_rest(table, places[train], pull).scores(
-                    table, places[test]
-                )
-                missed = table.labels[places[test]] - guess
-                errors[pull][test] = missed**2
+                guess = ridge_of_rest(known, pull).scores(held_out)
+                errors[pull][test] = (held_out.labels - guess) ** 2
     best = min(errors, key=lambda pull: float(errors[pull].mean()))
     gain = errors[None] - errors[best]
     if gain.mean() <= gain.std() / np.sqrt(len(gain)):
         best = None
-    return ridge_of_rest(table, places, best)
+    return ridge_of_rest(table, best)
 
 
-def ridge_of_rest(
-    table: AnnotatedTable, places: np.ndarray, pull: float | None
-) -> Rest:
+def ridge_of_rest(table: AnnotatedTable, pull: float | None) -> Rest:
     """
-    Return the factor of the scores before, and the ridge regression of the rest.
+    Return the factor of the judge before, by least squares, and a ridge regression of
+    what that leaves of the labels.
     """
-    before, labels = table.before[places], table.labels[places]
-    centred = before - before.mean()
+    labels = table.labels
+    centred = table.before - table.before.mean()
     variance = float(centred @ centred)
     # a judge that is against the annotators is not turned round
     factor = max(0.0, float(centred @ labels) / variance) if variance else 0.0
-    mean_rows = table.rows[places].mean(0)
+    mean_rows = table.rows.mean(0)
     added = np.zeros(len(mean_rows))
     if pull is None:
         factor = factor or 1.0
     else:
         rest = labels - labels.mean() - factor * centred
-        rows = table.rows[places] - mean_rows
+        rows = table.rows - mean_rows
         kernel = rows @ rows.T + pull * np.eye(len(rows))
         added = np.asarray(rows.T @ np.linalg.solve(kernel, rest))
-    bias = labels.mean() - factor * before.mean() - mean_rows @ added
+    bias = labels.mean() - factor * table.before.mean() - mean_rows @ added
     return Rest(factor, added, pull, float(bias))
 
 
@@ -314,11 +315,11 @@ def fit_report(table: AnnotatedTable, seed: int = 0) -> FitReport:
     """
     Return what a fit to these annotations is worth on annotations that it has not seen.
     """
-    everything = all_places(table)
+    everything = np.arange(len(table.labels))
     fitted = np.zeros(len(everything))
     for test in grouped_folds(table.groups, seed):
-        rest = fit(table, np.setdiff1d(everything, test), seed + 1)
-        fitted[test] = rest.scores(table, test)
+        rest = fit(table.part(np.setdiff1d(everything, test)), seed + 1)
+        fitted[test] = rest.scores(table.part(test))
     columns = {'before': table.before, 'fitted': fitted, **table.trivial}
     drawn = resampled(columns, table, seed)
     values = {name: agreement(one, table.labels) for name, one in columns.items()}

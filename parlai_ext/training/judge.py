@@ -365,29 +365,16 @@ def save_judge(
     out = result.folder
     with disk_errors(out):
         model.save_pretrained(out / 'adapter')
-        merged_network(model, base, options).save_pretrained(out)
+        # merged into the weights as the base model has them: the frozen ones may have
+        # been rounded for the training
+        _, _, network = read(base, torch.device('cpu'), {'dtype': 'auto'})
+        whole = type(model).from_pretrained(network, out / 'adapter')
+        whole.merge_and_unload().save_pretrained(out)
         tokenizer.save_pretrained(out)
     text = json.dumps(
         training_card(base, result, options), indent=2, ensure_ascii=False
     )
     write_file(out / CARD, f'{text}\n'.encode())
-
-
-def merged_network(model: Any, base: Path, options: JudgeTrainingOptions) -> Any:
-    """
-    Return the base model with what the adapters of a trained one have learnt.
-
-    They are merged into the weights as the base model has them, since the frozen ones
-    may have been rounded for the training.
-    """
-    _, _, network = read(base, torch.device('cpu'), {'dtype': 'auto'})
-    whole = with_adapters(network, options)
-    learnt = {n: w for n, w in model.named_parameters() if w.requires_grad}
-    with torch.no_grad():
-        for name, weight in whole.named_parameters():
-            if weight.requires_grad:
-                weight.copy_(learnt[name])
-    return whole.merge_and_unload()
 
 
 def training_card(

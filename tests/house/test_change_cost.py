@@ -74,16 +74,12 @@ CHANGES = {
         "{'Overall': 5.0}",
     ),
     'kind of model': (
-        3,
+        2,
         {
-            'parlai_ext/models/kinds.py': (
-                '    chat = Kind[ChatModel]()',
-                '    chat = Kind[ChatModel]()\n    parser = Kind[Any]()',
-            ),
             'parlai_ext/models/handle.py': (
-                'LOADERS: Mapping[str, Callable[[str, str, Machine], Any]] = {',
-                'LOADERS: Mapping[str, Callable[[str, str, Machine], Any]] = {\n'
-                "    'parser': lambda kind, name, machine: f'{kind} {name}',",
+                '    chat = Kind[ChatModel](_load_chat)',
+                '    chat = Kind[ChatModel](_load_chat)\n'
+                "    parser = Kind[str](lambda kind, name, machine: f'{kind} {name}')",
             ),
             'parlai_ext/files/model_cards.py': (
                 "    'chat',\n",

@@ -1,6 +1,5 @@
 """
-Algorithm 3 on games whose bonuses can be counted on paper; distinct values.
-Algorithms 1 and 2 on games whose points can be counted on paper.
+Algorithms 1 to 3 on games whose points can be counted on paper; distinct values.
 """
 
 import pytest

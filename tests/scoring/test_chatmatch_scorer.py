@@ -1,6 +1,6 @@
 """
-ChatMatch as a scorer: options, signature, perplexity, scores of turns and games.
-ChatMatch's points of a game as one score: for each side, and not for a response.
+ChatMatch as a scorer: options, signature, perplexity, scores of turns and games; its
+points of a game as one score, for each side, and not for a response.
 """
 
 import math

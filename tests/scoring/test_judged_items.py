@@ -1,6 +1,6 @@
 """
-What scorers of turns and of dialogues are given for one judged dialogue.
-Which utterances are judged, and of whom there is nothing to judge.
+What scorers of turns and of dialogues are given for one judged dialogue, which
+utterances of a run are judged, and of whom there is nothing to judge.
 """
 
 import pytest

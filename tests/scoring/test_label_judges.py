@@ -1,6 +1,6 @@
 """
-PairEval: what is asked, in both orders, and the mean over comparisons and runs.
-DirectEval: the probability of "Yes" among "Yes" and "No".
+PairEval and DirectEval: what is asked, in both orders, the mean over comparisons and
+runs, and the probability of "Yes" among "Yes" and "No".
 """
 
 import json

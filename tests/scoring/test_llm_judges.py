@@ -1,8 +1,7 @@
 """
-LLM judges: the expected value as transformers computes it, endpoints with and without
-log-probabilities, both orders of a pair.
-Ratings in the words of a model: what counts, and what is missing instead of guessed.
-Prompts of LLM judges: what a file may hold, and how it is filled.
+LLM judges: prompts and what a file of them may hold, the expected value and the
+probability of "Yes" as transformers computes them, ratings in the words of a model,
+endpoints with and without log-probabilities, both orders of a pair.
 """
 
 import json
@@ -10,11 +9,17 @@ import math
 from types import SimpleNamespace
 
 import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.json_text import first_object
+from parlai_ext.core.nouns import Answer
 from parlai_ext.files.yaml_file import read_file, read_text
+from parlai_ext.judge_check.check import perturbations_for
+from parlai_ext.scoring import prompted
 from parlai_ext.scoring.base import ScoringItem, swapped_item
+from parlai_ext.scoring.directeval import DirectEval
+from parlai_ext.scoring.fed import Fed
 from parlai_ext.scoring.llm.judges import (
     LlmJudge,
 )
@@ -26,10 +31,12 @@ from parlai_ext.scoring.llm.prompts import (
     load_prompt,
     read_prompt,
 )
+from parlai_ext.scoring.prompted import Prompted
 from parlai_ext.scoring.score_run import spending_lines
 from parlai_ext.systems.chat.conversation import ChatReply
-from tests.scoring.test_scoring_prompted import answer_logprob
+from tests.support.family_hf import make_model
 from tests.support.family_remote import control, received
+from tests.support.fed_samples import string_loss
 from tests.support.on_cpu import models_on_cpu
 from tests.support.remote_samples import NAME
 from tests.support.scoring_samples import scores_of
@@ -456,3 +463,77 @@ def test_an_unknown_name_gets_the_nearest_one():
 @pytest.mark.parametrize('path', sorted((zoo_configs.HOME / 'prompts').glob('*.yaml')))
 def test_shipped_prompts_can_be_read(path):
     assert read_prompt(read_file(path)).dimensions
+
+
+ASK = WORDS[9]
+
+
+def answer_logprob(folder, prompt, answer):
+    """
+    Return log P of an assistant's message after a user's, its end included.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    parts = [{'role': 'user', 'content': prompt}]
+    before = tokenizer.apply_chat_template(
+        parts, tokenize=False, add_generation_prompt=True
+    )
+    ids = tokenizer.encode(before, add_special_tokens=False)
+    reply = tokenizer.encode(f'{answer} </s>', add_special_tokens=False)
+    return -string_loss(model, ids + reply, len(ids)) * len(reply)
+
+
+def test_the_share_of_the_first_answer(chat_folder, monkeypatch):
+    # the tiny tokenizer knows no Yes and No
+    monkeypatch.setattr(prompted, 'ANSWERS', WORDS[:2])
+    options = {'judge_model_file': chat_folder, 'question': ASK}
+    [score] = scores_of('prompted', [ScoringItem((HOW, SO), HOW)], **options)
+    prompt = f'Dialogue:\nB: {HOW}\nA: {SO}\n\nResponse:\nB: {HOW}\n\n{ASK}'
+    yes, no = (math.exp(answer_logprob(chat_folder, prompt, a)) for a in WORDS[:2])
+    assert yes != pytest.approx(no, rel=1e-3)
+    assert score.values['Overall'] == pytest.approx(yes / (yes + no), abs=1e-5)
+
+
+def test_no_probability_of_either_answer_is_no_score(chat_folder):
+    class Silent:
+        signature = 'silent'
+        vectorizer = SimpleNamespace(
+            tokenizer=AutoTokenizer.from_pretrained(chat_folder)
+        )
+
+        def likelihood(self, name):
+            return self
+
+        def answer(self, questions):
+            return [Answer(((-math.inf,), (-math.inf,))) for _ in questions]
+
+    [score] = scores_of('prompted', [ScoringItem((), SO)], Silent())
+    assert score.values['Overall'] is None
+
+
+@pytest.mark.parametrize(
+    ('scorer', 'has_format'),
+    [(Prompted, False), (LlmJudge, False), (Fed, True), (DirectEval, True)],
+)
+def test_a_judge_without_a_template_is_refused_by_an_option_of_the_scorer(
+    tmp_path, scorer, has_format
+):
+    section = {'judge_model_file': make_model(tmp_path, 'gpt2')}
+    if has_format:
+        section['judge_format'] = 'chat'
+    models = models_on_cpu()
+    with user_error('chat template') as error:
+        scorer.from_section(section, models).load_models()
+    assert ('judge_format' in str(error.value)) == has_format
+    assert ('judge_model_file' in str(error.value)) != has_format
+
+
+def test_an_empty_question_is_refused(chat_folder):
+    with user_error('question'):
+        Prompted.from_section({'question': ' '})
+
+
+def test_its_check_tries_instructions_to_the_judge(chat_folder):
+    section = {'judge_model_file': chat_folder}
+    scorer = Prompted.from_section(section, models_on_cpu())
+    assert 'injected' in perturbations_for(scorer)

@@ -1,7 +1,7 @@
 """
-FED by pencil: Equation 1 over a judge whose answers are known.
-FED as the program of 2020 computes it, against one pass a string through Hugging Face.
-FED in a judge's chat template, against transformers' own loss of the conversation.
+FED by pencil: Equation 1 over a judge whose answers are known; as the program of 2020
+computes it, against one pass a string through Hugging Face; and in a judge's chat
+template, against transformers' own loss of the conversation.
 """
 
 import math

@@ -9,7 +9,6 @@ import pytest
 from parlai_ext.scoring.learned import BLOCKS, NUMBERS, BlockWeights, JudgeWeights
 from parlai_ext.training.fit_judge import (
     AnnotatedTable,
-    all_places,
     fit,
     fit_report,
     fitted_weights,
@@ -80,7 +79,7 @@ def test_fitted_weights_give_the_fitted_scores():
     whole = AnnotatedTable(
         rows, judge.parts(found).sum(1), rank_labels(values), ['x'] * 60, {}
     )
-    rest = fit(whole, all_places(whole))
+    rest = fit(whole)
     new = fitted_weights(judge, rest)
     scores = new.parts(found).sum(1) + new.bias
-    assert scores == pytest.approx(rest.scores(whole, all_places(whole)))
+    assert scores == pytest.approx(rest.scores(whole))

@@ -1,5 +1,6 @@
 """
-Composite: terms by pencil, bounds as properties, and planted responses that must lose.
+Composite: terms by pencil, bounds as properties, and planted responses that must lose;
+and Correlation Re-Scaling: weights by pencil.
 """
 
 import math
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext import zoo_configs
-from parlai_ext.files.yaml_file import read_file
+from parlai_ext.files.yaml_file import Document, read_file
 from parlai_ext.judge_check.perturbations import PARROTS, parrot_text
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.composite import (
@@ -25,6 +26,7 @@ from parlai_ext.scoring.composite import (
     repeated_words_share,
     words_of,
 )
+from parlai_ext.scoring.crs import METRICS, read_terms, rescaled_weights
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, check_scorer
 from tests.support.scoring_samples import KnownJudge
@@ -249,3 +251,49 @@ def test_where_its_models_are_absent_one_line_names_another_scorer():
     for build in (check_scorer, build_scorer):
         with user_error('/no/such/model.*--scorer fed'):
             build(section)
+
+
+SCALE = {name: {'centre': 0.0, 'spread': 1.0} for name in METRICS}
+
+
+def test_correlations_below_zero_weigh_nothing():
+    # 0.3 : 0.1, and the larger is 3/4 of the sum: the first power is enough
+    weights = rescaled_weights({'a': 0.3, 'b': 0.1, 'c': -0.4})
+    assert weights == pytest.approx({'a': 0.75, 'b': 0.25, 'c': 0})
+
+
+def test_weights_that_are_alike_are_raised_to_a_power():
+    # 0.4 and three of 0.3: 0.4 / 1.3 < 1/3, 0.16 / 0.43 > 1/3
+    weights = rescaled_weights({'a': 0.4, 'b': 0.3, 'c': 0.3, 'd': 0.3})
+    assert weights == pytest.approx({'a': 16 / 43, **dict.fromkeys('bcd', 9 / 43)})
+
+
+def test_equal_correlations_weigh_the_same_and_none_nothing():
+    assert rescaled_weights(dict.fromkeys('abcd', 0.2)) == pytest.approx(
+        dict.fromkeys('abcd', 0.25)
+    )
+    assert rescaled_weights({'a': -0.1, 'b': 0.0}) == {'a': 0, 'b': 0}
+
+
+def test_weights_of_a_quality_are_the_mean_over_its_sets():
+    one = dict(zip(METRICS, (0.2, 0.2, 0.0, 0.0), strict=True))  # 1/2, 1/2
+    other = dict(zip(METRICS, (0.0, 0.5, 0.0, -1.0), strict=True))  # 0, 1
+    data = {'metrics': SCALE, 'correlations': {'Wit': {'x': one, 'y': other}}}
+    terms = read_terms(Document(data, 'mine.yaml'))
+    weights = {name: term.weight for name, term in terms['Wit'].items()}
+    assert weights == pytest.approx(dict(zip(METRICS, (0.25, 0.75, 0, 0), strict=True)))
+    assert terms['Wit']['length'] == Term(0.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    'data, place',
+    [
+        ({'metrics': SCALE, 'correlations': {}}, 'correlations'),
+        ({'metrics': SCALE, 'correlations': {'Wit': {}}}, 'correlations.Wit'),
+        ({'metrics': SCALE, 'correlations': {'Wit': {'x': {}}}}, 'correlations.Wit.x'),
+        ({'metrics': {}, 'correlations': {}}, 'metrics.likelihood'),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(data, place):
+    with user_error(place):
+        read_terms(Document(data, 'mine.yaml'))
