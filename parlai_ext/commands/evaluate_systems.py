@@ -47,7 +47,7 @@ class EvaluateSystems(PlanCommand):
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.report.table import terminal_report
         from parlai_ext.report.write import write_report
-        from parlai_ext.results.rank import rank_run
+        from parlai_ext.results.rank import rank_scores, read_run_scores
         from parlai_ext.results.ranking import write_ranking
         from parlai_ext.stopping.run import collect_until_settled
         from parlai_ext.stopping.section import print_look
@@ -63,9 +63,10 @@ class EvaluateSystems(PlanCommand):
         run = scored.run
         with run.lock():
             check_run(run, scored.scorer, sample=opt['check_sample'])
-            ranking = rank_run(run, scored.signature, human=human, **rules)
+            scores = read_run_scores(run, scored.signature, rules)
+            ranking = rank_scores(scores, human)
             write_ranking(run, ranking)
-            page = write_report(run, ranking)
+            page = write_report(run, ranking, tables=scores.tables)
         for line in scored.left_out:
             print(printable(f'left out: {line}'))
         print(terminal_report(ranking, audit_doubts(run, ranking)))

@@ -48,7 +48,7 @@ class RankSystems(Command):
         from parlai_ext.audit.section import audit_doubts
         from parlai_ext.report.table import leaderboard_csv, terminal_table
         from parlai_ext.results.chosen_scores import choose_scores, scores_rule
-        from parlai_ext.results.rank import rank_run, read_run_scores
+        from parlai_ext.results.rank import rank_scores, read_run_scores
         from parlai_ext.results.ranking import NAME, write_ranking
         from parlai_ext.stopping.planning import (
             plan_from_pilot,
@@ -66,7 +66,8 @@ class RankSystems(Command):
                 **scores_rule(run, signature),
                 **flag_values(RankingOptions, opt),
             }
-            ranking = rank_run(run, signature, human=human, **options)
+            scores = read_run_scores(run, signature, options)
+            ranking = rank_scores(scores, human)
             path, page = run.root / f'{folder}{NAME}', run.root / 'report.html'
             before = path.read_bytes().split() if path.exists() else []
             write_ranking(run, ranking, folder)
@@ -84,7 +85,6 @@ class RankSystems(Command):
                 f'removed {page}, which showed an older ranking; report_run writes it'
             )
         if opt['plan']:
-            scores = read_run_scores(run, signature, options)
             print()
             print('\n'.join(plan_lines(plan_from_pilot(scores, difference))))
         if opt['require_judge_check']:

@@ -17,7 +17,7 @@ from tests.support.ray_nodes import ENV, RayNodes
 from tests.support.small_run import files_of
 
 ROOT = Path(__file__).parents[2]
-AGENT = 'tests.support.slow_talker:SlowTalker'
+AGENT = 'tests.support.trial_agents:SlowTalker'
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_spec('ray') is None, reason='Ray is not installed'),

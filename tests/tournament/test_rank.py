@@ -10,14 +10,10 @@ import pytest
 
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.core.nouns import (
-    Dialogue,
     HumanJudgement,
     Opener,
-    Roster,
     Score,
     ScoredDialogue,
-    System,
-    Utterance,
 )
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.ranking_options import RankingOptions
@@ -31,8 +27,8 @@ from parlai_ext.results.tables import ScoreTables
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.tournament.games import Game
 from parlai_ext.tournament.rank import play_tournament
-from parlai_ext.worlds.schedule import dialogue_id
-from tests.support.plans import open_run
+from tests.support.dialogues import spoken
+from tests.support.planted_run import played_run
 from tests.support.user_error import user_error
 
 SCORER = 'made-up|v:1'
@@ -65,12 +61,18 @@ def played(
 
     :param silent: pairs whose games were not scored.
     """
-    roster = Roster(tuple(System(name, {'model': name}) for name in names))
-    run = open_run(
+
+    def play(pair, opener, _):
+        said = ['How are you?', 'one two', f'{pair.first} says three words']
+        return spoken(pair, opener, said)
+
+    run = played_run(
         root,
-        roster,
-        list(openers),
-        len(openers),
+        openers,
+        names,
+        (),
+        play,
+        {SCORER: lambda pair, one, _: judged(one, pair, worth)},
         pairing='all_play_all',
         num_turns=3,
         score='both',
@@ -79,19 +81,8 @@ def played(
         reference_kind='planted' if reference else None,
     )
     for pair in run.pairings:
-        said = ['How are you?', 'one two', f'{pair.first} says three words']
-        turns = tuple(
-            Utterance((pair.first, pair.second)[i % 2], text, i == 0)
-            for i, text in enumerate(said)
-        )
-        games = [
-            Dialogue(dialogue_id(pair.id, one.id), pair.id, one.id, turns)
-            for one in openers
-        ]
-        run.write_dialogues(run.shard(pair.id, 0), games)
-        if (pair.first, pair.second) not in silent:
-            scores = [judged(one, pair, worth) for one in games]
-            run.scores(SCORER).write(run.shard(pair.id, 0), scores)
+        if (pair.first, pair.second) in silent:
+            run.scores(SCORER).path(run.shard(pair.id, 0)).unlink()
     return run
 
 
