@@ -20,12 +20,12 @@ from parlai_ext.toxic.build_prompts import (
     TABLE,
     BlockSelector,
     BuildState,
+    FeatureOptions,
     SelectionOptions,
     build_prompts,
     selector_elsewhere,
     statistics_table,
 )
-from parlai_ext.toxic.pair_features import FeatureOptions
 from parlai_ext.toxic.public_sets import with_public_sets
 
 

@@ -24,7 +24,7 @@ from parlai_ext.core.nouns import Roster, System
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
 from parlai_ext.store import atomic
 from parlai_ext.toxic import build_prompts as building
-from parlai_ext.toxic.pair_features import FeatureOptions
+from parlai_ext.toxic.build_prompts import FeatureOptions
 from tests.support.bench_samples import judged_set
 from tests.support.plans import open_run, some_openers
 from tests.support.scattered_engine import ScatteredEngine
