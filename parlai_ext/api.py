@@ -128,10 +128,11 @@ class Run:
         :raises UserError: for another name, or when the run lacks this table.
         """
         from parlai_ext.report import frames
+        from parlai_ext.report.columns import file_table
         from parlai_ext.results.chosen_scores import choose_scores
 
         if table == 'ranking':
-            return frames.leaderboard_frame(self.ranking)
+            return file_table(self.ranking).frame()
         if table == 'scores':
             run = self.open()
             return frames.scores_frame(run, choose_scores(run, None)[0])

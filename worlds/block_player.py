@@ -11,7 +11,6 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -98,7 +97,7 @@ class BlockPlayer:
         """
         Return the names of the systems that a block needs.
         """
-        pairs = (self._pairings[shard.pairing_id] for shard in block.shards)
+        pairs = (self.plan.by_id[shard.pairing_id] for shard in block.shards)
         return list(dict.fromkeys(name for p in pairs for name in p.speakers))
 
     def play_block(self, block: Block) -> dict[ShardKey, list[Dialogue]]:
@@ -145,19 +144,14 @@ class BlockPlayer:
             self.cache.drop_failed(error)
         return dialogues
 
-    @cached_property
-    def _pairings(self) -> dict[str, Pairing]:
-        return {pairing.id: pairing for pairing in self.plan.pairings}
-
     def _groups(self, block: Block) -> list[dict[ShardKey, Pairing]]:
         """
         Return a block's shards in groups whose systems fit into memory together.
         """
-        by_id = self._pairings
         groups: list[dict[ShardKey, Pairing]] = []
         systems: dict[str, System] = {}
         for shard in block.shards:
-            pair = by_id[shard.pairing_id]
+            pair = self.plan.by_id[shard.pairing_id]
             both = {n: self.plan.roster.system(n) for n in pair.speakers}
             if not groups or not self.cache.can_hold({**systems, **both}.values()):
                 groups.append({})

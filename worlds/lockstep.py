@@ -61,8 +61,7 @@ def play_on(
     :param respond: asks a system for the replies of some participants.
     """
     world = LockstepWorld(rows, players, num_turns, batchsize)
-    if on_replies is not None:
-        world.on_replies = on_replies
+    world.on_replies = on_replies or world.on_replies
     world.respond = respond
     while not world.epoch_done():
         world.parley()

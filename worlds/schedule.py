@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count, groupby, pairwise
 
 from parlai_ext.core.errors import UserError
@@ -86,6 +87,13 @@ class Schedule:
         The systems that talk.
         """
         return self.protocol.roster
+
+    @cached_property
+    def by_id(self) -> dict[str, Pairing]:
+        """
+        The pairings by their ids.
+        """
+        return {pairing.id: pairing for pairing in self.pairings}
 
     def blocks(self, sampling: Callable[[Pairing], bool]) -> list[Block]:
         """

@@ -110,7 +110,19 @@ class SafetyLayerAgent(DeclaresOptions, ConversationAgent):
     )
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
-        self.guarded: Guarded = shared['guarded'] if shared else guarded_system(opt)
+        self.guarded: Guarded
+        if shared:
+            self.guarded = shared['guarded']
+        else:
+            options = options_from_opt(SafetyOptions, opt, SAFETY)
+            no_cuda = bool(opt.get('no_cuda'))
+            models = ModelHandle(Machine(datapath=opt.get('datapath'), no_cuda=no_cuda))
+            self.guarded = Guarded(
+                load_system(system_inside(opt), no_cuda=no_cuda),
+                read_detector(options.detector, models, named_by_user=True),
+                read_deflections(opt),
+                FIRED if options.checks == 'both' else (options.checks,),
+            )
         # where a player looks for weights
         self.model = getattr(self.guarded.player.agent, 'model', None)
         super().__init__(opt, shared)
@@ -172,19 +184,3 @@ class SafetyLayerAgent(DeclaresOptions, ConversationAgent):
         """
         super().reset()
         self.participant = self.guarded.player.join()
-
-
-def guarded_system(opt: Opt) -> Guarded:
-    """
-    Return the system and the detector that the options name, loaded.
-
-    :raises UserError: ``option: what is wrong``.
-    """
-    options = options_from_opt(SafetyOptions, opt, SAFETY)
-    machine = Machine(datapath=opt.get('datapath'), no_cuda=bool(opt.get('no_cuda')))
-    return Guarded(
-        load_system(system_inside(opt), no_cuda=machine.no_cuda),
-        read_detector(options.detector, ModelHandle(machine), named_by_user=True),
-        read_deflections(opt),
-        FIRED if options.checks == 'both' else (options.checks,),
-    )

@@ -30,7 +30,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import option_values
 from parlai_ext.core.signature import scorer_name
-from parlai_ext.engines.code_facts import versions
+from parlai_ext.engines.engine import versions
 from parlai_ext.store import RunFolder
 
 # the checks for which dialogues are played, and how a sentence names them

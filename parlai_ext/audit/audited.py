@@ -16,8 +16,7 @@ from parlai_ext.audit.record import outcome_of
 from parlai_ext.collect.plan import Plan
 from parlai_ext.core.display import join_names, number, rough_count
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.floors import is_floor
-from parlai_ext.core.nouns import Roster, System
+from parlai_ext.core.nouns import Roster, System, is_floor
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.ranking.intervals import Sampling, draw_means
 from parlai_ext.ranking.newcomers import Difference

@@ -33,9 +33,7 @@ from parlai_ext.audit.record import (
     PartResult,
     outcome_of,
 )
-from parlai_ext.collect.manifest import build_manifest
-from parlai_ext.collect.plan import refuse_collecting
-from parlai_ext.collect.resolved import resolve_protocol
+from parlai_ext.collect.plan import build_manifest, refuse_collecting, resolve_protocol
 from parlai_ext.core.display import interval, join_names, number
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.machine import Machine

@@ -28,7 +28,7 @@ from parlai_ext.core.display import (
     one_line,
     terminal_width,
 )
-from parlai_ext.core.floors import is_floor
+from parlai_ext.core.nouns import is_floor
 from parlai_ext.report.view import Doubt, Doubts, RankingView
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder

@@ -7,6 +7,7 @@ means once more, over its dialogues. A scorer with variants (FED without complai
 one row for each of them.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,11 +16,15 @@ from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
 
-from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.display import wrap_lines
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.floors import is_floor
-from parlai_ext.core.nouns import Dialogue, HumanJudgement, ScoredDialogue
+from parlai_ext.core.nouns import (
+    Dialogue,
+    HumanJudgement,
+    ScoredDialogue,
+    dialogue_means,
+    is_floor,
+)
 from parlai_ext.ranking.agreement import agreement_data, correlate_items
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
@@ -42,7 +47,9 @@ class MeanScores:
 
     dimensions: tuple[str, ...]
     variants: tuple[str, ...]
-    means: dict[tuple[str, str], Means] = field(default_factory=dict)
+    means: dict[tuple[str, str], Means] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)
     n_contexts: int = 0
     n_cut: int = 0
@@ -51,7 +58,7 @@ class MeanScores:
         """
         Return the means by system and dialogue.
         """
-        return self.means.get((variant, dimension), {})
+        return self.means[variant, dimension]
 
     def system_means(self, variant: str, dimension: str) -> dict[str, float]:
         """
@@ -94,12 +101,11 @@ def mean_scores(
                 own = scorer.rescored(dialogue, scored, variant)
             for score in own.scores:
                 if score.reason is not None:
-                    key = (variant, score.dimension)
-                    scores.reasons.setdefault(key, score.reason)
+                    scores.reasons.setdefault((variant, score.dimension), score.reason)
             for name in dict.fromkeys(score.system for score in scored.scores):
                 means = dialogue_means(dialogue, own, name)
                 for dimension in scores.dimensions:
-                    column = scores.means.setdefault((variant, dimension), {})
+                    column = scores.means[variant, dimension]
                     column[name, dialogue.id] = means.get(dimension)
     return scores
 
@@ -121,16 +127,24 @@ def agreement(
     """
     ranked = [judgement for judgement in human if not is_floor(judgement.system)]
     check_judgements(scores, ranked, source)
-    rows = [
-        {
-            'level': level,
-            'dimension': dimension,
-            'variant': variant,
-            **_correlations(scores, variant, level, dimension, people, bootstraps),
-        }
-        for level, dimension, people in human_means(ranked, scores)
-        for variant in scores.variants
-    ]
+    rows = []
+    for level, dimension, people in human_means(ranked, scores):
+        of_level = scores.system_means if level == 'system' else scores.dialogue_means
+        for variant in scores.variants:
+            values: Mapping[Any, float | None] = of_level(variant, dimension)
+            points = [key for key in sorted(people) if values.get(key) is not None]
+            correlations = correlate_items(
+                [float(values[key] or 0.0) for key in points],
+                [people[key] for key in points],
+                bootstraps=bootstraps,
+                seed=SEED,
+            )
+            about = {'level': level, 'dimension': dimension, 'variant': variant}
+            # without a score there is no point
+            dropped = len(people) - len(points)
+            rows.append(about | agreement_data(correlations, dropped=dropped))
+            if not points and (variant, dimension) in scores.reasons:
+                rows[-1]['reason'] = scores.reasons[variant, dimension]
     return {'schema': SCHEMA, 'rows': rows, 'notes': notes(scores, human)}
 
 
@@ -159,40 +173,13 @@ def human_means(
     return sorted(columns, key=lambda column: column[0])  # stable: dialogue first
 
 
-def _correlations(
-    scores: MeanScores,
-    variant: str,
-    level: str,
-    dimension: str,
-    people: Mapping[Any, float],
-    bootstraps: int,
-) -> dict[str, Any]:
-    """
-    Return the correlations over the dialogues or systems that have a score and a human
-    value; `dropped` counts those without a score.
-    """
-    of_level = scores.system_means if level == 'system' else scores.dialogue_means
-    values: Mapping[Any, float | None] = of_level(variant, dimension)
-    points = [key for key in sorted(people) if values.get(key) is not None]
-    correlations = correlate_items(
-        [float(values[key] or 0.0) for key in points],
-        [people[key] for key in points],
-        bootstraps=bootstraps,
-        seed=SEED,
-    )
-    row = agreement_data(correlations, dropped=len(people) - len(points))
-    if not points and (variant, dimension) in scores.reasons:
-        row['reason'] = scores.reasons[variant, dimension]
-    return row
-
-
 def mean_by_key(pairs: Iterable[tuple[Any, float]]) -> dict[Any, float]:
     """
     Return the mean of the values of each key.
     """
-    values: dict[Any, list[float]] = {}
+    values: dict[Any, list[float]] = defaultdict(list)
     for key, value in pairs:
-        values.setdefault(key, []).append(value)
+        values[key].append(value)
     return {key: fsum(numbers) / len(numbers) for key, numbers in values.items()}
 
 

@@ -23,7 +23,7 @@ from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_poin
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_to_json
-from parlai_ext.ranking.agreement import ENDS, group_weights, pearson
+from parlai_ext.ranking.agreement import ENDS, group_weights, pearson, weighted_spearman
 from parlai_ext.ranking.comparison import (
     LEVEL,
     PERMUTATIONS,
@@ -36,7 +36,6 @@ from parlai_ext.ranking.comparison import (
     swap_tests,
     williams_test,
 )
-from parlai_ext.ranking.resamples import weighted_spearman
 from parlai_ext.ranking.table import Floats
 
 ALL_SETS = 'all sets'

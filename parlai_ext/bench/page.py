@@ -13,10 +13,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
+import pandas as pd
 
-from parlai_ext.bench.agreement_rows import agreement_rows_table
-from parlai_ext.bench.bench_files import Bench, SetPoints
+from parlai_ext.bench.bench_files import Bench, SetPoints, agreement_rows_table
 from parlai_ext.bench.compare import ALL_SETS, BenchComparison, PairDifference
 from parlai_ext.bench.published import figure_table
 from parlai_ext.bench.tables import (
@@ -32,7 +31,7 @@ from parlai_ext.bench.tables import (
     sets_of_level,
 )
 from parlai_ext.core.display import number
-from parlai_ext.ranking.agreement import known_spearman
+from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import Column, Table, number_column
@@ -111,17 +110,19 @@ def disputed_item(points: SetPoints) -> tuple[int, Table]:
     (the deviation of the ranks, each over the number of items that are ranked), and a
     table of its scores and ranks; 1 is best, and equals share the best rank.
     """
-    labels = ['people', *points.scores]
-    table = np.array([people_scores(points), *points.scores.values()], dtype=float)
-    ranks = stats.rankdata(-table, method='min', axis=1, nan_policy='omit')
-    counts = np.isfinite(table).sum(axis=1)
-    shares = ranks / np.maximum(counts, 1)[:, None]
-    spreads = [np.std([*one[np.isfinite(one)]] or [0]) for one in shares.T]
-    place = int(np.argmax(spreads))
+    table = pd.DataFrame(
+        [people_scores(points), *points.scores.values()],
+        index=['people', *points.scores],
+        dtype=float,
+    )
+    ranks = table.rank(axis=1, ascending=False, method='min')
+    counts = table.count(axis=1)
+    spreads = ranks.div(counts, axis=0).std(ddof=0)
+    place = int(np.argmax(spreads.fillna(0)))
     rows = [
         (label, score, f'{rank:.0f} of {n}')
         for label, score, rank, n in zip(
-            labels, table[:, place], ranks[:, place], counts, strict=True
+            table.index, table[place], ranks[place], counts, strict=True
         )
         if np.isfinite(rank)
     ]
@@ -177,25 +178,22 @@ def correlation_figure(points: Sequence[SetPoints]) -> Figure:
     from matplotlib.figure import Figure  # it takes long
 
     labels = list(dict.fromkeys(label for one in points for label in one.scores))
-    table = [
-        np.array(
-            [
-                np.nan if value is None else value
-                for one in points
-                for value in one.scores.get(label, [None] * len(one.groups))
-            ]
-        )
+    table = {
+        label: [
+            value
+            for one in points
+            for value in one.scores.get(label, [None] * len(one.groups))
+        ]
         for label in labels
-    ]
-    rows = [[known_spearman(left, right) for right in table] for left in table]
+    }
+    frame = pd.DataFrame(table, dtype=float)
+    matrix = frame.corr('spearman', min_periods=FEWEST_KNOWN).to_numpy()
     size = 2 + 0.4 * len(labels)
     figure = Figure(figsize=(size + 1, size), layout='constrained')
     axes = figure.add_subplot()
-    matrix = np.array(rows, dtype=float)
     image = axes.imshow(matrix, vmin=-1, vmax=1, cmap='RdBu_r')
-    for y, row in enumerate(rows):
-        for x, value in enumerate(row):
-            axes.text(x, y, number(value), ha='center', va='center', fontsize=7)
+    for (y, x), value in np.ndenumerate(matrix):
+        axes.text(x, y, number(value), ha='center', va='center', fontsize=7)
     axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=8)
     axes.set_yticks(range(len(labels)), labels, fontsize=8)
     n_items = sum(len(one.groups) for one in points)

@@ -14,18 +14,19 @@ printed averages. All numbers are printed there without signs; ours have them.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, compress
+from itertools import chain, compress
 from math import fsum
 from operator import itemgetter
 
 import numpy as np
+import pandas as pd
 
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench, SetPoints
 from parlai_ext.bench.tables import FITTED, mean_over_qualities
 from parlai_ext.core.display import number, wrap_lines
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.ranking.agreement import known_spearman
+from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
 from parlai_ext.view.table import Column, Table, number_column, shown_table
 
@@ -313,14 +314,15 @@ def agreement_here(
             for k, given in enumerate(kept)
         }
         return krippendorff_alpha(units, 'interval').value
-    width = max(map(len, annotations), default=0)
+    table = pd.DataFrame(map(list, annotations), dtype=float)
+    width = table.shape[1]
     if measure == 'other' or width < 2:
         return None
-    table = np.array([[*one, *[np.nan] * (width - len(one))] for one in annotations])
-    table = table[~np.isnan(table).all(axis=1)]
-    pairs = list(combinations(table.T, 2))
-    if measure == 'one_and_all':
-        pairs = [(column, np.nanmean(table, axis=1)) for column in table.T]
-    values = [known_spearman(left, right) for left, right in pairs]
-    known = [value for value in values if value is not None]
+    # the last column is the mean of all
+    table[width] = table.mean(axis=1)
+    matrix = table.corr('spearman', min_periods=FEWEST_KNOWN).to_numpy()
+    values = matrix[:-1, -1]
+    if measure == 'pairs':
+        values = matrix[np.triu_indices(width, 1)]
+    known = values[~np.isnan(values)].tolist()
     return fsum(known) / len(known) if known else None

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from parlai_ext.bench.agreement_rows import agreement_rows
 from parlai_ext.bench.bench_files import (
     Bench,
     ScorerAbout,
     SetAbout,
+    agreement_rows,
     set_points,
     write_bench,
 )

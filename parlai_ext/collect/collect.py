@@ -77,6 +77,7 @@ def collect(
     :param engine: where the blocks are played.
     :param skip_missing: as `noting_who_works` says.
     """
+    spent = {} if spent is None else spent
     with noting_who_works(run, skip_missing) as at_work:
         return _collect(run, machine, spent, engine, at_work)
 
@@ -84,7 +85,7 @@ def collect(
 def _collect(
     run: RunFolder,
     machine: Machine,
-    spent: dict[str, Spending] | None,
+    spent: dict[str, Spending],
     engine: Engine,
     at_work: AtWork,
 ) -> CollectReport:
@@ -93,7 +94,6 @@ def _collect(
     load = at_work.noting(partial(load_on, machine))
     player = BlockPlayer.from_plan(plan, machine, load=load, left_out=left_out)
     tasks = block_tasks(plan, player.missing_blocks(run))
-    spent = {} if spent is None else spent
     problems: dict[str, str] = {}
     n_played = 0
 
@@ -243,11 +243,11 @@ def block_tasks(plan: Plan, blocks: Mapping[Block, frozenset[ShardKey]]) -> list
 
     :param blocks: with the shards that they lack.
     """
-    pairs = {pairing.id: pairing for pairing in plan.pairings}
     weights: dict[str, tuple[str, int]] = {}
     tasks = []
     for block, missing in blocks.items():
-        pairings = [pairs[id] for id in {shard.pairing_id: 0 for shard in block.shards}]
+        ids = dict.fromkeys(shard.pairing_id for shard in block.shards)
+        pairings = [plan.by_id[id] for id in ids]
         names = {name: 0 for pair in pairings for name in pair.speakers}
         for name in names:
             if name not in weights:

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.manifest import (
+from parlai_ext.collect.plan import (
     dialogue_signature,
     protocol_record,
     score_keys,

@@ -5,9 +5,9 @@ What of a run was not played: systems that could not go on, pairs that lack dial
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.store import RunFolder
+from parlai_ext.store.plan import Plan
 from parlai_ext.worlds.schedule import ShardKey
 
 NAME = 'not_run.json'

@@ -245,11 +245,10 @@ def replies_left(plan: Plan, shards: Iterable[ShardKey]) -> tuple[Counter[str], 
     Return how many replies each system gives in these shards, and how many of all
     replies are judged: both speakers', or the first one's.
     """
-    pairings = {pairing.id: pairing for pairing in plan.pairings}
     replies: Counter[str] = Counter()
     judged = 0
     for shard in shards:
-        pair = pairings[shard.pairing_id]
+        pair = plan.by_id[shard.pairing_id]
         for opener in plan.openers[shard.start : shard.stop]:
             turns = range(len(opener.utterances), plan.protocol.num_turns)
             by_first = sum(i % 2 == 0 for i in turns)

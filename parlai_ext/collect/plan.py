@@ -2,22 +2,28 @@
 From options to a plan and its run folder: who talks, over which openers, how long.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from parlai_ext.collect.manifest import build_manifest
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.resolved import resolve_protocol
-from parlai_ext.core.errors import UserError
+from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.nouns import Opener, Pairing, Roster, System, content_id, to_json
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.signature import signature_line
+from parlai_ext.engines.engine import versions
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.isolation.own_records import SCORER, is_own_scorer, note_parts
 from parlai_ext.isolation.policy import is_named
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest, SystemRecord, merge_manifests
+from parlai_ext.store.manifest import (
+    BATCHSIZE,
+    Manifest,
+    SystemRecord,
+    merge_manifests,
+    read_manifest,
+)
 from parlai_ext.store.plan import Plan, protocol_of, system_part
 from parlai_ext.worlds.schedule import pairings, sample_openers, shard_size_for
 
@@ -293,3 +299,280 @@ def _draw_openers(
             f'has {longest} utterances already; num_turns counts them'
         )
     return sample_openers(openers, protocol.num_dialogues, protocol.seed)
+
+
+# ---------------------------------------------- the systems of a protocol, resolved
+
+
+@dataclass(frozen=True)
+class ResolvedProtocol:
+    """
+    A protocol with the systems that can be had.
+
+    `identities` has the content hash of each system, `sampling` those that draw their
+    replies at random (the shard is their unit of randomness), `candidates` a hash of
+    the replies that each retriever chooses among, and `missing` why systems were left
+    out.
+    """
+
+    protocol: Protocol
+    identities: Mapping[str, str]
+    sampling: frozenset[str] = frozenset()
+    candidates: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+def resolve_protocol(
+    protocol: Protocol, before: Mapping[str, SystemRecord], skip_missing: bool
+) -> ResolvedProtocol:
+    """
+    Resolve the systems of a protocol; models that are not here are downloaded.
+
+    :param before: the manifest's entries for targets of the run that are not asked for
+        now; they may be gone, because their dialogues are there.
+    :param skip_missing: leave out systems that cannot be had.
+    :raises UserError: when a system cannot be had and such are not to be left out.
+    """
+    from parlai_ext.systems.identity import candidates_hash
+    from parlai_ext.systems.parlai_agents import samples
+
+    wanted = [s for s in protocol.roster.systems if s.name not in before]
+    identities, missing = _identities(wanted, skip_missing)
+    protocol = _pinned(without_systems(protocol, missing), before)
+    there = protocol.roster.systems
+    known = {name: target.candidates for name, target in before.items()}
+    hashes = known | {s.name: candidates_hash(s) for s in there if s.name not in before}
+    sampled = frozenset(name for name, target in before.items() if target.shard_size)
+    return ResolvedProtocol(
+        protocol,
+        {name: target.identity for name, target in before.items()} | identities,
+        sampled | {s.name for s in there if samples(s)},
+        {name: digest for name, digest in hashes.items() if digest is not None},
+        missing,
+    )
+
+
+def _identities(
+    systems: Sequence[System], skip_missing: bool
+) -> tuple[dict[str, str], dict[str, str]]:
+    """
+    Return the content hash of each system, and why others cannot be had.
+    """
+    from parlai_ext.systems.identity import identity
+    from parlai_ext.systems.parlai_agents import check_options
+    from parlai_ext.systems.resolve import MISSING, resolve
+
+    resolved = [resolve(system) for system in systems]
+    missing = {r.name: r.reason or '' for r in resolved if r.status == MISSING}
+    identities = {}
+    for system in systems:
+        # all that is missing is known before the first download begins
+        if missing and not skip_missing:
+            break
+        if system.name in missing:
+            continue
+        try:
+            identities[system.name] = identity(system)
+            check_options(system)
+        except UserError as e:
+            missing[system.name] = str(e).removeprefix(f'system {system.name!r}: ')
+    if missing and not skip_missing:
+        raise missing_error(missing)
+    return identities, missing
+
+
+def missing_error(missing: Mapping[str, str]) -> UserError:
+    """
+    Return the error that names the systems that cannot be had.
+    """
+    name, reason = next(iter(missing.items()))
+    others = ', '.join(list(missing)[1:])
+    more = f' (and {len(missing) - 1} more systems: {others})' if others else ''
+    named = SystemFailed(name, reason)
+    if not more and 'did you mean' in reason:
+        return UserError(str(named))  # a slip, which nobody wants to leave out
+    return UserError(
+        f'{named}{more}; see `parlai check_roster`; --skip-missing leaves such out'
+    )
+
+
+def without_systems(protocol: Protocol, missing: Mapping[str, str]) -> Protocol:
+    """
+    Return the protocol without these systems.
+
+    With partners left out its numbers are no longer those of its name, so that it gets
+    another one.
+
+    :raises UserError: when no target, or no partner, is left.
+    """
+    roster = protocol.roster
+    present = Roster(
+        tuple(s for s in roster.targets if s.name not in missing),
+        tuple(s for s in roster.partners if s.name not in missing),
+    )
+    for side in ('targets', 'partners'):
+        before = getattr(roster, side)
+        if before and not getattr(present, side):
+            name = before[0].name
+            raise UserError(f'none of the {side} can be had; {name}: {missing[name]}')
+    name, planned = protocol.name, len(roster.partners)
+    if gone := planned - len(present.partners):
+        name += f'-without-{gone}-of-{planned}-partners'
+    return replace(protocol, name=name, roster=present)
+
+
+def _pinned(protocol: Protocol, before: Collection[str]) -> Protocol:
+    """
+    Return the protocol with its systems pinned: a remote one refuses to answer under
+    another model's name later.
+    """
+    from parlai_ext.systems.families import family_of
+
+    def pin(system: System) -> System:
+        if system.name in before:
+            return system
+        try:
+            return replace(system, opt=family_of(system.opt).pin(system.opt))
+        except UserError as error:
+            raise SystemFailed(system.name, str(error)) from error
+
+    roster = protocol.roster
+    pinned = Roster(tuple(map(pin, roster.targets)), tuple(map(pin, roster.partners)))
+    return replace(protocol, roster=pinned)
+
+
+# -------------------------------------------------- the manifest, and its signature
+
+
+def build_manifest(
+    resolved: ResolvedProtocol,
+    pairs: Sequence[Pairing],
+    openers: Sequence[Opener],
+    shard_size: int,
+    *,
+    batchsize: int = BATCHSIZE,
+    grown_from: Sequence[int] = (),
+    fp16: bool | None = None,
+    **notes: Any,
+) -> Manifest:
+    """
+    Return the manifest of a run that plays ``pairings`` over ``openers``.
+
+    :param shard_size: dialogues of a pairing that are kept in one file.
+    :param batchsize: dialogues that a block is packed to.
+    :param grown_from: how many openers the run had before each time that it grew.
+    :param notes: what it tells its reader, which is not compared; empty ones are left
+        out.
+    """
+    protocol, roster = resolved.protocol, resolved.protocol.roster
+    growth = {'grown_from': list(grown_from)} if grown_from else {}
+    collect = collect_keys(resolved, openers)
+    if fp16 is not None:
+        collect['fp16'] = fp16
+    if any(s.name in resolved.sampling for s in roster.partners):
+        collect['shard_size'] = shard_size
+        collect |= growth
+    return read_manifest(
+        {
+            'protocol': protocol_record(protocol),
+            'collect': collect,
+            'score': score_keys(protocol),
+            'targets': {
+                s.name: _target(s.name, resolved, {'shard_size': shard_size, **growth})
+                for s in roster.targets
+            },
+            'partners': {
+                s.name: {'identity': resolved.identities[s.name]}
+                for s in roster.partners
+            },
+            'systems': {s.name: dict(s.opt) for s in protocol.roster.systems},
+            'pairings': pairs,
+            'openers': openers,
+            'shard_size': shard_size,
+            **growth,
+            'batchsize': batchsize,
+            **{key: note for key, note in notes.items() if note},
+            'versions': versions(),
+            'signature': dialogue_signature(protocol, collect),
+        }
+    )
+
+
+def protocol_record(protocol: Protocol) -> dict[str, Any]:
+    """
+    Return a protocol as plain data, without its roster.
+    """
+    data = to_json(protocol)
+    del data['roster']
+    return data
+
+
+def _target(
+    name: str, resolved: ResolvedProtocol, units: Mapping[str, Any]
+) -> dict[str, Any]:
+    """
+    Return what the dialogues of a target depend on.
+
+    :param units: how dialogues are cut into shards, the unit of randomness.
+    """
+    target: dict[str, Any] = {'identity': resolved.identities[name]}
+    if name in resolved.sampling:
+        target |= units
+    if name in resolved.candidates:
+        target['candidates'] = resolved.candidates[name]
+    return target
+
+
+def collect_keys(
+    resolved: ResolvedProtocol, openers: Sequence[Opener]
+) -> dict[str, Any]:
+    """
+    Return what dialogues depend on, the targets apart, as a flat map.
+    """
+    from parlai_ext.systems.identity import identity_options
+
+    protocol, candidates = resolved.protocol, resolved.candidates
+    keys: dict[str, Any] = {
+        'pairing': protocol.pairing,
+        'openers': protocol.openers,
+        'openers.content': content_id([o.id for o in openers]),
+        'num_dialogues': protocol.num_dialogues,
+        'num_turns': protocol.num_turns,
+        'seed': protocol.seed,
+    }
+    for partner in protocol.roster.partners:
+        keys[f'partners.{partner.name}'] = resolved.identities[partner.name]
+        for option, value in identity_options(partner).items():
+            keys[f'partners.{partner.name}.{option}'] = value
+        if partner.opt.get('remote_dated_model'):
+            dated = partner.opt['remote_dated_model']
+            keys[f'partners.{partner.name}.dated_model'] = dated
+        if partner.name in candidates:
+            keys[f'partners.{partner.name}.candidates'] = candidates[partner.name]
+    return keys
+
+
+def score_keys(protocol: Protocol) -> dict[str, Any]:
+    """
+    Return the scorer's options as a flat map.
+
+    What the judge and the follow-ups contain is in the scorer's own signature, since
+    dialogues may be collected on a machine that does not have the judge.
+    """
+    options = {f'scorer.{k}': v for k, v in sorted(protocol.scorer.items())}
+    return {'score': protocol.score, **options}
+
+
+def dialogue_signature(
+    protocol: Protocol, collect: Mapping[str, Any], made_by: str | None = None
+) -> str:
+    """
+    Return the part of the signature that says how dialogues arise, as one line.
+
+    :param made_by: the version of parlai_ext (`None`: this one).
+    """
+    partners = {k: v for k, v in collect.items() if k.startswith('partners.')}
+    rest = {k: v for k, v in collect.items() if not k.startswith('partners.')}
+    made_by = made_by or versions()['parlai_ext']
+    head = {'protocol': protocol.name, 'parlai_ext': made_by}
+    return signature_line({**head, **rest, 'partners': partners})

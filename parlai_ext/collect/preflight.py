@@ -16,9 +16,8 @@ from parlai.core.message import Message
 
 from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.floors import is_floor
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Dialogue, Pairing, content_id
+from parlai_ext.core.nouns import Dialogue, Pairing, content_id, is_floor
 from parlai_ext.core.progress import bar_of
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.players import Player

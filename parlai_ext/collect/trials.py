@@ -19,12 +19,10 @@ from parlai_ext.collect.forecast import (
 )
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.collect.plan import (
+    missing_error,
     plan_to_try,
     refuse_missing_openers,
     requested_protocol,
-)
-from parlai_ext.collect.resolved import (
-    missing_error,
     without_systems,
 )
 from parlai_ext.core.errors import UserError

@@ -9,16 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import Flags, one_value, option
 from parlai_ext.models.handle import ModelHandle, model_system
 from parlai_ext.training.options import TrainingOptions
-
-if TYPE_CHECKING:
-    from parlai_ext.training.adaptation import Adapted
 
 MODEL_KINDS = {'mlm': 'embedder', 'lm': 'likelihood'}  # of the command, of a scorer
 # what the loss is of, and the option of the scorer that takes the model
@@ -41,25 +37,22 @@ class AdaptOptions:
     """
 
     kind: str = option(
-        '',
         choices=tuple(MODEL_KINDS),
         help='mlm: an encoder, by masked words; lm: a language model, by the next word',
     )
     base: str = option(
-        '',
         path=True,
         metavar='MODEL',
         help='the model to begin with: a catalogue name, a folder, or hf:REPOSITORY',
     )
     corpus: tuple[str, ...] = option(
-        (),
         read=one_value,
         metavar='FILE',
         help="dialogues: DailyDialog's files, zipped or not, and all that "
         'import_dialogues reads; may be given several times',
     )
     out: str = option(
-        '', path=True, metavar='FOLDER', help='where the adapted model is written'
+        path=True, metavar='FOLDER', help='where the adapted model is written'
     )
     save_every: int = option(
         100, low=1, help='updates between savings of what is resumed'
@@ -81,14 +74,8 @@ class AdaptModel(Command):
         Flags(TrainingOptions, 'training'),
         *('--datapath', '--no-cuda'),
     )
-    needs = {
-        'kind': 'mlm or lm',
-        'base': 'the model to begin with',
-        'corpus': 'files of dialogues',
-        'out': 'the folder of the adapted model',
-    }
 
-    def run(self) -> Adapted:
+    def run(self) -> object:
         """
         Adapt the model, print its losses and its scale in AM-FM, and return the losses.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand
@@ -15,23 +15,21 @@ from parlai_ext.commands.options import MACHINE
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.corpora import CORPORA, SPLITS, Turns, read_corpus
+from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
-
-if TYPE_CHECKING:
-    from parlai_ext.data.recorded_answers import RecordedAnswer
 
 USER = 'user'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AskContextsOptions(AskedSystems):
     """
     Whose answers, to which contexts.
     """
 
     corpus: str = option('dailydialog', choices=tuple(CORPORA), help='format of --path')
-    path: str = option('', path=True, help='its folder, or one file')
+    path: str = option(path=True, help='its folder, or one file')
     split: str = option('test', choices=SPLITS, help='which part of the corpus')
     context_turns: int | None = option(
         None, low=1, help='only the last N turns of a context are asked'
@@ -39,7 +37,7 @@ class AskContextsOptions(AskedSystems):
     limit: int | None = option(None, low=1, help='the first N dialogues only')
     seed: int = option(0, help='of systems that sample')
     out: str = option(
-        '', metavar='FOLDER', path=True, help='answers, and dialogues.jsonl of them'
+        metavar='FOLDER', path=True, help='answers, and dialogues.jsonl of them'
     )
 
 
@@ -51,9 +49,8 @@ class AskContexts(ModelCommand):
 
     usage = '--path CORPUS --systems NAME … | --roster NAME --out FOLDER'
     declares = (AskContextsOptions, MACHINE)
-    needs = {'path': 'the corpus', 'out': 'the folder of the answers'}
 
-    def run(self) -> Path:
+    def run(self) -> object:
         """
         Return the file of the dialogues.
         """

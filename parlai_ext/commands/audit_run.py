@@ -4,15 +4,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.core.display import wrap_lines
 from parlai_ext.core.machine import Machine
-
-if TYPE_CHECKING:
-    from parlai_ext.audit.record import Audit
 
 
 class AuditRun(ModelCommand):
@@ -28,7 +23,7 @@ class AuditRun(ModelCommand):
     declares = ('--run-dir', AuditOptions, '--config', '--add-target', Machine)
     of_run = 'the folder of a scored run'
 
-    def run(self) -> Audit:
+    def run(self) -> object:
         """
         Print the findings and return them.
         """

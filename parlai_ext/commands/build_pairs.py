@@ -26,8 +26,9 @@ class PairSources:
     The dialogues from which pairs are made, and the file of the pairs.
     """
 
-    corpus: str = option('', choices=tuple(CORPORA), help='whose format')
-    path: str = option('', metavar='FOLDER', help='the corpus, or one file')
+    corpus: str = option(choices=tuple(CORPORA), help='the format of the dialogues')
+    path: str = option(metavar='FOLDER', help='the corpus, or one file')
+    out: str = option(metavar='FILE', help='pairs.jsonl')
     split: str = option('train', choices=SPLITS, help='of the corpus (train)')
     adversarial: str | None = option(
         None,
@@ -40,7 +41,6 @@ class PairSources:
         metavar='FILE',
         help='no dialogue that shares turns with these files is used',
     )
-    out: str = option('', metavar='FILE', help='pairs.jsonl')
 
 
 class BuildPairs(Command):
@@ -50,13 +50,8 @@ class BuildPairs(Command):
 
     usage = '--corpus NAME --path FOLDER --out pairs.jsonl [option …]'
     declares = (PairSources, PairOptions)
-    needs = {
-        'corpus': f'the format of the dialogues ({", ".join(CORPORA)})',
-        'path': 'the dialogues',
-        'out': 'the file of the pairs',
-    }
 
-    def run(self) -> Path:
+    def run(self) -> object:
         """
         Write the pairs, print how many there are of which kind, and return the file.
         """

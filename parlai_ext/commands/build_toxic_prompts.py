@@ -19,13 +19,12 @@ from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.toxic.build_prompts import (
     TABLE,
     BlockSelector,
-    BuildState,
+    FeatureOptions,
     SelectionOptions,
     build_prompts,
     selector_elsewhere,
     statistics_table,
 )
-from parlai_ext.toxic.pair_features import FeatureOptions
 from parlai_ext.toxic.public_sets import with_public_sets
 
 
@@ -78,7 +77,7 @@ class BuildToxicPrompts(Command):
         EngineOptions,
     )
 
-    def run(self) -> BuildState | None:
+    def run(self) -> object:
         """
         Build the table, print its statistics, and return the state of the build; `None`
         if only statistics are asked for.

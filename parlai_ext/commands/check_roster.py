@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from parlai_ext.commands.command import Command, fail
 from parlai_ext.core.display import data_size
 from parlai_ext.core.errors import UserError, printable
+from parlai_ext.core.nouns import System
 from parlai_ext.core.options import option
+from parlai_ext.files.roster_file import SystemInfo
 
 if TYPE_CHECKING:
-    from parlai_ext.core.nouns import System
-    from parlai_ext.files.roster_file import SystemInfo
     from parlai_ext.systems.resolve import Resolution
+
 
 RoleAndSystem = tuple[str, 'System']
 
@@ -66,7 +67,7 @@ class CheckRoster(Command):
             )
         return resolutions
 
-    def run(self) -> list[Resolution]:
+    def run(self) -> object:
         """
         Print the systems and return how each was resolved, the judge last.
         """

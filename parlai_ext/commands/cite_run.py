@@ -5,7 +5,7 @@ Cite a published run: what a paper has to say of it.
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.verify_run import PackOptions
 from parlai_ext.core.errors import printable
-from parlai_ext.packs.cite import Citation, CiteOptions, cite_pack
+from parlai_ext.packs.cite import CiteOptions, cite_pack
 from parlai_ext.packs.verify import open_right_pack
 
 
@@ -16,9 +16,8 @@ class CiteRun(Command):
 
     usage = 'PACK [--system NAME] [--url URL] [option …]'
     declares = (PackOptions, CiteOptions)
-    needs = {'PACK': 'a published run, a .zip file'}
 
-    def run(self) -> list[Citation]:
+    def run(self) -> object:
         """
         Print and return a citation for each scorer of the pack.
         """

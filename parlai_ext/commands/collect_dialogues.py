@@ -3,7 +3,6 @@ The first stage alone: let the systems of a protocol talk.
 """
 
 from functools import cached_property
-from typing import Any
 
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.commands.command import ModelCommand
@@ -52,7 +51,7 @@ class CollectDialogues(PlanCommand):
 
     declares = (*PLAN, TrialOptions, Machine, EngineOptions)
 
-    def run(self) -> Any:
+    def run(self) -> object:
         """
         Return a `CollectReport`; for a dry run a `DryRun`, for a pilot a `Forecast`.
         """

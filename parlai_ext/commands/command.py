@@ -30,7 +30,13 @@ from parlai_ext.commands.signals import (
 from parlai_ext.core.display import VisibleOutput
 from parlai_ext.core.errors import UserError, nearest, printable
 from parlai_ext.core.machine import Machine, data_in
-from parlai_ext.core.options import Flags, flag_values, read_options
+from parlai_ext.core.options import (
+    Flags,
+    flag_values,
+    needed_options,
+    options_of,
+    read_options,
+)
 from parlai_ext.core.secrets import hide_printed, without_secrets
 
 if TYPE_CHECKING:
@@ -127,19 +133,6 @@ def refuse_unknown(name: str, known: Iterable[str]) -> NoReturn:
     fail(f'no command {name!r}; {hint} (all commands: {program()} --help)', 2)
 
 
-def refuse_arguments(
-    name: str, message: str, parser: argparse.ArgumentParser
-) -> NoReturn:
-    """
-    Say in one line what is wrong with the arguments of a command, and leave.
-    """
-    wrong = message.removeprefix('unrecognized arguments: ').split()[0]
-    near = get_close_matches(wrong, parser._option_string_actions, 1)
-    hint = f'; did you mean {near[0]}?' if near else ''
-    start = f'{program()} {name}'
-    fail(f'{start}: {message}{hint} (all options: {start} --help)', 2)
-
-
 class OneLineParser(argparse.ArgumentParser):
     """
     A parser whose errors are one line that is safe to print.
@@ -149,7 +142,10 @@ class OneLineParser(argparse.ArgumentParser):
         """
         Print what is wrong and leave.
         """
-        refuse_arguments(self.prog.split()[-1], message, self)
+        wrong = message.removeprefix('unrecognized arguments: ').split()[0]
+        near = get_close_matches(wrong, self._option_string_actions, 1)
+        hint = f'; did you mean {near[0]}?' if near else ''
+        fail(f'{self.prog}: {message}{hint} (all options: {self.prog} --help)', 2)
 
 
 class Command:
@@ -160,13 +156,11 @@ class Command:
 
     :cvar declares: classes of options, parts of such classes (`Flags`), and names of
         flags that several commands share (commands/options.py).
-    :cvar needs: by option without which nothing begins, what it is.
     :cvar of_run: what ``--run-dir`` is, for commands on a run that is there.
     """
 
     usage = '[option …]'
     declares: ClassVar[Sequence[type | Flags | str]] = ()
-    needs: ClassVar[Mapping[str, str]] = {}
     of_run: ClassVar[str] = ''
 
     def __init__(self, opt: Mapping[str, Any]):
@@ -193,13 +187,15 @@ class Command:
 
         :raises UserError: for the first mistake.
         """
-        self.require(**self.needs)
+        for one in self.declares:
+            if isinstance(one, type) and needed_options(one):
+                self.options(one)
         if self.of_run:
             self.existing_run  # noqa: B018 - read for its errors
 
-    def run(self) -> Any:
+    def run(self) -> object:
         """
-        Do the job and return its result.
+        Do the job and return its result, as ``--json`` prints it.
         """
         raise NotImplementedError
 
@@ -207,9 +203,17 @@ class Command:
         """
         Return the options of a class, as the flags of the command give them.
 
-        :raises UserError: names the flag that is wrong.
+        :raises UserError: names the flag that is wrong, or missing.
         """
-        return read_options(cls, flag_values(cls, self.opt), '--')
+        known = options_of(cls)
+
+        def error(name: str, problem: str) -> UserError:
+            info, flag = known[name].info, known[name].flag()
+            shown = info.metavar if info.positional else flag
+            colon = '' if problem.startswith('is needed') else ':'
+            return UserError(f'{shown}{colon} {problem}')
+
+        return read_options(cls, flag_values(cls, self.opt), error=error)
 
     @property
     def machine(self) -> Machine:
@@ -251,22 +255,29 @@ class Command:
         """
         Refuse to begin without options.
 
-        :param purposes: by option, or by positional argument in capitals, what it is.
+        :param purposes: by option what it is.
         :raises UserError: names the first that is missing.
         """
         for name, purpose in purposes.items():
-            if not self.opt[name.lower()]:
-                flag = name if name.isupper() else f'--{name.replace("_", "-")}'
-                raise UserError(f'{flag} is needed: {purpose}')
+            if not self.opt[name]:
+                raise UserError(f'--{name.replace("_", "-")} is needed: {purpose}')
 
     @classmethod
-    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+    def parser(cls, name: str | None = None) -> argparse.ArgumentParser:
         """
-        Add the flags of this command's options, if it has any, and those of all
-        commands. The doctor, which has none of its own, starts where half of the
-        package is missing.
+        Return a plain parser with this command's options and those of all commands.
+
+        :param name: of the command, for the help.
         """
-        if cls.declares:
+        parser = OneLineParser(
+            prog=f'{program()} {name or ""}'.strip(),
+            usage=f'%(prog)s {cls.usage}',
+            description=COMMANDS[name] if name else None,
+            allow_abbrev=False,
+        )
+        if (
+            cls.declares
+        ):  # the doctor, which has none, starts where half of us is missing
             from parlai_ext.commands.options import add_options
 
             add_options(parser, cls.declares)
@@ -280,21 +291,6 @@ class Command:
         group.add_argument(
             '--quiet', action='store_true', help='nothing but errors and the document'
         )
-
-    @classmethod
-    def parser(cls, name: str | None = None) -> argparse.ArgumentParser:
-        """
-        Return a plain parser with this command's options.
-
-        :param name: of the command, for the help.
-        """
-        parser = OneLineParser(
-            prog=name and f'{program()} {name}',
-            usage=f'%(prog)s {cls.usage}',
-            description=COMMANDS[name] if name else None,
-            allow_abbrev=False,
-        )
-        cls.add_options(parser)
         return parser
 
     @classmethod

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
@@ -14,18 +13,14 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.store.atomic import write_text
 
-if TYPE_CHECKING:
-    from parlai_ext.toxic.detector_table import DetectorTable
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompareDetectorsOptions(Resamples):
     """
     Which labelled texts are scored, and where the numbers go.
     """
 
     detectors: tuple[str, ...] = option(
-        (),
         nargs='+',
         metavar='DETECTOR',
         help='words=FILE (or track_2021, fetched), parlai_matcher[=FILE], '
@@ -68,9 +63,8 @@ class CompareDetectors(Command):
 
     usage = '--toxic-path FOLDER --detectors NAME … [option …]'
     declares = (CompareDetectorsOptions, '--batchsize', '--datapath', '--no-cuda')
-    needs = {'detectors': 'at least one, such as toxic-comments'}
 
-    def run(self) -> DetectorTable:
+    def run(self) -> object:
         """
         Return the table, print it, and write it where ``--out`` says.
 

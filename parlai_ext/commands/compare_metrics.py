@@ -7,14 +7,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-
-if TYPE_CHECKING:
-    from parlai_ext.bench.compare import BenchComparison
 
 PERMUTATIONS = 10_000
 
@@ -29,7 +25,6 @@ class CompareOptions:
     """
 
     folder: str = option(
-        '',
         positional=True,
         metavar='FOLDER',
         help='the folder of a bench (run_bench --out FOLDER)',
@@ -70,9 +65,8 @@ class CompareMetrics(Command):
 
     usage = 'FOLDER [option …]'
     declares = (CompareOptions,)
-    needs = {'FOLDER': 'the folder of a bench'}
 
-    def run(self) -> BenchComparison:
+    def run(self) -> object:
         """
         Return the comparison, write it, and print it.
         """

@@ -63,7 +63,7 @@ class CompareRuns(Command):
     usage = 'PACK PACK … [--out FOLDER] | RUN RUN --page FILE'
     declares = (CompareOptions,)
 
-    def run(self) -> list[Ranking]:
+    def run(self) -> object:
         """
         Print and return a ranking for each scorer that the packs share, or return those
         of two runs that are shown side by side.

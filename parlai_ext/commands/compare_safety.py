@@ -30,7 +30,7 @@ from parlai_ext.toxic.public_sets import with_public_sets
 TEXTS, REFERENCES = 'answers.jsonl', 'references.jsonl'  # the files with texts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompareSafetyOptions(AskedSystems, Resamples):
     """
     Which prompts, how many answers, and where the tables go.
@@ -50,7 +50,7 @@ class CompareSafetyOptions(AskedSystems, Resamples):
     )
     examples: int = option(5, low=0, help='answers on the page for each measure (5)')
     out: str = option(
-        '', metavar='FOLDER', path=True, help='answers, CSV, JSON and the page'
+        metavar='FOLDER', path=True, help='answers, CSV, JSON and the page'
     )
     show_offensive: bool = option(False, help='print the examples of the page, too')
 
@@ -70,9 +70,8 @@ class CompareSafety(ModelCommand):
         Flags(MeasureOptions, 'measures'),
         Machine,
     )
-    needs = {'out': 'the folder of the tables'}
 
-    def run(self) -> comparing.SafetyComparison:
+    def run(self) -> object:
         """
         Return the comparison, print it, and write it where ``--out`` says.
         """

@@ -57,7 +57,7 @@ class ConvertModel(Command):
 
     declares = (ConvertOptions, '--trust-model-code', '--datapath')
 
-    def run(self) -> Converted:
+    def run(self) -> object:
         """
         Convert the model, print what was written, and return that.
         """

@@ -53,7 +53,7 @@ class Doctor(Command):
     Prints each problem with the command that solves it; exit code 1 if there is one.
     """
 
-    def run(self) -> list[Finding]:
+    def run(self) -> object:
         results = findings()
         for finding in results:
             print(f'{"wrong" if finding.wrong else "note"}: {finding.problem}')

@@ -4,10 +4,7 @@ The main job: collect, score, rank, report — for one protocol, in one command.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from parlai_ext.collect.options import StopOptions, TrialOptions
+from parlai_ext.collect.options import PlanOptions, StopOptions, TrialOptions
 from parlai_ext.commands.collect_dialogues import PlanCommand
 from parlai_ext.commands.options import CHECK, PLAN, RANKING, REQUIRE, SCORER
 from parlai_ext.core.errors import printable
@@ -16,11 +13,6 @@ from parlai_ext.core.options import flag_values
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.engines.open_engine import EngineOptions
 from parlai_ext.judge_check.record import require_passed
-
-if TYPE_CHECKING:
-    from parlai_ext.collect.forecast import Forecast
-    from parlai_ext.collect.trials import DryRun
-    from parlai_ext.results.ranking import Ranking
 
 
 class EvaluateSystems(PlanCommand):
@@ -36,42 +28,46 @@ class EvaluateSystems(PlanCommand):
         *(TrialOptions, Machine, EngineOptions),
     )
 
-    def run(self) -> Ranking | DryRun | Forecast:
+    def run(self) -> object:
         """
         Return the ranking; for a dry run a `DryRun`, for a pilot a `Forecast`.
+        """
+        from parlai_ext.collect.trials import try_before_run
+
+        self.human_judgements  # noqa: B018 - read for its errors
+        options, machine = self.plan_options, self.machine
+        tried = try_before_run(self.trials, options, machine, judge=True)
+        return tried or self.evaluate(options, machine)
+
+    def evaluate(self, options: PlanOptions, machine: Machine) -> object:
+        """
+        Collect, score, check the judge, rank, write the page, and return the ranking.
         """
         from parlai_ext.audit.section import audit_doubts
         from parlai_ext.collect.forecast import forecast_comparison_lines
         from parlai_ext.collect.not_run import stop_if_incomplete
-        from parlai_ext.collect.trials import try_before_run
         from parlai_ext.judge_check.check_run import check_run
         from parlai_ext.report.table import terminal_report
         from parlai_ext.report.write import write_report
-        from parlai_ext.results.rank import rank_run
+        from parlai_ext.results.rank import rank_scores, read_run_scores
         from parlai_ext.results.ranking import write_ranking
         from parlai_ext.stopping.run import collect_until_settled
         from parlai_ext.stopping.section import print_look
 
-        opt, machine = self.opt, self.machine
-        options, rules = self.plan_options, flag_values(RankingOptions, opt)
-        human = self.human_judgements
-        result = try_before_run(self.trials, options, machine, judge=True)
-        if result is not None:
-            return result
+        opt, rules = self.opt, flag_values(RankingOptions, self.opt)
         where, stop = self.options(EngineOptions), self.options(StopOptions)
         scored = collect_until_settled(options, machine, where, stop, rules, print_look)
         run = scored.run
         with run.lock():
             check_run(run, scored.scorer, sample=opt['check_sample'])
-            ranking = rank_run(run, scored.signature, human=human, **rules)
+            scores = read_run_scores(run, scored.signature, rules)
+            ranking = rank_scores(scores, self.human_judgements)
             write_ranking(run, ranking)
-            page = write_report(run, ranking)
+            page = write_report(run, ranking, tables=scores.tables)
         for line in scored.left_out:
             print(printable(f'left out: {line}'))
         print(terminal_report(ranking, audit_doubts(run, ranking)))
-        for line in forecast_comparison_lines(run):
-            print(line)
-        print(f'report: {Path(page).resolve()}')
+        print(*forecast_comparison_lines(run), f'report: {page.resolve()}', sep='\n')
         stop_if_incomplete(run, scored.problems)
         if opt['require_judge_check']:
             require_passed(ranking.leading_check)

@@ -20,6 +20,7 @@ from parlai_ext.store.atomic import write_text
 if TYPE_CHECKING:
     from parlai_ext.people.crowd_files import Files
 
+
 CSV, JSONL, PAGE, ACUTE, TURNS = FORMATS = (
     *('csv', 'jsonl', 'page'),
     *('acute_eval', 'turn_annotations'),
@@ -37,14 +38,12 @@ class ExportAnnotationOptions:
     """
 
     answers: tuple[str, ...] = option(
-        (),
         nargs='+',
         metavar='[NAME=]FILE',
         help='recorded answers: *.csv or *.jsonl with system, prompt, answer; '
         '*.json of DiaSafety',
     )
     out: str = option(
-        '',
         path=True,
         metavar='FOLDER',
         help='its folder send goes to annotators; key.json and items.jsonl stay',
@@ -83,9 +82,8 @@ class ExportAnnotation(Command):
 
     usage = '--answers [NAME=]FILE … --out FOLDER [option …]'
     declares = (ExportAnnotationOptions, AnnotationOptions)
-    needs = {'answers': 'files of recorded answers', 'out': 'a folder for the files'}
 
-    def run(self) -> list[Path]:
+    def run(self) -> object:
         """
         Return the paths of the files that annotators get.
         """

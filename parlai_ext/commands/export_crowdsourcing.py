@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.options import option
+from parlai_ext.people.questionnaire import Questionnaire
+from parlai_ext.store import RunFolder
 
 if TYPE_CHECKING:
     from parlai_ext.people.crowd_files import Files
-    from parlai_ext.people.questionnaire import Questionnaire
     from parlai_ext.ranking.standings import Standing
-    from parlai_ext.store import RunFolder
+
 
 # each format with the questionnaire that it asks
 ACUTE, TURNS, CHAT = 'acute_eval', 'turn_annotations', 'model_chat'
@@ -77,7 +78,7 @@ class ExportCrowdsourcing(Command):
     declares = ('--run-dir', ExportOptions)
     of_run = 'the folder of a run'
 
-    def run(self) -> list[Path]:
+    def run(self) -> object:
         """
         Return the paths of the files.
         """

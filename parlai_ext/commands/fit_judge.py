@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from parlai_ext.ranking.detection import Measure
     from parlai_ext.training.fit_judge import Annotated, FitReport
 
+
 FEWEST = 20  # annotations
 
 
@@ -26,6 +27,10 @@ class FitOptions:
     What is learned from which annotations, and where the judge is written.
     """
 
+    out: str = option(
+        metavar='FOLDER',
+        help="the new judge: --scorer learned --scorer-option 'weights=FOLDER'",
+    )
     judged_file: str | None = option(
         None,
         metavar='FILE',
@@ -39,11 +44,6 @@ class FitOptions:
     )
     weights: str = option(
         'shipped', metavar='NAME|FOLDER', help='the judge to begin with (shipped)'
-    )
-    out: str = option(
-        '',
-        metavar='FOLDER',
-        help="the new judge: --scorer learned --scorer-option 'weights=FOLDER'",
     )
 
 
@@ -60,9 +60,8 @@ class FitJudge(Command):
         *('--run-dir', '--human-scores', '--no-cuda', '--datapath'),
         FitOptions,
     )
-    needs = {'out': 'the folder of the new judge'}
 
-    def run(self) -> FitReport:
+    def run(self) -> object:
         """
         Fit the judge, print what that is worth, and return it.
         """

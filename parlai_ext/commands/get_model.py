@@ -4,7 +4,6 @@ Models of the catalogue: what there is, and fetching by name.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tabulate import tabulate
 
@@ -53,7 +52,7 @@ class GetModel(Command):
     usage = '[NAME …] [--datapath FOLDER]'
     declares = (GetOptions, '--datapath')
 
-    def run(self) -> list[Path] | list[ListedModel]:
+    def run(self) -> object:
         """
         Fetch the models and return their folders; without names, return what there is.
 

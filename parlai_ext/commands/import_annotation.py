@@ -11,7 +11,6 @@ from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.people import answer_shares
-from parlai_ext.people.answer_shares import AnnotationResults
 from parlai_ext.people.crowd_answers import (
     answer_files,
     answers_of_judgements,
@@ -25,20 +24,18 @@ FILES, ACUTE, TURNS = FORMATS = ('files', 'acute_eval', 'turn_annotations')
 ENDINGS = ('*.csv', '*.jsonl', '*.json')
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImportAnnotationOptions(Resamples):
     """
     Which key is asked, and which answers count.
     """
 
     key: str = option(
-        '',
         path=True,
         metavar='FOLDER',
         help='the folder that export_annotation wrote, or its key.json',
     )
     answers: tuple[str, ...] = option(
-        (),
         nargs='+',
         metavar='FILE|FOLDER',
         help='what annotators sent back; a sheet’s name is its annotator',
@@ -75,12 +72,8 @@ class ImportAnnotation(Command):
 
     usage = '--key FOLDER --answers FILE|FOLDER … [option …]'
     declares = (ImportAnnotationOptions, FastAnswers)
-    needs = {
-        'key': 'the folder that export_annotation wrote',
-        'answers': 'the files that annotators sent back',
-    }
 
-    def run(self) -> AnnotationResults:
+    def run(self) -> object:
         """
         Print the tables, write them, and return them.
         """

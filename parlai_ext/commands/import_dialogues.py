@@ -57,7 +57,7 @@ class ImportOptions:
     """
 
     dialogues: tuple[str, ...] = option(
-        (), nargs='+', metavar='PATH', help='files, folders or patterns in quotes'
+        nargs='+', metavar='PATH', help='files, folders or patterns in quotes'
     )
     format: str | None = option(
         None,
@@ -117,16 +117,13 @@ class ImportDialogues(Command):
         *('--run-dir', '--config', '--judge-model-file', '--followups'),
         ImportOptions,
     )
-    needs = {
-        'dialogues': 'the files that are imported',
-        'run_dir': 'the folder of the new run',
-    }
 
-    def run(self) -> ImportReport:
+    def run(self) -> object:
         """
         Return what was imported.
         """
 
+        self.require(run_dir='the folder of the new run')
         opt = self.opt
         given = self.options(ImportOptions)
         protocol = import_protocol(opt)

@@ -48,14 +48,13 @@ from parlai_ext.store.lines import dumps
 PAGE = 'page'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImportOptions(Resamples):
     """
     Where judgements go, and what their dimensions are called.
     """
 
     answers: tuple[str, ...] = option(
-        (),
         nargs='+',
         metavar='FILE|FOLDER',
         help='answers that annotators gave; of a folder all files of the format',
@@ -125,10 +124,9 @@ class ImportJudgements(Command):
 
     usage = '--run-dir FOLDER --answers FILE|FOLDER … [--format NAME] [option …]'
     declares = ('--run-dir', ImportOptions, FastAnswers)
-    needs = {'answers': 'the files that annotators sent back'}
 
     @no_garbage_collection()
-    def run(self) -> list[PeopleRanking]:
+    def run(self) -> object:
         """
         Write the files, print the ranking by people, and return it.
         """

@@ -5,7 +5,6 @@ The accuracy of a scorer on pairs of a good and a bad response, by kind of the b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import MACHINE
@@ -13,10 +12,6 @@ from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core.display import number
 from parlai_ext.core.options import option
 from parlai_ext.view.table import Column, Table, number_column
-
-if TYPE_CHECKING:
-    from parlai_ext.training.pairs import PairAccuracy
-
 
 COLUMNS = (
     Column('kind', 'bad response'),
@@ -37,7 +32,7 @@ class PairsOptions:
     Which pairs are judged.
     """
 
-    pairs: str = option('', metavar='FILE', help='pairs of parlai build_pairs')
+    pairs: str = option(metavar='FILE', help='pairs of parlai build_pairs')
     limit: int | None = option(None, low=1, help='the first N pairs only')
 
 
@@ -48,14 +43,14 @@ class JudgePairs(ModelCommand):
 
     usage = '--pairs pairs.jsonl --scorer NAME [option …]'
     declares = (PairsOptions, *SCORER_CHOICE, MACHINE)
-    needs = {'pairs': 'pairs of parlai build_pairs', 'scorer': 'a scorer'}
 
-    def run(self) -> list[PairAccuracy]:
+    def run(self) -> object:
         """
         Print the table and return its rows.
         """
         from parlai_ext.training.pairs import pair_accuracies, read_response_pairs
 
+        self.require(scorer='a scorer')
         given = self.options(PairsOptions)
         pairs = read_response_pairs(given.pairs)[: given.limit]
         from parlai_ext.scoring.score_run import choose_scorer

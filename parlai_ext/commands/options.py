@@ -69,13 +69,23 @@ class ScoresChoice:
     )
 
 
+def resamples(number: int) -> int:
+    """
+    Return the option ``--bootstraps`` with its default.
+    """
+    default: int = option(
+        number, low=1, help=f'resamples behind each interval ({number})'
+    )
+    return default
+
+
 @dataclass(frozen=True)
 class Resamples:
     """
     How intervals are drawn.
     """
 
-    bootstraps: int = option(1000, low=1, help='resamples behind each interval (1000)')
+    bootstraps: int = resamples(1000)
     seed: int = option(
         0, help='draws the resamples, and all else that is drawn by chance (0)'
     )

@@ -7,7 +7,7 @@ here may be slow, and an error here may not break the user's other commands.
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pkgutil import iter_modules
 from types import TracebackType
@@ -15,14 +15,13 @@ from typing import Any, NoReturn
 
 from parlai.core.loader import SCRIPT_REGISTRY, register_script
 from parlai.core.params import ParlaiParser
-from parlai.core.script import ParlaiScript
+from parlai.core.script import ParlaiScript, _SupercommandParser
 
 from parlai_ext.commands.command import (
     COMMANDS,
     fail,
     find_command,
     print_anywhere,
-    refuse_arguments,
     refuse_unknown,
 )
 from parlai_ext.commands.signals import end_in_one_line
@@ -30,7 +29,6 @@ from parlai_ext.compat.parlai_setup import PREFIX, prepare_parlai
 from parlai_ext.core.errors import UserError, printable
 
 UNKNOWN_COMMAND = re.compile("argument COMMAND: invalid choice: '(.*?)' \\(choose")
-ZOO_PATHS = ('model_file', 'dict_file', 'bpe_vocab', 'bpe_merge')
 
 
 @cache
@@ -43,15 +41,11 @@ def register() -> None:
     if sys.argv[1:2] and sys.argv[1] in COMMANDS:
         end_in_one_line()
     prepare_parlai()
+    parser: Any = _SupercommandParser
     for name in COMMANDS:
         register_script(name)(script_of(name))
-    parse = ParlaiParser.parse_known_args
-    ParlaiParser.parse_known_args = options_when_named(parse)
-    ParlaiParser.error = short_error(ParlaiParser.error)
-    ParlaiParser.format_help = grouped_help(ParlaiParser.format_help)
-    ParlaiParser.add_extra_args = skip_further_options(ParlaiParser.add_extra_args)
-    process = ParlaiParser._process_args_to_opts
-    ParlaiParser._process_args_to_opts = paths_as_given(process)
+    parser.parse_args = parse_ours(parser.parse_args)
+    parser.error = short_error(parser.error)
     sys.excepthook = one_line_hook
     print_anywhere()
 
@@ -68,10 +62,7 @@ def script_of(name: str) -> type[ParlaiScript]:
 
         @classmethod
         def setup_args(cls) -> ParlaiParser:
-            parser = ParlaiParser(False, False, description=COMMANDS[name])
-            # core/script.py:304 adds the groups to others that hold the same options
-            parser._action_groups.clear()
-            return parser
+            return ParlaiParser(False, False, description=COMMANDS[name])
 
         @classmethod
         def help(cls, **kwargs: Any) -> str:
@@ -81,113 +72,47 @@ def script_of(name: str) -> type[ParlaiScript]:
         def main(cls, *args: str, **kwargs: Any) -> Any:
             return find_command(name).main(*args, **kwargs)
 
-        def run(self) -> Any:
-            command = find_command(name)
-            names = command.option_names()
-            return command.execute({key: self.opt[key] for key in names})
+        def run(self) -> object:
+            return find_command(name).execute(self.opt)
 
     return Script
 
 
-def options_when_named(parse: Callable[..., Any]) -> Callable[..., Any]:
+def parse_ours(parse: Callable[..., Any]) -> Callable[..., Any]:
     """
-    Wrap ParlAI's parsing so that a command of ours gets its options when it is named:
-    modules of others are not imported.
+    Wrap ParlAI's parsing of a command line so that our commands parse their own.
+
+    ParlAI's would import every command, put all options into one group of the help,
+    and read the `.opt` of ``--model-file``, maybe a pickle, and download models
+    (core/params.py:139, 1129) before a command could check either.
     """
 
-    def parse_known_args(self: Any, *args: Any, **kwargs: Any) -> Any:
-        name = self.prog.split()[-1]
-        if name in COMMANDS and not hasattr(self, '_has_options'):
-            self._has_options = True
-            try:
-                find_command(name).add_options(self)
-            except ImportError as e:
-                hint = 'see: parlai-ext doctor'
-                fail(f'`parlai {name}` is missing: {e}; {hint}')
-        return parse(self, *args, **kwargs)
+    def parse_args(self: Any, args: Any = None, *more: Any, **kwargs: Any) -> Any:
+        words = list(sys.argv[1:] if args is None else args)
+        name = next((word for word in words if word in SCRIPT_REGISTRY), '')
+        if name not in COMMANDS:
+            return parse(self, args, *more, **kwargs)
+        words.remove(name)
+        try:
+            parser = find_command(name).parser(name)
+        except ImportError as e:
+            fail(f'`parlai {name}` is missing: {e}; see: parlai-ext doctor')
+        return {'super_command': name, **vars(parser.parse_args(words))}
 
-    return parse_known_args
+    return parse_args
 
 
 def short_error(long_error: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
     """
-    Wrap ParlAI's parsing error so that our commands print it without the help text.
+    Wrap ParlAI's parsing error so that an unknown command is one line.
     """
 
     def error(self: Any, message: str) -> NoReturn:
-        parser = getattr(self, '_help_subparser', None) or self
-        name = parser.prog.split()[-1]
         if unknown := UNKNOWN_COMMAND.match(message):
             refuse_unknown(unknown[1], SCRIPT_REGISTRY)
-        if name not in COMMANDS:
-            long_error(self, message)
-        refuse_arguments(name, message, parser)
+        long_error(self, message)
 
     return error
-
-
-def grouped_help(long_help: Callable[..., str]) -> Callable[..., str]:
-    """
-    Wrap ParlAI's help so that the help of our commands keeps its groups of options.
-
-    ParlAI puts all options of a command into one group (core/script.py:302), with
-    "(default: None)" for those that a protocol decides.
-    """
-
-    def format_help(self: Any) -> str:
-        name = self.prog.split()[-1]
-        if name not in COMMANDS:
-            return long_help(self)
-        return find_command(name).parser(name).format_help()
-
-    return format_help
-
-
-def skip_further_options(add_more: Callable[..., None]) -> Callable[..., None]:
-    """
-    Wrap ParlAI's `add_extra_args` so that it does nothing for our commands.
-
-    ParlAI reads the `.opt` of ``--model-file``, maybe a pickle, and downloads the
-    model (core/params.py:139), before a command could check either.
-    """
-
-    def add_extra_args(self: Any, args: Any = None) -> None:
-        ours = self.prog.split()[-1] in COMMANDS
-        if type(self) is not ParlaiParser:  # the parser of the command line itself
-            # it searches for every command after an option: core/script.py:177
-            ours = ours or _names_our_command(sys.argv[1:] if args is None else args)
-        if not ours:
-            add_more(self, args)
-
-    return add_extra_args
-
-
-def _names_our_command(args: Sequence[str]) -> bool:
-    """
-    True if the first word that names a command names one of ours.
-    """
-    names = (arg for arg in args if arg in SCRIPT_REGISTRY)
-    return next(names, None) in COMMANDS
-
-
-def paths_as_given(process: Callable[..., None]) -> Callable[..., None]:
-    """
-    Wrap ParlAI's reading of options so that it leaves the ``zoo:`` paths of our
-    commands as they are.
-
-    ParlAI downloads the model of a ``zoo:`` path at once (core/params.py:1129).
-    """
-
-    def _process_args_to_opts(self: Any, args: Any = None) -> None:
-        values = vars(self.args)
-        if values.get('super_command') not in COMMANDS:
-            process(self, args)
-            return
-        paths = {key: values.pop(key) for key in ZOO_PATHS if key in values}
-        process(self, [])  # no option is an override
-        self.opt.update(paths)
-
-    return _process_args_to_opts
 
 
 def one_line_hook(

@@ -6,15 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.display import data_size
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.options import option
-
-if TYPE_CHECKING:
-    from parlai_ext.packs.publish import Publication
 
 
 @dataclass(frozen=True)
@@ -23,9 +19,7 @@ class PublishOptions:
     What of a run is published, and where it goes.
     """
 
-    out: str = option(
-        '', metavar='FILE.zip', path=True, help='the pack that is written'
-    )
+    out: str = option(metavar='FILE.zip', path=True, help='the pack that is written')
     scores: str | None = option(
         None,
         metavar='HASH|NAME',
@@ -45,10 +39,9 @@ class PublishRun(Command):
 
     usage = '--run-dir FOLDER --out FILE.zip [--withhold-text]'
     declares = ('--run-dir', PublishOptions)
-    needs = {'out': 'the pack, a .zip file'}
     of_run = 'the folder of a scored run'
 
-    def run(self) -> Publication:
+    def run(self) -> object:
         """
         Write the pack and return what is in it.
         """

@@ -5,16 +5,12 @@ Rank the targets of a scored run; needs no model, so it imports none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
 from parlai_ext.core.options import flag_values, option
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.judge_check.record import require_passed
-
-if TYPE_CHECKING:
-    from parlai_ext.results.ranking import Ranking
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class RankSystems(Command):
     declares = ('--run-dir', *RANKING, REQUIRE, ScoresChoice, PilotOptions)
     of_run = 'the folder of a scored run'
 
-    def run(self) -> Ranking:
+    def run(self) -> object:
         """
         Rank, write `ranking.json` and the leaderboard, and return the ranking. A page
         that shows an older ranking is removed.
@@ -48,7 +44,7 @@ class RankSystems(Command):
         from parlai_ext.audit.section import audit_doubts
         from parlai_ext.report.table import leaderboard_csv, terminal_table
         from parlai_ext.results.chosen_scores import choose_scores, scores_rule
-        from parlai_ext.results.rank import rank_run, read_run_scores
+        from parlai_ext.results.rank import rank_scores, read_run_scores
         from parlai_ext.results.ranking import NAME, write_ranking
         from parlai_ext.stopping.planning import (
             plan_from_pilot,
@@ -66,7 +62,8 @@ class RankSystems(Command):
                 **scores_rule(run, signature),
                 **flag_values(RankingOptions, opt),
             }
-            ranking = rank_run(run, signature, human=human, **options)
+            scores = read_run_scores(run, signature, options)
+            ranking = rank_scores(scores, human)
             path, page = run.root / f'{folder}{NAME}', run.root / 'report.html'
             before = path.read_bytes().split() if path.exists() else []
             write_ranking(run, ranking, folder)
@@ -84,7 +81,6 @@ class RankSystems(Command):
                 f'removed {page}, which showed an older ranking; report_run writes it'
             )
         if opt['plan']:
-            scores = read_run_scores(run, signature, options)
             print()
             print('\n'.join(plan_lines(plan_from_pilot(scores, difference))))
         if opt['require_judge_check']:

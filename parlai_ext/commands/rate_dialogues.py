@@ -2,8 +2,6 @@
 `rate_dialogues`: offline pages on which people compare or rate a run's dialogues.
 """
 
-from pathlib import Path
-
 from parlai_ext.commands.command import Command
 from parlai_ext.people.rating_set import (
     FOLDER,
@@ -25,7 +23,7 @@ class RateDialogues(Command):
     declares = ('--run-dir', RatingOptions)
     of_run = 'the folder of a run with dialogues'
 
-    def run(self) -> list[Path]:
+    def run(self) -> object:
         """
         Return the paths of the pages.
         """

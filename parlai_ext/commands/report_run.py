@@ -34,7 +34,7 @@ class ReportRun(Command):
     declares = ('--run-dir', ScoresChoice, ReportOptions)
     of_run = 'the folder of a ranked run'
 
-    def run(self) -> Path:
+    def run(self) -> object:
         """
         Return the path of the page.
         """

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import ModelCommand
-from parlai_ext.commands.options import JUDGE_MACHINE
+from parlai_ext.commands.options import JUDGE_MACHINE, Resamples, resamples
 from parlai_ext.core.display import wrap_lines
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from parlai_ext.bench.bench_files import Bench
     from parlai_ext.data.judged.judged_set import JudgedSet
 
-BOOTSTRAPS = 2000
 
-
-@dataclass(frozen=True)
-class RunBenchOptions:
+@dataclass(frozen=True, kw_only=True)
+class RunBenchOptions(Resamples):
     """
     What a bench reads, how much of it, and where it is written.
     """
@@ -50,13 +48,12 @@ class RunBenchOptions:
         '(default: --config’s, or all there are)',
     )
     judged_path: str = option(
-        '',
         metavar='FOLDER',
         path=True,
         help='the folder with the judged sets, or a file of your own',
     )
     out: str = option(
-        '', metavar='FOLDER', path=True, help='where scores, tables and the page go'
+        metavar='FOLDER', path=True, help='where scores, tables and the page go'
     )
     max_items: int | None = option(
         None,
@@ -69,18 +66,13 @@ class RunBenchOptions:
         low=1,
         help='turns of each judged dialogue that scorers of turns judge (all)',
     )
-    bootstraps: int = option(
-        BOOTSTRAPS,
-        low=1,
-        help=f'resamples behind each interval ({BOOTSTRAPS})',
-    )
+    bootstraps: int = resamples(2000)
     outlier_deviations: float | None = option(
         None,
         above=0,
         help='leave out annotations farther than N deviations from the median of their '
         'item (1.4826 times the median absolute one; DSTC10 Track 5: 1)',
     )
-    seed: int = option(0, help='draws the items and the resamples (0)')
 
 
 class RunBench(ModelCommand):
@@ -94,12 +86,8 @@ class RunBench(ModelCommand):
 
     usage = '--judged-path FOLDER --out FOLDER --scorers NAME … [--sets NAME …]'
     declares = (RunBenchOptions, *JUDGE_MACHINE, EngineOptions)
-    needs = {
-        'judged_path': 'the folder of the judged sets',
-        'out': 'the folder of the bench',
-    }
 
-    def run(self) -> Bench:
+    def run(self) -> object:
         """
         Return the bench, write its files, and print it as a table.
 

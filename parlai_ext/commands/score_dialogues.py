@@ -5,16 +5,12 @@ Score the dialogues of a run.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, JUDGE_MACHINE
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core.options import option
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
-
-if TYPE_CHECKING:
-    from parlai_ext.scoring.score_run import ScoreReport
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ class ScoreDialogues(ModelCommand):
     )
     of_run = 'the folder of the run to score'
 
-    def run(self) -> ScoreReport:
+    def run(self) -> object:
         """
         Return what was scored, and under which signature.
         """

@@ -10,17 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import ScoresChoice
 from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue
 from parlai_ext.core.options import option
-
-if TYPE_CHECKING:
-    from parlai_ext.core.nouns import Dialogue, ScoredDialogue
-    from parlai_ext.store import RunFolder
-    from parlai_ext.worlds.schedule import ShardKey
+from parlai_ext.store import RunFolder
+from parlai_ext.worlds.schedule import ShardKey
 
 NARROWEST = 40  # columns
 FEWEST_LETTERS = 4  # of the beginning of an id
@@ -73,7 +70,7 @@ class ShowDialogue(Command):
     declares = ('--run-dir', ShowOptions, ScoresChoice)
     of_run = 'the folder of a run'
 
-    def run(self) -> Dialogue | list[ListedDialogue]:
+    def run(self) -> object:
         """
         Print the dialogue, or the list, and return it.
 
@@ -151,7 +148,7 @@ class ShowDialogue(Command):
         Yield each dialogue with the target's mean score, and with its partner's if it
         has one or is asked for.
         """
-        from parlai_ext.core.dialogue_means import dialogue_means
+        from parlai_ext.core.nouns import dialogue_means
         from parlai_ext.report.browse import target_and_partner
 
         for dialogue, scored in run.scores(self._signature(run)).scored_dialogues():

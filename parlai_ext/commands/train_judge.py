@@ -6,15 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parlai_ext.commands.command import Command
 from parlai_ext.core.display import duration
 from parlai_ext.core.options import option
 from parlai_ext.training.options import JudgeTrainingOptions
-
-if TYPE_CHECKING:
-    from parlai_ext.training.judge import TrainedJudge
 
 
 @dataclass(frozen=True)
@@ -24,13 +20,12 @@ class TrainJudgeOptions:
     """
 
     base: str = option(
-        '',
         metavar='MODEL',
         help='the model to begin with: a catalogue name, a folder or a repository',
     )
-    pairs: str = option('', metavar='FILE', help='pairs of parlai build_pairs')
+    pairs: str = option(metavar='FILE', help='pairs of parlai build_pairs')
     out: str = option(
-        '', metavar='FOLDER', help='the new model, as safetensors, and a card'
+        metavar='FOLDER', help='the new model, as safetensors, and a card'
     )
 
 
@@ -41,13 +36,8 @@ class TrainJudge(Command):
 
     usage = '--base MODEL --pairs pairs.jsonl --out FOLDER [option …]'
     declares = (TrainJudgeOptions, JudgeTrainingOptions, '--no-cuda', '--datapath')
-    needs = {
-        'base': 'the model to begin with',
-        'pairs': 'pairs of parlai build_pairs',
-        'out': 'the folder of the judge',
-    }
 
-    def run(self) -> TrainedJudge:
+    def run(self) -> object:
         """
         Train the judge, print what came of it, and return that.
         """

@@ -19,7 +19,7 @@ from parlai_ext.bench.agreement import (
 )
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.commands.command import ModelCommand
-from parlai_ext.commands.options import CHECK, PLAN
+from parlai_ext.commands.options import CHECK, PLAN, resamples
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
@@ -34,7 +34,7 @@ from parlai_ext.store import RunFolder
 if TYPE_CHECKING:
     from parlai_ext.scoring.score_run import ChosenScorer
 
-BOOTSTRAPS = 2000
+
 BATCH = 16  # dialogues of a file that are scored together
 # options of the scorer, which are no part of a run that is resumed
 SCORERS = ('judge_model_file', 'followups')
@@ -46,11 +46,7 @@ class ValidateOptions:
     Which dialogues people judged, and what is computed of it.
     """
 
-    bootstraps: int = option(
-        BOOTSTRAPS,
-        low=1,
-        help=f'resamples behind each interval ({BOOTSTRAPS})',
-    )
+    bootstraps: int = resamples(2000)
     dialogues_file: str | None = option(
         None,
         help="dialogues that people judged, in ParlAI's Conversations format; "
@@ -75,14 +71,14 @@ class ValidateScorer(ModelCommand):
         CHECK,
         Machine,
     )
-    needs = {'human_scores': 'a CSV file of human judgements'}
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> object:
         """
         Return what `agreement.json` holds, and print it as a table.
         """
         from parlai_ext.judge_check.record import check_lines
 
+        self.require(human_scores='a CSV file of human judgements')
         opt, given = self.opt, self.options(ValidateOptions)
         human = self.human_judgements
         from_file = given.dialogues_file is not None

@@ -14,8 +14,8 @@ from parlai_ext.core.options import Flags, option
 from parlai_ext.packs.options import RegenerateOptions
 
 if TYPE_CHECKING:
-    from parlai_ext.packs.check_pack import Verification
-    from parlai_ext.packs.regenerate import Checker
+    from parlai_ext.packs.check_pack import Checker, Verification
+
 
 LONGEST = 300  # characters of a line about a problem of a stranger's file
 LONGEST_FINDING = 3000  # which may list targets, and why some are not at hand
@@ -28,8 +28,8 @@ class PackOptions:
     The pack.
     """
 
-    pack: str | None = option(
-        None, positional=True, metavar='PACK', help='a published run'
+    pack: str = option(
+        positional=True, metavar='PACK', help='a published run, a .zip file'
     )
 
 
@@ -62,9 +62,8 @@ class VerifyRun(Command):
 
     usage = 'PACK [--sample N] [--regenerate M] [--config NAME|FILE]'
     declares = (PackOptions, RegenerateOptions, *AT_HAND)
-    needs = {'PACK': 'a published run, a .zip file'}
 
-    def run(self) -> Verification:
+    def run(self) -> object:
         """
         Print what is known of the pack.
 
@@ -87,7 +86,7 @@ def checker_of(command: Command) -> Checker:
     """
     Return what the one who checks a pack has, as the options of a command say.
     """
-    from parlai_ext.packs.regenerate import Checker
+    from parlai_ext.packs.check_pack import Checker
     from parlai_ext.scoring.registry import load_protocol_file
 
     opt = command.opt

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from parlai_ext.compat.after_import import fixes, replaces
+from parlai_ext.core.progress import bar_settings
 
 
 @contextmanager
@@ -57,9 +58,9 @@ def show_bars_after_two_seconds(module: Any) -> None:
     """
     ParlAI shows a progress bar for every file, however small
     (core/torch_ranker_agent.py:992, agents/rag/retrievers.py:82). The fix shows it only
-    after two seconds.
+    after two seconds, and in a log file as lines.
     """
-    module.tqdm = partial(module.tqdm, delay=2)
+    module.tqdm = partial(module.tqdm, delay=2, **bar_settings())
 
 
 @fixes('parlai.nn.lr_scheduler')

@@ -8,7 +8,7 @@ characters or half a surrogate pair; each becomes a visible stand-in.
 import io
 import math
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 # joiners that emoji and several scripts need, and the two harmless blanks
@@ -180,51 +180,38 @@ def wrap_lines(
     :param hanging: what further lines are indented by, beyond ``indent``.
     :param limit: characters; what is beyond is counted only.
     """
-    lines = [indent]
-    for word in _split_long_words(one_line(text, limit), width):
-        room = width - terminal_width(lines[-1]) - 1
-        if terminal_width(word) > room and lines[-1].strip():
-            lines.append(indent + hanging)
-        lines[-1] += (' ' if lines[-1].strip() else '') + word
-    return lines
+    from wcwidth import wrap
+
+    lines: list[str] = wrap(
+        one_line(text, limit),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + hanging,
+        break_on_hyphens=False,
+    )
+    return lines or [indent]
 
 
 def pad_cell(text: str, width: int) -> str:
     """
     Return ``text`` cut or filled to ``width`` columns of a terminal.
     """
+    from wcwidth import clip, ljust
+
     if terminal_width(text) > width:
-        while terminal_width(text) > width - 1:
-            text = text[:-1]
-        text += '…'
-    return text + ' ' * (width - terminal_width(text))
+        text = clip(text, 0, width - 1) + '…'
+    padded: str = ljust(text, width)
+    return padded
 
 
 def terminal_width(text: str) -> int:
     """
     Return how many columns a terminal needs for ``text``.
     """
-    return sum(map(_character_width, text))
+    from wcwidth import width
 
-
-def _character_width(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in 'WF' else 1
-
-
-def _split_long_words(text: str, width: int) -> Iterator[str]:
-    """
-    Yield the words of ``text``; one that is wider than a line comes in pieces.
-    """
-    for word in text.split(' '):
-        piece = ''
-        for char in word:
-            if terminal_width(piece + char) > width - 4:
-                yield piece
-                piece = ''
-            piece += char
-        yield piece
+    columns: int = width(text)
+    return columns
 
 
 def duration(seconds: float) -> str:

@@ -19,6 +19,7 @@ import ast
 import dataclasses
 import json
 import math
+import operator
 import os
 import types
 import typing
@@ -140,9 +141,24 @@ class Option:
             return problem
         if self.info.choices is not None and value not in self.info.choices:
             return f'{value!r}; {nearest(str(value), map(str, self.info.choices))}'
-        if isinstance(value, int | float) and not self._in_range(value):
-            shown = _shown(value) if isinstance(value, int) else f'{value:g}'
-            return f'{shown}: {self._range()} is expected'
+        if isinstance(value, int | float):
+            # a whole number may be too large for a float, and is compared as it is
+            whole = isinstance(value, int)
+            bounds = [
+                (word, bound, holds)
+                for word, bound, holds in (
+                    ('from', self.info.low, operator.ge),
+                    ('above', self.info.above, operator.gt),
+                    ('to', self.info.high, operator.le),
+                )
+                if bound is not None
+            ]
+            if not (whole or math.isfinite(value)) or not all(
+                holds(value, bound) for _, bound, holds in bounds
+            ):
+                shown = _shown(value) if whole else f'{value:g}'
+                limits = (f'{word} {bound:g}' for word, bound, _ in bounds)
+                return f'{shown}: {" ".join([KINDS[self.type], *limits])} is expected'
         return None
 
     def from_text(self, text: str) -> Any:
@@ -168,24 +184,6 @@ class Option:
             raise argparse.ArgumentTypeError(problem)
         return value
 
-    def _in_range(self, value: float) -> bool:
-        low = -math.inf if self.info.low is None else self.info.low
-        high = math.inf if self.info.high is None else self.info.high
-        above = -math.inf if self.info.above is None else self.info.above
-        # a whole number may be too large for a float, and is compared as it is
-        finite = isinstance(value, int) or math.isfinite(value)
-        return finite and low <= value <= high and value > above
-
-    def _range(self) -> str:
-        parts = [KINDS[self.type]]
-        if self.info.low is not None:
-            parts.append(f'from {self.info.low:g}')
-        if self.info.above is not None:
-            parts.append(f'above {self.info.above:g}')
-        if self.info.high is not None:
-            parts.append(f'to {self.info.high:g}')
-        return ' '.join(parts)
-
 
 def options_of(cls: type) -> Mapping[str, Option]:
     """
@@ -204,6 +202,14 @@ def options_of(cls: type) -> Mapping[str, Option]:
     }
 
 
+def needed_options(cls: type) -> list[str]:
+    """
+    Return the names of a class's options that have no default.
+    """
+    known = options_of(cls)
+    return [name for name in known if known[name].default is MISSING]
+
+
 Fail = Callable[[str, str], Exception]
 
 
@@ -219,16 +225,16 @@ def read_options(
     """
     error = error or _fail_at(where)
     known = options_of(cls)
-    values = given_options(cls, given, where, error)
+    values = {
+        name: value
+        for name, value in given_options(cls, given, where, error).items()
+        if value != '' or known[name].default is not MISSING
+    }
     presets = getattr(cls, 'presets', None)
     try:
         return cls(**{**(presets(values) if presets else {}), **values})
     except TypeError:
-        missing = [
-            option.name
-            for option in known.values()
-            if option.default is MISSING and option.name not in values
-        ]
+        missing = [name for name in needed_options(cls) if name not in values]
         if not missing:
             raise
         raise error(missing[0], f'is needed: {known[missing[0]].info.help}') from None

@@ -48,7 +48,7 @@ def hide_bars() -> None:
     LogLines.hidden = True
 
 
-def _shown() -> dict[str, Any]:
+def bar_settings() -> dict[str, Any]:
     """
     Return how often tqdm shows a bar, and where.
     """
@@ -184,7 +184,7 @@ def bar_of(
         miniters=0,
         delay=delay,
         beats=not delay,
-        **_shown(),
+        **bar_settings(),
     )
 
 
@@ -212,5 +212,5 @@ def byte_bar(what: str, total: int | None, *, start: int = 0, shown: bool) -> Pl
         unit_scale=True,
         unit_divisor=1024,
         disable=not shown,
-        **_shown(),
+        **bar_settings(),
     )

@@ -5,6 +5,8 @@ An engine knows nothing of dialogue. What a task is and what a worker does is sa
 the job; where the worker runs is the engine's choice.
 """
 
+import hashlib
+import platform
 from collections.abc import (
     Callable,
     Collection,
@@ -13,6 +15,10 @@ from collections.abc import (
     Mapping,
 )
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Protocol
 
 from parlai_ext.core.errors import UserError
@@ -136,3 +142,45 @@ def refuse_difference(what: str, there: object, here: object) -> None:
     """
     if there != here:
         raise WorkerDiffers(f'{what}: {there} there, {here} here')
+
+
+# ------------------------------------------- the code that runs here, and its versions
+
+PACKAGES = ('parlai_ext', 'parlai', 'torch', 'transformers', 'tokenizers', 'numpy')
+PARTS = ('', '.agents', '.tasks', '.worlds', '.zoo_configs')
+SUFFIXES = ('.py', '.yaml', '.opt')
+
+
+def versions() -> dict[str, str]:
+    """
+    Return the versions of what numbers may depend on.
+    """
+    facts = {'python': platform.python_version()}
+    for package in PACKAGES:
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            facts[package] = 'absent'
+    return facts
+
+
+@cache
+def code_facts() -> dict[str, str]:
+    """
+    Return versions by package, and a hash of this package's own files: two checkouts
+    of one version may differ.
+    """
+    facts = versions()
+    return {**facts, 'parlai_ext': f'{facts["parlai_ext"]} #{_own_hash()}'}
+
+
+def _own_hash() -> str:
+    digest = hashlib.sha256()
+    for part in PARTS:
+        spec = find_spec(f'parlai_ext{part}')
+        for root in sorted((spec and spec.submodule_search_locations) or ()):
+            for path in sorted(Path(root).rglob('*')):
+                if path.suffix in SUFFIXES and path.is_file():
+                    name = f'{part}/{path.relative_to(root).as_posix()}'
+                    digest.update(name.encode() + b'\0' + path.read_bytes() + b'\0')
+    return digest.hexdigest()[:12]

@@ -17,11 +17,11 @@ from typing import Any
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.progress import PartProgress
 from parlai_ext.core.secrets import without_secrets
-from parlai_ext.engines.code_facts import code_facts
 from parlai_ext.engines.engine import (
     EngineFailed,
     Worker,
     WorkerDiffers,
+    code_facts,
     refuse_difference,
 )
 from parlai_ext.engines.shared_folder import Token

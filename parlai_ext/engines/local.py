@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from parlai_ext.core.progress import Bar, PartProgress
 from parlai_ext.engines.engine import Job, Results, Task
-from parlai_ext.engines.forked_workers import run_in_forks
 
 WORTH = 100  # size of a job's tasks for which a second process is worth its start
 
@@ -35,6 +34,8 @@ class LocalEngine:
                 n_workers = n_cores()
             n_workers = min(n_workers, len(tasks))
         if n_workers > 1:
+            from parlai_ext.engines.forked_workers import run_in_forks
+
             yield from run_in_forks(job, tasks, bar, n_workers)
             return
         worker = job.here()

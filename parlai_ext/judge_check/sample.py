@@ -17,15 +17,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.display import join_names, number
-from parlai_ext.core.floors import is_floor
 from parlai_ext.core.nouns import (
     Dialogue,
     Opener,
     ScoredDialogue,
     Utterance,
     content_id,
+    dialogue_means,
+    is_floor,
 )
 from parlai_ext.judge_check.perturbations import same_side
 from parlai_ext.judge_check.record import Biases, HumanAnchor

@@ -1,30 +1,616 @@
 """
-A pack checked as a whole: its files, what follows from them, and what can be made again
-with the checker's own protocol.
+A pack checked as a whole: its files, what follows from them, and its scores and
+dialogues made again where its scorer and its systems are at hand.
+
+Nothing that a pack names is loaded: systems and scorer are those of the checker's own
+protocol. One of them is "at hand" for the pack if it has the hash, or the signature,
+that the pack says.
 """
 
 from __future__ import annotations
 
+import random
 import secrets
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count, islice
 from pathlib import Path
+from typing import TypeVar
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
+from parlai_ext.core.nouns import (
+    Dialogue,
+    Pairing,
+    Roster,
+    ScoredDialogue,
+    System,
+)
+from parlai_ext.core.progress import bar_of
+from parlai_ext.core.protocol import Protocol
+from parlai_ext.core.records import record_to_json
+from parlai_ext.core.signature import (
+    GIVEN_JUDGED,
+    scorer_name,
+    signature_differences,
+)
+from parlai_ext.judge_check.check_run import basis_of, make_check
+from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, check_basis, read_check
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import Pack, PackIndex, read_index, read_run, unpacked
-from parlai_ext.packs.regenerate import Again, Checker, Regeneration
+from parlai_ext.packs.publish import dialogue_digest, shard_name
 from parlai_ext.packs.verify import (
     WRONG,
     PackFinding,
+    all_checks,
     content_findings,
     file_finding,
     finding_of,
+    json_differences,
 )
+from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file
+from parlai_ext.scoring.score_run import build_scorer, score_dialogues
+from parlai_ext.store.lines import decode_shard
+from parlai_ext.systems.family import PRESENT
+from parlai_ext.systems.identity import candidates_hash, identity
+from parlai_ext.systems.openers import load_openers
+from parlai_ext.systems.resolve import resolve
+from parlai_ext.worlds.block_player import BlockPlayer
+from parlai_ext.worlds.schedule import Block, ShardKey
 
 MOST_DRAWS = 2**31  # seeds to draw from
+ENDPOINT = 'ext:remote'  # its answers are not ours to repeat
+PLAYED, SCORED, CHECKED = 'played again', 'scored again', 'checked again'
+MEANS = ('biases', 'human_anchor')  # what a check says besides its counts
+Counts = tuple[int, int, int]  # pairs, those with the original higher, ties
+Item = TypeVar('Item')
+
+
+@dataclass(frozen=True)
+class Checker:
+    """
+    What the one who checks has: a protocol with systems and a scorer, more systems, and
+    a machine. `protocol` is `None` for the shipped one of the pack's name.
+    """
+
+    machine: Machine
+    protocol: Protocol | None = None
+    systems: tuple[System, ...] = ()
+    openers_file: str | None = None
+
+
+@dataclass
+class Again:
+    """
+    What was made again: by target, how many dialogues were played, how many of them
+    differ, and how many utterances were scored.
+
+    :param n_whole: dialogues that are the same only where their whole batch is played.
+    :param texts: the dialogues that are the same, by their ids.
+    """
+
+    played: Counter[str] = field(default_factory=Counter)
+    different: Counter[str] = field(default_factory=Counter)
+    scored: Counter[str] = field(default_factory=Counter)
+    n_whole: int = 0
+    texts: dict[str, Dialogue] = field(default_factory=dict)
+
+    @property
+    def n_scored(self) -> int:
+        """
+        How many utterances were scored.
+        """
+        return self.scored.total()
+
+    def same(self, targets: Iterable[str]) -> str:
+        """
+        Return how many dialogues of targets, of how many, were the same; '' for none.
+        """
+        names = list(targets)
+        n = sum(self.played[name] for name in names)
+        n_different = sum(self.different[name] for name in names)
+        return f'{n - n_different} of {n}' if n else ''
+
+
+@dataclass(frozen=True)
+class DialoguePlace:
+    """
+    Where a dialogue of a pack is: its shard, its number there, and its pair.
+    """
+
+    shard: ShardKey
+    number: int
+    pairing: Pairing
+
+    @property
+    def key(self) -> ShardKey:
+        """
+        A shard that has this dialogue only.
+        """
+        start = self.shard.start + self.number
+        return replace(self.shard, start=start, stop=start + 1)
+
+    def dialogue(self, pack: Pack) -> Dialogue:
+        """
+        Return the dialogue of the pack.
+        """
+        shard = self.shard
+        return pack.run.read_dialogues(shard)[self.number]
+
+
+def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlace]:
+    """
+    Return the places of the dialogues that a pack has of some shards.
+    """
+    return [
+        DialoguePlace(shard, number, pack.run.pairing(shard.pairing_id))
+        for shard in shards
+        if pack.run.has_dialogues(shard)
+        for number in range(shard.n_dialogues)
+    ]
+
+
+def spread_over_targets(
+    places: Sequence[DialoguePlace], seed: int
+) -> list[DialoguePlace]:
+    """
+    Return places in random order, but with one of each target before a second one of
+    any, and one of each pair of a target before a second one of that pair.
+    """
+    drawn = list(places)
+    random.Random(seed).shuffle(drawn)
+    drawn = spread(drawn, lambda place: place.pairing.id)
+    return spread(drawn, lambda place: place.pairing.first)
+
+
+def spread(items: Sequence[Item], key: Callable[[Item], str]) -> list[Item]:
+    """
+    Return items with one of each key before a second one of any, in their order else.
+
+    >>> spread(['a1', 'a2', 'a3', 'b1'], lambda item: item[0])
+    ['a1', 'b1', 'a2', 'a3']
+    """
+    turns: defaultdict[str, count[int]] = defaultdict(count)
+    return sorted(items, key=lambda item: next(turns[key(item)]))
+
+
+@dataclass(frozen=True)
+class Regeneration:
+    """
+    A pack, and how much of it is made again with what the checker has.
+
+    :param draw: the seed by which dialogues and utterances are drawn.
+    :param again: what was made so far.
+    """
+
+    pack: Pack
+    options: RegenerateOptions
+    checker: Checker
+    draw: int
+    again: Again
+
+    def findings(self) -> Iterator[PackFinding]:
+        """
+        Yield what was played, scored and checked again.
+        """
+        checker, options = self.checker, self.options
+        if options.any and checker.protocol is None and not checker.systems:
+            name = self.pack.index.protocol
+            why = f'there is no protocol {name!r} here; name one: --config'
+            yield from (PackFinding(about, why) for about in (PLAYED, SCORED, CHECKED))
+            return
+        yield self.play()
+        for about, make, missing in (
+            (SCORED, self.score, not options.sample and 'no utterance (--sample N)'),
+            (
+                CHECKED,
+                self.check_judge,
+                not options.judge_check
+                and 'no judge (--judge-check): their counts are the publisher’s word',
+            ),
+        ):
+            if missing:
+                yield PackFinding(about, missing)
+                continue
+            try:
+                scorer, signature = self.scorer_at_hand
+            except UserError as error:
+                yield PackFinding(about, str(error))
+            else:
+                yield make(scorer, signature)
+
+    def play(self) -> PackFinding:
+        """
+        Play dialogues of systems at hand again and compare them with those of the pack:
+        of as many targets as there are, then of as many pairs.
+        """
+        options, again = self.options, self.again
+        if not options.regenerate:
+            return PackFinding(PLAYED, 'no dialogue (--regenerate M)')
+        here, missing = systems_at_hand(self.pack, self.checker)
+        replay = Replay(self.pack, self.player(here))
+        playable = list(replay.playable())
+        drawn = spread_over_targets(playable, self.draw)[: options.regenerate]
+        if not drawn:
+            return PackFinding(PLAYED, f'none: {_why(missing)}')
+        of_shard: dict[ShardKey, list[DialoguePlace]] = {}
+        for place in drawn:
+            of_shard.setdefault(place.shard, []).append(place)
+        problems: list[str] = []
+        with bar_of('play again', len(drawn), delay=3) as bar:
+            for block in replay.player.missing_blocks(None):
+                mine = [p for shard in block.shards for p in of_shard.get(shard, ())]
+                if mine:
+                    problems += replay.differences(block, mine, again)
+                    bar.update(len(mine))
+        failures = dict(replay.player.cache.problems)
+        replay.player.cache.clear()
+        if not again.played:
+            why = '; '.join(failures.values())
+            return PackFinding(PLAYED, f'none: {why}')
+        targets = [name for name in self.pack.index.targets if again.played[name]]
+        looked_at = self.targets_text(again.played, playable, '--regenerate')
+        counts = ', '.join(f'{name} {again.same([name])}' for name in targets)
+        text = (
+            f'{again.same(targets)} dialogues are the same word by word, of '
+            f'{looked_at}: {counts}'
+        )
+        if again.n_whole:
+            text += f'; {again.n_whole} of them only in the batch of the run'
+        if missing := {**missing, **failures}:
+            text += f'; not at hand: {_why(missing)}'
+        share = again.different.total() / again.played.total()
+        if problems and share <= options.max_different:
+            text += f'; at most {options.max_different:.0%} may differ'
+            problems = []
+        return finding_of(PLAYED, text, problems)
+
+    def player(self, here: Mapping[str, System]) -> BlockPlayer:
+        """
+        Return a player of the pack's plan, with the systems at hand only, and with
+        texts of openers; it makes the batches that the run had.
+        """
+        plan, manifest = self.pack.run.plan, self.pack.run.manifest
+        sides = (
+            tuple(here[system.name] for system in side if system.name in here)
+            for side in (plan.roster.targets, plan.roster.partners)
+        )
+        protocol = replace(plan.protocol, roster=Roster(*sides))
+        openers, own = plan.openers, self.checker.protocol
+        if own is not None and self.pack.index.withheld_text:  # texts and all
+            mine = load_openers(own.openers, self.checker.openers_file)
+            by_id = {opener.id: opener for opener in mine}
+            openers = tuple(by_id.get(one.id, one) for one in openers)
+        machine = replace(
+            self.checker.machine,
+            batchsize=manifest.batchsize,
+            fp16=manifest.collect.get('fp16', self.checker.machine.fp16),
+        )
+        player = BlockPlayer.from_plan(
+            replace(plan, protocol=protocol, openers=openers), machine
+        )
+        sampled = {n for n, one in manifest.targets.items() if one.shard_size}
+        return replace(player, sampling=player.sampling | sampled)
+
+    def targets_text(
+        self, looked_at: Collection[str], places: Iterable[DialoguePlace], flag: str
+    ) -> str:
+        """
+        Return how many targets were looked at, of how many; and if more are at hand,
+        how to look at them.
+        """
+        at_hand = {place.pairing.first for place in places}
+        text = f'{len(looked_at)} of {len(self.pack.index.targets)} targets'
+        if len(looked_at) < len(at_hand):
+            text += f' ({len(at_hand)} are at hand: a larger {flag} takes more)'
+        return text
+
+    @cached_property
+    def scorer_at_hand(self) -> tuple[Scorer, str]:
+        """
+        The checker's own scorer, and the signature of its scores in the pack.
+
+        :raises UserError: where there is none, or it makes no scores of the pack.
+        """
+        if self.checker.protocol is None:
+            raise UserError('there is no protocol here that names a scorer (--config)')
+        section = self.checker.protocol.scorer
+        scorer = build_scorer(section, self.checker.machine, named_by_user=True)
+        signatures = list(self.pack.index.scores.values())
+        for signature in signatures:
+            if signature.removesuffix(GIVEN_JUDGED) == scorer.signature:
+                return scorer, signature
+        differing = signature_differences(next(iter(signatures), ''), scorer.signature)
+        raise UserError(
+            f'none: your scorer makes other scores ({", ".join(differing)})'
+        )
+
+    def score(self, scorer: Scorer, signature: str) -> PackFinding:
+        """
+        Score utterances again and compare the scores with those of the pack. Texts that
+        it withholds are those of the dialogues that were the same when played again.
+        """
+        pack, options, again = self.pack, self.options, self.again
+        given_judged = signature != scorer.signature
+        first_only = pack.run.manifest.first_only
+        places = dialogue_places(pack, pack.run.dialogue_shards())
+        if pack.index.withheld_text:
+            every = zip(places, pack.run.iter_dialogues(), strict=True)
+            places = [place for place, one in every if one.id in again.texts]
+        problems: list[str] = []
+        for place in spread_over_targets(places, self.draw):
+            if again.n_scored >= options.sample:
+                break
+            dialogue = place.dialogue(pack)
+            dialogue = again.texts.get(dialogue.id, dialogue)
+            (scored,) = score_dialogues([dialogue], scorer, first_only, given_judged)
+            shard = place.shard
+            stored = pack.run.scores(signature).read(shard)
+            says, gives = _by_place(stored[place.number]), _by_place(scored)
+            problems += [
+                f'dialogue {dialogue.id}, {where}: the pack says {a}, scored again it '
+                f'is {b}'
+                for where, a, b in json_differences(says, gives, '', options.tolerance)
+            ]
+            n_utterances = len({s.utterance_index for s in scored.scores})
+            again.scored[place.pairing.first] += n_utterances
+        if not again.scored:
+            text = 'none: the texts are withheld, and no dialogue was the same again'
+            return PackFinding(SCORED, text)
+        text = (
+            f'{again.n_scored} utterances have the same scores, within '
+            f'{options.tolerance:g}, of '
+            f'{self.targets_text(again.scored, places, "--sample")}'
+        )
+        return finding_of(SCORED, text, problems)
+
+    def check_judge(self, scorer: Scorer, signature: str) -> PackFinding:
+        """
+        Make the check of a judge again and compare its counts with those of the pack.
+        """
+        pack = self.pack
+        if pack.index.withheld_text:
+            return PackFinding(CHECKED, 'none: the texts are withheld')
+        store = pack.run.scores(signature)
+        says, basis = read_check(store), check_basis(store)
+        if says is None:
+            why = 'none: the pack has no check to compare'
+            return PackFinding(CHECKED, why)
+        # the size that was asked for is not recorded; a smaller one is what was drawn
+        default = basis == basis_of(pack.run, store, SAMPLE)
+        sample = SAMPLE if default else says.n_responses
+        gives = make_check(pack.run, scorer, store, sample, families={})
+        if gives is None:
+            return PackFinding(CHECKED, 'none: there is nothing to check')
+        problems = list(check_differences(says, gives, self.options))
+        others = [
+            scorer_name(other)
+            for other in pack.index.scores.values()
+            if other != signature and read_check(pack.run.scores(other)) is not None
+        ]
+        text = (
+            f'the judge check of {scorer.name} has the same counts ({gives.n_scored} '
+            'scorings)'
+        )
+        if others:
+            text += f'; not made again: that of {", ".join(others)}'
+        return finding_of(CHECKED, text, problems)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """
+    A pack, and the player that plays its dialogues again.
+    """
+
+    pack: Pack
+    player: BlockPlayer
+
+    def playable(self) -> Iterator[DialoguePlace]:
+        """
+        Yield the dialogues of the pack that can be played again: their systems are
+        here, and the texts of their openers; of a whole block, where a system samples.
+        """
+        for block in self.player.missing_blocks(None):
+            whole = self.is_sampling(block)
+            if whole and not self.has_all(block):
+                continue
+            for place in dialogue_places(self.pack, block.shards):
+                if whole or self.has_all(Block((place.key,))):
+                    yield place
+
+    def is_sampling(self, block: Block) -> bool:
+        """
+        True if random numbers that a whole block shares decide what is said in it.
+        """
+        return not self.player.sampling.isdisjoint(self.player.speakers(block))
+
+    def has_all(self, block: Block) -> bool:
+        """
+        True if all systems and the texts of all openers of a block are here.
+        """
+        plan = self.player.plan
+        names = {s.name for s in plan.roster.systems}
+        return names.issuperset(self.player.speakers(block)) and all(
+            opener.utterances
+            for shard in block.shards
+            for opener in plan.openers[shard.start : shard.stop]
+        )
+
+    def differences(
+        self, block: Block, drawn: Sequence[DialoguePlace], again: Again
+    ) -> list[str]:
+        """
+        Play drawn dialogues of a block again. Return where they differ from the pack's.
+
+        Where a system samples, the whole batch is played, to which the random numbers
+        belong. Any other dialogue is played among those that were drawn, and its whole
+        batch only if it differs: a near tie may flip with what else is in a batch.
+
+        :param again: gets the counts, and the dialogues that are the same.
+        """
+        if self.is_sampling(block):
+            drawn = dialogue_places(self.pack, block.shards)
+            played = self.play(block)
+        else:
+            played = self.play(Block(tuple(place.key for place in drawn)))
+        lines = self.compared(drawn, played)
+        flips = [place for place, line in lines.items() if line]
+        if flips and not self.is_sampling(block) and self.has_all(block):
+            played |= self.play(block)
+            lines |= self.compared(flips, played)
+            again.n_whole += sum(not lines[place] for place in flips)
+        for place, line in lines.items():
+            again.played[place.pairing.first] += 1
+            if line:
+                again.different[place.pairing.first] += 1
+            else:
+                same = place.dialogue(self.pack).id
+                again.texts[same] = played[same]
+        return [line for line in lines.values() if line]
+
+    def play(self, block: Block) -> dict[str, Dialogue]:
+        """
+        Return the dialogues of a block by their ids, played again.
+        """
+        blocks = self.player.play_block(block).values()
+        return {dialogue.id: dialogue for played in blocks for dialogue in played}
+
+    def compared(
+        self, places: Sequence[DialoguePlace], played: Mapping[str, Dialogue]
+    ) -> dict[DialoguePlace, str | None]:
+        """
+        Return, for each place whose dialogue was played again, where the two first
+        differ.
+        """
+        differences: dict[DialoguePlace, str | None] = {}
+        for place in places:
+            theirs = place.dialogue(self.pack)
+            if (ours := played.get(theirs.id)) is None:
+                continue  # a system failed
+            difference = None
+            if not self.pack.index.withheld_text:
+                # why somebody ended it may be told in other words
+                both = (replace(one, reason=None) for one in (theirs, ours))
+                sides = map(record_to_json, both)
+                for where, a, b in islice(json_differences(*sides), 1):
+                    difference = (
+                        f'{where}: the pack has {a!r}, played again it is {b!r}'
+                    )
+            else:
+                path = self.pack.run.root / shard_name('dialogues', place.shard)
+                records = decode_shard(path.read_bytes(), place.shard.index, path)
+                same = records[place.number]['digest'] == dialogue_digest(ours)
+                difference = None if same else 'its digest is another one'
+            names = f'{place.pairing.first} – {place.pairing.second}'
+            differences[place] = difference and (
+                f'dialogue {theirs.id} ({names}): {difference}'
+            )
+        return differences
+
+
+def systems_at_hand(
+    pack: Pack, checker: Checker
+) -> tuple[dict[str, System], dict[str, str]]:
+    """
+    Return, by their names in the pack, the checker's systems that have the same hash;
+    and of the others why they are not here.
+    """
+    mine = checker.systems
+    if checker.protocol is not None:
+        mine = checker.protocol.roster.systems + mine
+    here: dict[str, System] = {}
+    reasons: dict[str, str] = {}
+    hashes: dict[str, str] = {}
+    by_hash: dict[str, System] = {}
+    for system in mine:
+        if system.opt.get('model') == ENDPOINT:
+            reasons[system.name] = 'an endpoint, whose answers may change'
+            continue
+        resolution = resolve(system)
+        if resolution.status != PRESENT:
+            reasons[system.name] = resolution.reason or 'its model is not fetched'
+            continue
+        hashes[system.name] = identity(system)
+        by_hash[hashes[system.name]] = system
+    wanted, manifest = {**pack.index.targets, **pack.index.partners}, pack.run.manifest
+    for name, digest in wanted.items():
+        if digest in by_hash:
+            system = System(name, by_hash[digest].opt)
+            # that of the replies that a retriever of the pack chooses among
+            candidates = manifest.collect.get(f'partners.{name}.candidates')
+            if name in manifest.targets:
+                candidates = candidates or manifest.targets[name].candidates
+            if candidates_hash(system) == candidates:
+                here[name] = system
+            else:
+                reasons[name] = 'yours chooses among other replies'
+        elif name in hashes:
+            reasons[name] = f'yours is another one ({hashes[name]}, not {digest})'
+        else:
+            reasons.setdefault(name, 'your protocol does not have it')
+    return here, {n: why for n, why in reasons.items() if n in wanted and n not in here}
+
+
+def _by_place(scored: ScoredDialogue) -> dict[str, float | None]:
+    return {
+        f'utterance {score.utterance_index} of {score.system}, {score.dimension}': (
+            score.value
+        )
+        for score in scored.scores
+    }
+
+
+def _why(missing: Mapping[str, str]) -> str:
+    lines = [f'{name} ({reason})' for name, reason in missing.items()]
+    return '; '.join(lines) or 'no batch has all of its systems and openers here'
+
+
+def check_differences(
+    says: JudgeCheck, gives: JudgeCheck, options: RegenerateOptions
+) -> Iterator[str]:
+    """
+    Yield where a check differs from the same one made again.
+
+    :param options: how many pairs of a kind, and how far means, may differ.
+    """
+    theirs, ours = all_checks(says), all_checks(gives)
+    for name in dict.fromkeys((*theirs, *ours)):
+        if name not in theirs or name not in ours:
+            yield f'{name}: only one of the two checks is about it'
+            continue
+        counts, again = (
+            {(k.kind, k.source): (k.n, k.n_higher, k.n_ties) for k in own.kinds}
+            for own in (theirs[name], ours[name])
+        )
+        for kind in dict.fromkeys((*counts, *again)):
+            one, other = counts.get(kind), again.get(kind)
+            is_near = one == other
+            if one and other and one[0] == other[0]:
+                furthest = max(abs(a - b) for a, b in zip(one, other, strict=True))
+                is_near = furthest <= options.max_different * one[0]
+            if not is_near:
+                yield (
+                    f'{name}, {" of ".join(kind)}: the pack says {_counted(one)}, made '
+                    f'again it is {_counted(other)}'
+                )
+        before, after = (
+            {key: record_to_json(getattr(own, key)) for key in MEANS}
+            for own in (theirs[name], ours[name])
+        )
+        for where, x, y in json_differences(before, after, name, options.tolerance):
+            yield f'{where}: the pack says {x}, made again it is {y}'
+
+
+def _counted(counts: Counts | None) -> str:
+    if counts is None:
+        return 'nothing'
+    n, n_higher, n_ties = counts
+    return f'{n_higher} of {n} higher, {n_ties} ties'
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue, content_id
+from parlai_ext.core.nouns import Pairing, content_id
 from parlai_ext.core.ranking_options import ranking_options
 from parlai_ext.core.signature import scorer_name, signature_differences
 from parlai_ext.judge_check.record import (
@@ -30,7 +30,6 @@ from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest, leaf_differences
-from parlai_ext.worlds.schedule import ShardKey
 
 SEVERITY = (PASS, WEAK, FAIL)
 
@@ -218,24 +217,29 @@ def _join_dialogues(
     Write a pack's dialogues and scores, and yield how those that are there differ.
     """
     repeated: dict[str, list[int]] = {}
+    stores = [run.scores(signature) for signature in signatures]
     for pairing in pack.run.pairings:
-        dialogues, scored = _of_pairing(pack, pairing.id, names, signatures)
+        joined = _renamed_dialogues(pack, pairing.id, names, signatures)
         for shard in run.planned_shards(pairing.id):
-            ids = [opener.id for opener in run.openers[shard.start : shard.stop]]
-            if not all(one in dialogues for one in ids):
-                if any(one in dialogues for one in ids):
+            openers = run.openers[shard.start : shard.stop]
+            chosen = [joined[one.id] for one in openers if one.id in joined]
+            dialogues = [dialogue for dialogue, *_ in chosen]
+            if len(chosen) < len(openers):
+                if chosen:
                     yield f'{pack.name}: incomplete files of dialogues are left out'
-                continue
-            chosen = [dialogues[one] for one in ids]
-            scores = {s: [scored[s][d.id] for d in chosen] for s in signatures}
-            if run.has_dialogues(shard):
+            elif run.has_dialogues(shard):
+                there = [run.read_dialogues(shard), *(s.read(shard) for s in stores)]
                 counts = repeated.setdefault(names[pairing.first], [0, 0])
                 counts[0] += len(chosen)
-                counts[1] += _count_different(run, shard, chosen, scores)
-                continue
-            run.write_dialogues(shard, chosen)
-            for signature, values in scores.items():
-                run.scores(signature).write(shard, values)
+                for (ours, *mine), (theirs, *others) in zip(
+                    zip(*there, strict=True), chosen, strict=True
+                ):
+                    same = [one.scores for one in mine] == [o.scores for o in others]
+                    counts[1] += ours != theirs or not same
+            else:
+                run.write_dialogues(shard, dialogues)
+                for place, store in enumerate(stores, 1):
+                    store.write(shard, [one[place] for one in chosen])
     for name, (n, n_different) in repeated.items():
         yield (
             f'{name} is in several packs; in {pack.name}, {n_different} of its {n} '
@@ -246,33 +250,11 @@ def _join_dialogues(
         )
 
 
-def _count_different(
-    run: RunFolder,
-    shard: ShardKey,
-    dialogues: Sequence[Dialogue],
-    scores: Mapping[str, Sequence[ScoredDialogue]],
-) -> int:
-    """
-    Return how many dialogues are not those of a shard that is there, or have other
-    scores there.
-    """
-    different = {
-        theirs.id
-        for ours, theirs in zip(run.read_dialogues(shard), dialogues, strict=True)
-        if ours != theirs
-    }
-    for signature, scored in scores.items():
-        for mine, one in zip(run.scores(signature).read(shard), scored, strict=True):
-            if mine.scores != one.scores:
-                different.add(one.dialogue_id)
-    return len(different)
-
-
-def _of_pairing(
+def _renamed_dialogues(
     pack: Pack, pairing_id: str, names: Mapping[str, str], signatures: Sequence[str]
-) -> tuple[dict[str, Dialogue], dict[str, dict[str, ScoredDialogue]]]:
+) -> dict[str, list[Any]]:
     """
-    Return a pair's dialogues by opener, and its scores by scorer and dialogue, with the
+    Return, by opener, a dialogue of a pair and its scores by each scorer, with the
     names of the joined run.
     """
 
@@ -280,21 +262,21 @@ def _of_pairing(
         before = getattr(record, field)
         return replace(record, **{field: names.get(before, before)})
 
-    dialogues = {}
-    scored: dict[str, dict[str, ScoredDialogue]] = {s: {} for s in signatures}
-    for shard in pack.run.dialogue_shards():
-        if shard.pairing_id != pairing_id:
-            continue
-        for dialogue in pack.run.read_dialogues(shard):
+    joined = {}
+    for shard in pack.run.dialogue_shards(pairing_id):
+        scores = [pack.run.scores(one).read(shard) for one in signatures]
+        for dialogue, *scored in zip(
+            pack.run.read_dialogues(shard), *scores, strict=True
+        ):
             said = tuple(renamed(one, 'speaker') for one in dialogue.utterances)
-            dialogues[dialogue.opener_id] = renamed(
-                replace(dialogue, utterances=said), 'ended_by'
-            )
-        for signature in signatures:
-            for one in pack.run.scores(signature).read(shard):
-                scores = tuple(renamed(score, 'system') for score in one.scores)
-                scored[signature][one.dialogue_id] = replace(one, scores=scores)
-    return dialogues, scored
+            joined[dialogue.opener_id] = [
+                renamed(replace(dialogue, utterances=said), 'ended_by'),
+                *(
+                    replace(one, scores=tuple(renamed(s, 'system') for s in one.scores))
+                    for one in scored
+                ),
+            ]
+    return joined
 
 
 def _join_records(

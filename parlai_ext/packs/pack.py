@@ -22,11 +22,10 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
-from parlai_ext.core.secrets import without_secrets
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.folder import SCORER_FILE
-from parlai_ext.store.lines import dumps, sealed_text
+from parlai_ext.store.lines import as_read, dumps, sealed_text
 from parlai_ext.store.manifest import Manifest
 from parlai_ext.systems.fetch.archives import unpack_zip
 
@@ -346,10 +345,3 @@ def json_bytes(data: Mapping[str, Any]) -> bytes:
     without secrets.
     """
     return sealed_text(as_read(data)).encode()
-
-
-def as_read(data: Any) -> Any:
-    """
-    Return JSON data as it is read from its file, without secrets.
-    """
-    return parse_own_json(without_secrets(dumps(data)))

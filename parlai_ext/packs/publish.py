@@ -20,7 +20,6 @@ from parlai_ext.judge_check import record as judge_check
 from parlai_ext.packs.pack import (
     INDEX,
     PackIndex,
-    as_read,
     describe_member,
     index_bytes,
     json_bytes,
@@ -34,7 +33,7 @@ from parlai_ext.stopping import looks as stopping
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_file
 from parlai_ext.store.folder import SCORER_FILE
-from parlai_ext.store.lines import dumps, encode_shard
+from parlai_ext.store.lines import as_read, dumps, encode_shard, short_hash
 from parlai_ext.store.manifest import NAME as MANIFEST
 from parlai_ext.store.manifest import Manifest
 from parlai_ext.store.shards import dialogue_record, scored_record
@@ -212,8 +211,7 @@ def _score_members(
         scored = store.read(shard)
         shown = map(without_words, scored) if withhold_text else scored
         dialogues = dialogue_bytes(run, shard, withhold_text)
-        source = hashlib.sha256(dialogues).hexdigest()[:16]
-        records = [scored_record(one, source) for one in shown]
+        records = [scored_record(one, short_hash(dialogues)) for one in shown]
         members[shard_name(folder, shard)] = encode_shard(records, shard.index)
     name = f'rankings/{store.root.name}/{rankings.NAME}'
     ranking = ranking_data(run, signature)

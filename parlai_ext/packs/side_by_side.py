@@ -8,12 +8,13 @@ different judges are shown, but not subtracted.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
 from itertools import zip_longest
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from parlai_ext.view.page import render_page
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
 
 MOST_DIALOGUES = 8
+Row = tuple[str, Standing | None, Standing | None]  # of a system in both runs
 Parts = list[tuple[list[str], bool]]  # words, and whether the other text lacks them
 
 
@@ -89,75 +91,72 @@ def render_sides(first: Side, other: Side) -> str:
     )
 
 
-@dataclass(frozen=True)
-class BothStandings:
-    """
-    The standings of two runs on a dimension, by system; what is shown of a system.
-    """
-
-    sides: Sequence[Mapping[str, Standing]]
-
-    def rank(self, place: int, name: str) -> int | None:
-        """
-        Return the rank in one run.
-        """
-        known = self.sides[place]
-        return known[name].rank if name in known else None
-
-    def score(self, place: int, name: str) -> Coefficient | None:
-        """
-        Return the score in one run, with the interval for its partners only.
-        """
-        one = self.sides[place].get(name)
-        return Coefficient(one.score, one.low_fixed, one.high_fixed) if one else None
-
-    def difference(self, name: str) -> str:
-        """
-        Return the second score less the first.
-        """
-        values = [own[name].score for own in self.sides if name in own]
-        first, other = [*values, None][:2]
-        return DASH if first is None or other is None else signed(other - first, 3)
-
-    def intervals(self, name: str) -> str:
-        """
-        Return whether the two intervals are apart or overlap.
-        """
-        known = [own[name] for own in self.sides if name in own]
-        lows = [one.low_fixed for one in known if one.low_fixed is not None]
-        highs = [one.high_fixed for one in known if one.high_fixed is not None]
-        if len(lows) < 2:
-            return DASH
-        return 'apart' if max(lows) > min(highs) else 'overlap'
-
-
 def system_table(first: Side, other: Side, dimension: str) -> Table:
     """
-    Return the two leaderboards of a dimension as one table of the systems' names: those
-    in both runs best first, then those in one. Only scores by one judge are subtracted.
+    Return the two leaderboards of a dimension as one table of systems, each with its
+    standings: those in both runs best first, then those in one. Only scores by one
+    judge are subtracted.
     """
     sides = first, other
     ours, theirs = (
         {one.system: one for one in best_first(side.ranking.standings[dimension])}
         for side in sides
     )
-    both = BothStandings((ours, theirs))
-    columns = [Column('system', 'System', str)]
-    for place, name in enumerate(side.name for side in sides):
-        score = partial(both.score, place)
+    columns = [Column('system', 'System', itemgetter(0))]
+    for place, name in enumerate((side.name for side in sides), 1):
         columns += [
-            number_column('rank', 'Rank', partial(both.rank, place), under=name),
-            IntervalColumn('score', 'Score', score, digits=3, under=name),
+            number_column('rank', 'Rank', partial(_rank, place), under=name),
+            IntervalColumn(
+                'score', 'Score', partial(_score, place), digits=3, under=name
+            ),
         ]
     if first.ranking.scorer_signature == other.ranking.scorer_signature:
         columns += [
-            number_column('difference', 'Difference', both.difference),
-            Column('intervals', 'Intervals', both.intervals),
+            number_column('difference', 'Difference', _difference),
+            Column('intervals', 'Intervals', _intervals),
         ]
     names = sorted(
         {**ours, **theirs}, key=lambda name: name not in ours.keys() & theirs
     )
-    return Table(columns, names)
+    return Table(columns, [(name, ours.get(name), theirs.get(name)) for name in names])
+
+
+def _rank(place: int, row: Row) -> int | None:
+    one = row[place]
+    return one.rank if isinstance(one, Standing) else None
+
+
+def _score(place: int, row: Row) -> Coefficient | None:
+    """
+    Return the score in one run, with the interval for its partners only.
+    """
+    one = row[place]
+    if not isinstance(one, Standing):
+        return None
+    return Coefficient(one.score, one.low_fixed, one.high_fixed)
+
+
+def _difference(row: Row) -> str:
+    """
+    Return the second score less the first.
+    """
+    first, other = (
+        one.value if one else None for one in (_score(k, row) for k in (1, 2))
+    )
+    return DASH if first is None or other is None else signed(other - first, 3)
+
+
+def _intervals(row: Row) -> str:
+    """
+    Return whether the two intervals are apart or overlap.
+    """
+    ends = [(one.low, one.high) for one in (_score(k, row) for k in (1, 2)) if one]
+    lows, highs = (
+        [end for end in side if end is not None] for side in zip(*ends, strict=True)
+    )
+    if len(lows) < 2:
+        return DASH
+    return 'apart' if max(lows) > min(highs) else 'overlap'
 
 
 def chosen_dialogues(
@@ -171,8 +170,8 @@ def chosen_dialogues(
     chosen: dict[str, Any] = {}
     for pair in first.pairings:
         pair_id = theirs.get((pair.first, pair.second), '')
-        by_opener = {one.opener_id: one for one in other.pair_dialogues(pair_id)}
-        for one in first.pair_dialogues(pair.id):
+        by_opener = {one.opener_id: one for one in other.iter_dialogues(pair_id)}
+        for one in first.iter_dialogues(pair.id):
             match = by_opener.get(one.opener_id) if one.opener_id else None
             if match and match.utterances != one.utterances:
                 turns = [*zip_longest(one.utterances, match.utterances)]

@@ -18,12 +18,11 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.judge_check import section as judge
-from parlai_ext.packs.check_pack import Verification
+from parlai_ext.packs.check_pack import Again, Verification
 from parlai_ext.packs.compare import join_packs, pack_differences
 from parlai_ext.packs.pack import Pack, open_pack
-from parlai_ext.packs.regenerate import Again
 from parlai_ext.report import summary
-from parlai_ext.report.leaderboard import leaderboards
+from parlai_ext.report.table import leaderboards
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store.atomic import make_folder, write_file, write_text
 from parlai_ext.view.page import render_page

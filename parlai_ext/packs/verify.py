@@ -4,7 +4,7 @@ all ids follow from what they stand for, and that the ranking follows from the s
 
 A forger who makes all checksums anew is not stopped by checksums. Then ids still have
 to fit systems and openers, and the ranking the scores; scores and dialogues themselves
-are believed only where they are made again (`regenerate.py`). So are the counts of a
+are believed only where they are made again (`check_pack.py`). So are the counts of a
 judge check (in how many pairs a judge scores an original above its perturbed copy);
 its outcomes follow from them.
 """
@@ -18,7 +18,7 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.manifest import dialogue_signature
+from parlai_ext.collect.plan import dialogue_signature
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Score, content_id
 from parlai_ext.core.options import options_of

@@ -125,12 +125,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     Return p-values adjusted for being made together (Holm 1979), in the same order.
     """
-    values = np.asarray(p_values, np.float64)
+    values = np.array(p_values, np.float64)
     order = np.argsort(values, kind='stable')
     steps = np.arange(len(values), 0, -1) * values[order]
-    adjusted = np.empty(len(values))
-    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return [float(p) for p in adjusted]
+    values[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return [float(p) for p in values]
 
 
 def adjusted(rows: Iterable[Row], family: Callable[[Row], Hashable]) -> list[Row]:
@@ -219,16 +218,19 @@ def annotator_ceiling(
         reason = f'{len(several)} items have two annotators; 3 are needed'
         return Ceiling(None, None, None, len(several), reason)
     rng = np.random.default_rng([0, 8])
-    singles, half_values = [], []
+    singles: list[float] = []
+    half_values: list[float] = []
     for _ in range(halves):
         shuffled = [rng.permutation(one) for one in several]
-        singles.append(_rho([s[0] for s in shuffled], [s[1:].mean() for s in shuffled]))
-        middles = [len(one) // 2 for one in shuffled]
-        sides = zip(shuffled, middles, strict=True)
-        left, right = zip(
-            *((s[:m].mean(), s[m:].mean()) for s, m in sides), strict=True
-        )
-        half_values.append(_rho(left, right))
+        for values, middles in (
+            (singles, [1] * len(several)),
+            (half_values, [len(one) // 2 for one in several]),
+        ):
+            pairs = zip(shuffled, middles, strict=True)
+            left, right = zip(
+                *((s[:m].mean(), s[m:].mean()) for s, m in pairs), strict=True
+            )
+            values.append(float(rank_products(left, right).sum()))
     if any(math.isnan(value) for value in (*singles, *half_values)):
         reason = 'all items have the same mean in a half of the annotations'
         return Ceiling(None, None, None, len(several), reason)
@@ -236,10 +238,3 @@ def annotator_ceiling(
     reliability = 2 * half / (1 + half) if half > -1 else -1.0
     ceiling = math.sqrt(reliability) if reliability > 0 else None
     return Ceiling(float(np.mean(singles)), reliability, ceiling, len(several))
-
-
-def _rho(left: Sequence[float], right: Sequence[float]) -> float:
-    """
-    Return Spearman's rho; NaN where a side is constant.
-    """
-    return float(rank_products(left, right).sum())

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.nouns import (
     Dialogue,
     Pairing,
     ScoredDialogue,
     content_id,
+    dialogue_means,
 )
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.results.tables import ScoreTables

@@ -16,8 +16,7 @@ from parlai_ext.core.display import digits_for, number
 from parlai_ext.ranking.pairs import CellMean
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.plot import axis_over
-from parlai_ext.report.view import RankingView
-from parlai_ext.results.details import DimensionDetails
+from parlai_ext.report.view import DimensionDetails, RankingView
 from parlai_ext.view.page import Section
 
 # larger tables are cut: nobody reads them, and they would make the page heavy

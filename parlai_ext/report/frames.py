@@ -8,22 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue
-from parlai_ext.report.columns import file_table
-from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
 
 if TYPE_CHECKING:
     import pandas
-
-
-def leaderboard_frame(ranking: Ranking) -> pandas.DataFrame:
-    """
-    Return the leaderboard as a data frame: a row for each dimension and system.
-
-    Rows are best first within each dimension. What the columns mean is declared in
-    `report.columns`.
-    """
-    return file_table(ranking).frame()
 
 
 def dialogues_frame(run: RunFolder) -> pandas.DataFrame:

@@ -14,7 +14,7 @@ from parlai_ext.core.display import (
     number,
     percent,
 )
-from parlai_ext.core.floors import is_floor
+from parlai_ext.core.nouns import is_floor
 from parlai_ext.core.signature import scorer_name
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL, PASS, WEAK

@@ -19,14 +19,14 @@ from parlai_ext.view.page import Section, render_page, template_text
 # the sections of a ranking in their order; each function returns one for a
 # `RankingView`, or `None` where it has nothing to show
 SECTIONS = (
-    'parlai_ext.report.leaderboard:leaderboard_section',
+    'parlai_ext.report.table:leaderboard_section',
     'parlai_ext.judge_check.section:judge_section',
     'parlai_ext.report.details:pairs_section',
     'parlai_ext.report.details:partners_section',
     'parlai_ext.report.details:spread_section',
     'parlai_ext.tournament.section:tournament_section',
-    'parlai_ext.report.leaderboard:agreement_section',
-    'parlai_ext.report.leaderboard:failures_section',
+    'parlai_ext.report.table:agreement_section',
+    'parlai_ext.report.table:failures_section',
     'parlai_ext.stopping.section:stopping_section',
     'parlai_ext.audit.section:audit_section',
 )
@@ -71,9 +71,10 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
                 'below': _sections(BELOW, view),
             }
         )
+    scripts = ''.join(map(template_text, SCRIPTS))
     return render_page(
         'report.html.j2',
-        script=page_script(),
+        script=f"'use strict';\n(function () {{\n{scripts}}})();\n",
         data={
             'scorers': [_scorer_data(view, own) for view, own in pairs],
             'dialogues': shown.dialogues,
@@ -84,14 +85,6 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
         agreement=summary.agreement_text,
         words=summary.baseline_words,
     )
-
-
-def page_script() -> str:
-    """
-    Return the page's own script: the files of `SCRIPTS` in one function.
-    """
-    parts = ''.join(template_text(name) for name in SCRIPTS)
-    return f"'use strict';\n(function () {{\n{parts}}})();\n"
 
 
 def _sections(names: Sequence[str], view: RankingView) -> list[Section]:

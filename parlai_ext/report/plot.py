@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.core.display import number, one_line
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.floors import is_floor
+from parlai_ext.core.nouns import is_floor
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.results.ranking import Ranking
 

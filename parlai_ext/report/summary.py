@@ -15,7 +15,7 @@ from parlai_ext.core.display import (
     percent,
     rough_count,
 )
-from parlai_ext.core.floors import is_floor
+from parlai_ext.core.nouns import is_floor
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL
 from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS

@@ -1,13 +1,25 @@
 """
-The leaderboard as CSV and as a table for the terminal.
+The leaderboard as CSV, as a table for the terminal, and on the page: with whether
+something trivial would have done as well, and what failed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from parlai_ext.core.display import DASH, WIDTH, one_line, pad_cell, wrap_lines
-from parlai_ext.core.floors import is_floor
+from parlai_ext.core.nouns import is_floor
 from parlai_ext.judge_check import section as judge
-from parlai_ext.report.columns import COLUMNS, TERMINAL, file_table, leaderboard_rows
+from parlai_ext.ranking.standings import Standing
+from parlai_ext.report.columns import (
+    COLUMNS,
+    PAGE,
+    TERMINAL,
+    LeaderboardColumn,
+    LeaderboardRow,
+    file_table,
+    leaderboard_rows,
+)
+from parlai_ext.report.plot import Axis, axis_for
 from parlai_ext.report.summary import (
     NO_DOUBTS,
     agreement_text,
@@ -16,10 +28,11 @@ from parlai_ext.report.summary import (
     sentences,
     warnings,
 )
-from parlai_ext.report.view import Doubts
-from parlai_ext.results.ranking import Ranking
+from parlai_ext.report.view import Doubts, RankingView
+from parlai_ext.results.ranking import Agreement, Ranking
 from parlai_ext.stopping import section as stopping
 from parlai_ext.tournament import section as tournament
+from parlai_ext.view.page import Section
 from parlai_ext.view.table import Table
 
 
@@ -116,3 +129,90 @@ def _closing_lines(ranking: Ranking) -> Iterator[str]:
     for warning in warnings(ranking):
         if 'is not ranked' not in warning:  # listed above already
             yield from wrap_lines(f'caution: {warning}')
+
+
+# -------------------------------------------------------------------------- on the page
+
+
+@dataclass(frozen=True)
+class Board:
+    """
+    The leaderboard of one dimension or baseline as a page draws it.
+
+    :param failure: that the judge failed its check on this dimension.
+    """
+
+    name: str
+    columns: Sequence[LeaderboardColumn]
+    rows: Sequence[LeaderboardRow]
+    axis: Axis
+    is_rating: bool = False
+    reference: Agreement | None = None
+    failure: str | None = None
+
+
+def leaderboards(ranking: Ranking) -> list[Board]:
+    """
+    Return the leaderboard of each dimension.
+    """
+    return [
+        _board(ranking, name, ranking.standings[name]) for name in ranking.dimensions
+    ]
+
+
+def _board(
+    ranking: Ranking,
+    name: str,
+    standings: Sequence[Standing],
+    of_baseline: bool = False,
+) -> Board:
+    is_rating = not of_baseline and name == ranking.rated_dimension
+    columns = [
+        column
+        for column in COLUMNS
+        if PAGE in column.places
+        and column.heading is not None
+        and not (is_rating and column.rating_heading == '')
+    ]
+    return Board(
+        name,
+        columns,
+        leaderboard_rows(ranking, standings, of_baseline),
+        axis_for(standings),
+        is_rating,
+        None if of_baseline else ranking.reference.get(name),
+        None if of_baseline else judge.failure_on(ranking, name),
+    )
+
+
+def leaderboard_section(view: RankingView) -> Section:
+    """
+    Return the section with the leaderboard of each dimension.
+    """
+    return Section('leaderboard', 'Leaderboard', leaderboards(view.ranking))
+
+
+def agreement_section(view: RankingView) -> Section:
+    """
+    Return the section that compares the scorer with trivial measures.
+    """
+    baselines = [
+        _board(view.ranking, name, standings, of_baseline=True)
+        for name, standings in view.ranking.baselines.items()
+    ]
+    return Section('agreement', 'Checks', baselines)
+
+
+def failures_section(view: RankingView) -> Section:
+    """
+    Return the section about dialogues that were broken off, have no score, or were too
+    long.
+    """
+    bounds = [
+        (dimension, standing, own[standing.system])
+        for dimension in view.ranking.dimensions
+        if (own := view.ranking.bounds.get(dimension))
+        for standing in view.ranking.standings[dimension]
+        if standing.system in own
+    ]
+    return Section('failures', 'Failures', bounds)

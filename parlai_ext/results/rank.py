@@ -13,8 +13,7 @@ import numpy as np
 from parlai_ext.collect import not_run
 from parlai_ext.core.display import percent
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.floors import is_floor
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core.nouns import HumanJudgement, is_floor
 from parlai_ext.core.ranking_options import RankingOptions, ranking_options
 from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import read_check
@@ -61,6 +60,7 @@ class RunScores:
     A scored run with the options by which it is ranked.
 
     :param ranked: which of the targets get a rank, in the order of the tables.
+    :param bootstraps: the resamples, where they are not the protocol's.
     """
 
     run: RunFolder
@@ -70,6 +70,7 @@ class RunScores:
     tables: ScoreTables
     missing: MissingScores | None
     ranked: np.ndarray
+    bootstraps: int | None = None
 
     @property
     def seed(self) -> int:
@@ -103,8 +104,15 @@ def rank_run(
     :raises UserError: for a wrong option, a run without scores, or human judgements
         that fit no target.
     """
-    scores = read_run_scores(run, scorer_signature, replaced)
-    plan, options, tables = run.plan, scores.options, scores.tables
+    return rank_scores(read_run_scores(run, scorer_signature, replaced), human)
+
+
+def rank_scores(scores: RunScores, human: Sequence[HumanJudgement] = ()) -> Ranking:
+    """
+    Rank the targets of a run whose scores were read, as `rank_run` does.
+    """
+    run, scorer_signature, tables = scores.run, scores.scorer_signature, scores.tables
+    plan, options = run.plan, scores.options
     reference = read_reference(plan.protocol, human, options.is_tournament)
     matching, reference_notes = match_reference(reference, tables)
     result = None
@@ -123,7 +131,7 @@ def rank_run(
         signature=PART_SEPARATOR.join(parts),
         protocol=plan.protocol.name,
         partners=options.partners,
-        bootstraps=replaced.get('bootstraps'),
+        bootstraps=scores.bootstraps,
         guessed=tuple(plan.manifest.guessed),
         **standings_fields(scores, result),
         **agreement_fields(scores, reference, matching, result),
@@ -171,8 +179,16 @@ def read_run_scores(
     played = [max(1, tables.n_played[name]) for name in tables.systems]
     ranked = np.array(failed) / np.array(played) <= options.max_failed_share
     ranked &= ~np.isin(tables.systems, missing.not_ranked if missing else ())
-    plan = run.plan
-    return RunScores(run, scorer_signature, plan, options, tables, missing, ranked)
+    return RunScores(
+        run,
+        scorer_signature,
+        run.plan,
+        options,
+        tables,
+        missing,
+        ranked,
+        replaced.get('bootstraps'),
+    )
 
 
 def standings_fields(

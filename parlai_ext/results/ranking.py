@@ -66,14 +66,7 @@ class Agreement:
         """
         Return Spearman's and Kendall's correlation with a reference as one record.
         """
-        data = agreement_data(correlations)
-        return cls(
-            spearman=Coefficient(**data['spearman']),
-            kendall=Coefficient(**data['kendall']),
-            n=data['n'],
-            kind=kind,
-            reason=data.get('reason'),
-        )
+        return record_from_json(cls, agreement_data(correlations, kind=kind))
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.floors import is_floor
-from parlai_ext.core.nouns import HumanJudgement
+from parlai_ext.core.nouns import HumanJudgement, is_floor
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.ranking.agreement import mean_ranks
 from parlai_ext.ranking.ratings import rank_values

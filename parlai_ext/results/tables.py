@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.display import MAX_CHARACTERS
-from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue
+from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue, dialogue_means
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
 from parlai_ext.results.judge_card import Nearness, NearnessMeter
 from parlai_ext.store import RunFolder
-from parlai_ext.store.plan import Plan
 from parlai_ext.tournament.games import Game, RawScores
 from parlai_ext.worlds.pairings import SCHEMES
 
@@ -94,7 +92,19 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
     Return every collected dialogue and its scores as arrays and rows.
     """
     plan, store = run.plan, run.scores(scorer_signature)
-    tables, meter = _empty_tables(plan), NearnessMeter(store.about())
+    meter, systems = NearnessMeter(store.about()), [s.name for s in plan.roster.targets]
+    # with both speakers judged, a target begins one dialogue over an opener and
+    # its opponent the other
+    games_per_opener = 2 if plan.both_judged else 1
+    shape = (len(systems), len(plan.opponents), len(plan.openers) * games_per_opener)
+    tables = ScoreTables(
+        tuple(systems),
+        plan.opponents,
+        scores={},  # arrays are added as dimensions are met
+        baselines={name: np.full(shape, np.nan) for name in HIGHER_IS_BETTER},
+        n_dialogues=dict.fromkeys(systems, 0),
+        games_per_opener=games_per_opener,
+    )
     place_of_opener = {o.id: j for j, o in enumerate(plan.openers)}
     rows = {name: i for i, name in enumerate(tables.systems)}
     columns = {name: i for i, name in enumerate(tables.opponents)}
@@ -137,28 +147,6 @@ def _page_size(dialogue: Dialogue, scored: ScoredDialogue | None) -> int:
         rows = [row for row in scored.evidence.values() if isinstance(row, tuple)]
         size += NUMBER_CHARACTERS * (len(scored.scores) + sum(map(len, rows)))
     return size
-
-
-def _empty_tables(plan: Plan) -> ScoreTables:
-    """
-    Return tables for every dialogue of the plan, all values missing and all counts 0.
-
-    The arrays of `scores` are added as their dimensions are met in the scores.
-    """
-    systems = tuple(s.name for s in plan.roster.targets)
-    opponents = plan.opponents
-    # with both speakers judged, a target begins one dialogue over an opener and
-    # its opponent the other
-    games_per_opener = 2 if plan.both_judged else 1
-    shape = (len(systems), len(opponents), len(plan.openers) * games_per_opener)
-    return ScoreTables(
-        systems,
-        opponents,
-        scores={},
-        baselines={name: np.full(shape, np.nan) for name in HIGHER_IS_BETTER},
-        n_dialogues=dict.fromkeys(systems, 0),
-        games_per_opener=games_per_opener,
-    )
 
 
 def _enter_dialogue(

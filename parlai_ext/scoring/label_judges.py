@@ -33,7 +33,6 @@ from parlai_ext.scoring.likelihood import (
 )
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.chat.rendering import control_tokens, without_control_tokens
-from parlai_ext.systems.pretrained import surrounding_tokens
 
 FORMATS = ('plain', 'chat')  # how a judge is asked
 CONTEXT_TURNS = 4  # utterances before a response that are read
@@ -166,6 +165,8 @@ class LabelTokens:
     """
 
     def __init__(self, tokenizer: Any, prompt_format: str = 'plain'):
+        from parlai_ext.systems.pretrained import surrounding_tokens
+
         self.tokenizer = tokenizer
         self.format = prompt_format
         self.lead = list(surrounding_tokens(tokenizer)[0])

@@ -24,7 +24,7 @@ from parlai_ext.core.nouns import (
 )
 from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import WrongType, record_from_json
-from parlai_ext.core.secrets import bytes_without_secrets, without_secrets
+from parlai_ext.core.secrets import bytes_without_secrets
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import (
     locked,
@@ -33,6 +33,7 @@ from parlai_ext.store.atomic import (
     write_text,
 )
 from parlai_ext.store.lines import (
+    as_read,
     damage_error,
     decode_shard,
     dumps,
@@ -211,12 +212,14 @@ class RunFolder:
             )
         return dialogues, short_hash(data)
 
-    def dialogue_shards(self) -> list[ShardKey]:
+    def dialogue_shards(self, pairing_id: str | None = None) -> list[ShardKey]:
         """
-        Return the collected shards, in the manifest's order.
+        Return the collected shards, of one pairing or all, in the manifest's order.
         """
         found: list[ShardKey] = []
         for pairing in self.pairings:
+            if pairing_id not in (None, pairing.id):
+                continue
             paths = (self.root / 'dialogues' / pairing.id).glob('*.jsonl')
             names = (re.fullmatch(r'\d{5,}', path.stem) for path in paths)
             indices = sorted(int(match[0]) for match in names if match)
@@ -230,20 +233,12 @@ class RunFolder:
         n_openers, size = len(self.openers), self.shard_size
         return shards(pairing_id, n_openers, size, self.grown_from)
 
-    def iter_dialogues(self) -> Iterator[Dialogue]:
+    def iter_dialogues(self, pairing_id: str | None = None) -> Iterator[Dialogue]:
         """
-        Yield every collected dialogue, in the manifest's order.
+        Yield the collected dialogues, of one pairing or all, in the manifest's order.
         """
-        for shard in self.dialogue_shards():
+        for shard in self.dialogue_shards(pairing_id):
             yield from self.read_dialogues(shard)
-
-    def pair_dialogues(self, pairing_id: str) -> Iterator[Dialogue]:
-        """
-        Yield the collected dialogues of one pairing.
-        """
-        for shard in self.dialogue_shards():
-            if shard.pairing_id == pairing_id:
-                yield from self.read_dialogues(shard)
 
     def dialogues_checksum(self, shard: ShardKey) -> str:
         """
@@ -294,8 +289,7 @@ class RunFolder:
         Write a file of the run, such as ``ranking.json``, with a checksum; keys keep
         their order.
         """
-        content = parse_own_json(without_secrets(dumps(data)))  # as it will be read
-        self.write_text(name, sealed_text(content))
+        self.write_text(name, sealed_text(as_read(data)))
 
     def write_text(self, name: str, text: str) -> None:
         """

@@ -34,6 +34,13 @@ def dumps(value: Any, **kwargs: Any) -> str:
     return _UNSAFE.sub(lambda match: f'\\u{ord(match[0]):04x}', text)
 
 
+def as_read(data: Any) -> Any:
+    """
+    Return JSON data as it is read from its file, without secrets.
+    """
+    return parse_own_json(without_secrets(dumps(data)))
+
+
 def json_lines_text(records: Iterable[Any]) -> str:
     """
     Return values as JSON lines.

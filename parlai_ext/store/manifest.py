@@ -31,9 +31,8 @@ from parlai_ext.core.records import (
     read_record,
     record_to_json,
 )
-from parlai_ext.core.secrets import without_secrets
 from parlai_ext.store.atomic import write_file
-from parlai_ext.store.lines import dumps, sealed_text, without_checksum
+from parlai_ext.store.lines import as_read, dumps, sealed_text, without_checksum
 from parlai_ext.worlds.pairings import IMPORTED, SCHEMES, PairingScheme
 
 logger = logging.getLogger(__name__)
@@ -180,9 +179,7 @@ class Manifest(Record):
         """
         Return the manifest as its file holds it, without secrets.
         """
-        data: dict[str, Any] = parse_own_json(
-            without_secrets(dumps(self.model_dump(exclude_unset=True)))
-        )
+        data: dict[str, Any] = as_read(self.model_dump(exclude_unset=True))
         return {'schema': SCHEMA, **data}
 
     @property

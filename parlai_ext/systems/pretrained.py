@@ -102,7 +102,12 @@ def read_description(
             raise UserError(f'hf_model: {file}: {error.why}') from None
     with quiet(), guarded(), _bounded(folder, trust):
         config = _read_part('config', folder, AutoConfig, allowed, **arguments)
-        if not trust and (kernel := _hub_kernel(config)):
+        # which transformers would fetch and run without asking for the trust that it
+        # asks for elsewhere
+        parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
+        values = (str(getattr(one, k, None)) for one in parts for k in KERNEL_KEYS)
+        kernel = next((value[:LONGEST] for value in values if '/' in value), None)
+        if kernel and not trust:
             raise UserError(
                 f'hf_model: its config.json asks for the kernel {kernel!r}, code from '
                 f'the hub{allowed}'
@@ -116,18 +121,6 @@ def read_description(
 
 def _bounded(folder: Path, trust: bool) -> AbstractContextManager[None]:
     return nullcontext() if trust else bounded_cost(folder)
-
-
-def _hub_kernel(config: Any) -> str | None:
-    """
-    Return the kernel of the hub that a config names; `None` without one.
-
-    transformers would fetch and run it without asking for the trust that it asks for
-    elsewhere.
-    """
-    parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
-    values = [str(getattr(part, kind, None)) for part in parts for kind in KERNEL_KEYS]
-    return next((value[:LONGEST] for value in values if '/' in value), None)
 
 
 def fetch_named_weights(options: ModelOptions) -> Path:

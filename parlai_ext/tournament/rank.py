@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.floors import is_floor
+from parlai_ext.core.nouns import is_floor
 from parlai_ext.core.ranking_options import RankingOptions
 from parlai_ext.ranking.agreement import correlate_with_ranks
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER

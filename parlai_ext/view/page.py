@@ -31,7 +31,7 @@ from parlai_ext.core.display import (
     visible,
     visible_data,
 )
-from parlai_ext.core.floors import is_floor
+from parlai_ext.core.nouns import is_floor
 
 TEMPLATES = files('parlai_ext.view') / 'templates'
 

@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 from parlai_ext import zoo_configs
-from parlai_ext.bench.agreement_rows import AgreementRow
-from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout, SetPoints
+from parlai_ext.bench.bench_files import (
+    AgreementRow,
+    Bench,
+    ScorerAbout,
+    SetAbout,
+    SetPoints,
+)
 from parlai_ext.bench.published import (
     COEFFICIENTS,
     agreement_here,

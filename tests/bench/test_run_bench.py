@@ -81,6 +81,13 @@ def test_what_was_scored_is_not_scored_again(tmp_path):
     assert len(Counted.seen) == 100
     assert bench_of(tmp_path) == first
     assert len(Counted.seen) == 100
+    # no text is stored
+    text = ''.join(p.read_text() for p in (tmp_path / 'scores').glob('*.jsonl'))
+    assert 'question' not in text and 'thanks' not in text
+    # an option that is signed makes other scores
+    bench = bench_of(tmp_path, variant(factor=-1.0))
+    assert len(Counted.seen) == 200
+    assert bench.row(bench.scorers[0].label, 'small', 'turn').value() < 0
 
 
 def test_more_items_cost_only_what_is_new(tmp_path):
@@ -88,13 +95,6 @@ def test_more_items_cost_only_what_is_new(tmp_path):
         plan = BenchPlan((variant(),), max_items=most)
         bench_of(tmp_path, plan=plan)
         assert len(Counted.seen) == most
-
-
-def test_an_option_that_is_signed_makes_other_scores(tmp_path):
-    bench_of(tmp_path)
-    bench = bench_of(tmp_path, variant(factor=-1.0))
-    assert len(Counted.seen) == 200
-    assert bench.row(bench.scorers[0].label, 'small', 'turn').value() < 0
 
 
 def test_a_killed_bench_loses_one_batch_at_most(tmp_path):
@@ -107,12 +107,6 @@ def test_a_killed_bench_loses_one_batch_at_most(tmp_path):
     Killed.lives = 1000
     bench_of(tmp_path, variant('Killed'))
     assert len(Killed.seen) == 100
-
-
-def test_stored_scores_hold_no_text(tmp_path):
-    bench_of(tmp_path)
-    text = ''.join(p.read_text() for p in (tmp_path / 'scores').glob('*.jsonl'))
-    assert 'question' not in text and 'thanks' not in text
 
 
 @pytest.mark.parametrize(
@@ -164,12 +158,7 @@ def test_rows_are_correlations_of_items_and_of_system_means(tmp_path):
         assert of_systems == pytest.approx(function(*means)[0])
 
 
-def test_the_main_score_meets_every_quality(tmp_path):
-    rows = bench_of(tmp_path).main_rows('Counted', 'small', 'turn')
-    assert [row.quality for row in rows] == ['Overall', 'Relevant']
-
-
-def test_trivial_scorers_stand_beside(tmp_path):
+def test_trivial_scorers_stand_beside_and_the_main_score_meets_every_quality(tmp_path):
     bench = bench_of(tmp_path)
     trivial = [scorer.label for scorer in bench.scorers if scorer.is_trivial]
     assert trivial == ['length', 'distinct', 'repetition', 'overlap']
@@ -178,6 +167,8 @@ def test_trivial_scorers_stand_beside(tmp_path):
         bench.row(label, 'small', 'turn').value() for label in ('length', 'Counted')
     )
     assert length == counted
+    rows = bench.main_rows('Counted', 'small', 'turn')
+    assert [row.quality for row in rows] == ['Overall', 'Relevant']
 
 
 def test_items_of_a_context_are_drawn_together():

@@ -6,6 +6,7 @@ Whose code ran when the process of a run ended: the next start says it, and with
 import logging
 import os
 import signal
+from functools import partial
 
 import pytest
 from parlai.core.agents import Agent
@@ -14,11 +15,12 @@ from parlai.core.message import Message
 from parlai_ext.collect import at_work, not_run
 from parlai_ext.collect import collect as stage
 from parlai_ext.core.nouns import Opener, Roster, System
-from tests.support.on_cpu import CPU
-from tests.support.plans import open_run
+from tests.support.plans import collected as collected_run
+from tests.support.plans import open_run, says
 from tests.support.scattered_engine import ScatteredEngine
 from tests.support.tiny_models import sentences
 
+collected = partial(collected_run, skip_missing=False)
 OPENERS = [Opener.from_utterances(sentences(2, k), 'test') for k in range(2)]
 
 
@@ -48,10 +50,6 @@ def by_itself():
     os._exit(3)
 
 
-def says(name):
-    return System(name, {'model': 'fixed_response', 'fixed_response': name})
-
-
 def run_of(root, targets, partners=('cem',)):
     roster = Roster(tuple(targets), tuple(says(name) for name in partners))
     return open_run(root, roster, OPENERS, 2, batchsize=2, num_turns=4)
@@ -59,12 +57,6 @@ def run_of(root, targets, partners=('cem',)):
 
 def ending(cls=Ends):
     return System('ends', {'model': f'{__name__}:{cls.__name__}'})
-
-
-def collected(run, skip_missing=False, **more):
-    with run.lock():
-        machine, more = CPU, {**more, 'skip_missing': skip_missing}
-        return stage.collect(run, machine, **more)
 
 
 def cut_off(run, way, skip_missing=False, cls=Ends):
@@ -76,7 +68,7 @@ def cut_off(run, way, skip_missing=False, cls=Ends):
     pid = os.fork()
     if pid == 0:
         cls.way = staticmethod(way)
-        collected(run, skip_missing)
+        collected(run, skip_missing=skip_missing)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
@@ -97,23 +89,6 @@ def test_the_next_start_says_who_was_at_work(tmp_path, caplog, cls, doing, way, 
     caplog.clear()
     collected(run)
     assert caplog.messages == []
-
-
-def test_a_run_that_was_cut_off_ends_with_the_bytes_of_another(tmp_path):
-    systems = [says('ann'), ending(), says('bob')]
-    cut, whole = run_of(tmp_path / 'cut', systems), run_of(tmp_path / 'whole', systems)
-    assert cut_off(cut, by_itself) == 3
-    for run in (cut, whole):
-        collected(run)
-    files = {
-        root.name: {
-            str(path.relative_to(root)): path.read_bytes()
-            for path in root.rglob('*')
-            if path.is_file()
-        }
-        for root in (cut.root, whole.root)
-    }
-    assert files['cut'] == files['whole']
 
 
 def test_after_two_ends_in_a_row_it_can_be_left_out(tmp_path, caplog):

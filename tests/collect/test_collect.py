@@ -3,34 +3,26 @@ Collection into a run folder: interrupted anywhere it ends the same, and no mode
 loaded twice while it fits.
 """
 
-import os
 import random
-import signal
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from parlai_ext.collect.collect import CollectReport, collect
-from parlai_ext.commands.collect_dialogues import CollectDialogues
-from parlai_ext.commands.signals import signals_as_interrupt
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import model_cache
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.worlds import block_player
-from tests.support.plans import open_run, some_openers
+from tests.support.plans import collected as collected_run
+from tests.support.plans import open_run, says, some_openers
 from tests.support.tiny_models import make_generator
-from tests.support.user_error import user_error
 
 OPENERS = some_openers(5)
 SHARD = 2
 OPT = {'batchsize': SHARD, 'no_cuda': True}
-
-
-def says(name, text):
-    return System(name, {'model': 'fixed_response', 'fixed_response': text})
 
 
 @pytest.fixture(scope='module')
@@ -42,8 +34,8 @@ def draws(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def roster(draws):
-    targets = (System('echo', {'model': 'repeat_query'}), draws, says('one', '1'))
-    return Roster(targets, (says('yes', 'yes!'), says('no', 'no')))
+    targets = (System('echo', {'model': 'repeat_query'}), draws, says('one'))
+    return Roster(targets, (says('yes', 'yes!'), says('no')))
 
 
 def folder_of(root, roster, batchsize=SHARD):
@@ -57,8 +49,7 @@ def folder_of(root, roster, batchsize=SHARD):
 
 def collected(root, roster, opt=OPT):
     run = folder_of(root, roster, opt['batchsize'])
-    with run.lock():
-        return collect(run, Machine.from_options(opt))
+    return collected_run(run, Machine.from_options(opt))
 
 
 def files(root):
@@ -75,7 +66,7 @@ def test_everything_is_collected_once(tmp_path, roster):
     assert [d.opener_id for d in said] == [o.id for o in OPENERS]
     first = OPENERS[0].utterances
     texts = [*first, first[1], 'no', 'no', 'no']
-    assert [u.text for u in said[0].utterances] == texts
+    assert [*said[0].texts] == texts
 
 
 @pytest.fixture(scope='module')
@@ -144,7 +135,7 @@ def test_random_replies_depend_on_the_seed(tmp_path, draws):
     found = []
     for seed in (1, 1, 2):
         root = tmp_path / str(len(found))
-        run = folder_of(root, Roster((draws,), (says('no', 'no'),)))
+        run = folder_of(root, Roster((draws,), (says('no'),)))
         protocol = run.manifest.protocol.model_copy(update={'seed': seed})
         run.manifest = run.manifest.model_copy(update={'protocol': protocol})
         collect(run, Machine.from_options(OPT))
@@ -161,23 +152,6 @@ def test_a_new_target_changes_nothing_of_the_others(tmp_path, roster):
     assert {name: after[name] for name in before} == before
 
 
-def test_sigterm_is_an_interrupt_and_what_is_written_stays(
-    tmp_path, roster, monkeypatch
-):
-    original = RunFolder.write_dialogues
-
-    def write(self, *args):
-        original(self, *args)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(RunFolder, 'write_dialogues', write)
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), signals_as_interrupt():
-        collected(tmp_path, roster)
-    assert signal.getsignal(signal.SIGTERM) is before
-    assert len(files(tmp_path)) == 1
-
-
 def test_a_system_that_cannot_be_loaded_stops_nobody_else(tmp_path, roster):
     gone = System('gone', {'model_file': '/no/model'})
     more = Roster((*roster.targets, gone), roster.partners)
@@ -187,7 +161,7 @@ def test_a_system_that_cannot_be_loaded_stops_nobody_else(tmp_path, roster):
     )
     # and when it is there again, its pairs follow
     assert collected(
-        tmp_path, Roster((*roster.targets, says('gone', 'x')), more.partners)
+        tmp_path, Roster((*roster.targets, says('gone')), more.partners)
     ) == (CollectReport(10, 30))
 
 
@@ -226,8 +200,3 @@ def test_nothing_to_do_loads_nothing(tmp_path, roster, monkeypatch):
     loads = counted(monkeypatch)
     collected(tmp_path, roster)
     assert not loads
-
-
-def test_the_command_needs_a_run_folder():
-    with user_error('--run-dir'):
-        CollectDialogues.main(config='demo')

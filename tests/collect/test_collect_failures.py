@@ -7,15 +7,13 @@ import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.collect import collect as stage
 from parlai_ext.collect import not_run
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Pairing, Roster, System
 from parlai_ext.systems import model_cache
 from parlai_ext.systems import parlai_agents as agents
 from parlai_ext.worlds import block_player
-from tests.support.on_cpu import CPU
-from tests.support.plans import open_run, some_openers
+from tests.support.plans import collected, open_run, says, some_openers
 
 OPENERS = some_openers(4)
 TARGETS = ('a', 'b')
@@ -35,21 +33,12 @@ class Line(Agent):
         return Message(id='line', text=f'still here {self.left}', episode_done=False)
 
 
-def says(name, text):
-    return System(name, {'model': 'fixed_response', 'fixed_response': text})
-
-
 def run_of(root, partners):
     """
     Open a bipartite run of two targets: shards of 2, 4 dialogues a pair.
     """
-    roster = Roster(tuple(says(name, name) for name in TARGETS), tuple(partners))
+    roster = Roster(tuple(says(name) for name in TARGETS), tuple(partners))
     return open_run(root, roster, OPENERS, 2, batchsize=2, num_turns=4)
-
-
-def collected(run):
-    with run.lock():
-        return stage.collect(run, CPU)
 
 
 LINE = System('line', {'model': f'{__name__}:Line'})
@@ -103,7 +92,7 @@ def test_too_little_memory_for_the_fourth_model(tmp_path, monkeypatch):
         return original(opt, *args, **more)
 
     monkeypatch.setattr(agents, 'create_agent', create)
-    partners = [says(name, name) for name in ('yes', 'well', 'no', 'maybe')]
+    partners = [says(name) for name in ('yes', 'well', 'no', 'maybe')]
     run = run_of(tmp_path, partners)
     [problem] = collected(run).problems
     assert problem == (
@@ -199,7 +188,7 @@ def test_never_more_than_two_are_needed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(model_cache.ModelCache, 'load_all', load_all)
     monkeypatch.setattr(model_cache.Player, 'n_bytes', 5)
-    run = run_of(tmp_path, [says(name, name) for name in ('yes', 'no', 'well')])
+    run = run_of(tmp_path, [says(name) for name in ('yes', 'no', 'well')])
     run.manifest = run.manifest.changed(batchsize=64)
     assert collected(run).n_played == 24
     assert set(most) == {2}

@@ -59,14 +59,11 @@ def test_a_forecast_prints_time_memory_and_money():
     assert lines[7:] == ['money      $10.00', 'disk       about 0.6 MB']
 
 
-def test_a_forecast_without_a_judge_says_nothing_of_scoring():
-    assert not any('score' in line for line in forecast(score_seconds=None).lines())
-
-
-def test_a_forecast_is_read_as_it_was_saved(tmp_path):
+def test_a_forecast_without_a_judge_is_read_as_it_was_saved(tmp_path):
     made = forecast(score_seconds=None, cautions=('a caution',))
     save_forecast(tmp_path, made)
     assert read_forecast(tmp_path) == made
+    assert not any('score' in line for line in made.lines())
 
 
 def test_half_a_run_is_compared_with_half_the_forecast(tmp_path):

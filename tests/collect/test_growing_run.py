@@ -100,11 +100,6 @@ def test_a_run_cannot_grow_into_another_one(tmp_path, few, change, key):
     assert files_of(tmp_path / 'run') == before
 
 
-def test_a_run_does_not_shrink(tmp_path, grown):
-    with user_error('num_dialogues: 7 → 3'):
-        collected(grown[0], FEW)
-
-
 def test_scores_of_the_dialogues_that_were_there_are_kept(tmp_path):
     opt = protocol(tmp_path, SYSTEMS, PARTNER, num_turns=6)
     options = {**opt, **BATCH, 'bootstraps': 20}

@@ -58,6 +58,14 @@ def imported(games, run, **options):
     )
 
 
+def run_of(games, **options):
+    """
+    Import the games into the folder beside them, and return the run.
+    """
+    imported(games, games.parent / 'run', **options)
+    return RunFolder.existing(games.parent / 'run')
+
+
 def test_the_folder_holds_what_the_files_hold(games, tmp_path):
     report = imported(games, tmp_path / 'run')
     assert (report.n_dialogues, report.n_utterances) == (4, 11)
@@ -171,9 +179,8 @@ def lengths(run, signature='length'):
     return rank_run(run, signature, bootstraps=20)
 
 
-def test_a_system_is_judged_whoever_began(games, tmp_path):
-    imported(games, tmp_path / 'run')
-    ranking = lengths(RunFolder.existing(tmp_path / 'run'))
+def test_a_system_is_judged_whoever_began(games):
+    ranking = lengths(run_of(games))
     rows = {one.system: one for one in ranking.standings['words']}
     # A: 3 words a turn with B ((2 + 4) / 2), 4 with B, 2 with C; dialogues count alike
     assert rows['A'].score == pytest.approx((3 + 4 + 2) / 3)
@@ -188,18 +195,16 @@ def test_a_system_is_judged_whoever_began(games, tmp_path):
     }
 
 
-def test_people_are_no_targets_and_have_no_scores(games, tmp_path):
-    imported(games, tmp_path / 'run', humans='A')
-    run = RunFolder.existing(tmp_path / 'run')
+def test_people_are_no_targets_and_have_no_scores(games):
+    run = run_of(games, humans='A')
     assert set(run.manifest.partners) == {'A'}
     ranking = lengths(run)
     assert {one.system for one in ranking.standings['words']} == {'B', 'C'}
     assert 'people, not judged: A' in ranking.notes
 
 
-def test_what_is_not_known_is_said(games, tmp_path):
-    imported(games, tmp_path / 'run')
-    run = RunFolder.existing(tmp_path / 'run')
+def test_what_is_not_known_is_said(games):
+    run = run_of(games)
     assert 'decoding:unknown' in run.manifest.signature
     assert 'seed:unknown' in run.manifest.signature
     assert any('decoding and seeds, is not known' in n for n in lengths(run).notes)
@@ -207,8 +212,7 @@ def test_what_is_not_known_is_said(games, tmp_path):
 
 def test_an_empty_turn_that_is_kept_is_told_and_not_judged(games, tmp_path):
     (games / 'A_B.txt').write_text('A: hi there\nB: \nA: how are you ?\nB: fine\n')
-    imported(games, tmp_path / 'run', empty_turns='keep')
-    ranking = lengths(RunFolder.existing(tmp_path / 'run'))
+    ranking = lengths(run_of(games, empty_turns='keep'))
     rows = {one.system: one for one in ranking.standings['words']}
     # B: "fine" with A, "good day" with A
     assert rows['B'].score == pytest.approx((1 + 2) / 2)
@@ -217,8 +221,7 @@ def test_an_empty_turn_that_is_kept_is_told_and_not_judged(games, tmp_path):
 
 def test_left_out_rows_are_said_in_the_ranking(games, tmp_path):
     (games / 'D_A.txt').write_text('D: hi\n')
-    imported(games, tmp_path / 'run', skip_bad_rows=True)
-    notes = lengths(RunFolder.existing(tmp_path / 'run')).notes
+    notes = lengths(run_of(games, skip_bad_rows=True)).notes
     assert any('1 dialogues were left out at the import' in note for note in notes)
 
 
@@ -274,9 +277,7 @@ def test_content_is_named_as_if_it_was_one_list():
     ],
 )
 def test_the_scorer_of_an_import(games, tmp_path, options, name):
-    imported(games, tmp_path / 'run', **options)
-    manifest = RunFolder.existing(tmp_path / 'run').manifest
-    assert manifest.protocol.scorer['name'] == name
+    assert run_of(games, **options).manifest.protocol.scorer['name'] == name
 
 
 REFERRED = (
@@ -298,9 +299,9 @@ def test_references_of_all_judged_turns_choose_the_default(
     tmp_path, capsys, table, options, name, told
 ):
     (tmp_path / 'x.csv').write_text(table)
-    imported(tmp_path / 'x.csv', tmp_path / 'run', **options)
-    run = RunFolder.existing(tmp_path / 'run')
-    assert run.manifest.protocol.scorer['name'] == name
+    assert (
+        run_of(tmp_path / 'x.csv', **options).manifest.protocol.scorer['name'] == name
+    )
     lines = [line for line in capsys.readouterr().out.split('\n') if 'scorer:' in line]
     assert lines == [] if told is None else told in lines[0]
 
@@ -327,14 +328,13 @@ def test_a_judged_turn_without_reference_is_named(tmp_path):
     ('options', 'key'),
     [({'scorer': 'feed'}, 'feed'), ({'scorer': 'fed', 'config': 'demo'}, '--config')],
 )
-def test_a_scorer_that_cannot_be_meant_is_refused(games, tmp_path, options, key):
+def test_a_scorer_that_cannot_be_meant_is_refused(games, options, key):
     with user_error(key):
-        imported(games, tmp_path / 'run', **options)
+        run_of(games, **options)
 
 
 def test_fed_has_one_judge_everywhere(games, tmp_path):
-    imported(games, tmp_path / 'run', scorer='fed')
-    recorded = RunFolder.existing(tmp_path / 'run').manifest.protocol.scorer
+    recorded = run_of(games, scorer='fed').manifest.protocol.scorer
     # what score_dialogues makes of `--scorer fed`, and parlai_ext.score of 'fed'
     chosen = choose_scorer({}, {'scorer': 'fed'}).prepared()
     of_import = choose_scorer(recorded, {}).prepared()

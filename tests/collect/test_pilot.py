@@ -76,7 +76,7 @@ def test_blocks_of_a_pilot_have_every_system(tmp_path):
     assert all(block.shards[0].n_dialogues == 2 for block in blocks)
 
 
-def test_a_forecast_has_the_money_of_all_replies(tmp_path):
+def test_a_forecast_has_the_money_of_all_replies(tmp_path, capsys):
     opt = {**protocol(tmp_path, *TALKERS, num_dialogues=7), 'batchsize': 2}
     # 14 dialogues of 10 replies, a cent each
     forecast = forecast_of(opt)
@@ -85,6 +85,9 @@ def test_a_forecast_has_the_money_of_all_replies(tmp_path):
     assert forecast.systems['one'].spent['prompt_tokens'] == pytest.approx(35 * 30)
     # a block of 2 dialogues for each pair
     assert forecast.pilot_cost == pytest.approx(0.01 * 2 * 2 * 10)
+    CollectDialogues.main(**opt)
+    said = 'money      forecast $1.40, actual $1.40 (+0 %)'
+    assert said in capsys.readouterr().out
 
 
 def test_only_paid_replies_say_what_a_reply_costs(tmp_path):
@@ -95,13 +98,19 @@ def test_only_paid_replies_say_what_a_reply_costs(tmp_path):
     assert '(20 replies of the pilot came from its cache)' in one.line('one')
 
 
-def test_a_pilot_leaves_its_forecast_and_nothing_else(tmp_path):
-    opt = protocol(tmp_path, *TALKERS)
+def test_a_pilot_leaves_its_forecast_and_the_run_may_still_be_another_one(
+    tmp_path, capsys
+):
+    opt = protocol(tmp_path, *TALKERS, num_dialogues=3)
     CollectDialogues.main(**opt, pilot=True)
     assert set(files_of(tmp_path / 'run')) == {'timing/forecast.json'}
-    # so that the run may still be another one
-    report = CollectDialogues.main(**opt, num_turns=6)
+    report = CollectDialogues.main(**opt, num_turns=6, seed=5)
     assert report.n_played == 6
+    lines = [x for x in capsys.readouterr().out.split('\n') if 'forecast ' in x]
+    assert lines[-1] == (
+        'forecast   not compared: it was made with other settings: '
+        'num_turns: 12 → 6; seed: 0 → 5'
+    )
 
 
 def test_a_pilot_needs_no_run_folder(tmp_path, capsys):
@@ -175,15 +184,6 @@ def test_one_command_forecasts_and_the_next_compares(tmp_path, capsys):
     assert files_of(tmp_path / 'run') == before
 
 
-def test_what_a_run_has_paid_is_compared_with_its_forecast(tmp_path, capsys):
-    opt = protocol(tmp_path, *TALKERS, num_dialogues=7)
-    CollectDialogues.main(**opt, pilot=True)
-    CollectDialogues.main(**opt)
-    # 14 dialogues of 10 replies, a cent each
-    said = 'money      forecast $1.40, actual $1.40 (+0 %)'
-    assert said in capsys.readouterr().out
-
-
 def test_what_was_paid_before_an_interruption_is_kept(tmp_path, monkeypatch):
     opt = {**protocol(tmp_path, *TALKERS, num_dialogues=7), 'batchsize': 7}
     CollectDialogues.main(**opt, pilot=True)
@@ -201,14 +201,3 @@ def test_what_was_paid_before_an_interruption_is_kept(tmp_path, monkeypatch):
     actual = json.loads((tmp_path / 'run/timing/actual.json').read_text())
     assert actual['spent']['cost'] == pytest.approx(1.40)
     assert actual['collect']['dialogues'] == 14
-
-
-def test_a_run_with_other_settings_is_not_compared(tmp_path, capsys):
-    opt = protocol(tmp_path, *TALKERS, num_dialogues=3)
-    CollectDialogues.main(**opt, pilot=True)
-    CollectDialogues.main(**opt, num_turns=6, seed=5)
-    lines = [x for x in capsys.readouterr().out.split('\n') if 'forecast ' in x]
-    assert lines[-1] == (
-        'forecast   not compared: it was made with other settings: '
-        'num_turns: 12 → 6; seed: 0 → 5'
-    )

@@ -50,13 +50,26 @@ def config(tmp_path, monkeypatch):
     return write
 
 
+def plan_without(opt):
+    """
+    Return the plan without the systems that cannot be had.
+    """
+    return make_plan({**opt, 'skip_missing': True})
+
+
+@pytest.fixture
+def replies(tmp_path):
+    path = tmp_path / 'replies.txt'
+    path.write_text('yes\nno\n')
+    return path
+
+
 def protocol_in(signature):
     return signature.partition('|')[0]
 
 
 def test_without_a_partner_the_protocol_has_another_name(config):
-    opt = config([says('t')], [says('p'), absent('q'), absent('r')])
-    plan = make_plan({**opt, 'skip_missing': True})
+    plan = plan_without(config([says('t')], [says('p'), absent('q'), absent('r')]))
     name = 'mine-without-2-of-3-partners'
     assert protocol_in(plan.manifest.signature) == f'protocol:{name}'
     # what ranking.json and the page show as the protocol's name
@@ -66,8 +79,7 @@ def test_without_a_partner_the_protocol_has_another_name(config):
 
 def test_a_whole_run_and_one_without_a_target_have_the_protocols_name(config):
     whole = make_plan(config([says('t')], [says('p')]))
-    opt = config([says('t'), absent('u')], [says('p')])
-    plan = make_plan({**opt, 'skip_missing': True})
+    plan = plan_without(config([says('t'), absent('u')], [says('p')]))
     assert plan.manifest.signature == whole.manifest.signature
     assert protocol_in(whole.manifest.signature) == 'protocol:mine'
     assert plan.left_out == (
@@ -76,8 +88,9 @@ def test_a_whole_run_and_one_without_a_target_have_the_protocols_name(config):
 
 
 def test_outside_bipartite_play_nobody_is_a_partner(config):
-    opt = config([says('t'), absent('u'), says('v')], [], pairing='all_play_all')
-    plan = make_plan({**opt, 'skip_missing': True})
+    plan = plan_without(
+        config([says('t'), absent('u'), says('v')], [], pairing='all_play_all')
+    )
     assert protocol_in(plan.manifest.signature) == 'protocol:mine'
 
 
@@ -121,7 +134,7 @@ def test_nobody_left_on_a_side_is_refused(config, side):
     opt = config(sides['targets'], sides['partners'])
     words = f'none of the {side} can be had; gone: model_file: there is no file'
     with user_error(words):
-        make_plan({**opt, 'skip_missing': True})
+        plan_without(opt)
 
 
 @pytest.mark.parametrize(
@@ -165,11 +178,12 @@ def test_a_guess_added_before_stays_one_when_the_run_goes_on(config, tmp_path):
 
 
 def test_guesses_are_in_the_manifest_whatever_side_they_are_on(config):
-    opt = config(
-        [says('t', guess=True), says('u')],
-        [says('p', guess=True), absent('q', guess=True)],
+    plan = plan_without(
+        config(
+            [says('t', guess=True), says('u')],
+            [says('p', guess=True), absent('q', guess=True)],
+        )
     )
-    plan = make_plan({**opt, 'skip_missing': True})
     assert plan.manifest.guessed == ('t', 'p')
 
 
@@ -201,9 +215,7 @@ def test_options_of_place_and_pace_may_change_between_two_sittings(config, tmp_p
     assert before.manifest.collect == after.manifest.collect
 
 
-def test_the_replies_that_a_partner_chooses_among_are_in_the_manifest(config, tmp_path):
-    replies = tmp_path / 'replies.txt'
-    replies.write_text('yes\nno\n')
+def test_the_replies_that_a_partner_chooses_among_are_in_the_manifest(config, replies):
     opt = config([says('t')], [retriever('p', str(replies))])
     before = make_plan(opt).manifest
     assert make_plan(opt).manifest == before
@@ -212,9 +224,7 @@ def test_the_replies_that_a_partner_chooses_among_are_in_the_manifest(config, tm
     assert after.signature != before.signature
 
 
-def test_replies_that_changed_are_refused_by_name(config, tmp_path):
-    replies = tmp_path / 'replies.txt'
-    replies.write_text('yes\n')
+def test_replies_that_changed_are_refused_by_name(config, tmp_path, replies):
     opt = config([says('t')], [retriever('p', str(replies))])
     opt['run_dir'] = str(tmp_path / 'run')
     prepare(opt)
@@ -223,9 +233,9 @@ def test_replies_that_changed_are_refused_by_name(config, tmp_path):
         prepare(opt)
 
 
-def test_a_target_whose_replies_are_gone_does_not_stop_its_run(config, tmp_path):
-    replies = tmp_path / 'replies.txt'
-    replies.write_text('yes\n')
+def test_a_target_whose_replies_are_gone_does_not_stop_its_run(
+    config, tmp_path, replies
+):
     opt = config([retriever('t', str(replies))], [says('p')])
     opt['run_dir'] = str(tmp_path / 'run')
     before = prepare(opt)[0].manifest.targets

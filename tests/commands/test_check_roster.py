@@ -59,23 +59,21 @@ def test_a_file_that_runs_code_is_not_opened_for_its_size(tmp_path):
     assert not (tmp_path / 'ran').exists()
 
 
-def test_a_model_that_parlai_has_built_is_not_downloaded_again(tmp_path):
+@pytest.mark.parametrize('built, status', [(True, 'present'), (False, 'download')])
+def test_a_model_of_the_zoo_is_present_where_parlai_has_finished_it(
+    tmp_path, built, status
+):
     folder = tmp_path / 'models' / 'blender' / 'blender_90M'
     folder.mkdir(parents=True)
     (folder / 'model').write_text('')
-    (folder / '.built').write_text('2022-01-01\nv1.0')
+    if built:
+        (folder / '.built').write_text('2022-01-01\nv1.0')
+    before = {path.name for path in folder.iterdir()}
     spec = 'A=zoo:blender/blender_90M/model,model=transformer/generator'
     found = one(spec, str(tmp_path))
-    assert (found.status, found.where) == ('present', str(folder / 'model'))
-    assert found.params == 87508992
-
-
-def test_a_half_finished_download_is_no_model(tmp_path):
-    folder = tmp_path / 'models' / 'blender' / 'blender_90M'
-    folder.mkdir(parents=True)
-    (folder / 'model').write_text('')
-    assert one('A=zoo:blender/blender_90M/model', str(tmp_path)).status == 'download'
-    assert [p.name for p in folder.iterdir()] == ['model']
+    assert found.status == status and found.params == 87508992
+    assert (found.where == str(folder / 'model')) == built
+    assert {path.name for path in folder.iterdir()} == before
 
 
 def test_a_model_that_ships_with_us_needs_no_download(model, tmp_path, monkeypatch):

@@ -134,19 +134,22 @@ def test_an_id_of_any_pair_with_a_prompt_names_it(files):
     assert result.notes == []
 
 
-def test_what_does_not_fit_is_named(files):
-    with user_error('--out'):
-        compare(files, out=None)
-    with user_error('--answers'):
-        compare(files, answers=[])
-    with user_error('old'):
-        compare(files, systems=[f'old={FIXED.format("x")}'])
-    (files / 'bad.csv').write_text('system,prompt,answer\na,,x\n')
-    with user_error(r'bad.csv:2: prompt'):
-        compare(files, answers=[str(files / 'bad.csv')])
-    (files / 'other.csv').write_text('system,prompt,answer\na,other,x\n')
-    with user_error('^a: '):
-        compare(files, answers=[str(files / 'other.csv')])
+@pytest.mark.parametrize(
+    'name, rows, given, words',
+    [
+        ('old', None, {'out': None}, '--out'),
+        ('old', None, {'answers': []}, '--answers'),
+        ('old', None, {'systems': [f'old={FIXED.format("x")}']}, 'old'),
+        ('bad', 'system,prompt,answer\na,,x\n', {}, r'bad.csv:2: prompt'),
+        ('other', 'system,prompt,answer\na,other,x\n', {}, '^a: '),
+    ],
+)
+def test_what_does_not_fit_is_named(files, name, rows, given, words):
+    file = files / f'{name}.csv'
+    if rows:
+        file.write_text(rows)
+    with user_error(words):
+        compare(files, **{'answers': [str(file)], **given})
 
 
 def test_the_bots_of_diasafety_have_ten_answers_to_each_of_1107_contexts():

@@ -32,7 +32,9 @@ from parlai_ext.systems.safe.safetensors_file import (
     same_bits,
     write_states,
 )
+from tests.store.test_store_kill import in_child
 from tests.support.malicious_pickles import gadget, in_zip
+from tests.support.store_samples import files_under
 from tests.support.tiny_models import make_generator, make_ranker, sentences
 from tests.support.user_error import user_error
 
@@ -236,11 +238,17 @@ def test_a_tensor_keeps_its_bits(tensor, tmp_path):
     assert same_bits(found, {'w': tensor})
 
 
-def test_bits_that_differ_are_noticed():
-    assert not same_bits({'w': torch.tensor(0.0)}, {'w': torch.tensor(-0.0)})
-    assert not same_bits({'w': torch.tensor(0.0)}, {'v': torch.tensor(0.0)})
-    assert not same_bits({'w': torch.zeros(2)}, {'w': torch.zeros(2, 1)})
-    assert not same_bits({'w': torch.zeros(1)}, {'w': torch.zeros(1).int()})
+@pytest.mark.parametrize(
+    'one, other',
+    [
+        ({'w': torch.tensor(0.0)}, {'w': torch.tensor(-0.0)}),
+        ({'w': torch.tensor(0.0)}, {'v': torch.tensor(0.0)}),
+        ({'w': torch.zeros(2)}, {'w': torch.zeros(2, 1)}),
+        ({'w': torch.zeros(1)}, {'w': torch.zeros(1).int()}),
+    ],
+)
+def test_bits_that_differ_are_noticed(one, other):
+    assert not same_bits(one, other)
 
 
 def test_an_entry_that_json_would_change_is_refused(tmp_path):
@@ -300,9 +308,6 @@ def killed_conversion(source, output, step):
     Convert in a process that ends at once before the step-th change of the file system;
     return whether it came to its end.
     """
-    process = os.fork()
-    if process:
-        return os.waitpid(process, 0)[1] == 0
     steps = itertools.count()
 
     def die(event, args):
@@ -311,12 +316,11 @@ def killed_conversion(source, output, step):
         if (changes or writes) and next(steps) == step:
             os._exit(9)
 
-    sys.addaudithook(die)
-    try:
+    def work():
+        sys.addaudithook(die)
         convert(source, output)
-    except BaseException:
-        os._exit(1)
-    os._exit(0)
+
+    return in_child(work) == 0
 
 
 def test_a_conversion_killed_at_any_step_is_run_again(tmp_path):
@@ -327,7 +331,7 @@ def test_a_conversion_killed_at_any_step_is_run_again(tmp_path):
     new.mkdir()
     output = new / 'm.safetensors'
     convert(source, output)
-    whole = {path.name: path.read_bytes() for path in new.iterdir()}
+    whole = files_under(new)
     places_seen = set()
     for step in itertools.count():
         for path in new.iterdir():
@@ -335,7 +339,7 @@ def test_a_conversion_killed_at_any_step_is_run_again(tmp_path):
         ended = killed_conversion(source, output, step)
         places_seen.add(tuple(sorted(p.name for p in new.iterdir() if p.is_file())))
         convert(source, output)
-        assert {path.name: path.read_bytes() for path in new.iterdir()} == whole
+        assert files_under(new) == whole
         if ended:
             break
     assert len(places_seen) == len(whole) + 1  # none, one, two, … of the files

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.commands.doctor import Finding, check_conflicts, check_python
+from tests.commands.test_plugin import internal_scripts
 
 ROOT = Path(__file__).parents[2]
 GONE = "raise ModuleNotFoundError('gone, as in setuptools 82')\n"
@@ -65,9 +66,7 @@ def test_a_python_that_was_not_tried_is_wrong(version):
 
 
 def test_a_hidden_package_is_named_and_the_solution_solves_it(tmp_path):
-    for package in ('parlai_internal', 'parlai_internal/scripts'):
-        (tmp_path / package).mkdir()
-        (tmp_path / package / '__init__.py').write_text('')
+    internal_scripts(tmp_path)
     complaint = f'{tmp_path}/parlai_internal hides our package'
     before = run('doctor', front=tmp_path)
     assert complaint in before.stdout

@@ -19,13 +19,17 @@ from tests.support.user_error import user_error
 def finished(tmp_path_factory):
     home = tmp_path_factory.mktemp('run')
     config = small_config(home)
-    ranking = EvaluateSystems.main(config=config, run_dir=home / 'run', **SMALL)
-    return home, config, ranking
+
+    def evaluated(**more):
+        given = {'config': config, 'run_dir': home / 'run', **SMALL, **more}
+        return EvaluateSystems.main(**given)
+
+    return home / 'run', evaluated, evaluated()
 
 
 def test_ranking_json_has_the_documented_shape(finished):
-    home, _, ranking = finished
-    written = json.loads((home / 'run' / 'ranking.json').read_text())
+    run, _, ranking = finished
+    written = json.loads((run / 'ranking.json').read_text())
     assert written == {**to_json(ranking), 'checksum': written['checksum']}
     keys = {'schema', 'signature', 'protocol', 'dimensions', 'baselines'}
     assert keys <= set(written)
@@ -38,30 +42,24 @@ def test_ranking_json_has_the_documented_shape(finished):
 
 
 def test_the_same_command_again_changes_no_byte(finished):
-    home, config, _ = finished
-    before = files_of(home / 'run')
-    EvaluateSystems.main(config=config, run_dir=home / 'run', **SMALL)
-    assert files_of(home / 'run') == before
+    run, evaluated, _ = finished
+    before = files_of(run)
+    evaluated()
+    assert files_of(run) == before
 
 
 @pytest.mark.parametrize('key, value', [('seed', 9), ('num_dialogues', 1)])
 def test_a_changed_setting_is_refused_by_name(finished, key, value):
-    home, config, _ = finished
-    options = {**SMALL, key: value}
+    run, evaluated, _ = finished
     with user_error(key):
-        EvaluateSystems.main(config=config, run_dir=home / 'run', **options)
+        evaluated(**{key: value})
 
 
 def test_an_added_target_leaves_the_others_alone(finished, tmp_path):
-    home, config, _ = finished
-    before = files_of(home / 'run')
-    ranking = EvaluateSystems.main(
-        config=config,
-        run_dir=home / 'run',
-        add_target=['floor-echo=agent:repeat_query'],
-        **SMALL,
-    )
-    after = files_of(home / 'run')
+    run, evaluated, _ = finished
+    before = files_of(run)
+    ranking = evaluated(add_target=['floor-echo=agent:repeat_query'])
+    after = files_of(run)
     kept = {n for n in before if n.startswith(('dialogues/', 'scores/'))}
     kept -= {n for n in before if n.endswith('/judge_check.json')}  # checked anew
     assert kept and all(after[n] == before[n] for n in kept)
@@ -70,24 +68,24 @@ def test_an_added_target_leaves_the_others_alone(finished, tmp_path):
 
 
 def test_a_run_goes_on_without_its_protocol_file(finished):
-    home, _, _ = finished
-    before = files_of(home / 'run')
-    EvaluateSystems.main(run_dir=home / 'run')
-    after = files_of(home / 'run')
+    run, _, _ = finished
+    before = files_of(run)
+    EvaluateSystems.main(run_dir=run)
+    after = files_of(run)
     kept = {n for n in before if n.startswith(('dialogues/', 'scores/'))}
     assert all(after[n] == before[n] for n in kept)
     with user_error('--seed needs --config'):
-        EvaluateSystems.main(run_dir=home / 'run', seed=3)
+        EvaluateSystems.main(run_dir=run, seed=3)
 
 
 def test_a_target_that_samples_can_be_added(finished):
-    home, _, _ = finished
-    before = files_of(home / 'run')
+    run, _, _ = finished
+    before = files_of(run)
     EvaluateSystems.main(
-        run_dir=home / 'run',
+        run_dir=run,
         add_target=['draws=zoo:mini/step-150/model,inference=topk,topk=5'],
     )
-    after = files_of(home / 'run')
+    after = files_of(run)
     assert all(after[n] == before[n] for n in before if n.startswith('dialogues/'))
     manifest = json.loads(after['manifest.json'])
     # targets are no part of the signature
@@ -96,24 +94,20 @@ def test_a_target_that_samples_can_be_added(finished):
 
 
 def test_a_wrong_option_of_a_target_leaves_the_run_as_it_was(finished):
-    home, _, _ = finished
-    before = files_of(home / 'run')
+    run, _, _ = finished
+    before = files_of(run)
     with user_error('typo.*inferenc'):
         EvaluateSystems.main(
-            run_dir=home / 'run',
+            run_dir=run,
             add_target=['typo=zoo:mini/step-150/model,inferenc=beam'],
         )
-    assert files_of(home / 'run') == before
+    assert files_of(run) == before
 
 
 def test_dry_run_refuses_what_the_run_would_refuse(finished):
-    home, config, _ = finished
+    run, evaluated, _ = finished
     with user_error('num_turns: 12 → 8'):
-        EvaluateSystems.main(
-            **{**SMALL, 'config': config, 'run_dir': str(home / 'run')},
-            num_turns=8,
-            dry_run=True,
-        )
+        evaluated(num_turns=8, dry_run=True)
 
 
 def test_dry_run_counts_and_writes_nothing(tmp_path):

@@ -5,13 +5,12 @@ A command that did not do what it was asked for says why, and its exit code is n
 import json
 
 import pytest
-import yaml
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.commands.collect_dialogues import CollectDialogues
-from parlai_ext.commands.command import run_directly
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
+from tests.collect.test_preflight import ECHO, GOOD, protocol, stub
 from tests.support.user_error import user_error
 
 GONE = 'no/such/model'
@@ -37,25 +36,10 @@ class SecondRaises(Agent):
 
 
 def opt_of(tmp_path, targets, **keys):
-    """
-    Return options of a run of these targets with one partner, over three openers.
-    """
-    protocol = {
-        'pairing': 'bipartite',
-        'openers': 'ext:everyday_openers',
-        'num_dialogues': 3,
-        'num_turns': 4,
-        'scorer': {'name': 'length'},
-        'ranking': {'bootstraps': 20},
-        'roster': {
-            'targets': [{'name': n, 'opt': opt} for n, opt in targets.items()],
-            'partners': [{'name': 'cem', 'opt': {'model': 'repeat_query'}}],
-        },
-        **keys,
-    }
-    config = tmp_path / 'my.yaml'
-    config.write_text(yaml.safe_dump(protocol))
-    return {'config': str(config), 'run_dir': str(tmp_path / 'run')}
+    made = {'openers': 'ext:everyday_openers', 'num_turns': 4}
+    made |= {'scorer': {'name': 'length'}, 'ranking': {'bootstraps': 20}, **keys}
+    systems = [{'name': name, 'opt': opt} for name, opt in targets.items()]
+    return protocol(tmp_path, systems, [ECHO], **made)
 
 
 RAISES = {'model': f'{AGENTS}:Raises'}
@@ -77,10 +61,8 @@ def test_a_target_that_fails_in_every_dialogue_is_an_error(tmp_path, command):
 
 
 def test_a_partner_that_fails_in_every_dialogue_is_an_error(tmp_path):
-    opt = opt_of(tmp_path, {'good': TALKER})
-    config = tmp_path / 'my.yaml'
-    config.write_text(config.read_text().replace('repeat_query', RAISES['model']))
-    with user_error("^system 'cem': "):
+    opt = protocol(tmp_path, [GOOD], [stub('Raises')], num_turns=4)
+    with user_error("^system 'raises': "):
         CollectDialogues.main(**opt)
 
 
@@ -111,11 +93,3 @@ def test_a_dry_run_with_a_missing_judge_says_why(tmp_path, capsys):
     with user_error(f'^scorer fed: its judge: model_file: .*{GONE}'):
         EvaluateSystems.main(**opt, dry_run=True, skip_missing=True)
     assert 'missing    1 systems: judge' in capsys.readouterr().out
-
-
-def test_the_shell_sees_it(tmp_path, capsys):
-    opt = opt_of(tmp_path, {'gone': {'model_file': GONE}})
-    flags = ['--config', opt['config'], '--run-dir', opt['run_dir'], '--dry-run']
-    with pytest.raises(SystemExit, match='^1$'):
-        run_directly('evaluate_systems', flags)
-    assert "error: system 'gone': model_file: " in capsys.readouterr().err

@@ -183,16 +183,22 @@ def test_a_command_in_python_has_help_too(name):
     assert_every_option_once(name, script_of(name).help())
 
 
+def internal_scripts(folder):
+    """
+    Make a `parlai_internal` in a folder, and return the place of its commands.
+    """
+    scripts = folder / 'parlai_internal' / 'scripts'
+    scripts.mkdir(parents=True)
+    for package in (scripts, scripts.parent):
+        (package / '__init__.py').write_text('')
+    return scripts
+
+
 def test_the_current_folder_is_no_place_for_modules(tmp_path):
     # as under `parlai`: a model's options may name `projects:…`
     (tmp_path / 'projects').mkdir()
     (tmp_path / 'projects' / '__init__.py').write_text('')
-    (tmp_path / 'parlai_internal' / 'scripts').mkdir(parents=True)
-    for folder in ('parlai_internal', 'parlai_internal/scripts'):
-        (tmp_path / folder / '__init__.py').write_text('')
-    (tmp_path / 'parlai_internal' / 'scripts' / 'look.py').write_text(
-        "print('from here')"
-    )
+    (internal_scripts(tmp_path) / 'look.py').write_text("print('from here')")
     command = [*WAYS['module'], 'help']
     given = {'capture_output': True, 'text': True, 'cwd': tmp_path}
     assert 'from here' not in subprocess.run(command, **given).stdout
@@ -205,11 +211,7 @@ def own_package(tmp_path):
     """
     A user's own `parlai_internal`, with a command of its own.
     """
-    scripts = tmp_path / 'parlai_internal' / 'scripts'
-    scripts.mkdir(parents=True)
-    for folder in (scripts, scripts.parent):
-        (folder / '__init__.py').write_text('')
-    (scripts / 'theirs.py').write_text(
+    (internal_scripts(tmp_path) / 'theirs.py').write_text(
         'from parlai.core.script import ParlaiScript, register_script\n'
         "@register_script('theirs')\n"
         'class Theirs(ParlaiScript):\n'

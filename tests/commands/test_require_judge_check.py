@@ -39,18 +39,15 @@ def test_a_judge_that_passed_is_in_the_ranking(tmp_path):
     assert ranking.judge_check.dimensions['Fluency'].outcome == 'pass'
 
 
-def test_a_failed_check_ends_as_usual_unless_one_is_required(tmp_path, capsys):
-    run = checked_run(tmp_path / 'r', (0.0, 1.0))
-    assert rank(run).leading_check.failed
+@pytest.mark.parametrize('checked', [True, False])
+def test_a_judge_that_failed_or_has_no_check_is_refused_where_one_is_required(
+    tmp_path, capsys, checked
+):
+    root = tmp_path / 'r'
+    run = checked_run(root, (0.0, 1.0)) if checked else example_run(root)
+    ranking = rank(run)
+    assert ranking.leading_check.failed if checked else ranking.judge_check is None
     with pytest.raises(SystemExit) as end:
         rank(run, require_judge_check=True)
     assert end.value.code == 3
     assert '--require-judge-check' in capsys.readouterr().err
-
-
-def test_a_judge_without_a_check_is_refused_where_one_is_required(tmp_path):
-    run = example_run(tmp_path / 'r')
-    assert rank(run).judge_check is None
-    with pytest.raises(SystemExit) as end:
-        rank(run, require_judge_check=True)
-    assert end.value.code == 3

@@ -58,15 +58,34 @@ def test_a_dialogue_that_was_broken_off_says_why_and_has_no_score(run, capsys):
 def test_one_dimension_alone(run, capsys):
     _, text = shown(run, capsys, finished(run).id, dimension='Fluency')
     assert 'Fluency' in text and 'Overall' not in text
-    with user_error("--dimension 'Fluncy': did you mean 'Fluency'"):
-        shown(run, capsys, finished(run).id, dimension='Fluncy')
 
 
 def test_the_beginning_of_an_id_is_enough_where_it_is_the_only_one(run, capsys):
     one = finished(run)
     assert shown(run, capsys, one.id[:8])[0] == one
-    with user_error('no dialogue .* 4 letters'):
-        shown(run, capsys, one.id[:3])
+
+
+@pytest.mark.parametrize(
+    'wanted, options, words',
+    [
+        (
+            '{id}',
+            {'dimension': 'Fluncy'},
+            "--dimension 'Fluncy': .* 'Fluency'",
+        ),
+        ('{id}', {'scores': 'nosuch'}, '--scores: nosuch; choose one of'),
+        ('{id}', {'worst': 1}, 'ID: not with --system'),
+        ('{id:.3}', {}, 'no dialogue .* 4 letters'),
+        ('x{rest}', {}, "did you mean '{id}'"),
+        (None, {'system': 'bta'}, "--system 'bta': did you mean 'beta'"),
+        (None, {'worst': 1, 'best': 1}, '--worst and --best: one'),
+    ],
+)
+def test_what_cannot_be_shown_is_one_line(run, wanted, options, words):
+    id = finished(run).id
+    wanted = wanted and wanted.format(id=id, rest=id[1:])
+    with user_error(words.replace('{id}', id)):
+        listed(run, dialogue_id=wanted, **options)
 
 
 def test_the_beginning_of_several_ids_names_them(run, capsys, monkeypatch):
@@ -76,16 +95,10 @@ def test_the_beginning_of_several_ids_names_them(run, capsys, monkeypatch):
         show_dialogue.find_dialogue(run, '')
 
 
-def test_an_unknown_id_is_one_line_with_a_near_one(run, capsys):
-    wanted = finished(run).id
-    with user_error(f'did you mean {wanted!r}'):
-        shown(run, capsys, 'x' + wanted[1:])
-
-
-def test_an_id_like_no_other_does_not_bring_a_list_of_all(run, capsys):
+def test_an_id_like_no_other_does_not_bring_a_list_of_all(run):
     ids = [d.id for d in run.iter_dialogues()]
     with user_error('the page .* 8 that there are') as error:
-        shown(run, capsys, 'zzzzzz')
+        listed(run, dialogue_id='zzzzzz')
     assert not any(one in str(error.value) for one in ids)
 
 
@@ -94,6 +107,9 @@ def test_a_run_without_scores_is_shown_without(run, capsys):
     one = finished(run)
     _, text = shown(run, capsys, one.id)
     assert one.utterances[3].text in text and '→' not in text
+    with user_error('need scores'):
+        listed(run, best=1)
+    assert [row.score for row in listed(run)] == [None] * 8
 
 
 def test_scores_of_another_scorer_by_its_name(run, capsys):
@@ -105,8 +121,6 @@ def test_scores_of_another_scorer_by_its_name(run, capsys):
         )
     _, text = shown(run, capsys, finished(run).id, scores='other')
     assert '→' not in text
-    with user_error('--scores: nosuch; choose one of'):
-        shown(run, capsys, finished(run).id, scores='nosuch')
 
 
 def test_control_characters_never_reach_the_terminal(tmp_path, capsys):
@@ -165,16 +179,3 @@ def test_the_worst_and_the_best_of_a_system(run):
     assert {row.system for row in listed(run, system='beta')} == {'beta'}
     # a partner is listed when it is asked for, though nothing scores it
     assert {(r.system, r.score) for r in listed(run, system='mary')} == {('mary', None)}
-
-
-def test_what_a_list_cannot_be_of_is_one_line(run):
-    with user_error("--system 'bta': did you mean 'beta'"):
-        listed(run, system='bta')
-    with user_error('--worst and --best: one'):
-        listed(run, worst=1, best=1)
-    with user_error('ID: not with --system'):
-        listed(run, dialogue_id=finished(run).id, worst=1)
-    shutil.rmtree(run.root / 'scores')
-    with user_error('need scores'):
-        listed(run, best=1)
-    assert [row.score for row in listed(run)] == [None] * 8

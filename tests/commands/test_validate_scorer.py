@@ -108,29 +108,39 @@ def test_command_reads_a_file_of_chats(tmp_path, capsys, model_file):
     assert out.read_text() == agreement_table(result['rows']).csv()
 
 
-def test_a_table_without_a_folder_is_refused_before_the_work(tmp_path):
+@pytest.mark.parametrize(
+    'given, words',
+    [
+        # a judge that is not there is not even looked for
+        (
+            {'judge_model_file': 'none', 'out': 'no/t.csv'},
+            '^--out .*: there is no such folder$',
+        ),
+        ({'run_dir': 'r'}, '--run-dir: with --dialogues-file nothing'),
+        # an encoder and a decoder
+        (
+            {'judge_model_file': 'zoo:mini/judge/model'},
+            'judge_model_file: a causal language model',
+        ),
+        (
+            {'human_scores': 'other.csv'},
+            'column system: .* human, step-x, step-y',
+        ),
+    ],
+)
+def test_what_cannot_be_validated_is_one_line(tmp_path, monkeypatch, given, words):
+    monkeypatch.chdir(tmp_path)
     chats, people = judged_chats(tmp_path)
-    given = {'dialogues_file': chats, 'human_scores': people}
-    given['judge_model_file'] = str(tmp_path / 'none')  # is not even looked for
-    with user_error('^--out .*: there is no such folder$'):
+    (tmp_path / 'other.csv').write_text('system,dimension,value\nstep-z,Overall,1')
+    with user_error(words):
         ValidateScorer.main(
-            config='fed_table1_demo', **given, out=str(tmp_path / 'no' / 't.csv')
+            **{'dialogues_file': chats, 'human_scores': people, **given}
         )
 
 
 def test_command_without_human_scores_is_one_line():
     with user_error('--human-scores is needed'):
         ValidateScorer.main(config='fed_table1_demo')
-
-
-def test_command_names_the_speakers_when_no_judged_system_speaks(tmp_path, model_file):
-    chats, people = judged_chats(tmp_path)
-    other = tmp_path / 'other.csv'
-    other.write_text('system,dimension,value\nstep-z,Overall,1')
-    with user_error('column system: .* human, step-x, step-y'):
-        ValidateScorer.main(
-            dialogues_file=chats, human_scores=str(other), judge_model_file=model_file
-        )
 
 
 @pytest.mark.parametrize('of_file', [True, False])
@@ -161,15 +171,6 @@ def test_many_chats_are_scored_some_at_a_time(monkeypatch, tmp_path, model_file)
         assert one['n'] == other['n']
 
 
-def test_a_model_that_the_default_scorer_cannot_ask_is_one_line(tmp_path):
-    chats, people = judged_chats(tmp_path)
-    model = 'zoo:mini/judge/model'  # an encoder and a decoder
-    with user_error('judge_model_file: a causal language model'):
-        ValidateScorer.main(
-            dialogues_file=chats, human_scores=people, judge_model_file=model
-        )
-
-
 def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
     said = acts(('human', 'Hi'), ('bot', 'Hello'), ('human', 'So'), ('bot', 'Yes'))
     said[1][0]['given'] = True
@@ -187,12 +188,6 @@ def test_given_utterances_and_peoples_own_are_not_judged(monkeypatch, tmp_path):
     with user_error('enough'):
         ValidateScorer.main(dialogues_file=chats, human_scores=str(people))
     assert asked == [[3]]
-
-
-def test_a_run_folder_beside_a_file_of_chats_is_refused(tmp_path):
-    chats, people = judged_chats(tmp_path)
-    with user_error('--run-dir: with --dialogues-file nothing'):
-        ValidateScorer.main(dialogues_file=chats, human_scores=people, run_dir='r')
 
 
 @pytest.mark.parametrize('name', ['fed_table1_2022', 'fed_table1_demo'])

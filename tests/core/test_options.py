@@ -10,7 +10,7 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import (
-    add_flags,
+    Flags,
     flag_values,
     option,
     option_values,
@@ -42,7 +42,7 @@ class Sample:
 
 def parsed(*args, parser=None, **kwargs):
     parser = parser or argparse.ArgumentParser()
-    add_flags(parser, Sample, prefix='sample', title='Sample', **kwargs)
+    Flags(Sample, prefix='sample', title='Sample', **kwargs).add_to(parser)
     opt = parser.parse_args(list(args))
     return flag_values(Sample, opt if isinstance(opt, dict) else vars(opt), 'sample')
 
@@ -84,24 +84,11 @@ def test_a_mistake_names_place_key_and_what_would_be_right(given, key, hint):
     assert hint in str(error.value)
 
 
-def test_flags_are_kebab_case_and_know_their_types():
-    values = parsed(
-        '--sample-share',
-        '0.2',
-        '--sample-turns',
-        '3',
-        '--sample-exact',
-        '--word-list',
-        'a,b',
-        '--word-list',
-        'c',
-        not_given=True,
-    )
+def test_flags_are_kebab_case_and_know_their_types_and_are_no_values_where_not_given():
+    words = '--sample-share 0.2 --sample-turns 3 --sample-exact'
+    words += ' --word-list a,b --word-list c'
     expected = {'share': 0.2, 'turns': 3, 'exact': True, 'words': ('a', 'b', 'c')}
-    assert values == expected
-
-
-def test_flags_that_are_not_given_are_no_values():
+    assert parsed(*words.split(), not_given=True) == expected
     assert parsed(not_given=True) == {}
 
 
@@ -127,7 +114,7 @@ def test_a_wrong_flag_is_refused_by_the_parser(args, capsys):
 )
 def test_a_size_of_the_machine_is_a_plain_number_above_zero(flag, texts, capsys):
     parser = argparse.ArgumentParser()
-    add_flags(parser, Machine)
+    Flags(Machine).add_to(parser)
     parser.parse_args([flag, '2'])
     for text in texts:
         with pytest.raises(SystemExit):
@@ -137,7 +124,7 @@ def test_a_size_of_the_machine_is_a_plain_number_above_zero(flag, texts, capsys)
 
 def test_help_shows_group_help_and_default():
     parser = argparse.ArgumentParser()
-    add_flags(parser, Sample, title='Sample', not_given=True)
+    Flags(Sample, title='Sample', not_given=True).add_to(parser)
     text = parser.format_help()
     assert 'Sample:' in text and 'part of it (default: 0.5)' in text
 
@@ -171,7 +158,7 @@ class Several:
 
 def several(*args):
     parser = argparse.ArgumentParser()
-    add_flags(parser, Several)
+    Flags(Several).add_to(parser)
     given = vars(parser.parse_args(list(args)))
     return read_options(Several, flag_values(Several, given))
 

@@ -37,11 +37,8 @@ DATA = {
 }
 
 
-def test_a_record_becomes_data_without_what_is_absent():
+def test_a_record_becomes_data_without_what_is_absent_and_comes_back():
     assert record_to_json(TREE) == DATA
-
-
-def test_a_record_comes_back_as_it_was():
     assert record_from_json(Tree, DATA) == TREE
 
 

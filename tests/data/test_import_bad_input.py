@@ -260,7 +260,7 @@ def test_paths_that_name_nothing(tmp_path, given, said):
 
 OPTIONS = [
     ({'format': 'csvv'}, '--format csvv: did you mean'),
-    ({'empty_turns': 'drop'}, "--empty_turns: 'drop'; "),
+    ({'empty_turns': 'drop'}, "--empty-turns: 'drop'; "),
     ({'rename': ['A']}, '--rename A: OLD=NEW is expected'),
     ({'rename': ['A=C', 'A=D']}, "--rename: 'A' is given two names"),
     ({'rename': ['Z=C']}, '--rename Z=C: '),

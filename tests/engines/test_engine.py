@@ -12,8 +12,7 @@ import pytest
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.progress import bar_of
-from parlai_ext.engines.code_facts import code_facts
-from parlai_ext.engines.engine import Job, Task, Worker, refuse_difference
+from parlai_ext.engines.engine import Job, Task, Worker, code_facts
 from parlai_ext.engines.host import Done, Failure, Host, Started
 from parlai_ext.engines.local import LOCAL
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
@@ -69,19 +68,13 @@ def same_writer(monkeypatch):
     monkeypatch.setattr(atomic, '_writer', '')
 
 
-def test_results_come_in_order_and_the_bar_ends_full():
-    last = []
-    with bar_of('test', 3, False) as bar:
-        results = list(LOCAL.run(job(last), tasks(1, 2, 3), bar))
-    assert [result for _, result in results] == [2, 4, 6]
-    assert last == ['closed']
-
-
-def test_a_worker_is_closed_when_its_task_fails():
-    last = []
-    with bar_of('test', 1, False) as bar, user_error():
-        list(LOCAL.run(job(last), tasks('mistake'), bar))
-    assert last == ['closed']
+def test_results_come_in_order_and_a_worker_is_closed_also_after_a_mistake():
+    last, results = [], []
+    with bar_of('test', 4, False) as bar, user_error('key: wrong'):
+        for _, result in LOCAL.run(job(last), tasks(1, 2, 3, 'mistake'), bar):
+            assert not last
+            results.append(result)
+    assert (results, last) == ([2, 4, 6], ['closed'])
 
 
 def test_a_host_returns_results_and_what_is_loaded():
@@ -117,19 +110,15 @@ def test_a_secret_does_not_leave_a_worker(monkeypatch):
     assert b'sesame' not in pickle.dumps(failure)
 
 
-def test_other_versions_are_refused_and_named(tmp_path):
+@pytest.mark.parametrize(
+    'package, version', [('torch', '0.1'), ('parlai_ext', '0.1.0 #000000000000')]
+)
+def test_other_versions_and_other_code_are_refused(tmp_path, package, version):
     with token_in(tmp_path) as token:
-        facts = {**code_facts(), 'torch': '0.1'}
+        facts = {**code_facts(), package: version}
         failure = Host().check(os.getcwd(), token, facts)
     assert failure is not None and failure.kind == 'differs'
-    assert 'torch' in failure.line and '0.1' in failure.line
-
-
-def test_other_code_of_one_version_is_refused(tmp_path):
-    with token_in(tmp_path) as token:
-        facts = {**code_facts(), 'parlai_ext': '0.1.0 #000000000000'}
-        failure = Host().check(os.getcwd(), token, facts)
-    assert failure is not None and 'parlai_ext' in failure.line
+    assert all(one in failure.line for one in (package, version, code_facts()[package]))
 
 
 def test_a_folder_that_a_worker_does_not_see_is_named(tmp_path):
@@ -164,11 +153,6 @@ def test_a_token_that_a_killed_process_left_is_removed_and_one_in_use_is_not(tmp
 def test_files_that_never_appear_are_named(tmp_path):
     with user_error('00000.jsonl'):
         wait_for_files([tmp_path / '00000.jsonl'], seconds=0)
-
-
-def test_a_difference_names_both_sides():
-    with pytest.raises(Exception, match='torch: 1 there, 2 here'):
-        refuse_difference('torch', '1', '2')
 
 
 def test_unfinished_files_of_two_writers_have_different_names(tmp_path, monkeypatch):

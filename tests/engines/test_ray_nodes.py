@@ -17,7 +17,7 @@ from tests.support.ray_nodes import ENV, RayNodes
 from tests.support.small_run import files_of
 
 ROOT = Path(__file__).parents[2]
-AGENT = 'tests.support.slow_talker:SlowTalker'
+AGENT = 'tests.support.trial_agents:SlowTalker'
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_spec('ray') is None, reason='Ray is not installed'),
@@ -44,20 +44,11 @@ def config(tmp_path_factory):
 
 
 def command(config, run, *options):
-    return [
-        sys.executable,
-        '-m',
-        'parlai_ext',
-        'evaluate_systems',
-        '--no-cuda',
-        '--config',
-        str(config),
-        '--run-dir',
-        str(run),
-        '--batchsize',
-        '4',
-        *('--bootstraps', '50', *options),
-    ]
+    words = (
+        f'{sys.executable} -m parlai_ext evaluate_systems --no-cuda --config {config} '
+    )
+    words += f'--run-dir {run} --batchsize 4 --bootstraps 50'
+    return [*words.split(), *options]
 
 
 def start(config, run, cluster, patience=20):

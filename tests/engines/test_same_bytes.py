@@ -6,13 +6,11 @@ the bytes that one process gives.
 from contextlib import contextmanager
 
 import pytest
-import yaml
 
 from parlai_ext.bench import score_sets
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.collect import collect as collecting
-from parlai_ext.collect import collect as stage
 from parlai_ext.commands import build_toxic_prompts
 from parlai_ext.commands.build_toxic_prompts import (
     BuildToxicPrompts,
@@ -24,9 +22,11 @@ from parlai_ext.core.nouns import Roster, System
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
 from parlai_ext.store import atomic
 from parlai_ext.toxic import build_prompts as building
-from parlai_ext.toxic.pair_features import FeatureOptions
+from parlai_ext.toxic.build_prompts import FeatureOptions
+from tests.collect.test_preflight import protocol, stub
 from tests.support.bench_samples import judged_set
-from tests.support.plans import open_run, some_openers
+from tests.support.plans import collected as collected_run
+from tests.support.plans import open_run, says, some_openers
 from tests.support.scattered_engine import ScatteredEngine
 from tests.support.small_run import files_of
 from tests.support.store_samples import files_under
@@ -59,24 +59,13 @@ def scattered(monkeypatch, module, **how):
 
 
 def test_an_evaluation(tmp_path, monkeypatch):
-    def fixed(*names):
-        model = f'{AGENTS}:Talker'
-        return [{'name': name, 'opt': {'model': model}} for name in names]
-
-    protocol = {
-        'pairing': 'bipartite',
-        'openers': 'ext:smalltalk',
-        'num_dialogues': 3,
-        'num_turns': 6,
-        'scorer': {'name': 'length'},
-        'roster': {'targets': fixed('a', 'b'), 'partners': fixed('c', 'd')},
-    }
-    (tmp_path / 'talk.yaml').write_text(yaml.safe_dump(protocol))
-    config = str(tmp_path / 'talk.yaml')
-    options = {'config': config, 'bootstraps': 50, 'batchsize': 2}
-    EvaluateSystems.main(**options, run_dir=tmp_path / 'here')
+    a, b, c, d = (stub('Talker', name) for name in 'abcd')
+    length = {'name': 'length'}
+    made = protocol(tmp_path, [a, b], [c, d], num_turns=6, scorer=length)
+    options = {**made, 'bootstraps': 50, 'batchsize': 2}
+    EvaluateSystems.main(**{**options, 'run_dir': tmp_path / 'here'})
     engines = scattered(monkeypatch, collecting, twice=True)
-    EvaluateSystems.main(**options, run_dir=tmp_path / 'there')
+    EvaluateSystems.main(**{**options, 'run_dir': tmp_path / 'there'})
     assert files_of(tmp_path / 'there') == files_of(tmp_path / 'here')
     assert engines[0].n_tasks == 16  # 4 pairs, 2 shards each, played and scored
 
@@ -89,41 +78,25 @@ def test_forked_workers(tmp_path):
     def mini(name, **more):
         return {'name': name, 'opt': {'model_file': f'zoo:mini/{name}/model', **more}}
 
-    protocol = {
-        'pairing': 'bipartite',
-        'openers': 'ext:smalltalk',
-        'num_dialogues': 3,
-        'num_turns': 6,
-        'scorer': {'name': 'fed', 'judge_model_file': 'zoo:mini/judge/model'},
-        'roster': {
-            'targets': [mini('step-50'), mini('step-450', inference='topk', topk=20)],
-            'partners': [mini('smaller')],
-        },
-    }
-    (tmp_path / 'talk.yaml').write_text(yaml.safe_dump(protocol))
-    options = {'config': str(tmp_path / 'talk.yaml'), 'bootstraps': 50, 'batchsize': 2}
+    targets = [mini('step-50'), mini('step-450', inference='topk', topk=20)]
+    options = protocol(tmp_path, targets, [mini('smaller')], num_turns=6)
+    options |= {'bootstraps': 50, 'batchsize': 2}
     for workers in (1, 2):
-        run_dir = str(tmp_path / str(workers))
-        EvaluateSystems.main(**options, run_dir=run_dir, workers=workers)
+        options['run_dir'] = str(tmp_path / str(workers))
+        EvaluateSystems.main(**options, workers=workers)
     assert files_of(tmp_path / '2') == files_of(tmp_path / '1')
     assert files_under(tmp_path / '2').keys() == files_under(tmp_path / '1').keys()
 
 
-def roster_run(root, *targets, openers=OPENERS):
-    partners = tuple(
-        System(name, {'model': 'fixed_response', 'fixed_response': name})
-        for name in ('yes', 'no')
-    )
-    roster = Roster(targets, partners)
-    return open_run(root, roster, openers, 2, batchsize=2, num_turns=6, seed=1)
+def roster_run(root, *targets):
+    roster = Roster(targets, (says('yes'), says('no')))
+    return open_run(root, roster, OPENERS, 2, batchsize=2, num_turns=6, seed=1)
 
 
 def collected(root, *targets, scatter=False):
     run = roster_run(root, *targets)
     engine = {'engine': ScatteredEngine(root)} if scatter else {}
-    with run.lock():
-        machine = Machine(batchsize=2, no_cuda=True)
-        return stage.collect(run, machine, **engine)
+    return collected_run(run, Machine(batchsize=2, no_cuda=True), **engine)
 
 
 @pytest.fixture
@@ -131,7 +104,7 @@ def same_identity(monkeypatch):
     """
     Runs of `open_run` have made-up identities.
     """
-    monkeypatch.setattr(stage, 'refuse_difference', lambda *what: None)
+    monkeypatch.setattr(collecting, 'refuse_difference', lambda *what: None)
 
 
 def test_systems_that_draw_their_replies(tmp_path, same_identity):

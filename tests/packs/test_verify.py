@@ -16,14 +16,14 @@ import pytest
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.commands.verify_run import VerifyRun
 from parlai_ext.judge_check.check_run import check_run
-from parlai_ext.packs.check_pack import check_pack
-from parlai_ext.packs.options import RegenerateOptions
-from parlai_ext.packs.pack import INDEX, open_pack
-from parlai_ext.packs.regenerate import (
+from parlai_ext.packs.check_pack import (
     Checker,
+    check_pack,
     dialogue_places,
     spread_over_targets,
 )
+from parlai_ext.packs.options import RegenerateOptions
+from parlai_ext.packs.pack import INDEX, open_pack
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, score_run
 from parlai_ext.store import RunFolder

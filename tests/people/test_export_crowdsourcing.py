@@ -14,7 +14,7 @@ from parlai.utils.strings import normalize_reply
 from parlai_ext.commands.export_crowdsourcing import ExportCrowdsourcing
 from parlai_ext.people.crowd_files import flags_of_opt, matchups_by_openness
 from tests.support.parlai_crowdsourcing import parlai_method
-from tests.support.rated_run import rated_run
+from tests.support.planted_run import rated_run
 from tests.support.report_example import standing
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error

@@ -14,7 +14,7 @@ from parlai_ext.commands.import_judgements import ImportJudgements
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from tests.support.annotated_answers import answers_file
 from tests.support.browser import BROWSER, MISSING, Browser
-from tests.support.rated_run import rated_run
+from tests.support.planted_run import rated_run
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import ranked_names, read_key, simulated_answer
 

@@ -41,11 +41,6 @@ def test_alpha_is_that_of_krippendorffs_example(level):
     assert (alpha.num_units, alpha.num_annotators) == (11, 4)
 
 
-@pytest.mark.parametrize('given', [{1: {'A': 1}, 2: {'B': 2}}, {1: {'A': 1, 'B': 1}}])
-def test_alpha_needs_two_annotators_of_one_unit_and_two_answers(given):
-    assert krippendorff_alpha(given).value is None
-
-
 def test_values_near_their_median_are_kept():
     # the example of Zhao et al.'s program: [1, 2, 1, 5] becomes [1, 2, 1]
     assert near_median([1, 2, 1, 5], 1) == [True, True, True, False]
@@ -139,10 +134,18 @@ def test_a_group_of_units_is_drawn_as_one():
     assert apart.high - apart.low < 0.8 * (single.high - single.low)
 
 
+@pytest.mark.parametrize('measure', [fleiss_kappa, krippendorff_alpha])
 @pytest.mark.parametrize(
-    'given', [{}, {0: {'A': 1.0}}, {0: {'A': 1.0, 'B': 1.0}, 1: {'A': 1.0, 'B': 1.0}}]
+    'given',
+    [
+        {},
+        {0: {'A': 1.0}},
+        {0: {'A': 1.0}, 1: {'B': 2.0}},
+        {0: {'A': 1.0, 'B': 1.0}},
+        {0: {'A': 1.0, 'B': 1.0}, 1: {'A': 1.0, 'B': 1.0}},
+    ],
 )
-def test_kappa_needs_two_annotators_and_two_answers(given):
-    kappa = fleiss_kappa(given)
-    assert kappa.value is None
-    assert kappa.reason
+def test_agreement_needs_two_annotators_of_one_unit_and_two_answers(measure, given):
+    found = measure(given)
+    assert found.value is None
+    assert found.reason

@@ -1,10 +1,14 @@
+"""
+What lies behind a ranking: pairs of systems, spreads and cells, by pencil and property.
+"""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parlai_ext.ranking.intervals import Sampling
-from parlai_ext.ranking.pairs import pair_differences
+from parlai_ext.ranking.pairs import BINS, cell_means, pair_differences, spreads
 from parlai_ext.ranking.standings import rank_dimension
 
 NAN = float('nan')
@@ -92,3 +96,34 @@ def test_over_one_partner_the_interval_is_about_it():
     values = rng.normal(size=(2, 1, 9))
     sampled, fixed = (pairs_of(values, partners=p) for p in ('sampled', 'fixed'))
     assert sampled['a', 'b'].low == fixed['a', 'b'].low is not None
+
+
+def test_quantiles_of_a_hundred_and_one_dialogues():
+    # 0 … 100: the quantile q is 100 q
+    spread = spreads(np.arange(101.0)[None, None, :], ['a'])['a']
+    assert spread.quantiles == pytest.approx((5, 25, 50, 75, 95))
+    assert (spread.n, spread.lowest, spread.highest) == (101, 0, 100)
+
+
+def test_every_dialogue_is_in_one_bin_of_a_scale_for_all():
+    values = np.array([[[0.0, 0.1, NAN]], [[24.0, 23.5, 12.0]]])
+    found = spreads(values, ['low', 'high'])
+    # 24 bins from 0 to 24
+    assert found['low'].counts == (2, *[0] * (BINS - 1))
+    assert found['high'].counts[12] == 1 and found['high'].counts[-1] == 2
+
+
+def test_equal_scores_have_a_scale_all_the_same():
+    spread = spreads(np.full((1, 1, 3), 7.0), ['a'])['a']
+    assert spread.lowest < 7 < spread.highest and sum(spread.counts) == 3
+
+
+def test_a_system_without_scores_has_no_spread():
+    assert spreads(np.array([[[NAN]], [[1.0]]]), ['a', 'b']).keys() == {'b'}
+    assert spreads(np.full((1, 1, 1), NAN), ['a']) == {}
+
+
+def test_cells_are_means_over_openers():
+    values = np.array([[[1.0, 3.0], [NAN, NAN], [5.0, NAN]]])
+    cells = cell_means(values, ['a'], ['x', 'y', 'z'])['a']
+    assert {k: (c.mean, c.n) for k, c in cells.items()} == {'x': (2, 2), 'z': (5, 1)}

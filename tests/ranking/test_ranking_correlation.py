@@ -13,6 +13,7 @@ from scipy import stats
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.ranking.agreement import (
     COEFFICIENTS,
+    WEIGHTED,
     AnnotatorPanel,
     correlate_items,
     correlate_with_ranks,
@@ -22,7 +23,6 @@ from parlai_ext.ranking.agreement import (
     pearson,
 )
 from parlai_ext.ranking.intervals import Sampling
-from parlai_ext.ranking.resamples import WEIGHTED
 
 NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
 REFERENCE = dict(zip(NAMES, [3, 1, 2, 5, 4, 7, 6], strict=True))

@@ -1,5 +1,6 @@
 """
-Standings: everything together, and the properties a ranking must have.
+Standings: everything together, the properties a ranking must have, and the bounds of a
+mean with unscored dialogues, by pencil.
 """
 
 import json
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parlai_ext.ranking.intervals import Sampling
-from parlai_ext.ranking.standings import rank_dimension
+from parlai_ext.ranking.standings import ScoreBounds, rank_dimension, unscored_bounds
 
 NAMES = ['a', 'b', 'c', 'floor-x']
 
@@ -120,9 +121,7 @@ def test_a_system_without_scores_is_listed_without_rank():
     values[2] = np.nan
     one = rank(values)[2]
     assert (one.rank, one.score, one.low, one.n_dialogues) == (None, None, None, 12)
-
-
-def test_without_any_dialogue_nothing_is_ranked():
+    # without any dialogue nothing is ranked
     assert places(rank(np.empty((4, 0, 0)))) == [(None, None, None)] * 4
 
 
@@ -131,3 +130,24 @@ def test_no_nan_is_written():
     values[1], values[2, :, 1:] = np.nan, np.nan
     rows = [asdict(one) for one in rank(values)]
     assert 'NaN' not in json.dumps(rows)
+
+
+NAN = np.nan
+VALUES = [[[1.0, 3.0, NAN, NAN]], [[0.0, 5.0, 5.0, 2.0]]]
+
+
+@pytest.mark.parametrize(
+    'values, n_unscored, bounds',
+    [
+        # the ends of all scores in the holes: (1 + 3 + 2 * 0) / 4, (1 + 3 + 2 * 5) / 4
+        (VALUES, [2, 0], {'a': ScoreBounds(0.5, 1.0, 3.5)}),
+        # a system without any score lies between the ends
+        ([[[NAN, NAN]], [[2.0, 4.0]]], [2, 0], {'a': ScoreBounds(1.0, 2.0, 4.0)}),
+        # no score at all, and one system without dialogues
+        (np.full((2, 1, 2), NAN), [2, 0], {'a': ScoreBounds(1.0, None, None)}),
+        # all-play-all: the diagonal is empty, and nothing is missing
+        ([[[NAN], [2.0]], [[4.0], [NAN]]], [0, 0], {}),
+    ],
+)
+def test_bounds_of_two_systems(values, n_unscored, bounds):
+    assert unscored_bounds(np.array(values), ['a', 'b'], n_unscored) == bounds

@@ -94,13 +94,6 @@ def test_table_six_counts_favored_systems_by_fair_and_unfair_order():
     assert first.turns == (Turn(0, 3, (0, 3, 4), (0, 1, 2, 3)),)
 
 
-def test_every_other_system_is_favored_once_siblings_or_not():
-    # the paper favors every target, those of the unfavored system's kind among them
-    tables = list(unfair_sets(table(PLAIN), range(4), ['kin'] * 4))
-    assert len(tables) == 4 * 3  # each system, two of its three siblings
-    assert [sum(one.counts) for one in tables] == [1] * 12
-
-
 def test_three_of_a_family_and_nobody_else_have_no_table_six():
     rows = [[NAN, 1.0, 2.0], [1.0, NAN, 3.0], [2.0, 1.0, NAN]]
     assert list(unfair_sets(table(rows), range(3), ['k'] * 3)) == []

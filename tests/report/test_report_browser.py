@@ -8,7 +8,7 @@ import pytest
 
 from parlai_ext.core.display import one_line, visible
 from parlai_ext.report.write import write_report
-from tests.support.browser import BROWSER, MISSING, STICKING
+from tests.support.browser import BROWSER, MISSING
 from tests.support.check_example import FAILS, WEAK, example_card, example_check
 from tests.support.report_example import SCORER, example_ranking, example_run
 
@@ -129,14 +129,6 @@ def test_the_policy_alone_stops_what_escaping_would_let_through(
     browser.read_all(page, policy)
     assert browser.has_run() is runs
     assert not browser.evaluate('document.getElementById("browser").hidden')
-
-
-def test_the_card_of_a_failed_judge_fits_into_a_narrow_window(tmp_path, browser):
-    check = example_check({'Overall': FAILS, 'Fluency': WEAK})
-    ranking = example_ranking(judge_check=check, judge=example_card())
-    browser.show(width=400)
-    browser.open(write_report(example_run(tmp_path / 'run'), ranking))
-    assert browser.evaluate(STICKING) == [400, []]
 
 
 def test_the_leaderboard_is_in_the_first_screen(tmp_path, browser):

@@ -8,8 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.core.dialogue_means import dialogue_means
-from parlai_ext.core.nouns import Dialogue, Score, ScoredDialogue, Utterance
+from parlai_ext.core.nouns import (
+    Dialogue,
+    Score,
+    ScoredDialogue,
+    Utterance,
+)
 from parlai_ext.report.browse import (
     PageDialogues,
     dialogue_candidates,
@@ -170,11 +174,6 @@ def test_a_corpus_named_by_evidence_is_no_number_and_columns_may_be_missing():
     scored = replace(scored, evidence={0: (0.5, 0.25, 3), 2: (0.5,)})
     turns = scored_data(dialogue, scored, ('a', 'b'), ['diversity'], labels)['turns']
     assert [turns[i]['evidence'] for i in ('0', '2')] == [[0.5, 0.25], [0.5]]
-
-
-def test_the_score_of_a_whole_dialogue_is_no_mean_of_its_turns():
-    # turns -1 and 0, the whole -1: not their mean
-    assert dialogue_means(*game(), 'a')['diversity'] == -1.0
 
 
 def test_both_sides_of_a_game_have_a_value_of_their_own():

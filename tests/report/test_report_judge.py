@@ -11,7 +11,7 @@ import pytest
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import HumanAnchor, PromptProbes
 from parlai_ext.report.browse import PageDialogues
-from parlai_ext.report.frames import leaderboard_frame
+from parlai_ext.report.columns import file_table
 from parlai_ext.report.page import render_rankings
 from parlai_ext.report.summary import sentences, warnings
 from parlai_ext.report.table import leaderboard_csv, terminal_report
@@ -86,9 +86,9 @@ def test_csv_and_data_frame_carry_the_outcome():
     rows = list(csv.DictReader(io.StringIO(leaderboard_csv(ranking))))
     expected = {('Fluency', 'weak'), ('Overall', 'fail')}
     assert {(r['dimension'], r['judge_check']) for r in rows} == expected
-    frame = leaderboard_frame(ranking)
+    frame = file_table(ranking).frame()
     assert set(zip(frame.dimension, frame.judge_check, strict=True)) == expected
-    assert set(leaderboard_frame(example_ranking()).judge_check) == {'unchecked'}
+    assert set(file_table(example_ranking()).frame().judge_check) == {'unchecked'}
 
 
 def test_the_card_says_what_the_judge_is_and_reads():

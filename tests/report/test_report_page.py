@@ -53,6 +53,7 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
+        self.source = text
         self.tags, self.scripts, self.styles, self.text = [], [], [], []
         self.feed(text)
 
@@ -91,17 +92,14 @@ def test_same_run_gives_the_same_bytes_in_any_folder(tmp_path):
     assert rendered(tmp_path / 'one') == rendered(tmp_path / 'two')
 
 
-def test_page_loads_nothing(page):
+def test_page_loads_nothing_and_no_element_has_a_handler_or_a_style(page):
     for tag, attributes in page.tags:
         for name in LOADING:
             assert attributes.get(name, '#').startswith('#'), (tag, attributes)
         assert tag not in ('link', 'iframe', 'object', 'embed', 'base', 'img')
+        assert not any(n == 'style' or n.startswith('on') for n in attributes)
     assert '@import' not in page.styles[0] and 'url(' not in page.styles[0]
-
-
-def test_page_names_no_address(tmp_path):
-    text = rendered(tmp_path / 'r')
-    assert 'http://' not in text and 'https://' not in text
+    assert 'http://' not in page.source and 'https://' not in page.source
 
 
 def test_policy_allows_only_this_style_and_this_script(page):
@@ -112,11 +110,6 @@ def test_policy_allows_only_this_style_and_this_script(page):
     assert page.policy['default-src'] == ["'none'"]
     assert page.policy['style-src'] == hashed(page.styles[0])
     assert page.policy['script-src'] == hashed(page.scripts[1])
-
-
-def test_no_element_carries_a_handler_or_a_style(page):
-    for _, attributes in page.tags:
-        assert not any(n == 'style' or n.startswith('on') for n in attributes)
 
 
 @pytest.mark.parametrize('text', BREAKING)
@@ -131,17 +124,15 @@ def test_page_carries_utterances_scores_and_evidence(page):
     [scorer] = page.data['scorers']
     assert scorer['labels'] == list(LABELS)
     assert len(shown) == 8
+    assert {one['why'] for one in shown} == {''}  # all of the run
+    for one in shown:
+        assert [turn['given'] for turn in one['turns']][:3] == [True, True, False]
     dialogue = next(d for d in shown if d['ended_by'] is None)
     turn = dialogue['turns'][2]
     assert turn['text'] in LINES and not turn['given']
     scored = dialogue['scored'][0]['turns']['2']
     assert all(isinstance(v, float) for v in scored['scores'])
     assert len(scored['evidence']) == len(LABELS)
-
-
-def test_given_utterances_are_marked(page):
-    for dialogue in page.data['dialogues']:
-        assert [t['given'] for t in dialogue['turns']][:3] == [True, True, False]
 
 
 def test_missing_score_is_a_reason_never_a_number(page):
@@ -187,10 +178,6 @@ def test_page_says_how_many_of_how_many_dialogues_it_shows(tmp_path, monkeypatch
     n_shown = len(Page(text).data['dialogues'])
     assert 12 < n_shown < 40
     assert f'{n_shown} of 40 dialogues are on this page' in text
-
-
-def test_a_run_that_fits_is_there_as_a_whole(page):
-    assert {d['why'] for d in page.data['dialogues']} == {''}
 
 
 def test_folders_of_this_machine_are_left_out(tmp_path):

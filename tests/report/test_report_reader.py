@@ -9,9 +9,8 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from parlai_ext.core.dialogue_means import dialogue_means
 from parlai_ext.core.display import number, spreadsheet_text, visible
-from parlai_ext.core.nouns import Score, ScoredDialogue, content_id
+from parlai_ext.core.nouns import Score, ScoredDialogue, content_id, dialogue_means
 from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking

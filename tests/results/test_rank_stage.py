@@ -8,22 +8,18 @@ from scipy import stats
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.commands.report_run import ReportRun
 from parlai_ext.core.nouns import (
-    Dialogue,
     HumanJudgement,
     Opener,
-    Roster,
     Score,
     ScoredDialogue,
-    System,
-    Utterance,
 )
 from parlai_ext.report.summary import sentences
 from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import read_ranking
 from parlai_ext.store import RunFolder
-from parlai_ext.worlds.schedule import dialogue_id
-from tests.support.plans import open_run
+from tests.support.dialogues import spoken
+from tests.support.planted_run import played_run
 from tests.support.user_error import user_error
 
 SCORER = 'made-up|v:1'
@@ -36,46 +32,24 @@ WORTH = {'a': 1.0, 'b': 2.0, 'c': 4.0, 'd': 3.0}
 ADDS = {'p': 0.0, 'q': 0.5}
 
 
-def scored_run(
-    root,
-    *,
-    silent: str | None = None,
-    silences: int = 0,
-    openers=OPENERS,
-    **protocol,
-) -> RunFolder:
+def scored_run(root, *, silent=None, silences=0, openers=OPENERS, **protocol):
     """
     Write a run whose dialogues score WORTH + ADDS on their two utterances, -1 and +1
     around it; ``silent`` breaks off its first ``silences`` dialogues with each partner.
     """
-    roster = Roster(
-        tuple(System(n, {'model': n}) for n in TARGETS),
-        tuple(System(n, {'model': n}) for n in PARTNERS),
-    )
-    run = open_run(root, roster, openers, len(openers), num_turns=6, **protocol)
-    for pairing in run.pairings:
-        dialogues, scores = [], []
-        for j, opener in enumerate(openers):
-            broken = pairing.first == silent and j < silences
-            dialogues.append(talk(pairing, opener, broken))
-            scores.append(judged(pairing, dialogues[-1]))
-        run.write_dialogues(run.shard(pairing.id, 0), dialogues)
-        run.scores(SCORER).write(run.shard(pairing.id, 0), scores)
-    return run
+
+    def play(pair, opener, n):
+        said = [*opener.utterances, 'one two three', 'yes', 'four five', 'no']
+        if pair.first != silent or n >= silences:
+            return spoken(pair, opener, said)
+        ending = {'ended_by': pair.first, 'reason': 'empty reply'}
+        return spoken(pair, opener, said[:4], **ending)
+
+    sides, scores = (TARGETS, PARTNERS), {SCORER: judged}
+    return played_run(root, openers, *sides, play, scores, num_turns=6, **protocol)
 
 
-def talk(pairing, opener, broken):
-    said = [*opener.utterances, 'one two three', 'yes', 'four five', 'no']
-    utterances = tuple(
-        Utterance((pairing.first, pairing.second)[i % 2], text, i < 2)
-        for i, text in enumerate(said[: 4 if broken else 6])
-    )
-    ending = (pairing.first, 'empty reply') if broken else (None, None)
-    id_ = dialogue_id(pairing.id, opener.id)
-    return Dialogue(id_, pairing.id, opener.id, utterances, *ending)
-
-
-def judged(pairing, dialogue):
+def judged(pairing, dialogue, _):
     middle = WORTH[pairing.first] + ADDS[pairing.second]
     places = [i for i in range(2, len(dialogue.utterances), 2)]
     return ScoredDialogue(

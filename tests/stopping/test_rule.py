@@ -80,15 +80,18 @@ def intervals(lows, highs):
 
 
 @pytest.mark.parametrize(
-    'low, high, code', [(0.1, 2, 1), (-2, -0.1, -1), (-0.2, 0.2, 2), (-0.4, 0.2, 0)]
+    'lows, highs, codes',
+    [
+        ([0.1], [2], [1]),
+        ([-2], [-0.1], [-1]),
+        ([-0.2], [0.2], [2]),
+        ([-0.4], [0.2], [0]),
+        # what is settled stays so
+        ([-9.0, -0.2, 0.1], [9.0, 0.2, 0.2], [0, 2, 2]),
+    ],
 )
-def test_a_pair_is_settled_by_its_interval(low, high, code):
-    assert outcome_codes(intervals([low], [high]), 0.3).tolist() == [[code]]
-
-
-def test_what_is_settled_stays_so():
-    looks = intervals([-9.0, -0.2, 0.1], [9.0, 0.2, 0.2])
-    assert outcome_codes(looks, 0.3).tolist() == [[0, 2, 2]]
+def test_a_pair_is_settled_by_its_interval(lows, highs, codes):
+    assert outcome_codes(intervals(lows, highs), 0.3).tolist() == [codes]
 
 
 def test_nothing_is_settled_before_twenty_openers():
@@ -179,17 +182,22 @@ def test_one_system_has_no_pairs():
     assert pairs == () and looks[-1].n_open == 0
 
 
-def test_a_stop_is_wrong_by_order_or_by_a_tie_beyond_the_margin():
-    def outcome(first, second, what):
-        return PairOutcome(first, second, what, 20, 20, 0.0, None, None)
-
-    true_scores = [1.0, 0.5, 0.5]
-    assert is_wrong(outcome('1', '0', ORDER), true_scores, 0.3)
-    assert is_wrong(outcome('1', '2', ORDER), true_scores, 0.3)
-    assert is_wrong(outcome('0', '1', TIE), true_scores, 0.3)
-    assert not is_wrong(outcome('0', '1', ORDER), true_scores, 0.3)
-    assert not is_wrong(outcome('1', '2', TIE), true_scores, 0.3)
-    assert not is_wrong(outcome('1', '0', None), true_scores, 0.3)
+@pytest.mark.parametrize(
+    'first, second, what, wrong',
+    [
+        ('1', '0', ORDER, True),
+        ('1', '2', ORDER, True),
+        ('0', '1', TIE, True),
+        ('0', '1', ORDER, False),
+        ('1', '2', TIE, False),
+        ('1', '0', None, False),
+    ],
+)
+def test_a_stop_is_wrong_by_order_or_by_a_tie_beyond_the_margin(
+    first, second, what, wrong
+):
+    outcome = PairOutcome(first, second, what, 20, 20, 0.0, None, None)
+    assert is_wrong(outcome, [1.0, 0.5, 0.5], 0.3) == wrong
 
 
 def simulated(ladder, shape, n_runs):

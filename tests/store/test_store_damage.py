@@ -153,6 +153,14 @@ def test_a_manifest_that_is_none_is_one_line(tmp_path, data):
         RunFolder.existing(tmp_path)
 
 
+@pytest.mark.parametrize('change', [b'"seed": 1', b'"seed": [', b'"s\xffed": 0'])
+def test_a_damaged_manifest_is_named(tmp_path, change):
+    path = sample_run(tmp_path).root / 'manifest.json'
+    path.write_bytes(path.read_bytes().replace(b'"seed": 0', change))
+    with user_error(r'manifest\.json is damaged'):
+        RunFolder.existing(tmp_path)
+
+
 @pytest.mark.parametrize('data', [b'[' * 100_000, b'{"a": NaN}', b'[]', b'\xff'])
 def test_a_file_of_the_run_that_is_no_mapping_is_refused(root, data):
     run = RunFolder.existing(root)
@@ -192,15 +200,6 @@ def test_scores_of_changed_dialogues_are_refused(tmp_path):
     )
     with user_error('scores of other dialogues'):
         run.scores(SIGNATURE).read(run.shard(name, 1))
-
-
-@pytest.mark.parametrize('change', [b'"seed": 1', b'"seed": [', b'"s\xffed": 0'])
-def test_a_damaged_manifest_is_named(tmp_path, change):
-    sample_run(tmp_path)
-    path = tmp_path / 'manifest.json'
-    path.write_bytes(path.read_bytes().replace(b'"seed": 0', change))
-    with user_error(r'manifest\.json is damaged'):
-        RunFolder.existing(tmp_path)
 
 
 def test_every_changed_byte_of_a_file_of_the_run_is_found(tmp_path):

@@ -13,7 +13,6 @@ import shutil
 import signal
 import tempfile
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,14 +30,14 @@ STEPS = ('open', 'write', 'pwrite', 'ftruncate', 'fsync', 'replace', 'mkdir')
 CRASHED = 99
 
 
-def short_run(root: Path) -> None:
+def short_run(root):
     """
     Two targets, one after the other, with one partner: four shards.
     """
     whole_run(root, partners=['p1'])
 
 
-def in_child(work: Callable[[], None]) -> int:
+def in_child(work):
     """
     Run ``work`` in a forked process; return its exit status, negative for a signal.
     """
@@ -55,7 +54,7 @@ def in_child(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def at_step(number: int, happens: Callable[[], None]) -> None:
+def at_step(number, happens):
     """
     In this process: let something happen before disk step ``number`` (0, 1, …).
 
@@ -77,7 +76,7 @@ def at_step(number: int, happens: Callable[[], None]) -> None:
         setattr(os, name, spoilt(name, getattr(os, name)))
 
 
-def killed_run(root: Path, number: int) -> int:
+def killed_run(root, number):
     def work():
         at_step(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
         short_run(root)
@@ -85,7 +84,7 @@ def killed_run(root: Path, number: int) -> int:
     return in_child(work)
 
 
-def results(root: Path) -> dict[str, tuple[int, bytes]]:
+def results(root):
     """
     Return inode and content of the shards that can be seen.
     """
@@ -115,7 +114,7 @@ def expected(tmp_path_factory):
     return files_under(root)
 
 
-def resumed(root: Path) -> dict[str, bytes]:
+def resumed(root):
     """
     Run to the end, by which nothing that was there is touched; return all files.
     """
@@ -207,7 +206,7 @@ def test_a_disk_that_is_full_at_any_step_leaves_only_whole_files(fast_path, expe
     assert status == 0
 
 
-def big_shard(run: RunFolder):
+def big_shard(run):
     from tests.support.store_samples import sample_dialogue
 
     pairing = run.pairings[0]

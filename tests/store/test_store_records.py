@@ -57,16 +57,28 @@ def said(run, text, **changes):
     ]
 
 
+def first(run):
+    return run.shard(run.pairings[0].id, 0)
+
+
+def write(run, text='fine', **changes):
+    """
+    Write the first shard's dialogues, and return them.
+    """
+    dialogues = said(run, text, **changes)
+    run.write_dialogues(first(run), dialogues)
+    return dialogues
+
+
 @pytest.mark.parametrize('text', HARD_TEXTS.values(), ids=HARD_TEXTS)
 def test_hard_texts_come_back_as_they_were(run, text):
-    dialogues = said(run, text, ended_by='a', reason=f'said {text}')
-    run.write_dialogues(run.shard(run.pairings[0].id, 0), dialogues)
-    assert run.read_dialogues(run.shard(run.pairings[0].id, 0)) == dialogues
+    dialogues = write(run, text, ended_by='a', reason=f'said {text}')
+    assert run.read_dialogues(first(run)) == dialogues
 
 
 @pytest.mark.parametrize('text', HARD_TEXTS.values(), ids=HARD_TEXTS)
 def test_every_reader_of_lines_sees_one_line_a_dialogue(run, text):
-    run.write_dialogues(run.shard(run.pairings[0].id, 0), said(run, text))
+    write(run, text)
     [path] = run.root.rglob('00000.jsonl')
     assert len(path.read_text('utf-8').splitlines()) == 2
 
@@ -96,36 +108,25 @@ def test_any_number_comes_back_bit_for_bit(value):
 
 @pytest.mark.parametrize('value', [math.nan, math.inf, -math.inf])
 def test_a_score_that_is_no_number_is_refused_and_nothing_is_written(run, value):
-    pairing = run.pairings[0]
-    run.write_dialogues(run.shard(pairing.id, 0), said(run, 'fine'))
+    scored = [sample_scores(one) for one in write(run)]
     before = files_under(run.root)
-    scored = [
-        sample_scores(one) for one in run.read_dialogues(run.shard(pairing.id, 0))
-    ]
     score = replace(scored[1].scores[0], value=value)
     scored[1] = replace(scored[1], scores=(score,))
     with pytest.raises(ValueError):
-        run.scores(SIGNATURE).write(run.shard(pairing.id, 0), scored)
+        run.scores(SIGNATURE).write(first(run), scored)
     assert files_under(run.root) == before
 
 
 def test_scores_come_back_as_they_were(run):
-    pairing = run.pairings[0]
-    dialogues = said(run, 'fine')
-    run.write_dialogues(run.shard(pairing.id, 0), dialogues)
-    scored = [sample_scores(one) for one in dialogues]
-    run.scores(SIGNATURE).write(run.shard(pairing.id, 0), scored)
-    assert run.scores(SIGNATURE).read(run.shard(pairing.id, 0)) == scored
+    scored = [sample_scores(one) for one in write(run)]
+    run.scores(SIGNATURE).write(first(run), scored)
+    assert run.scores(SIGNATURE).read(first(run)) == scored
 
 
 def test_the_signature_lies_beside_the_scores(run):
-    pairing = run.pairings[0]
-    run.write_dialogues(run.shard(pairing.id, 0), said(run, 'fine'))
-    scored = [
-        sample_scores(one) for one in run.read_dialogues(run.shard(pairing.id, 0))
-    ]
+    scored = [sample_scores(one) for one in write(run)]
     for signature in ('one', 'another'):
-        run.scores(signature).write(run.shard(pairing.id, 0), scored)
+        run.scores(signature).write(first(run), scored)
     found = {path.read_text() for path in run.root.glob('scores/*/signature.txt')}
     assert found == {'one\n', 'another\n'}
 
@@ -140,32 +141,21 @@ def test_the_same_run_makes_the_same_bytes(tmp_path):
 
 
 def test_a_shard_that_is_there_is_never_changed(run):
-    pairing = run.pairings[0]
-    run.write_dialogues(run.shard(pairing.id, 0), said(run, 'first'))
+    write(run, 'first')
     before = files_under(run.root)
     with pytest.raises(ValueError, match='with other dialogues'):
-        run.write_dialogues(run.shard(pairing.id, 0), said(run, 'second'))
+        write(run, 'second')
     assert files_under(run.root) == before
 
 
-def test_dialogues_over_other_openers_are_refused(run):
-    pairing = run.pairings[0]
+def test_records_of_another_place_are_refused(run):
     with pytest.raises(ValueError, match='other openers'):
-        run.write_dialogues(run.shard(pairing.id, 0), said(run, 'fine')[::-1])
-
-
-def test_dialogues_of_another_pairing_are_refused(run):
+        run.write_dialogues(first(run), said(run, 'fine')[::-1])
     with pytest.raises(ValueError, match='another pairing'):
         run.write_dialogues(run.shard(run.pairings[1].id, 0), said(run, 'fine'))
-
-
-def test_scores_of_other_dialogues_are_refused(run):
-    pairing = run.pairings[0]
-    run.write_dialogues(run.shard(pairing.id, 0), said(run, 'fine'))
+    write(run)
     with pytest.raises(ValueError, match='other dialogues'):
-        run.scores(SIGNATURE).write(
-            run.shard(pairing.id, 0), [ScoredDialogue('x', ())] * 2
-        )
+        run.scores(SIGNATURE).write(first(run), [ScoredDialogue('x', ())] * 2)
 
 
 @pytest.mark.parametrize('name', ['../outside', '/tmp/outside', 'a/../../b', ''])
@@ -200,12 +190,10 @@ def test_text_of_the_run_is_utf8_even_with_lone_surrogates(run):
 
 def test_parlai_reads_our_conversations(run):
     conversations = pytest.importorskip('parlai.utils.conversations').Conversations
-    pairing = run.pairings[0]
     for text in HARD_TEXTS.values():
         for path in run.root.rglob('00000.*'):
             path.unlink()
-        dialogues = said(run, text)
-        run.write_dialogues(run.shard(pairing.id, 0), dialogues)
+        dialogues = write(run, text)
         found = conversations(str(next(run.root.rglob('00000.jsonl'))))
         assert [[(turn.id, turn.text) for turn in one.turns] for one in found] == [
             [(act.speaker, act.text) for act in one.utterances] for one in dialogues
@@ -214,7 +202,7 @@ def test_parlai_reads_our_conversations(run):
 
 def test_parlai_reads_our_metadata(run):
     conversations = pytest.importorskip('parlai.utils.conversations').Conversations
-    run.write_dialogues(run.shard(run.pairings[0].id, 0), said(run, 'fine'))
+    write(run)
     metadata = conversations(str(next(run.root.rglob('00000.jsonl')))).metadata
     assert metadata.speakers == ['a', 'p1']
     assert metadata.opt == run.manifest.collect
@@ -224,7 +212,7 @@ def test_parlai_reads_our_metadata(run):
 
 def test_parlais_jsonfile_task_reads_our_dialogues(run):
     agents = pytest.importorskip('parlai.tasks.jsonfile.agents')
-    run.write_dialogues(run.shard(run.pairings[0].id, 0), said(run, 'bye\u2028'))
+    write(run, 'bye\u2028')
     opt = {
         'task': 'jsonfile',
         'datatype': 'valid',

@@ -61,21 +61,18 @@ def tiny_gpt2(folder):
     return str(home)
 
 
-def gpt2_agent(folder, **options):
+def agent_of(**options):
     from parlai.core.agents import create_agent
     from parlai.core.params import ParlaiParser
 
-    common = {
-        'model': GPT2,
-        'model_name': tiny_gpt2(folder),
-        'datapath': str(folder),
-        'datatype': 'valid',
-        'no_cuda': True,
-        **options,
-    }
-    parser = ParlaiParser(True, True)
+    options |= {'datatype': 'valid', 'no_cuda': True}
     torch.manual_seed(0)
-    return create_agent(parser.parse_kwargs(**common))
+    return create_agent(ParlaiParser(True, True).parse_kwargs(**options))
+
+
+def gpt2_agent(folder, **options):
+    common = {'model': GPT2, 'model_name': tiny_gpt2(folder), 'datapath': str(folder)}
+    return agent_of(**{**common, **options})
 
 
 def generate_with_gpt2(folder):
@@ -207,9 +204,6 @@ def attend_locally_to_a_short_row(folder):
 
 
 def talk_without_the_word_counts_of_the_training(folder):
-    from parlai.core.agents import create_agent
-    from parlai.core.params import ParlaiParser
-
     (folder / 'words.dict').write_text('tea\t2\nrain\t1\n')
     name = 'TransformerSequenceVocabUnlikelihoodAgent'
     options = {
@@ -221,10 +215,8 @@ def talk_without_the_word_counts_of_the_training(folder):
         'ffn_size': 8,
         'n_heads': 1,
         'n_layers': 1,
-        'datatype': 'valid',
-        'no_cuda': True,
     }
-    return create_agent(ParlaiParser(True, True).parse_kwargs(**options)).truebins
+    return agent_of(**options).truebins
 
 
 def bars_while_gpt2_is_read(folder):

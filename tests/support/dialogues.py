@@ -22,6 +22,6 @@ def spoken(pairing, opener, texts, **fields):
 
     :param texts: all of them, those of the opener first.
     """
-    turns = turns_of((pairing.first, pairing.second), texts)
+    turns = turns_of((pairing.first, pairing.second), texts, len(opener.utterances))
     name = dialogue_id(pairing.id, opener.id)
     return Dialogue(name, pairing.id, opener.id, turns, **fields)

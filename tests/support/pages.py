@@ -34,9 +34,10 @@ from parlai_ext.toxic.comparison import (
 )
 from parlai_ext.toxic.measures import Prompt
 from tests.support.bench_samples import judged_set
+from tests.support.check_example import FAILS as FAILED
 from tests.support.check_example import WEAK, example_card, example_check
+from tests.support.planted_run import rated_run
 from tests.support.published_runs import make_run, publish
-from tests.support.rated_run import rated_run
 from tests.support.report_example import LINES, SCORER, example_ranking, example_run
 
 NAMES = ('a-system-with-a-rather-long-name-v2', 'beta', 'gamma')
@@ -70,7 +71,7 @@ def run_page(folder):
     )
     ranking = example_ranking(
         NAMES,
-        judge_check=example_check({'Overall': WEAK}),
+        judge_check=example_check({'Overall': FAILED, 'Fluency': WEAK}),
         judge=example_card(),
         stopping=stopping,
     )

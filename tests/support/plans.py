@@ -3,16 +3,17 @@ Plans and runs from a command's options, as a command makes them.
 """
 
 from parlai_ext.collect import plan
-from parlai_ext.collect.manifest import build_manifest
+from parlai_ext.collect.collect import collect
 from parlai_ext.collect.options import PlanOptions
-from parlai_ext.collect.resolved import ResolvedProtocol
+from parlai_ext.collect.plan import ResolvedProtocol, build_manifest
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Opener, content_id
+from parlai_ext.core.nouns import Opener, System, content_id
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import RunFolder
 from parlai_ext.store.plan import system_part
 from parlai_ext.worlds.schedule import pairings
+from tests.support.on_cpu import CPU
 from tests.support.tiny_models import sentences
 
 
@@ -27,6 +28,21 @@ def prepare(opt):
 def plan_to_try(opt):
     options = PlanOptions.from_options(opt)
     return plan.plan_to_try(options, Machine.from_options(opt))
+
+
+def says(name, text=None):
+    """
+    Return a system that says one thing, its name unless it is told another.
+    """
+    return System(name, {'model': 'fixed_response', 'fixed_response': text or name})
+
+
+def collected(run, machine=CPU, **more):
+    """
+    Collect what a run lacks, and return the report.
+    """
+    with run.lock():
+        return collect(run, machine, **more)
 
 
 def some_openers(n):

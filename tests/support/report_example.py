@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from parlai_ext.core.nouns import (
     Opener,
-    Roster,
     Score,
     ScoredDialogue,
-    System,
 )
 from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import Rating, ScoreBounds, Standing
@@ -22,7 +20,7 @@ from parlai_ext.results.ranking import (
     TournamentResult,
 )
 from tests.support.dialogues import spoken
-from tests.support.plans import open_run
+from tests.support.planted_run import played_run
 
 SCORER = 'fed|v:1|judge:tiny'
 LABELS = ('That makes no sense!', 'You are boring.', 'What are you talking about?')
@@ -55,15 +53,28 @@ def example_run(
         Opener.from_utterances([text, f'Hi! You said: {text}'], 'made up')
         for text in openers
     ]
-    sides = (
-        tuple(System(n, {'model_file': f'zoo:mini/{n}/model'}) for n in names)
-        for names in (targets, partners)
-    )
-    run = open_run(
+    rng = random.Random(0)
+
+    def play(pair, opener, k):
+        own = (lines[(n + k) % len(lines)] for n in range(num_turns - 2))
+        one = spoken(pair, opener, [*opener.utterances, *own])
+        if k or pair.second != partners[-1]:
+            return one
+        broken = {'ended_by': pair.first, 'reason': reason}
+        return replace(one, utterances=one.utterances[:4], **broken)
+
+    def score(pair, one, _):
+        level = 1.0 + targets.index(pair.first)
+        return _scored(one, pair.first, level, rng, reason)
+
+    run = played_run(
         folder,
-        Roster(*sides),
         given,
-        len(given),
+        targets,
+        partners,
+        play,
+        {SCORER: score},
+        lambda name: {'model_file': f'zoo:mini/{name}/model'},
         name='example',
         openers='ext:smalltalk',
         num_turns=num_turns,
@@ -72,28 +83,6 @@ def example_run(
     )
     about = {'evidence_labels': list(LABELS)}
     run.write_json(f'scores/{run.scores(SCORER).root.name}/scorer.json', about)
-    rng = random.Random(0)
-    own = range(num_turns - 2)
-
-    def shifted(shift, place):
-        return lines[(place + shift) % len(lines)]
-
-    for pair in run.pairings:
-        found = [
-            spoken(pair, one, [*one.utterances, *(shifted(k, n) for n in own)])
-            for k, one in enumerate(given)
-        ]
-        if pair.second == partners[-1]:
-            found[0] = replace(
-                found[0],
-                utterances=found[0].utterances[:4],
-                ended_by=pair.first,
-                reason=reason,
-            )
-        run.write_dialogues(run.shard(pair.id, 0), found)
-        level = 1.0 + targets.index(pair.first)
-        scored = [_scored(d, pair.first, level, rng, reason) for d in found]
-        run.scores(SCORER).write(run.shard(pair.id, 0), scored)
     return run
 
 

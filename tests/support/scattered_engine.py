@@ -6,7 +6,7 @@ hosts, as on two machines.
 import os
 import pickle
 
-from parlai_ext.engines.code_facts import code_facts
+from parlai_ext.engines.engine import code_facts
 from parlai_ext.engines.host import Done, Failure, Host
 from parlai_ext.engines.shared_folder import token_in
 

@@ -1,9 +1,10 @@
 """
 Agents that try a trial: each is fit or unfit to talk in one way.
 
-Time passes where `CLOCK` says, and nowhere else.
+Time passes where `CLOCK` says; only `SlowTalker` takes any.
 """
 
+import time
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -78,6 +79,18 @@ class SlowStart(Talker):
     def batch_act(self, observations):
         CLOCK.now += 0 if self.used['n'] else 10
         return super().batch_act(observations)
+
+
+class SlowTalker(Talker):
+    """
+    Takes 30 ms of true time for a reply, so that a run can be disturbed in the middle.
+    """
+
+    usage = None
+
+    def batch_act(self, observations):
+        time.sleep(0.03 * len(observations))
+        return [self.reply(seen.get('text') or '') for seen in observations]
 
 
 class Cached(Talker):

@@ -4,6 +4,8 @@ Tournaments: games whose points are worked out by hand.
 
 import itertools
 
+import pytest
+
 from parlai_ext.tournament.games import Game, award_points, mean_raw
 from tests.support.user_error import user_error
 
@@ -47,13 +49,10 @@ def test_a_missing_raw_score_gives_nobody_the_point_and_is_counted():
     assert note.startswith('a: ') and '1 of 2 games' in note
 
 
-def test_nan_is_no_score():
-    one = award_points([game('X', 'Y', [float('nan')], [1], 'a')])
+@pytest.mark.parametrize('value', [None, float('nan')])
+def test_a_game_without_any_comparison_has_no_result(value):
+    one = award_points([game('X', 'Y', [value], [1], 'a')])
     assert one.results[0].points['Y'] == {'a': None}
-
-
-def test_a_game_without_any_comparison_has_no_result():
-    one = award_points([game('X', 'Y', [None], [1], 'a')])
     assert one.compared_games == ()
     assert 'no game has a raw score' in one.incomplete()
 
@@ -77,17 +76,13 @@ def test_leaving_a_dimension_out_leaves_its_points_out():
     assert award_points(games).results[0].winner == 'Y'
 
 
-def test_pairs_that_never_met_are_named():
+def test_pairs_that_never_met_are_named_and_many_counted():
     games = [game('A', 'B', [1], [0], 'a'), game('B', 'C', [1], [0], 'a')]
     one = award_points(games, systems=['A', 'B', 'C'])
     assert one.incomplete() == 'never met: A and C'
     assert one.cross_table()['A']['C'] is None
-
-
-def test_many_pairs_that_never_met_are_counted():
-    games = [game('A', 'B', [1], [0], 'a')]
     # of the 6 pairs of A, B, C, D one met
-    assert award_points(games, systems='ABCD').incomplete() == (
+    assert award_points(games[:1], systems='ABCD').incomplete() == (
         'never met: A and C, A and D, B and C (and 2 more pairs)'
     )
 
@@ -110,12 +105,7 @@ def test_a_double_round_of_seven_has_42_games_and_21_matches():
 
 
 def test_uneven_matches_are_noted():
-    games = [
-        game('A', 'B', [1], [0], 'a', 'g1'),
-        game('B', 'A', [1], [0], 'a', 'g2'),
-        game('A', 'C', [1], [0], 'a', 'g3'),
-        game('B', 'C', [1], [0], 'a', 'g4'),
-    ]
+    games = [game(*pair, [1], [0], 'a', pair) for pair in ('AB', 'BA', 'AC', 'BC')]
     assert award_points(games).notes() == ['matches of 1 to 2 games']
 
 

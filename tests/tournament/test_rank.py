@@ -10,14 +10,10 @@ import pytest
 
 from parlai_ext.commands.rank_systems import RankSystems
 from parlai_ext.core.nouns import (
-    Dialogue,
     HumanJudgement,
     Opener,
-    Roster,
     Score,
     ScoredDialogue,
-    System,
-    Utterance,
 )
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.ranking_options import RankingOptions
@@ -31,8 +27,8 @@ from parlai_ext.results.tables import ScoreTables
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.tournament.games import Game
 from parlai_ext.tournament.rank import play_tournament
-from parlai_ext.worlds.schedule import dialogue_id
-from tests.support.plans import open_run
+from tests.support.dialogues import spoken
+from tests.support.planted_run import played_run
 from tests.support.user_error import user_error
 
 SCORER = 'made-up|v:1'
@@ -65,12 +61,18 @@ def played(
 
     :param silent: pairs whose games were not scored.
     """
-    roster = Roster(tuple(System(name, {'model': name}) for name in names))
-    run = open_run(
+
+    def play(pair, opener, _):
+        said = ['How are you?', 'one two', f'{pair.first} says three words']
+        return spoken(pair, opener, said)
+
+    run = played_run(
         root,
-        roster,
-        list(openers),
-        len(openers),
+        openers,
+        names,
+        (),
+        play,
+        {SCORER: lambda pair, one, _: judged(one, pair, worth)},
         pairing='all_play_all',
         num_turns=3,
         score='both',
@@ -79,19 +81,8 @@ def played(
         reference_kind='planted' if reference else None,
     )
     for pair in run.pairings:
-        said = ['How are you?', 'one two', f'{pair.first} says three words']
-        turns = tuple(
-            Utterance((pair.first, pair.second)[i % 2], text, i == 0)
-            for i, text in enumerate(said)
-        )
-        games = [
-            Dialogue(dialogue_id(pair.id, one.id), pair.id, one.id, turns)
-            for one in openers
-        ]
-        run.write_dialogues(run.shard(pair.id, 0), games)
-        if (pair.first, pair.second) not in silent:
-            scores = [judged(one, pair, worth) for one in games]
-            run.scores(SCORER).write(run.shard(pair.id, 0), scores)
+        if (pair.first, pair.second) in silent:
+            run.scores(SCORER).path(run.shard(pair.id, 0)).unlink()
     return run
 
 
@@ -117,32 +108,24 @@ def overall(ranking):
     return {one.system: one for one in ranking.standings['Overall']}
 
 
-def test_points_of_matches_are_those_on_paper(tmp_path):
-    found = ranked(tmp_path).tournament
+def test_points_rating_and_scores_are_those_on_paper(tmp_path):
+    ranking = ranked(tmp_path)
     # two games a pair. a-b: a wins wit and joy, 2 points a game; a-c: wit, joy is
     # equal; b-c: one dimension each
-    assert found.cross_table == {
+    assert ranking.tournament.cross_table == {
         'a': {'a': None, 'b': 4, 'c': 2},
         'b': {'a': 0, 'b': None, 'c': 2},
         'c': {'a': 0, 'b': 2, 'c': None},
     }
-    assert found.dimension_points['c'] == {'wit': 0, 'joy': 2}
-
-
-def test_rating_ranks_as_on_paper(tmp_path):
-    rows = overall(ranked(tmp_path))
+    assert ranking.tournament.dimension_points['c'] == {'wit': 0, 'joy': 2}
     # a wins both matches: 6; b and c tie theirs: 1 each
-    assert {n: (r.score, r.rank) for n, r in rows.items()} == {
+    assert {n: (r.score, r.rank) for n, r in overall(ranking).items()} == {
         'a': (6.0, 1),
         'b': (1.0, 2),
         'c': (1.0, 2),
     }
-
-
-def test_whoever_answers_is_judged_too(tmp_path):
-    ranking = ranked(tmp_path)
+    # whoever answers is judged too: two opponents, each once as first, once as second
     rows = {one.system: one for one in ranking.standings['wit']}
-    # two opponents, each once as first and once as second
     assert [rows[name].n_dialogues for name in NAMES] == [4, 4, 4]
     assert {n: rows[n].score for n in NAMES} == pytest.approx(WORTH['wit'])
 
@@ -172,6 +155,9 @@ def test_skill_has_its_uncertainty_and_the_ranks_it_leaves_open(tmp_path):
     spread = ranking.tournament.ratings['openskill'].spreads['a']
     assert row.high - row.score == pytest.approx(1.96 * spread)
     assert row.rank_low <= row.rank <= row.rank_high
+    # a rating without deviations leaves rank intervals unknown
+    row = overall(rank_run(run, SCORER, bootstraps=20))['a']
+    assert (row.rank, row.rank_low, row.rank_high) == (1, None, None)
 
 
 @pytest.mark.parametrize('rating', ['openskill', '3-1-0'])
@@ -182,12 +168,6 @@ def test_games_over_one_opener_leave_ranks_and_intervals_unknown(tmp_path, ratin
             assert row.n_openers == 1  # two games over it, one begun by each
             assert (row.low, row.rank_low, row.rank_high) == (None, None, None)
     assert 'first' not in sentences(ranking)[0]
-
-
-def test_a_rating_without_deviations_leaves_rank_intervals_unknown(tmp_path):
-    run = played(tmp_path, openers=THREE_OPENERS)
-    row = overall(rank_run(run, SCORER, bootstraps=20))['a']
-    assert (row.rank, row.rank_low, row.rank_high) == (1, None, None)
 
 
 def test_planted_order_is_compared_by_tau_beside_baselines(tmp_path):
@@ -274,10 +254,6 @@ def test_command_line_chooses_the_rule(tmp_path, capsys):
     written = json.loads((tmp_path / 'ranking.json').read_text())
     assert written['tournament']['rating'] == '2-1-0'
     assert 'points of each match' in capsys.readouterr().out
-
-
-def test_unknown_rating_is_one_line(tmp_path):
-    run = played(tmp_path, rule={})
     with user_error("rating: 'elo'.*openskill"):
         RankSystems.main(run_dir=run.root, rating='elo')
 

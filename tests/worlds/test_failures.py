@@ -108,7 +108,7 @@ def test_only_the_failing_dialogue_ends(kind, base):
     failed, other = game(kind, base)
     # the partner has heard 'hi', 'fine', 'fine' when it says 'now', and the stub fails
     texts = ['hi', 'hello', 'fine', 'wait', 'fine', 'now']
-    assert [u.text for u in failed.utterances] == texts
+    assert [*failed.texts] == texts
     assert (failed.ended_by, failed.reason) == ('stub', ANSWERS[kind][1])
     assert len(other.utterances) == 12
     assert (other.ended_by, other.reason) == (None, None)
@@ -144,7 +144,7 @@ def test_raising_while_it_listens_ends_the_dialogue(error):
         'stub',
         f'raised {error.__name__}: no line',
     )
-    assert [u.text for u in dialogue.utterances] == ['now']
+    assert [*dialogue.texts] == ['now']
 
 
 class Unique(Stub):
@@ -259,7 +259,7 @@ class Unborn(Batched):
 def test_the_others_go_on_without_a_system_that_cannot(cannot, why, batchsize):
     [first, second, third], failed = trio(cannot, batchsize=batchsize)
     assert (first, third) == (None, None)
-    assert [u.text for u in second.utterances] == ['hello'] + ['fine'] * 7
+    assert [*second.texts] == ['hello'] + ['fine'] * 7
     assert {n: str(e) for n, e in failed.items()} == {'gone': f"system 'gone': {why}"}
 
 

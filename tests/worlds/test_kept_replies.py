@@ -12,7 +12,6 @@ import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-from parlai_ext.collect import collect as stage
 from parlai_ext.commands.signals import Interrupted
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.isolation.own_records import note_parts
@@ -21,8 +20,7 @@ from parlai_ext.store.manifest import SystemRecord
 from parlai_ext.store.plan import system_part
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds import kept_replies
-from tests.support.on_cpu import CPU
-from tests.support.plans import open_run, some_openers
+from tests.support.plans import collected, open_run, some_openers
 from tests.support.store_samples import files_under
 
 OPENERS = some_openers(3)
@@ -105,11 +103,6 @@ def run_of(root, kind, **opt):
     return open_run(root, roster, OPENERS, 4, batchsize=4, num_turns=10)
 
 
-def collected(run):
-    with run.lock():
-        return stage.collect(run, CPU)
-
-
 def interrupt():
     Counting.at.pop(Counting.n_replies)  # once
     raise Interrupted
@@ -157,8 +150,12 @@ def whole_and_interrupted(tmp_path, system):
     return files_under(tmp_path / 'whole'), run
 
 
-def test_a_system_with_a_state_of_its_own_is_asked_again(tmp_path):
-    whole, run = whole_and_interrupted(tmp_path, Script)
+@pytest.mark.parametrize('kind, free_seconds', [(Script, 1e9), (Counting, -1e9)])
+def test_a_system_with_a_state_or_whose_state_takes_long_to_look_at_is_asked_again(
+    tmp_path, monkeypatch, kind, free_seconds
+):
+    monkeypatch.setattr(kept_replies, 'FREE_SECONDS', free_seconds)
+    whole, run = whole_and_interrupted(tmp_path, kind)
     collected(run)
     assert Counting.n_replies == 12 + 7 + 12
     assert files_under(run.root) == whole
@@ -230,12 +227,4 @@ def test_a_damaged_file_of_replies_is_not_used(tmp_path):
     [kept] = run.root.glob('replies/*')
     kept.write_bytes(kept.read_bytes().replace(b'letters', b'lettres'))
     collected(run)
-    assert files_under(run.root) == whole
-
-
-def test_where_looking_at_states_takes_long_nothing_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_replies, 'FREE_SECONDS', -1e9)
-    whole, run = whole_and_interrupted(tmp_path, Counting)
-    collected(run)
-    assert Counting.n_replies == 12 + 7 + 12
     assert files_under(run.root) == whole

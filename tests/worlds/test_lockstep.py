@@ -101,7 +101,7 @@ def one_by_one(row, cast, num_turns):
 def test_batched_equals_one_by_one_in_float64(cast, batched):
     rows, dialogues = batched
     assert len(rows) == 50
-    found = [[u.text for u in dialogue.utterances] for dialogue in dialogues]
+    found = [[*dialogue.texts] for dialogue in dialogues]
     assert found == [one_by_one(row, cast, 12) for row in rows]
 
 
@@ -113,7 +113,7 @@ def test_a_smaller_batch_changes_nothing_in_float64(cast, batched):
 def test_the_models_are_various_enough_to_tell_dialogues_apart(batched):
     _, dialogues = batched
     assert all(len(d.utterances) == 12 and d.ended_by is None for d in dialogues)
-    said = Counter(tuple(u.text for u in d.utterances) for d in dialogues)
+    said = Counter(d.texts for d in dialogues)
     assert max(said.values()) == 1
     assert len({u.text for d in dialogues for u in d.utterances}) > 150
 
@@ -121,7 +121,7 @@ def test_the_models_are_various_enough_to_tell_dialogues_apart(batched):
 def test_a_ranker_never_repeats_a_line_of_its_own_dialogue(batched):
     _, dialogues = batched
     for dialogue in dialogues:
-        texts = [u.text for u in dialogue.utterances]
+        texts = [*dialogue.texts]
         for i, utterance in enumerate(dialogue.utterances):
             if utterance.speaker.startswith('ranker') and not utterance.given:
                 assert utterance.text not in texts[:i]
@@ -139,7 +139,7 @@ def test_each_voice_remembers_the_whole_dialogue(cast):
     while not world.epoch_done():
         world.parley()
     for begun, dialogue in zip(world.begun, world.dialogues(), strict=True):
-        texts = [u.text for u in dialogue.utterances]
+        texts = [*dialogue.texts]
         first, second = (
             v.agent.history.history_raw_strings for v in begun.participants
         )
@@ -182,7 +182,7 @@ def echo_and_yes():
 def test_any_number_of_given_utterances(given, expected):
     rows = rows_of([('echo', 'yes')], [Opener.from_utterances(given, 'test')])
     [dialogue] = play(rows, echo_and_yes(), 5)
-    assert [u.text for u in dialogue.utterances] == expected
+    assert [*dialogue.texts] == expected
     assert [u.given for u in dialogue.utterances] == [i < len(given) for i in range(5)]
     assert [u.speaker for u in dialogue.utterances] == ['echo', 'yes'] * 2 + ['echo']
 
@@ -226,5 +226,5 @@ def test_stock_self_chat_says_the_same(cast, folder, task, partner):
         opt = {'model_file': str(folder / partner)}
         players['other'] = load_system(System('other', opt))
     rows = rows_of([('one', 'other' if partner else 'one')], openers)
-    ours = [[u.text for u in d.utterances] for d in play(rows, players, 12)]
+    ours = [[*d.texts] for d in play(rows, players, 12)]
     assert theirs == ours

@@ -40,13 +40,9 @@ def test_bipartite_has_each_target_and_partner_once_target_first(all_names, cut)
 
 
 @given(names)
-def test_all_play_all_has_each_ordered_pair_once(targets):
+def test_targets_alone_play_each_other_in_both_roles_or_themselves(targets):
     found = pairs(targets, [], 'all_play_all')
     assert sorted(found) == sorted(itertools.permutations(targets, 2))
-
-
-@given(names)
-def test_self_play_pairs_each_target_with_itself(targets):
     assert pairs(targets, [], 'self_play') == [(name, name) for name in targets]
 
 
@@ -139,20 +135,18 @@ def test_roles_are_swapped_by_the_schemes_that_say_so(name):
 
 
 @pytest.mark.parametrize(
-    'name, opponents',
-    [('bipartite', 'pq'), ('self_play', ('itself',)), ('all_play_all', 'ab')],
+    'name, partners, met, opponents',
+    [
+        # those who answer; outside of bipartite-play a roster has no partners
+        ('bipartite', 'pq', None, ('p', 'q')),
+        ('self_play', '', None, ('itself',)),
+        ('all_play_all', '', None, ('a', 'b')),
+        # in imported dialogues either may begin: a person `p` asks and is asked
+        ('imported', 'p', ['ab'], ('a', 'b')),
+        ('imported', 'p', ['pa', 'ab'], ('a', 'b', 'p')),
+        ('imported', 'p', ['aa'], ('a',)),
+    ],
 )
-def test_opponents_are_those_who_answer(name, opponents):
-    # outside of bipartite-play a protocol's roster has no partners
-    partners = 'pq' if SCHEMES[name].has_partners else ''
-    met = SCHEMES[name].opponents('ab', partners, pairs('ab', partners, name))
-    assert met == tuple(opponents)
-
-
-@pytest.mark.parametrize(
-    'met, opponents', [(['ab'], 'ab'), (['pa', 'ab'], 'abp'), (['aa'], 'a')]
-)
-def test_in_imported_dialogues_either_may_begin(met, opponents):
-    # a person `p` is asked about as well as asking
-    imported = SCHEMES['imported'].opponents('ab', 'p', [(*pair,) for pair in met])
-    assert imported == tuple(opponents)
+def test_opponents_are_those_who_are_met(name, partners, met, opponents):
+    met = [(*pair,) for pair in met] if met else pairs('ab', partners, name)
+    assert SCHEMES[name].opponents('ab', partners, met) == opponents

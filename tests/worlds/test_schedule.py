@@ -54,17 +54,14 @@ def test_every_opener_is_drawn_equally_often():
 
 def test_repeated_openers_are_drawn_once_and_counted(caplog):
     caplog.set_level(logging.INFO)
-    every = openers(3) + openers(2)
-    assert len(set(sample_openers(every, 3, 0))) == 3
+    assert len(set(sample_openers(openers(3) + openers(2), 3, 0))) == 3
     assert '2 openers repeat others' in caplog.text
 
 
-def test_asking_for_more_than_there_are_says_how_many_there_are():
-    with user_error(r'asks for 4 .* only 3 \(2 repeated'):
-        sample_openers(openers(3) + openers(2), 4, 0)
-
-
-@pytest.mark.parametrize('n', [0, -1])
-def test_asking_for_none_is_refused(n):
-    with user_error('at least 1'):
-        sample_openers(openers(3), n, 0)
+@pytest.mark.parametrize(
+    'n, words',
+    [(4, r'asks for 4 .* only 3 \(2 repeated'), (0, 'at least 1'), (-1, 'at least 1')],
+)
+def test_a_number_that_cannot_be_drawn_is_refused(n, words):
+    with user_error(words):
+        sample_openers(openers(3) + openers(2), n, 0)

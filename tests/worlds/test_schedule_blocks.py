@@ -4,6 +4,7 @@ The units of work: every dialogue once, full batches, few reloads.
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,13 +105,18 @@ def test_a_block_is_at_least_a_batch_unless_it_is_its_targets_last(i, k, n, batc
     assert size == min(n, batchsize)
 
 
-def test_small_pairings_are_packed_whole_until_they_fill_a_batch():
-    # 3 openers, batches of 8: three pairings make 9 lanes, the fourth waits alone
-    work = plan(['t'], some('p', 4), 3, 8)
-    assert [[s.pairing_id.split('-')[2] for s in b.shards] for b in work] == [
-        ['p0', 'p1', 'p2'],
-        ['p3'],
-    ]
+@pytest.mark.parametrize(
+    'n, sampling, packed',
+    [
+        # batches of 8: three pairings of 3 openers fill one, the fourth waits alone
+        (3, '', [['p0', 'p1', 'p2'], ['p3']]),
+        # a pairing that samples shares its block with nobody
+        (1, 'p1', [['p0'], ['p1'], ['p2', 'p3']]),
+    ],
+)
+def test_small_pairings_are_packed_whole_until_they_fill_a_batch(n, sampling, packed):
+    work = plan(['t'], some('p', 4), n, 8, lambda one: one.second == sampling)
+    assert [[s.pairing_id.split('-')[2] for s in b.shards] for b in work] == packed
 
 
 def test_large_pairings_are_cut_into_batches_of_one_pairing():
@@ -120,15 +126,6 @@ def test_large_pairings_are_cut_into_batches_of_one_pairing():
         [(0, 2)],
         [(2, 4)],
         [(4, 5)],
-    ]
-
-
-def test_a_pairing_that_samples_shares_its_block_with_nobody():
-    work = plan(['t'], some('p', 4), 1, 8, lambda one: one.second == 'p1')
-    assert [[s.pairing_id.split('-')[2] for s in b.shards] for b in work] == [
-        ['p0'],
-        ['p1'],
-        ['p2', 'p3'],
     ]
 
 

@@ -27,7 +27,11 @@ from transformers import DynamicCache
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, Question, content_id
 from parlai_ext.core.watch import Watch
-from parlai_ext.models.likelihood.engine import Engine, Vectorizer, distinct_rows
+from parlai_ext.models.likelihood.engine import (
+    LikelihoodEngine,
+    Vectorizer,
+    distinct_rows,
+)
 from parlai_ext.models.likelihood.trees import (
     CONTEXT,
     Rows,
@@ -50,7 +54,7 @@ ENOUGH = 1024  # tokens that keep a device busy
 CPU_PASS = 24
 
 
-class Causal(Engine):
+class Causal(LikelihoodEngine):
     """
     A `Likelihood` over a decoder-only model.
 

@@ -19,7 +19,7 @@ import torch
 from parlai_ext.core.nouns import Answer, Question, content_id
 from parlai_ext.models.likelihood.engine import (
     TOKENS,
-    Engine,
+    LikelihoodEngine,
     Vectorizer,
     distinct_rows,
 )
@@ -127,7 +127,7 @@ class TreeReader(Protocol):
         ...
 
 
-class EncoderDecoder(Engine):
+class EncoderDecoder(LikelihoodEngine):
     """
     A `Likelihood` over an encoder-decoder.
     """

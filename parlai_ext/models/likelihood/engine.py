@@ -114,7 +114,7 @@ class Vectorizer(Protocol):
         ...
 
 
-class Engine:
+class LikelihoodEngine:
     """
     A model with its vectorizer, signature and budget.
 

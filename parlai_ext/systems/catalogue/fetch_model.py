@@ -278,7 +278,12 @@ def fetch_wheel(wheel: Wheel, folder: Path) -> Path:
             finally:
                 process.kill()
         if process.returncode:
-            raise UserError(f'pip: {_pip_reason(errors.read_text("utf-8", "replace"))}')
+            output = errors.read_text('utf-8', 'replace')
+            lines = [one for one in output.splitlines() if one.startswith('ERROR: ')]
+            reason = lines[0].removeprefix('ERROR: ')[:300] if lines else 'it failed'
+            if any(words in output for words in NO_NETWORK):
+                reason = 'its index cannot be reached (no network?)'
+            raise UserError(f'pip: {reason}')
         files = list(scratch.glob('*.whl'))
         if [sha256(file) for file in files] != [wheel.sha256]:
             raise UserError(f'pip: what it gave for {wheel.project} is another file')
@@ -286,16 +291,6 @@ def fetch_wheel(wheel: Wheel, folder: Path) -> Path:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return kept
-
-
-def _pip_reason(output: str) -> str:
-    """
-    Return why pip has failed, by what it wrote to standard error.
-    """
-    if any(words in output for words in NO_NETWORK):
-        return 'its index cannot be reached (no network?)'
-    lines = [one for one in output.splitlines() if one.startswith('ERROR: ')]
-    return lines[0].removeprefix('ERROR: ')[:300] if lines else 'it failed'
 
 
 def _show_progress(

@@ -512,7 +512,9 @@ def prompt_form(
     tokenizer: Any, seq2seq: bool, options: FormOptions, style: ChatStyle
 ) -> ChatForm | PlainForm:
     """
-    Return the form of the model's prompts: by its chat template, or turns joined.
+    Return the form of the model's prompts: by its chat template, or turns joined. A
+    system prompt goes into the user's first message if the template takes none, or if
+    the options say so.
 
     :raises UserError: for options that contradict each other or do not fit the model;
         the message begins with the option.
@@ -523,21 +525,11 @@ def prompt_form(
             'hf_format: chat: the model has no chat template; plain would do'
         )
     control = control_tokens(tokenizer)
-    if chat and options.format != 'plain':
-        return _chat_form(tokenizer, options, style, control)
-    end = None if seq2seq else tokenizer.eos_token
-    separator = options.turn_separator or end or '\n'
-    start = options.prompt_start
-    return PlainForm(tokenizer, style, separator, seq2seq, control, start)
-
-
-def _chat_form(
-    tokenizer: Any, options: FormOptions, style: ChatStyle, control: Any
-) -> ChatForm:
-    """
-    Return the form of prompts by the model's chat template. A system prompt goes into
-    the user's first message if the template takes none, or if the options say so.
-    """
+    if not chat or options.format == 'plain':
+        end = None if seq2seq else tokenizer.eos_token
+        separator = options.turn_separator or end or '\n'
+        start = options.prompt_start
+        return PlainForm(tokenizer, style, separator, seq2seq, control, start)
     try:
         today = date.fromisoformat(options.date)
     except ValueError:

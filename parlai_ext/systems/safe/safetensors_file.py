@@ -148,7 +148,14 @@ def write_states(states: Mapping[str, Any], path: str | Path) -> list[str]:
     for name, value in weights.items():
         if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
             raise UserError(f'model: {name} is no plain tensor; safetensors holds none')
-    shared = _shared_names(weights)
+    # for each name of a tensor that is there already, its first name
+    shared: dict[str, str] = {}
+    first: dict[Any, str] = {}
+    for name, t in weights.items():
+        place = (t.data_ptr(), t.dtype, tuple(t.shape), t.stride(), t.device)
+        if t.numel() and place in first:
+            shared[name] = first[place]
+        first.setdefault(place, name)
     kept = {n: t.detach().cpu() for n, t in weights.items() if n not in shared}
     ours = {'entries': entries, 'names': list(weights), 'shared': shared}
     try:
@@ -182,20 +189,6 @@ def _sort_metadata(path: str | Path) -> None:
             raise UserError(f'{path}: its metadata cannot be put in order')
         file.seek(8)
         file.write(text.ljust(size))
-
-
-def _shared_names(weights: Weights) -> dict[str, str]:
-    """
-    Return, for each name of a tensor that is there already, its first name.
-    """
-    first: dict[Any, str] = {}
-    shared = {}
-    for name, t in weights.items():
-        place = (t.data_ptr(), t.dtype, tuple(t.shape), t.stride(), t.device)
-        if t.numel() and place in first:
-            shared[name] = first[place]
-        first.setdefault(place, name)
-    return shared
 
 
 def _as_json_value(key: str, value: Any) -> Any:
