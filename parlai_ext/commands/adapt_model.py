@@ -122,14 +122,14 @@ class AdaptModel(Command):
         """
         Return the folder of the model to begin with, fetched if need be.
         """
-        from parlai_ext.systems import hub
+        from parlai_ext.systems.hub import checked_repository, fetch_weights
 
         opt = model_system(MODEL_KINDS[kind], base).opt
         if not opt.get('hf_model'):
             raise UserError(f'--base {base}: a Hugging Face model is needed')
-        repository = hub.checked_repository(opt['hf_model'])
+        repository = checked_repository(opt['hf_model'])
         revision = opt.get('hf_revision')
-        return hub.fetch_weights(repository, revision).parent
+        return fetch_weights(repository, revision).parent
 
 
 def scale_line(

@@ -55,7 +55,6 @@ from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, score_dialogues
 from parlai_ext.store.lines import decode_shard
-from parlai_ext.systems.family import PRESENT
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.resolve import resolve
@@ -532,7 +531,7 @@ def systems_at_hand(
             reasons[system.name] = 'an endpoint, whose answers may change'
             continue
         resolution = resolve(system)
-        if resolution.status != PRESENT:
+        if not resolution.is_present:
             reasons[system.name] = resolution.reason or 'its model is not fetched'
             continue
         hashes[system.name] = identity(system)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parlai_ext.core.display import DASH, number
+from parlai_ext.core.nouns import is_floor
 from parlai_ext.core.records import keys
 from parlai_ext.ranking.agreement import Correlation
 from parlai_ext.ranking.intervals import (
@@ -64,6 +65,13 @@ class Standing:
     group: int | None = None
     n_openers: int | None = None
     n_partners: int | None = None
+
+    @property
+    def is_floor(self) -> bool:
+        """
+        True if the system is bad on purpose.
+        """
+        return is_floor(self.system)
 
     def interval(self, digits: int = 2) -> str:
         """

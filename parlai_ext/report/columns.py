@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from parlai_ext.core.display import DASH, digits_for, interval, number
-from parlai_ext.core.nouns import is_floor
 from parlai_ext.judge_check.section import outcome_on
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.results.ranking import Ranking
@@ -38,7 +37,7 @@ class LeaderboardRow:
         """
         True if the system is a floor.
         """
-        return is_floor(self.standing.system)
+        return self.standing.is_floor
 
     @property
     def not_comparable(self) -> bool:

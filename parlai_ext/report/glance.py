@@ -14,7 +14,6 @@ from parlai_ext.core.display import (
     number,
     percent,
 )
-from parlai_ext.core.nouns import is_floor
 from parlai_ext.core.signature import scorer_name
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL, PASS, WEAK
@@ -61,7 +60,7 @@ def answers(
     """
     ranking = view.ranking
     ranked = [s for s in best_first(ranking.standings[dimension]) if s.rank is not None]
-    systems = [one for one in ranked if not is_floor(one.system)] or ranked
+    systems = [one for one in ranked if not one.is_floor] or ranked
     leader = Answer('Who leads', *_leader(ranking, dimension, systems))
     lead = Answer('By how much', *_lead(view, dimension, systems))
     if dimension in view.doubts:

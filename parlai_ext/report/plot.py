@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from parlai_ext.core.display import number, one_line
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import is_floor
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.results.ranking import Ranking
 
@@ -113,7 +112,7 @@ def plot_ranking(ranking: Ranking, dimension: str | None = None) -> Figure:
     figure = Figure(figsize=(7, 1.2 + 0.35 * len(standings)), layout='constrained')
     axes = figure.add_subplot()
     for y, standing in enumerate(standings):
-        is_claimed = standing.rank is not None and not is_floor(standing.system)
+        is_claimed = standing.rank is not None and not standing.is_floor
         for low, high, width in (
             (standing.low, standing.high, 1.2),
             (standing.low_fixed, standing.high_fixed, 3.5),

@@ -185,7 +185,7 @@ def _finding(
             f'{where}, nothing can be told apart: the scores of the {n_ranked} '
             'systems differ by no more than chance explains.'
         )
-    systems = [row.system for row in ranked[1:] if not is_floor(row.system)]
+    systems = [row.system for row in ranked[1:] if not row.is_floor]
     if systems and set(systems) <= set(separation.not_apart):
         floors = ' but floors' if len(systems) < n_ranked - 1 else ''
         return (

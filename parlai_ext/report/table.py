@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from parlai_ext.core.display import DASH, WIDTH, one_line, pad_cell, wrap_lines
-from parlai_ext.core.nouns import is_floor
 from parlai_ext.judge_check import section as judge
 from parlai_ext.ranking.standings import Standing
 from parlai_ext.report.columns import (
@@ -120,7 +119,7 @@ def _closing_lines(ranking: Ranking) -> Iterator[str]:
     """
     Yield what concerns all dimensions: floors, notes, warnings.
     """
-    if any(is_floor(one.system) for rows in ranking.standings.values() for one in rows):
+    if any(one.is_floor for rows in ranking.standings.values() for one in rows):
         yield '* a floor: bad on purpose, no part of any claim about systems'
     if ranking.incomparable_systems:
         yield '† not comparable: the judge read its contexts in part only'
