@@ -15,7 +15,7 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from parlai_ext.core.display import join_names, number
 from parlai_ext.core.nouns import (
@@ -360,5 +360,5 @@ def _far_above(differences: Sequence[float], spread: float) -> bool:
     if n < MIN_CONTEXTS:
         return False
     mean = fmean(differences)
-    half = float(stats.t.ppf(0.975, n - 1)) * stdev(differences) / n**0.5
+    half = float(scipy.stats.t.ppf(0.975, n - 1)) * stdev(differences) / n**0.5
     return mean - half > 0 and mean > FAR * spread

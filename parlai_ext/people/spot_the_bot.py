@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
-from scipy.optimize import isotonic_regression
+import scipy
 
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.view.table import Table, shown_table
@@ -33,7 +33,7 @@ def survival(segments: Sequence[tuple[int, bool]]) -> dict[int, float]:
     total = Counter(length for length, _ in segments)
     spotted = Counter(length for length, is_spotted in segments if is_spotted)
     lengths = sorted(total)
-    fit = isotonic_regression(
+    fit = scipy.optimize.isotonic_regression(
         [spotted[length] / total[length] for length in lengths],
         weights=[total[length] for length in lengths],
     )

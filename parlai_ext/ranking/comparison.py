@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy
 
 from parlai_ext.ranking.ranks import ranks_by_score, tied_groups
 from parlai_ext.ranking.table import Floats
@@ -38,7 +38,7 @@ def standard_ranks(values: Sequence[float] | Floats) -> Floats:
     """
     Return mean ranks with mean 0 and sum of squares 1; NaN where all are equal.
     """
-    ranks: Floats = stats.rankdata(np.asarray(values, dtype=np.float64))
+    ranks: Floats = scipy.stats.rankdata(np.asarray(values, dtype=np.float64))
     ranks = ranks - ranks.mean()
     with np.errstate(invalid='ignore'):
         standard: Floats = ranks / math.sqrt(float(ranks @ ranks))
@@ -118,7 +118,7 @@ def williams_test(
     if scale <= 0:  # the scorers give one order, or one is people's own
         return (0.0, 1.0) if first == second else (math.inf, 0.0)
     t = (first - second) * math.sqrt((n - 1) * (1 + between) / scale)
-    return t, float(2 * stats.t.sf(abs(t), n - 3))
+    return t, float(2 * scipy.stats.t.sf(abs(t), n - 3))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -177,7 +177,7 @@ def mean_rank_scores(scores: Floats) -> Floats:
     :param scores: one row a scorer, one column an item; nan where a score is missing.
     """
     table = np.asarray(scores, dtype=np.float64)
-    ranks = stats.rankdata(table, axis=1, nan_policy='omit')
+    ranks = scipy.stats.rankdata(table, axis=1, nan_policy='omit')
     counts = np.isfinite(table).sum(axis=1, keepdims=True)
     scaled = (ranks - 0.5) / np.maximum(counts, 1)
     means: Floats = scaled.mean(axis=0)

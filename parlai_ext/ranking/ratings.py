@@ -15,7 +15,7 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 from scipy.sparse.csgraph import connected_components
 
 from parlai_ext.core.errors import UserError
@@ -149,7 +149,7 @@ def rank_values(values: Mapping[str, float | None]) -> dict[str, float | None]:
     Return rank 1 for the largest value, mean ranks for equal ones, `None` for none.
     """
     numbers = round_off_noise(np.array([*values.values()], np.float64))
-    ranks = stats.rankdata(-numbers, nan_policy='omit').tolist()
+    ranks = scipy.stats.rankdata(-numbers, nan_policy='omit').tolist()
     return dict(zip(values, map(json_number, ranks), strict=True))
 
 

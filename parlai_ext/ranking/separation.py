@@ -29,8 +29,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from parlai_ext.core.nouns import is_floor
 from parlai_ext.ranking.intervals import (
@@ -267,6 +267,6 @@ def detectable_difference(
     tested = components.variance(n_partners, n_openers, counted)
     freedom = degrees_of_freedom(of_openers, tested, openers, units)
     tail = (1 - LEVEL ** (1 / n_pairs)) / 2
-    bound = student_bound(float(stats.norm.isf(tail)), freedom)
+    bound = student_bound(float(scipy.stats.norm.isf(tail)), freedom)
     real = components.variance(n_partners, n_openers)
-    return bound * np.sqrt(tested) + stats.norm.ppf(POWER) * np.sqrt(real)
+    return bound * np.sqrt(tested) + scipy.stats.norm.ppf(POWER) * np.sqrt(real)

@@ -22,8 +22,8 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from parlai_ext.core.display import digits_for, one_line, rough_count, wrap_lines
 from parlai_ext.core.errors import UserError
@@ -52,7 +52,7 @@ OBSERVED = 'observed'
 # standard errors beyond the confidence sequence with which an order is settled in four
 # of five runs, or in half of them, and a tie in four of five
 SETTLED, SETTLED_IN_HALF, TIED = map(
-    float, np.ravel(stats.norm.ppf([POWER, 0.5, (1 + POWER) / 2]))
+    float, np.ravel(scipy.stats.norm.ppf([POWER, 0.5, (1 + POWER) / 2]))
 )
 SHARES = {'sequential': SETTLED, 'sequential_half': SETTLED_IN_HALF, 'tie': TIED}
 TOO_MANY = f'>{MOST_OPENERS:,}'
@@ -168,7 +168,7 @@ def variance_range(n_openers: int) -> tuple[float, float]:
     normal differences; the numbers of openers change by about as much.
     """
     freedom = n_openers - 1
-    low, high = (freedom / stats.chi2.isf(tail, freedom) for tail in (0.1, 0.9))
+    low, high = (freedom / scipy.stats.chi2.isf(tail, freedom) for tail in (0.1, 0.9))
     return float(low), float(high)
 
 
