@@ -27,6 +27,7 @@ from parlai_ext.ranking.standings import Standing, rank_dimension
 from parlai_ext.ranking.table import json_number
 from parlai_ext.ranking.target_sets import (
     NO_SYSTEM,
+    Overturned,
     SetMeans,
     Swing,
     Turn,
@@ -250,6 +251,20 @@ def _add_swings(audited: Audited, result: SetMeans, part: PartResult) -> None:
             f'{pair.n_sets} sets with both, most in {{{members}}}, by '
             f'{audited.score(pair.margin)}.'
         )
+    _add_swing_rows(audited, part, every_swing=every_swing, pairs=pairs)
+
+
+def _add_swing_rows(
+    audited: Audited,
+    part: PartResult,
+    *,
+    every_swing: Sequence[Swing],
+    pairs: Sequence[Overturned],
+) -> None:
+    """
+    Add the numbers behind the findings: the places that each system gains and loses at
+    worst, and by how much the worse system of a pair leads in its worst set.
+    """
     for one in every_swing:
         for quantity, places, own in (
             ('places gained', one.gain, one.gain_set),

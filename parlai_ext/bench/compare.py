@@ -10,8 +10,9 @@ cannot judge are not among these: a mean over other sets is no comparison.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ NOT_INDEPENDENT = 'items of one {} are alike; the test needs independent ones'
 Pair = tuple[str, str]
 Place = tuple[str, str]  # a set and a quality
 Correlations = dict[Place, dict[str, float]]  # by scorer
+SwapTest = Callable[[Floats], list[float]]  # the p-value of each column
 
 
 @dataclass(frozen=True)
@@ -190,11 +192,7 @@ def compare_bench(
             raise UserError(f'--sets {name}: not in this bench; {nearest(name, names)}')
     points = [read_points(folder, n) for n in names if not sets or n in sets]
     compared = quality_points(points, quality)
-    scorers = [
-        scorer.label
-        for scorer in sorted(bench.scorers, key=lambda scorer: scorer.is_trivial)
-        if any(_common(one, scorer.label) is not None for one in compared)
-    ]
+    scorers = _comparable_scorers(bench, compared)
     if len(scorers) < 2:
         raise UserError(
             f'{folder}: two scorers are needed with different scores of {FEWEST_ITEMS} '
@@ -203,31 +201,14 @@ def compare_bench(
     pairs = list(combinations(scorers, 2))
     correlations = _correlations(compared, scorers)
     common, means_of_sets = _common_means(correlations, len(scorers))
-    of_sets, overall = [], []
-    parts: dict[Pair, dict[str, list[CommonItems]]] = {pair: {} for pair in pairs}
-    with bar_of('compare', len(compared), delay=2, unit='quality') as bar:
-        for one in compared:
-            items = {pair: _common(one, *pair) for pair in pairs}
-            known = {pair: own for pair, own in items.items() if own is not None}
-            columns = [own.parts for own in known.values()]
-            table = np.array(columns).T
-            p_values = swap_tests(table, permutations, seed) if columns else []
-            for (pair, own), p in zip(known.items(), p_values, strict=True):
-                parts[pair].setdefault(one.set_name, []).append(own)
-                about = (one.set_name, one.quality)
-                row = _difference(pair, about, [[own]], own.parts, p)
-                of_sets.append(replace(row, **_williams(one, own)))
-            bar.update()
-    for pair, by_set in parts.items():
-        sets_of_pair = [own for name, own in by_set.items() if name in common]
-        if sets_of_pair:
-            # contexts of all sets are swapped at once, in all qualities together
-            means = [np.mean([o.parts for o in own], axis=0) for own in sets_of_pair]
-            joined = np.concatenate(means) / len(means)
-            [p] = swap_tests(joined[:, None], permutations, seed)
-            row = _difference(pair, (ALL_SETS, quality), sets_of_pair, joined, p)
-            overall.append(replace(row, williams_reason='the sets have other items'))
-    overall = adjusted(overall, lambda row: None)
+    test = partial(swap_tests, permutations=permutations, seed=seed)
+    of_sets, items = _differences_of_sets(compared, pairs, test)
+    of_common_sets = {
+        pair: [own for name, own in by_set.items() if name in common]
+        for pair, by_set in items.items()
+    }
+    not_adjusted = _differences_over_sets(of_common_sets, quality, test)
+    overall = adjusted(not_adjusted, lambda row: None)
     differences = [*adjusted(of_sets, lambda row: (row.first, row.second)), *overall]
     correlations[ALL_SETS, quality] = means_of_sets
     same = compared if quality != EACH else quality_points(points, OVERALL)
@@ -236,12 +217,7 @@ def compare_bench(
         quality,
         tuple(differences),
         tuple(_places(correlations, differences)),
-        {
-            (one.set_name, name): annotator_ceiling(numbers)
-            for one in points
-            for name, numbers in one.annotators.items()
-            if any(len(given) > 1 for given in numbers)  # kept one by one
-        },
+        _ceilings(points),
         _redundancy(same, pairs),
         tuple(scorers),
         _best_scorer(bench, of_common, means_of_sets, overall),
@@ -325,6 +301,59 @@ def _common(one: QualityPoints, *scorers: str) -> CommonItems | None:
     return CommonItems(np.array(own), human, groups, parts)
 
 
+def _comparable_scorers(bench: Bench, compared: Sequence[QualityPoints]) -> list[str]:
+    """
+    Return the scorers that have a correlation with some quality, trivial ones last.
+    """
+    return [
+        scorer.label
+        for scorer in sorted(bench.scorers, key=lambda scorer: scorer.is_trivial)
+        if any(_common(one, scorer.label) is not None for one in compared)
+    ]
+
+
+def _differences_of_sets(
+    compared: Sequence[QualityPoints], pairs: Sequence[Pair], test: SwapTest
+) -> tuple[list[PairDifference], dict[Pair, dict[str, list[CommonItems]]]]:
+    """
+    Return the differences of pairs on each quality of each set, not adjusted yet, and
+    the items of each pair by set, a list with those of each quality.
+    """
+    rows = []
+    items: dict[Pair, dict[str, list[CommonItems]]] = {pair: {} for pair in pairs}
+    with bar_of('compare', len(compared), delay=2, unit='quality') as bar:
+        for one in compared:
+            both = {pair: _common(one, *pair) for pair in pairs}
+            known = {pair: own for pair, own in both.items() if own is not None}
+            table = np.array([own.parts for own in known.values()]).T
+            p_values = test(table) if known else []
+            for (pair, own), p in zip(known.items(), p_values, strict=True):
+                items[pair].setdefault(one.set_name, []).append(own)
+                place = (one.set_name, one.quality)
+                row = _difference(pair, place, [[own]], own.parts, p)
+                rows.append(replace(row, **_williams(one, own)))
+            bar.update()
+    return rows, items
+
+
+def _differences_over_sets(
+    items: Mapping[Pair, Sequence[Sequence[CommonItems]]], quality: str, test: SwapTest
+) -> Iterator[PairDifference]:
+    """
+    Yield the differences of means over sets, not adjusted yet.
+
+    :param items: of each pair on each set, by quality.
+    """
+    for pair, sets in items.items():
+        if sets:
+            # contexts of all sets are swapped at once, in all qualities together
+            means = [np.mean([one.parts for one in own], axis=0) for own in sets]
+            joined = np.concatenate(means) / len(means)
+            [p] = test(joined[:, None])
+            row = _difference(pair, (ALL_SETS, quality), sets, joined, p)
+            yield replace(row, williams_reason='the sets have other items')
+
+
 def _difference(
     pair: Pair,
     place: Place,
@@ -363,6 +392,18 @@ def _williams(one: QualityPoints, items: CommonItems) -> dict[str, Any]:
     )
     t, p = williams_test(first, second, between, len(items.human))
     return {'williams_t': t, 'williams_p': p}
+
+
+def _ceilings(points: Sequence[SetPoints]) -> dict[Place, Ceiling]:
+    """
+    Return how well annotators agree, where they are kept one by one.
+    """
+    return {
+        (one.set_name, name): annotator_ceiling(numbers)
+        for one in points
+        for name, numbers in one.annotators.items()
+        if any(len(given) > 1 for given in numbers)
+    }
 
 
 def _correlations(

@@ -249,9 +249,20 @@ def best_sentence(best: BestScorer | None) -> str:
         lines = [f'For these data: {best.scorer}, {about}.']
     else:
         lines = [f'For these data no scorer: the best is {best.scorer}, {about}.']
+    lines += _trivial_sentences(best)
+    if best.not_apart:
+        names = join_names(best.not_apart, 'or')
+        lines.append(f'These data do not tell it apart from {names}.')
+    return ' '.join(lines)
+
+
+def _trivial_sentences(best: BestScorer) -> Iterator[str]:
+    """
+    Yield which trivial scorers the best one beats, and which not.
+    """
     beaten = [rival.scorer for rival in best.trivial if rival.is_beaten]
     if beaten:
-        lines.append(f'It beats {join_names(beaten)}.')
+        yield f'It beats {join_names(beaten)}.'
     unbeaten = [
         f'{rival.scorer} ({number(rival.spearman)}'
         + ('' if rival.p is None else f', p {number(rival.p, 4)}')
@@ -260,7 +271,7 @@ def best_sentence(best: BestScorer | None) -> str:
         if not rival.is_beaten
     ]
     if unbeaten:
-        lines.append(
+        yield (
             f'It does not beat {join_names(unbeaten, "or")}, which is trivial: it has '
             'shown nothing here that such a measure does not.'
         )
@@ -270,13 +281,9 @@ def best_sentence(best: BestScorer | None) -> str:
         if -rival.spearman >= best.spearman > 0
     ]
     if turned:
-        lines.append(f'Turned round, {join_names(turned)} agrees as well or better.')
+        yield f'Turned round, {join_names(turned)} agrees as well or better.'
     if best.without:
-        lines.append(f'No correlation to beat: {join_names(best.without)}.')
-    if best.not_apart:
-        names = join_names(best.not_apart, 'or')
-        lines.append(f'These data do not tell it apart from {names}.')
-    return ' '.join(lines)
+        yield f'No correlation to beat: {join_names(best.without)}.'
 
 
 def places_by_set(

@@ -42,7 +42,7 @@ from parlai_ext.systems.model_cache import (
 )
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.load import trust_files
-from parlai_ext.systems.spending import Spending, add_spendings
+from parlai_ext.systems.spending import Spending, add_to_spent
 from parlai_ext.worlds.block_player import BlockPlayer, load_on
 from parlai_ext.worlds.schedule import Block, ShardKey
 
@@ -96,11 +96,6 @@ def _collect(
     tasks = block_tasks(plan, player.missing_blocks(run))
     problems: dict[str, str] = {}
     n_played = 0
-
-    def add_spent(last: Mapping[str, Spending]) -> None:
-        for name, used in last.items():
-            spent[name] = add_spendings(spent.get(name, {}), used)
-
     root, manifest = str(run.root.resolve()), run.manifest.digest
     job = Job(
         here=lambda: BlockWorker(run, replace(player, kept_in=run)),
@@ -110,7 +105,7 @@ def _collect(
         steps='replies',
         whole_tasks=True,
         key=content_id('collect', root, manifest, left_out),
-        on_close=add_spent,
+        on_close=partial(add_to_spent, spent),
         small=are_small(plan.roster.systems, machine),
     )
     n_missing = sum(task.size for task in tasks)

@@ -5,7 +5,7 @@ Nothing is mended unless an option asks for it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 
@@ -63,13 +63,9 @@ def apply_rules(
         line, text = problem
         problems = (Problem(source.file, line, source.place + text),)
         return replace(source, problems=problems)
-    one_system = alone or source.self_chat or rules.self_chats
+    one_system = source.self_chat or rules.self_chats
     names = _system_names(speakers, one_system and not source.two_systems)
-    people = {
-        old
-        for old, name in names.items()
-        if {old, name, rules.rename.get(name)} & (source.humans | rules.humans)
-    }
+    people = _human_speakers(names, source.humans | rules.humans, rules.rename)
     run_names = {}
     for old, name in names.items():
         by_file = rules.name_by_file and stem and old not in people
@@ -164,3 +160,19 @@ def _system_names(speakers: Sequence[str], self_chats: bool) -> dict[str, str]:
     if self_chats and len(stems) == 2 and stems['1'] == stems['2']:
         return dict.fromkeys(speakers, stems['1'])
     return {name: name for name in speakers}
+
+
+def _human_speakers(
+    names: Mapping[str, str], humans: Set[str], rename: Mapping[str, str]
+) -> set[str]:
+    """
+    Return the speakers who are people.
+
+    :param names: the system behind each speaker.
+    :param humans: people, by their name in the file or in the run.
+    """
+    return {
+        speaker
+        for speaker, name in names.items()
+        if humans & {speaker, name, rename.get(name)}
+    }

@@ -450,12 +450,6 @@ def result_tables(
     """
     Return the tables as CSV by the names of their files.
     """
-    counts = _count_columns(results)
-
-    def system(k: int, row: ItemAgreement | GivenAnswer) -> str:
-        return key.items[row.item][k].system
-
-    sides = ('system_a', 'system_b') if results.kind == PAIR else ('system',)
     tables = {
         'systems.csv': Table(
             [
@@ -467,18 +461,10 @@ def result_tables(
             ],
             results.shares,
         ),
-        'items.csv': Table(
-            [
-                Column('item'),
-                Column('prompt_id', of=lambda row: key.items[row.item][0].opener_id),
-                *(Column(side, of=partial(system, k)) for k, side in enumerate(sides)),
-                *counts,
-                Column('leading', of=lambda row: _cell(row.leading or '')),
-                Column('votes'),
-            ],
-            results.items,
+        'items.csv': _item_table(results, key),
+        'annotators.csv': Table(
+            [*ANNOTATOR_COLUMNS, *_count_columns(results)], results.annotators
         ),
-        'annotators.csv': Table([*ANNOTATOR_COLUMNS, *counts], results.annotators),
         'answers.csv': Table(
             [
                 *map(Column, ('annotator', 'item')),
@@ -500,6 +486,27 @@ def result_tables(
         columns = ('system', 'opponent', *OUTCOMES)
         tables['head_to_head.csv'] = plain_table(columns, pairs)
     return {name: table.csv() for name, table in tables.items()}
+
+
+def _item_table(results: AnnotationResults, key: RatingKey) -> Table:
+    """
+    Return a row for each item: its prompt and systems, and how often each answer was
+    given.
+    """
+
+    def system(k: int, row: ItemAgreement) -> str:
+        return key.items[row.item][k].system
+
+    sides = ('system_a', 'system_b') if results.kind == PAIR else ('system',)
+    columns = [
+        Column('item'),
+        Column('prompt_id', of=lambda row: key.items[row.item][0].opener_id),
+        *(Column(side, of=partial(system, k)) for k, side in enumerate(sides)),
+        *_count_columns(results),
+        Column('leading', of=lambda row: _cell(row.leading or '')),
+        Column('votes'),
+    ]
+    return Table(columns, results.items)
 
 
 def _cell(name: str) -> str | float | None:

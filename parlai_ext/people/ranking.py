@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from parlai_ext.core.display import number, wrap_lines
@@ -38,7 +37,6 @@ from parlai_ext.view.table import Column, Table, number_column
 
 T = TypeVar('T', HumanJudgement, Comparison)
 BOOTSTRAPS = 1000
-Places = NDArray[np.int64]
 # system, dialogue, and the turn where turns are judged
 Unit = tuple[str, str, int | None]
 Units = Mapping[Unit, Mapping[str, float]]  # annotator -> value, of each unit
@@ -288,11 +286,7 @@ def comparison_draws(
     contexts_of = [contexts.get(c.first_dialogue, c.item) for c in comparisons]
     annotators = [c.rater for c in comparisons]
     pairs, won, lost = sparse_tables(
-        played,
-        contexts_of,
-        annotators,
-        values,
-        1 - values,
+        played, contexts_of, annotators, values, 1 - values
     )
     tables = [*won, *lost]
     sides = np.array([[systems.index(n) for n in names] for names in pairs])
@@ -309,21 +303,15 @@ def comparison_draws(
         tables, resampling.bootstraps, resampling.seed, resampling.bar.update
     )
     fixed, sampled = (shares(sums) - means for sums in drawn)
-
-    def different(names: Sequence[str]) -> Places:
-        rows = [
-            (system, name)
-            for pair, name in zip(played, names, strict=True)
-            for system in pair
-        ]
-        return np.asarray(pd.DataFrame(rows).groupby(0)[1].nunique(), np.int64)
-
+    names = zip(played, contexts_of, annotators, strict=True)
+    cells = pd.DataFrame([(s, *others) for pair, *others in names for s in pair])
+    num_contexts, num_annotators = cells.groupby(0).nunique().to_numpy(np.int64).T
     return Draws(
         means,
         fixed,
         sampled if len(set(annotators)) >= FEWEST_PARTNERS else fixed,
-        different(contexts_of),
-        different(annotators),
+        num_contexts,
+        num_annotators,
     )
 
 

@@ -64,52 +64,75 @@ def rate(
     played = {name for match in results.matches for name in match.systems}
     rated = tuple(name for name in results.systems if name in played)
     with_games = replace(results, systems=rated) if rated else results
-    values: Mapping[str, float] = {}
-    spreads: Mapping[str, float] = {}
     if method in FOOTBALL:
-        signature = f'rating:{method}|match:points of all its games'
-        reason = with_games.incomplete()
-        values = dict.fromkeys(with_games.systems, 0.0)
-        for match in with_games.matches:
-            for name in match.systems:
-                won = match.winner == name
-                values[name] += 1 if match.winner is None else FOOTBALL[method] * won
+        rating = _football_rating(with_games, method)
     elif method == BRADLEY_TERRY:
-        signature = f'rating:bradley_terry|prior:{prior:g}'
-        wins = win_matrix(with_games.systems, _pairwise(with_games))
-        strengths = bradley_terry_strengths(wins, with_games.systems, prior)
-        reason = strengths if isinstance(strengths, str) else None
-        values = {} if isinstance(strengths, str) else strengths
+        rating = _bradley_terry_rating(with_games, prior)
     else:
-        if shuffles < 1:
-            raise UserError(f'shuffles: {shuffles}; 1 or more are needed')
-        model = _skill_model(method)
-        signature = signature_line(
-            {
-                'rating': method,
-                'v': metadata.version(method),
-                'model': 'thurstone_mosteller_full' if method == OPENSKILL else '1vs1',
-                'shuffles': shuffles,
-                'seed': seed,
-            }
-        )
-        reason = _why_not_joined(with_games)
-        if reason is None:
-            values, spreads = _mean_skills(with_games, model, seed, shuffles)
+        rating = _skill_rating(with_games, method, seed=seed, shuffles=shuffles)
     # without the digits that the order of additions leaves, equal ones stay equal
-    numbers = [None if reason else values.get(name) for name in results.systems]
+    numbers = [rating.values.get(name) for name in results.systems]
     rounded = round_off_noise(np.array(numbers, np.float64)).tolist()
-    rated_values = dict(zip(results.systems, map(json_number, rounded), strict=True))
+    values = dict(zip(results.systems, map(json_number, rounded), strict=True))
     never = with_games.never_met
     notes = [*with_games.notes(), *([f'{len(never)} pairs never met'] if never else [])]
-    return Rating(
-        values=rated_values,
-        spreads=spreads,
-        ranks=rank_values(rated_values),
-        reason=reason,
-        signature=signature,
-        notes=() if reason else tuple(notes),
+    return replace(
+        rating,
+        values=values,
+        ranks=rank_values(values),
+        notes=() if rating.reason else tuple(notes),
     )
+
+
+def _football_rating(results: Tournament, method: str) -> Rating:
+    """
+    Return the points of each system from its matches, or why there are none.
+    """
+    signature = f'rating:{method}|match:points of all its games'
+    if reason := results.incomplete():
+        return Rating(reason=reason, signature=signature)
+    points = dict.fromkeys(results.systems, 0.0)
+    for match in results.matches:
+        for name in match.systems:
+            won = match.winner == name
+            points[name] += 1 if match.winner is None else FOOTBALL[method] * won
+    return Rating(values=points, signature=signature)
+
+
+def _bradley_terry_rating(results: Tournament, prior: float) -> Rating:
+    signature = f'rating:bradley_terry|prior:{prior:g}'
+    wins = win_matrix(results.systems, _pairwise(results))
+    strengths = bradley_terry_strengths(wins, results.systems, prior)
+    if isinstance(strengths, str):
+        return Rating(reason=strengths, signature=signature)
+    return Rating(values=strengths, signature=signature)
+
+
+def _skill_rating(
+    results: Tournament, package: str, *, seed: int, shuffles: int
+) -> Rating:
+    """
+    Return the mean skills by a package with their standard deviations, or why skills
+    cannot be compared.
+
+    :raises UserError: when it is not installed, or without a shuffle.
+    """
+    if shuffles < 1:
+        raise UserError(f'shuffles: {shuffles}; 1 or more are needed')
+    model = _skill_model(package)
+    signature = signature_line(
+        {
+            'rating': package,
+            'v': metadata.version(package),
+            'model': 'thurstone_mosteller_full' if package == OPENSKILL else '1vs1',
+            'shuffles': shuffles,
+            'seed': seed,
+        }
+    )
+    if reason := _why_not_joined(results):
+        return Rating(reason=reason, signature=signature)
+    values, spreads = _mean_skills(results, model, seed, shuffles)
+    return Rating(values=values, spreads=spreads, signature=signature)
 
 
 def sum_of_ranks(raw: Mapping[str, Mapping[str, float | None]]) -> Rating:

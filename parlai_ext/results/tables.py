@@ -12,6 +12,7 @@ from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue, dialogue_me
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
 from parlai_ext.results.judge_card import Nearness, NearnessMeter
 from parlai_ext.store import RunFolder
+from parlai_ext.store.plan import Plan
 from parlai_ext.tournament.games import Game, RawScores
 from parlai_ext.worlds.pairings import SCHEMES
 
@@ -92,19 +93,7 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
     Return every collected dialogue and its scores as arrays and rows.
     """
     plan, store = run.plan, run.scores(scorer_signature)
-    meter, systems = NearnessMeter(store.about()), [s.name for s in plan.roster.targets]
-    # with both speakers judged, a target begins one dialogue over an opener and
-    # its opponent the other
-    games_per_opener = 2 if plan.both_judged else 1
-    shape = (len(systems), len(plan.opponents), len(plan.openers) * games_per_opener)
-    tables = ScoreTables(
-        tuple(systems),
-        plan.opponents,
-        scores={},  # arrays are added as dimensions are met
-        baselines={name: np.full(shape, np.nan) for name in HIGHER_IS_BETTER},
-        n_dialogues=dict.fromkeys(systems, 0),
-        games_per_opener=games_per_opener,
-    )
+    meter, tables = NearnessMeter(store.about()), _empty_tables(plan)
     place_of_opener = {o.id: j for j, o in enumerate(plan.openers)}
     rows = {name: i for i, name in enumerate(tables.systems)}
     columns = {name: i for i, name in enumerate(tables.opponents)}
@@ -138,6 +127,25 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
                 _enter_dialogue(tables, cell, judged, dialogue, scored, means)
     tables.nearness = meter.nearness()
     return tables
+
+
+def _empty_tables(plan: Plan) -> ScoreTables:
+    """
+    Return the tables of a plan without a dialogue.
+    """
+    systems = tuple(system.name for system in plan.roster.targets)
+    # with both speakers judged, a target begins one dialogue over an opener and
+    # its opponent the other
+    games_per_opener = 2 if plan.both_judged else 1
+    shape = (len(systems), len(plan.opponents), len(plan.openers) * games_per_opener)
+    return ScoreTables(
+        systems,
+        plan.opponents,
+        scores={},  # arrays are added as dimensions are met
+        baselines={name: np.full(shape, np.nan) for name in HIGHER_IS_BETTER},
+        n_dialogues=dict.fromkeys(systems, 0),
+        games_per_opener=games_per_opener,
+    )
 
 
 def _page_size(dialogue: Dialogue, scored: ScoredDialogue | None) -> int:

@@ -36,6 +36,14 @@ def add_spendings(first: Reading, other: Reading) -> Spending:
     return {**total, 'cost': sum(costs) if costs else None}
 
 
+def add_to_spent(spent: dict[str, Spending], used: Mapping[str, Reading]) -> None:
+    """
+    Add to what systems have spent what they have used since.
+    """
+    for name, reading in used.items():
+        spent[name] = add_spendings(spent.get(name, {}), reading)
+
+
 def spending_since(now: Reading, before: Reading) -> Spending:
     """
     Return the difference of two readings of one meter; without a price now there is no
@@ -76,6 +84,5 @@ class Ledger:
         before, names = self._open[key]
         names.discard(name)
         if not names:
-            used = spending_since(now, before)
-            self.spent[name] = add_spendings(self.spent.get(name, {}), used)
+            add_to_spent(self.spent, {name: spending_since(now, before)})
             del self._open[key]

@@ -88,30 +88,54 @@ def collect_answers(
             letters = ''.join(c if c.isalnum() else '_' for c in name)
             work = PartialWork(folder / f'{letters[:40]}-{digest}.jsonl', digest)
             asked = [prompt for prompt in prompts for _ in range(copies[name])]
-            blocks = [asked[i : i + BLOCK] for i in range(0, len(asked), BLOCK)]
-            kept: list[Any] = [work.get(str(n)) for n in range(len(blocks))]
-            missing = [n for n, records in enumerate(kept) if records is None]
-            bar.update(len(asked) - sum(len(blocks[n]) for n in missing))
-            player = cache.load_all([system]).get(name) if missing else None
-            try:
-                with work.saved_at_exit():
-                    for number in missing:
-                        if player is None:
-                            break
-                        seed_all(content_id('answers', seed, name, number))
-                        width = BLOCK if samples else machine.batchsize
-                        replies = _ask_block(player, blocks[number], width, bar)
-                        pairs = zip(blocks[number], replies, strict=True)
-                        kept[number] = [asdict(_answer(*pair, name)) for pair in pairs]
-                        work.put(str(number), kept[number])
-                work.save()
-            except SystemFailed as error:
-                cache.drop_failed(error)
-            if name not in cache.problems:
-                answers += [RecordedAnswer(**one) for block in kept for one in block]
+            width = BLOCK if samples else machine.batchsize
+            answers += _system_answers(
+                system, asked, work, cache, width=width, seed=seed, bar=bar
+            )
     cache.clear()
     left_out = {name: f'{name}: {why}' for name, why in resolved.missing.items()}
     return answers, list((left_out | cache.problems).values())
+
+
+def _system_answers(
+    system: System,
+    asked: Sequence[Prompt],
+    work: PartialWork,
+    cache: ModelCache,
+    *,
+    width: int,
+    seed: int,
+    bar: PlainBar,
+) -> list[RecordedAnswer]:
+    """
+    Return the answers of a system. It is asked the blocks that its file lacks; if it
+    fails, there are none, and the reason is among the problems of the cache.
+
+    :param asked: a prompt for each answer.
+    :param width: prompts that the system answers at once.
+    """
+    name = system.name
+    blocks = [asked[i : i + BLOCK] for i in range(0, len(asked), BLOCK)]
+    kept: list[Any] = [work.get(str(n)) for n in range(len(blocks))]
+    missing = [n for n, records in enumerate(kept) if records is None]
+    bar.update(len(asked) - sum(len(blocks[n]) for n in missing))
+    player = cache.load_all([system]).get(name) if missing else None
+    try:
+        with work.saved_at_exit():
+            for number in missing:
+                if player is None:
+                    break
+                seed_all(content_id('answers', seed, name, number))
+                replies = _ask_block(player, blocks[number], width, bar)
+                pairs = zip(blocks[number], replies, strict=True)
+                kept[number] = [asdict(_answer(*pair, name)) for pair in pairs]
+                work.put(str(number), kept[number])
+        work.save()
+    except SystemFailed as error:
+        cache.drop_failed(error)
+    if name in cache.problems:
+        return []
+    return [RecordedAnswer(**one) for block in kept for one in block]
 
 
 def _ask_block(

@@ -12,7 +12,7 @@ answers of a system stand together, and those to one prompt. No answer is in a t
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import Any
@@ -182,7 +182,18 @@ def measured_answers(
         dtype=object,
     )
     frame = about.join(pd.concat(parts, ignore_index=True))
-    systems = answered_systems(frame)
+    return frame, _coverage_notes(answered_systems(frame), len(prompts), num_others)
+
+
+def _coverage_notes(
+    systems: Sequence[AnsweredSystem], num_prompts: int, num_others: Mapping[str, int]
+) -> list[str]:
+    """
+    Return lines about answers that are left out, missing or failed, and about unequal
+    numbers of answers.
+
+    :param num_others: answers to other prompts, of each system.
+    """
     notes = [
         f'{name}: {n} answers to other prompts are left out'
         for name, n in num_others.items()
@@ -194,11 +205,11 @@ def measured_answers(
             'distinct_2 do not compare them'
         )
     for one in systems:
-        if n := len(prompts) - one.prompts:
-            notes.append(f'{one.name}: {n} of {len(prompts)} prompts have no answer')
+        if n := num_prompts - one.prompts:
+            notes.append(f'{one.name}: {n} of {num_prompts} prompts have no answer')
         if one.failed:
             notes.append(f'{one.name}: {one.failed} answers failed: {one.reason}')
-    return frame, notes
+    return notes
 
 
 # ---------------------------------------------------------------------- the comparison

@@ -18,7 +18,7 @@ docs/safety_worth.md says how far the rule agrees with them.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -301,12 +301,42 @@ def load_measures(
     :raises UserError: for names that mean nothing.
     """
     metrics = options.reference_metrics
-    loaded, missing = load_detectors(
+    detectors, missing_detectors = load_detectors(
         options.detectors, models, named_by_user=named_by_user
     )
-    scorers: dict[str, Scorer] = {}
-    bleu = None
-    for spec in dict.fromkeys(default_metrics if metrics is None else metrics):
+    scorers, missing_metrics = _load_reference_metrics(
+        default_metrics if metrics is None else metrics,
+        models,
+        may_download=metrics is not None,
+    )
+    bleu = scorers.pop(BLEU, None)
+    return AnswerMeasures(
+        detectors,
+        read_stance(options.stance, models),
+        WordList(read_phrase_file(options.deflections or DEFLECTIONS)),
+        frozenset(
+            tuple(split_words(text))
+            # a whole answer is compared with them
+            for text in read_phrase_file(HOME / 'non_answers.yaml', LONGEST_ANSWER)
+        ),
+        scorers,
+        bleu,
+        [*missing_detectors, *missing_metrics],
+    )
+
+
+def _load_reference_metrics(
+    specs: Iterable[str], models: ModelHandle, *, may_download: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """
+    Return the metrics by name, each a scorer or the library's BLEU, and a line for each
+    that cannot be had.
+
+    :raises UserError: for names that mean nothing.
+    """
+    loaded: dict[str, Any] = {}
+    missing = []
+    for spec in dict.fromkeys(specs):
         name, *pairs = spec.split(',')
         cls = None if name == BLEU else find_scorer(name)
         if not issubclass(cls or ReferenceScorer, ReferenceScorer):
@@ -318,32 +348,20 @@ def load_measures(
             if cls is None:
                 # its own sentence scores are not used; force: no warning about
                 # tokenized texts
-                bleu = _sacrebleu().BLEU(effective_order=True, force=True)
+                loaded[BLEU] = _sacrebleu().BLEU(effective_order=True, force=True)
                 continue
             scorer = cls(cls.options_class(**given), models)
-            for kind, model in scorer.named_models() if metrics is None else ():
+            for kind, model in () if may_download else scorer.named_models():
                 if not is_here(kind, model):
                     raise UserError(
                         f'{model} is not on this machine, and is downloaded only if '
                         f'--reference-metrics {name} asks for it'
                     )
             scorer.load_models()
-            scorers[scorer.name] = scorer
+            loaded[scorer.name] = scorer
         except UserError as error:
             missing.append(f'{name}: {error}')
-    return AnswerMeasures(
-        loaded,
-        read_stance(options.stance, models),
-        WordList(read_phrase_file(options.deflections or DEFLECTIONS)),
-        frozenset(
-            tuple(split_words(text))
-            # a whole answer is compared with them
-            for text in read_phrase_file(HOME / 'non_answers.yaml', LONGEST_ANSWER)
-        ),
-        scorers,
-        bleu,
-        missing,
-    )
+    return loaded, missing
 
 
 def corpus_bleu(counts: Sequence[float]) -> float:
