@@ -393,6 +393,15 @@ DOTTED = b'\x80\x04\x8c\x0bcollections\x8c'
         (b'capex.amp\nscaler.os\n.', 'apex.amp.scaler.os'),
         # a class or a function is changed
         (b'ccollections\nOrderedDict\n}X\x01\x00\x00\x00aK\x01sb.', 'OrderedDict'),
+        (b'ccollections\nOrderedDict\nK\x01a.', 'a change to collections.OrderedDict'),
+        (b'ccollections\nOrderedDict\nK\x01K\x01s.', 'a change to collections.Ord'),
+        (b'ctorch\nUntypedStorage\nK\x01K\x01s.', 'a change to type'),
+        # a class called as the method `append` of an object that has it as attribute
+        (
+            b'cargparse\nNamespace\n)\x81}X\x06\x00\x00\x00appendctorch\n'
+            b'UntypedStorage\nsbK\x08a.',
+            'a change to Namespace',
+        ),
         (
             b'c_codecs\nencode\n}X\x01\x00\x00\x00aK\x01sb.',
             'a change to _codecs.encode',
@@ -432,10 +441,6 @@ def test_a_persistent_id_is_a_tensors_or_refused(pid, tmp_path):
 @pytest.mark.parametrize(
     'code, words',
     [
-        # something is put into what is no container
-        (b'ccollections\nOrderedDict\nK\x01a', 'AllowedCall'),
-        (b'ccollections\nOrderedDict\nK\x01K\x01s', 'AllowedCall'),
-        (b'ctorch\nUntypedStorage\nK\x01K\x01s', 'item assignment'),
         # numbers that hide objects, or memory that is too short
         (b'cnumpy\ndtype\n(X\x02\x00\x00\x00V8I00\nI01\ntR', 'of type V8'),
         (b'cnumpy\ndtype\n(](X\x01\x00\x00\x00aX\x01\x00\x00\x00OetR', ''),

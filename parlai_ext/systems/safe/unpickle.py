@@ -285,6 +285,7 @@ def allowed_global(module: str, name: str) -> Any:
 
 
 UNNAMED = '<in memory>'
+DICTS = {dict, OrderedDict, defaultdict, Counter, Opt}
 _InPython: Any = vars(pickle)['_Unpickler']
 
 
@@ -361,9 +362,8 @@ class SafeUnpickler(_InPython):
     """
     Reads tensors, plain data and ParlAI's options; raises `Refused` on all else.
 
-    It is the unpickler in Python, as ParlAI's own: every step that could call or import
-    something, or set its attributes, is overridden. What it may append to or set items
-    of is data, for neither an `AllowedCall` nor a class has such methods.
+    It is the unpickler in Python, as ParlAI's own: every step that could call, import
+    or change something is overridden.
     """
 
     path: str | None = None
@@ -432,6 +432,37 @@ class SafeUnpickler(_InPython):
         pickle.PERSID[0]: load_persid,
         pickle.BINPERSID[0]: load_binpersid,
     }
+
+
+# opcodes that change a container: what it may be, and where it is on the stack (0:
+# below the mark). An object of another class may have an attribute `append`, which a
+# pickle has set
+CHANGES: dict[bytes, tuple[set[type], int]] = {
+    pickle.APPEND: ({list}, 2),
+    pickle.APPENDS: ({list}, 0),
+    pickle.SETITEM: (DICTS, 3),
+    pickle.SETITEMS: (DICTS, 0),
+    pickle.ADDITEMS: ({set}, 0),
+}
+
+
+def _checked_change(code: bytes) -> Callable[[Any], None]:
+    """
+    Return the step of an opcode of `CHANGES`, with a look at the stack before it.
+    """
+    kinds, n_from_top = CHANGES[code]
+
+    def load(self: SafeUnpickler) -> None:
+        stack = self.stack if n_from_top else self.metastack[-1]
+        target = stack[-max(n_from_top, 1)]
+        if type(target) not in kinds:
+            raise self.refusal(f'a change to {_kind(target)}')
+        _InPython.dispatch[code[0]](self)
+
+    return load
+
+
+SafeUnpickler.dispatch |= {code[0]: _checked_change(code) for code in CHANGES}
 
 
 def _kind(value: Any) -> str:
