@@ -202,7 +202,7 @@ class BlockPlayer:
         speakers = {n for row in rows for n in row.pairing.speakers}
         key = content_id(
             'replies',
-            manifest.collect,
+            manifest.settings(),
             {name: known[name].identity for name in speakers},
             [(row.pairing.id, row.opener.id) for row in rows],
             seed,

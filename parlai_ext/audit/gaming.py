@@ -196,7 +196,7 @@ class SidePlayer:
             plan.openers[: self.num_openers],
             shard_size_for(self.num_openers, manifest.batchsize),
             batchsize=manifest.batchsize,
-            fp16=manifest.collect.get('fp16'),
+            fp16=manifest.fp16,
             asked={'audit_of': plan.protocol.name},
         )
 

@@ -15,12 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.plan import (
-    dialogue_signature,
-    protocol_record,
-    score_keys,
-    versions,
-)
+from parlai_ext.collect.plan import protocol_record, versions
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
     Dialogue,
@@ -43,7 +38,6 @@ from parlai_ext.worlds.schedule import named_pairing
 
 SHARD = 64
 LOCK = '.lock'
-UNKNOWN = ('openers', 'decoding', 'seed')
 DialoguesByPairing = dict[str, list[Dialogue]]
 
 
@@ -111,12 +105,6 @@ def import_manifest(
     :param protocol: its name and its scorer, ranking and seed of the intervals.
     :param options: the options of the import that are not the default.
     """
-    collect = {
-        'pairing': IMPORTED,
-        'dialogues': sum(map(len, dialogues.values())),
-        'content': content_hash(chain(*(dialogues[p.id] for p in pairings))),
-        **dict.fromkeys(UNKNOWN, 'unknown'),
-    }
     num_of_pair = Counter(frozenset(d.names) for d in imports.dialogues)
     people = imports.humans
     largest = max(map(len, dialogues.values()))
@@ -125,11 +113,9 @@ def import_manifest(
     about = {**protocol_record(protocol), 'num_turns': longest}
     for unknown in ('num_dialogues', 'openers', 'seed'):
         del about[unknown]
-    return manifests.read_manifest(
+    manifest = manifests.read_manifest(
         {
             'protocol': about,
-            'collect': collect,
-            'score': score_keys(protocol),
             'targets': {n: {'identity': ''} for n in imports.names if n not in people},
             'partners': {name: {'identity': ''} for name in sorted(people)},
             'systems': {name: {} for name in imports.names},
@@ -138,6 +124,8 @@ def import_manifest(
             'shard_size': -(-largest // -(-largest // SHARD)),  # equal shards
             IMPORTED: {
                 'format': imports.format,
+                'dialogues': sum(map(len, dialogues.values())),
+                'content': content_hash(chain(*(dialogues[p.id] for p in pairings))),
                 'asked': dict(options),
                 'files': dict(imports.files),
                 'dialogues_a_pair': max(num_of_pair.values()),
@@ -147,9 +135,10 @@ def import_manifest(
                 'silent': imports.silent,
             },
             'versions': versions(),
-            'signature': dialogue_signature(protocol, collect),
+            'signature': '',
         }
     )
+    return manifest.changed(signature=manifest.dialogue_signature())
 
 
 def write_run(

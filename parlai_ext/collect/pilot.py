@@ -16,8 +16,8 @@ from parlai_ext.collect.forecast import (
     Clock,
     Forecast,
     SystemForecast,
+    forecast_settings,
     peak_bytes,
-    setting_texts,
 )
 from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import UserError
@@ -161,7 +161,7 @@ def pilot(
     spent = (measurement.spent or {} for measurement in measured.values())
     return Forecast(
         plan.protocol.name,
-        setting_texts(plan.protocol),
+        forecast_settings(plan.protocol),
         n_dialogues,
         n_dialogues * plan.protocol.num_turns,
         judged,

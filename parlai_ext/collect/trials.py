@@ -12,10 +12,9 @@ from pathlib import Path
 from parlai_ext.collect.forecast import (
     Forecast,
     bytes_on_disk,
-    changed_settings,
+    forecast_settings,
     read_forecast,
     save_forecast,
-    setting_texts,
 )
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.collect.plan import (
@@ -25,6 +24,7 @@ from parlai_ext.collect.plan import (
     requested_protocol,
     without_systems,
 )
+from parlai_ext.core.differences import change_lines
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.protocol import Protocol
@@ -170,12 +170,12 @@ def dry_run(options: PlanOptions, *, judge: bool) -> DryRun:
 
 def _refuse_other_settings(protocol: Protocol, run_dir: str | None) -> None:
     if run := RunFolder.existing_or_none(run_dir):
-        made = dict(run.manifest.collect)
-        if protocol.num_dialogues > made['num_dialogues']:
-            made['num_dialogues'] = protocol.num_dialogues  # a run may grow
-        old = setting_texts(made)
-        if changes := changed_settings(old, setting_texts(protocol)):
-            raise UserError(f'{run_dir} was made with other settings: {changes}')
+        old = forecast_settings(run.manifest.protocol)
+        if protocol.num_dialogues > len(run.openers):  # a run may grow
+            old['num_dialogues'] = protocol.num_dialogues
+        if changes := change_lines(old, forecast_settings(protocol)):
+            listed = '; '.join(changes)
+            raise UserError(f'{run_dir} was made with other settings: {listed}')
 
 
 def _preflight(options: PlanOptions, machine: Machine, judge: bool) -> None:

@@ -9,6 +9,7 @@ compare.
 from collections.abc import Mapping
 from typing import Any
 
+from parlai_ext.core.differences import differences
 from parlai_ext.core.nouns import content_id
 
 # between the parts: how dialogues arise, how they are scored, how they are rated
@@ -34,17 +35,11 @@ def signature_differences(old: str, new: str) -> list[str]:
     """
     Return ``key: old → new`` for each field in which two signatures differ.
     """
-    fields: list[dict[str, str]] = [{}, {}]
-    for mine, text in zip(fields, (old, new), strict=True):
-        for part in text.split('|'):
-            key, _, value = part.partition(':')
-            mine[key] = value
-    first, second = fields
-    return [
-        f'{key}: {first.get(key, "(absent)")} → {second.get(key, "(absent)")}'
-        for key in dict.fromkeys((*first, *second))
-        if first.get(key) != second.get(key)
-    ]
+    before, after = (
+        {key: value for key, _, value in (p.partition(':') for p in line.split('|'))}
+        for line in (old, new)
+    )
+    return [f'{key}: {a} → {b}' for key, a, b in differences(before, after)]
 
 
 def _short(value: Any) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.core.differences import change_lines
 from parlai_ext.core.nouns import Pairing, content_id
 from parlai_ext.core.ranking_options import ranking_options
 from parlai_ext.core.signature import scorer_name, signature_differences
@@ -29,7 +30,7 @@ from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import rank_by_own_rule
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest, leaf_differences
+from parlai_ext.store.manifest import Manifest
 
 SEVERITY = (PASS, WEAK, FAIL)
 
@@ -91,11 +92,11 @@ def differing_settings(
     same name.
     """
     shared = [name for name in manifests[0].targets if name in manifests[1].targets]
-    systems = ({n: one.targets[n].identity for n in shared} for one in manifests)
+    first, other = ({n: one.targets[n].identity for n in shared} for one in manifests)
     return [
         *_setting_differences(*manifests),
         *(f'scorer.{line}' for line in signature_differences(*scorer_signatures)),
-        *leaf_differences('systems', *systems),
+        *change_lines(first, other, 'systems'),
     ]
 
 
@@ -114,12 +115,15 @@ def _setting_differences(first: Manifest, other: Manifest) -> Iterator[str]:
         if not manifest.scheme.is_played:
             yield 'imported: the partners and openers of imported dialogues are unknown'
             return
-    yield from leaf_differences('collect', first.collect, other.collect)
-    yield from leaf_differences(
-        'score', first.score.get('score'), other.score.get('score')
+    before, after = (
+        {
+            **one.settings(),
+            'score': one.protocol.score,
+            'ranking': vars(ranking_options(one.protocol.ranking)),
+        }
+        for one in (first, other)
     )
-    rules = (vars(ranking_options(one.protocol.ranking)) for one in (first, other))
-    yield from leaf_differences('ranking', *rules)
+    yield from change_lines(before, after)
 
 
 def common_signatures(packs: Sequence[Pack]) -> list[str]:

@@ -78,9 +78,8 @@ def publish_run(
     section = run.manifest.protocol.scorer
     configs = [run.scores(one).about().get('config') or section for one in complete]
     if section not in configs:  # its scores are not in the pack
-        score = {k: v for k, v in manifest.score.items() if not k.startswith('scorer.')}
         protocol = manifest.protocol.model_copy(update={'scorer': {}})
-        manifest = manifest.model_copy(update={'score': score, 'protocol': protocol})
+        manifest = manifest.model_copy(update={'protocol': protocol})
     members = {MANIFEST: json_bytes(manifest.to_json())}
     if problems := not_run.read_problems(run):
         shown = {'schema': not_run.SCHEMA, 'problems': without_paths(problems)}
@@ -259,7 +258,6 @@ def public_manifest(manifest: Manifest, withhold_text: bool = False) -> Manifest
             name: {k: file_name(v) if k in places else v for k, v in opt.items()}
             for name, opt in manifest.systems.items()
         },
-        'score': {k: file_name(v) for k, v in manifest.score.items()},
         'protocol': manifest.protocol.model_copy(update={'scorer': scorer}),
     }
     if manifest.asked:

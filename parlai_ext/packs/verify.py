@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import islice
-from math import isclose
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.plan import dialogue_signature
+from parlai_ext.core.differences import CLOSE, differences
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Score, content_id
 from parlai_ext.core.options import options_of
@@ -51,7 +50,6 @@ DIGEST = re.compile('[0-9a-f]{64}')
 # what a pack without texts cannot show
 NEEDS_TEXT = ('baselines', 'baseline_reference')
 LARGEST_SCORE = 1e100
-CLOSE = 1e-9  # numbers may differ by so much of themselves, for other libraries' sums
 MOST_PROBLEMS = 1000  # that are listed of one part
 
 
@@ -199,7 +197,7 @@ def judge_problems(
         ]
         derived = dimension_check(own.dimension, kinds, own.human_anchor, own.biases)
         gives = record_to_json(derived)
-        for where, a, b in json_differences(record_to_json(own), gives, name):
+        for where, a, b in differences(record_to_json(own), gives, name, CLOSE):
             yield f'{where}: the pack says {a}, its counts give {b}'
 
 
@@ -226,26 +224,13 @@ def manifest_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
     """
     manifest = run.manifest
     yield from _index_problems(index, run)
-    collect, is_played = manifest.collect, manifest.scheme.is_played
-    for name, partner in manifest.partners.items():
-        signed = collect.get(f'partners.{name}')
-        if is_played and signed != partner.identity:
-            yield (
-                f'partner {name!r}: manifest.json says {partner.identity}, its '
-                f'signed settings {signed}'
-            )
-    if not is_played:
-        return
-    version = manifest.versions.get('parlai_ext', 'absent')
-    derived = dialogue_signature(run.plan.protocol, collect, version)
-    if manifest.signature != derived:
+    if manifest.signature != (derived := manifest.dialogue_signature()):
         yield (
             f'signature: manifest.json says {manifest.signature}, its settings '
             f'give {derived}'
         )
-    ids = [opener.id for opener in run.openers]
-    if content_id(ids) != collect.get('openers.content'):
-        yield 'openers: they are others than those that the signature is about'
+    if not manifest.scheme.is_played:
+        return
     for opener in run.openers:
         own = Opener.from_utterances(opener.utterances, opener.source).id
         if not index.withheld_text and opener.id != own:
@@ -266,7 +251,7 @@ def _index_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
         says = record_to_json(getattr(index, field.name))
         gives = record_to_json(getattr(derived, field.name))
         if field.name not in ('members', 'format', 'schema'):
-            for place, a, b in json_differences(says, gives, field.name):
+            for place, a, b in differences(says, gives, field.name):
                 yield f'{place}: {INDEX} says {a}, the files give {b}'
     for folder, signature in scores.items():
         if content_id(signature) != folder:
@@ -544,9 +529,9 @@ def ranking_problems(run: RunFolder, signature: str, index: PackIndex) -> Iterat
     says, gives = (
         {k: v for k, v in data.items() if k not in left_out} for data in (says, gives)
     )
-    differences = list(json_differences(says, gives))
+    changes = differences(says, gives, tolerance=CLOSE)
     # ranks and intervals follow from scores
-    for where, a, b in sorted(differences, key=lambda one: '.score' not in one[0]):
+    for where, a, b in sorted(changes, key=lambda one: '.score' not in one[0]):
         yield f'{where}: the pack says {a}, its scores give {b}'
 
 
@@ -559,31 +544,3 @@ def all_checks(check: JudgeCheck) -> dict[str, DimensionCheck]:
     """
     games = {} if check.tournament is None else {'tournament': check.tournament}
     return {**check.dimensions, **games}
-
-
-# ----------------------------------------------------------------------- differences
-
-
-def json_differences(
-    says: Any, gives: Any, where: str = '', tolerance: float = CLOSE
-) -> Iterator[tuple[str, Any, Any]]:
-    """
-    Yield each place at which two values of JSON data differ, with both values there.
-    A place in a list of standings is named by the system. Numbers may differ by 1e-9
-    of themselves, or by the tolerance.
-    """
-    if isinstance(says, Mapping) and isinstance(gives, Mapping):
-        for key in sorted({*says, *gives}):
-            inner = f'{where}.{key}' if where else key
-            pair = says.get(key, 'nothing'), gives.get(key, 'nothing')
-            yield from json_differences(*pair, inner, tolerance)
-    elif isinstance(says, list) and isinstance(gives, list):
-        for i, (a, b) in enumerate(zip(says, gives, strict=False)):
-            name = a.get('system', i) if isinstance(a, Mapping) else i
-            yield from json_differences(a, b, f'{where}[{name}]', tolerance)
-        if len(says) != len(gives):
-            yield f'length of {where}', len(says), len(gives)
-    elif says != gives:
-        numbers = {type(says), type(gives)} <= {int, float}
-        if not (numbers and isclose(says, gives, rel_tol=CLOSE, abs_tol=tolerance)):
-            yield where, says, gives

@@ -398,21 +398,16 @@ class RunFolder:
             return self._numbered.issuperset(ids)
         return ids == [one.id for one in self.openers[shard.start : shard.stop]]
 
-    def _settings_then(self, shard: ShardKey) -> dict[str, Any]:
+    def _settings_then(self, shard: ShardKey) -> dict[str, object]:
         """
         Return the settings of collecting as they were before the run grew beyond a
         shard, so that its files do not depend on when it was written.
         """
-        settings: dict[str, Any] = dict(self.manifest.collect)
         later = [n for n in self.grown_from if n >= shard.stop]
-        if later:
-            openers = [opener.id for opener in self.openers[: later[0]]]
-            settings['num_dialogues'] = len(openers)
-            settings['openers.content'] = content_id(openers)
-            earlier = [n for n in self.grown_from if n < shard.stop]
-            if settings.pop('grown_from', None) and earlier:
-                settings['grown_from'] = earlier
-        return settings
+        if not later:
+            return self.manifest.settings()
+        earlier = [n for n in self.grown_from if n < shard.stop]
+        return self.manifest.settings(self.openers[: later[0]], earlier)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from parlai_ext.collect.forecast import (
-    SETTINGS,
     Forecast,
     SystemForecast,
     forecast_comparison_lines,
+    forecast_settings,
     read_forecast,
     save_forecast,
 )
@@ -70,7 +70,7 @@ def test_half_a_run_is_compared_with_half_the_forecast(tmp_path):
     roster = Roster((System('t', {}),), (System('p', {}),))
     openers = [Opener.from_utterances(('Hi.', 'Hello.'), 'here')]
     run = open_run(tmp_path, roster, openers, 1)
-    settings = {key: str(run.manifest.collect[key]) for key in SETTINGS}
+    settings = forecast_settings(run.manifest.protocol)
     save_forecast(tmp_path, forecast(settings=settings))
     actual = {
         'collect': {'seconds': 57.0, 'dialogues': 50},

@@ -212,7 +212,7 @@ def test_options_of_place_and_pace_may_change_between_two_sittings(config, tmp_p
     before, _ = prepare({**config([says('t')], [slow]), 'run_dir': run})
     fast = retriever('p', 'task:ext:smalltalk')
     after, _ = prepare({**config([says('t')], [fast]), 'run_dir': run})
-    assert before.manifest.collect == after.manifest.collect
+    assert before.manifest.settings() == after.manifest.settings()
 
 
 def test_the_replies_that_a_partner_chooses_among_are_in_the_manifest(config, replies):

@@ -172,14 +172,19 @@ def test_names_and_systems_that_do_not_fit_are_noted(
 @pytest.mark.parametrize(
     'section, changed, key',
     [
-        ('collect', {'partners.calm': 'other'}, 'collect.partners.calm: '),
-        ('collect', {'openers.content': 'other'}, 'collect.openers.content: '),
-        ('score', {'score': 'both'}, 'score: "target" → "both"'),
+        ('partners.calm', {'identity': 'other'}, 'partners.calm: '),
+        ('openers.0', {'id': 'other'}, 'openers.content: '),
+        ('protocol', {'score': 'both'}, 'score: "target" → "both"'),
         ('protocol', {'ranking': {'bootstraps': 60}}, 'ranking.bootstraps: 50 → 60'),
     ],
 )
 def test_what_differs_is_named(opened, forged, section, changed, key):
-    path = forged(MANIFEST, lambda m: m[section].update(changed), 'talker')
+    def change(manifest):
+        for key in section.split('.'):
+            manifest = manifest[int(key) if key.isdigit() else key]
+        manifest.update(changed)
+
+    path = forged(MANIFEST, change, 'talker')
     with open_pack(path) as other:
         (line,) = pack_differences(opened['generic'], other)
     assert line.startswith(key)
@@ -245,7 +250,7 @@ def test_the_command_ranks_what_fits_and_names_the_rest(packs, tmp_path, capsys)
     with user_error('odd.zip'):
         CompareRuns.main(*map(str, paths))
     out = capsys.readouterr().out
-    assert 'collect.seed: 0 → 1' in out
+    assert 'seed: 0 → 1' in out
     assert 'generic' in out.partition('refused')[0]
 
 
@@ -375,7 +380,7 @@ def test_settings_are_those_that_differ_and_other_systems_of_one_name(tmp_path):
         tmp_path / 'b', signature='fed|v:1|judge:large', targets=('alpha',), num_turns=8
     )
     settings = settings_of(first, other)
-    assert 'collect.num_turns: 6 → 8' in settings
+    assert 'num_turns: 6 → 8' in settings
     assert 'scorer.judge: tiny → large' in settings
     assert not any('alpha' in line or 'beta' in line for line in settings)
     assert settings_of(first, first) == []
@@ -447,7 +452,7 @@ def test_packs_and_folders_stand_beside_each_other(packs, runs, tmp_path):
     page = tmp_path / 'both.html'
     CompareRuns.main(str(packs['talker']), str(odd.root), '--page', str(page))
     text = page.read_text()
-    assert 'collect.seed' in text and '1 settings differ' not in text
+    assert '>seed<' in text and '1 settings differ' not in text
     assert text.count('report.html') == 1
 
 
