@@ -13,7 +13,6 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import HumanScores, ScoresChoice
-from parlai_ext.core.display import DASH, number
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option, read_options
 from parlai_ext.files.yaml_file import read_file
@@ -24,6 +23,7 @@ from parlai_ext.scoring.fed import FedOptions
 from parlai_ext.scoring.followups import load_followups
 from parlai_ext.store import RunFolder
 from parlai_ext.view.table import Column, Table, interval_cell
+from parlai_ext.view.text import DASH, number
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.json_text import half_character
-from parlai_ext.core.machine import Machine, data_in
 from parlai_ext.core.nouns import (
     Dialogue,
     ScoredDialogue,
     Utterance,
     reference_texts,
 )
+from parlai_ext.engines.machine import Machine, data_in
 
 if TYPE_CHECKING:
     import pandas

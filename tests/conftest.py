@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from parlai_ext.core.machine import DATA_FOLDER
+from parlai_ext.engines.machine import DATA_FOLDER
 
 # a busy machine is no failure
 settings.register_profile('no_deadline', deadline=None)

@@ -16,8 +16,8 @@ from itertools import islice
 import numpy as np
 import torch
 
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Pairing, System, content_id
+from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.model_cache import (
     ModelCache,

@@ -9,8 +9,8 @@ from typing import Any
 
 from parlai.core.opt import Opt
 
-from parlai_ext.core.machine import data_in
 from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
+from parlai_ext.engines.machine import data_in
 from parlai_ext.systems.chat.conversation import (
     DEGRADE,
     ChatReply,

@@ -17,9 +17,9 @@ from parlai.utils import logging
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import whole_characters
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import add_flags, options_from_opt
 from parlai_ext.data.judged.judged_set import JudgedItem
+from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.own_records import is_own_scorer
 from parlai_ext.judge_check.check_items import check_items
 from parlai_ext.judge_check.record import CheckOptions, JudgeCheck, check_lines

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from parlai_ext.bench.stored_scores import StoredScores, item_id, stored_part
-from parlai_ext.core.progress import bar_of
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.view.progress import bar_of
 
 BLOCK = 24  # items that are scored and kept together
 

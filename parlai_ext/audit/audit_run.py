@@ -25,13 +25,13 @@ from parlai_ext.audit.target_sets import (
     check_unfair_sets,
     system_families,
 )
-from parlai_ext.core.display import join_names
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import option_values
 from parlai_ext.core.signature import scorer_name
 from parlai_ext.engines.engine import versions
+from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
+from parlai_ext.view.text import join_names
 
 # the checks for which dialogues are played, and how a sentence names them
 PLAYED = {

@@ -20,7 +20,6 @@ from parlai_ext.audit.audited import (
     settling_text,
 )
 from parlai_ext.audit.record import PartResult, outcome_of
-from parlai_ext.core.display import number, percent
 from parlai_ext.core.signature import scorer_name
 from parlai_ext.ranking.agreement import kendall, spearman
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
@@ -36,6 +35,7 @@ from parlai_ext.ranking.variance_shares import (
 )
 from parlai_ext.results.rank import read_run_scores
 from parlai_ext.results.tables import ScoreTables
+from parlai_ext.view.text import number, percent
 
 Pair = tuple[int, int]
 Cases = Mapping[str, Floats]  # the systems' scores, by what was left out

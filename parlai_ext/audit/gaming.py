@@ -34,11 +34,10 @@ from parlai_ext.audit.record import (
     outcome_of,
 )
 from parlai_ext.collect.plan import build_manifest, refuse_collecting, resolve_protocol
-from parlai_ext.core.display import interval, join_names, number
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System, content_id
 from parlai_ext.core.signature import signature_differences
+from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.own_records import (
     CONFIG,
     is_own_scorer,
@@ -54,6 +53,7 @@ from parlai_ext.scoring.base import Scorer
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest, record_hash
 from parlai_ext.store.plan import system_part
+from parlai_ext.view.text import interval, join_names, number
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 
 FOLDER = 'audit'

@@ -16,7 +16,6 @@ from parlai_ext import zoo_configs
 from parlai_ext.audit.audited import Audited, outcome_of_equality
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import HOLDS, NOT_SHOWN, Audit, PartResult, outcome_of
-from parlai_ext.core.display import interval, join_names, number, percent
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.files.text_file import text_lines
@@ -42,6 +41,7 @@ from parlai_ext.ranking.target_sets import (
 )
 from parlai_ext.store import RunFolder
 from parlai_ext.view.table import shown_table
+from parlai_ext.view.text import interval, join_names, number, percent
 
 SETS = 'target sets'
 MOST_SETS = 200_000

@@ -22,7 +22,6 @@ import pandas as pd
 
 from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_points
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_to_json
 from parlai_ext.ranking.agreement import ENDS, group_weights, pearson, weighted_spearman
 from parlai_ext.ranking.comparison import (
@@ -38,6 +37,7 @@ from parlai_ext.ranking.comparison import (
     williams_test,
 )
 from parlai_ext.ranking.table import Floats
+from parlai_ext.view.progress import bar_of
 
 ALL_SETS = 'all sets'
 OVERALL, EACH = 'overall', 'each'  # what may be compared, beside a quality's name

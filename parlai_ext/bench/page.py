@@ -30,11 +30,11 @@ from parlai_ext.bench.tables import (
     redundancy_table,
     sets_of_level,
 )
-from parlai_ext.core.display import number
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import Column, Table, number_column
+from parlai_ext.view.text import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

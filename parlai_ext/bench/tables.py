@@ -18,9 +18,9 @@ from parlai_ext.bench.compare import (
     PairDifference,
     ScorerPlace,
 )
-from parlai_ext.core.display import DASH, join_names, number, wrap_lines
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view.table import Cell, Column, Table, interval_cell, number_column
+from parlai_ext.view.text import DASH, join_names, number, wrap_lines
 
 MEAN = 'mean over qualities'
 FITTED = '†'  # marks a scorer in which something was fitted on human scores

@@ -25,7 +25,6 @@ from parlai_ext.core.nouns import (
     to_json,
     utterance_json,
 )
-from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import FEWEST_TURNS, Protocol
 from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.data.source_file import SourceDialogue
@@ -33,6 +32,7 @@ from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked
 from parlai_ext.store.plan import numbered_id
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.pairings import IMPORTED
 from parlai_ext.worlds.schedule import named_pairing
 

@@ -21,9 +21,8 @@ from parlai_ext.collect.forecast import (
 )
 from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, System
-from parlai_ext.core.progress import bar_of
+from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring.score_run import build_scorer, score_dialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.players import Participant, Player, Reply
@@ -33,6 +32,7 @@ from parlai_ext.systems.spending import (
     spending_of,
     spending_since,
 )
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer, load_on
 from parlai_ext.worlds.schedule import Block, ShardKey
 

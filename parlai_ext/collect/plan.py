@@ -8,10 +8,10 @@ from typing import Any
 
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Pairing, Roster, System, to_json
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.engine import versions
+from parlai_ext.engines.machine import Machine
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.isolation.own_records import SCORER, is_own_scorer, note_parts
 from parlai_ext.isolation.policy import is_named

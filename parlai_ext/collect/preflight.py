@@ -16,12 +16,12 @@ from parlai.core.message import Message
 
 from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Pairing, content_id, is_floor
-from parlai_ext.core.progress import bar_of
+from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import spending_of
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.lockstep import BatchRow
 

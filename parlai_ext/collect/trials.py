@@ -26,8 +26,8 @@ from parlai_ext.collect.plan import (
 )
 from parlai_ext.core.differences import change_lines
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring.score_run import build_scorer, check_scorer, model_systems
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.schedule import pairings

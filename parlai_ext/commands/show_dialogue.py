@@ -183,7 +183,7 @@ def find_dialogue(run: RunFolder, wanted: str) -> tuple[Dialogue, ShardKey]:
 
     :raises UserError: when there is none, or several, with near ones.
     """
-    from parlai_ext.core.progress import bar_of
+    from parlai_ext.view.progress import bar_of
 
     shards = run.dialogue_shards()
     ids = []

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.core.progress import PartProgress
 from parlai_ext.core.secrets import without_secrets
 from parlai_ext.engines.engine import (
     EngineFailed,
@@ -26,6 +25,7 @@ from parlai_ext.engines.engine import (
 )
 from parlai_ext.engines.shared_folder import Token
 from parlai_ext.store.atomic import name_writer
+from parlai_ext.view.progress import PartProgress
 
 
 @dataclass(frozen=True)

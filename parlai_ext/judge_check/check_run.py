@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from parlai_ext.core.nouns import System, content_id
-from parlai_ext.core.watch import Kept
 from parlai_ext.judge_check.check import VERSION, check_judge, gather, is_prompted
 from parlai_ext.judge_check.record import (
     SAMPLE,
@@ -18,6 +17,7 @@ from parlai_ext.judge_check.record import (
     write_check,
 )
 from parlai_ext.models.handle import model_system
+from parlai_ext.models.watch import Kept
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import score_signature
 from parlai_ext.store import RunFolder, ScoreStore

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from parlai_ext.core.display import join_names, number
 from parlai_ext.core.nouns import (
     Dialogue,
     Opener,
@@ -32,6 +31,7 @@ from parlai_ext.judge_check.record import Biases, HumanAnchor
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.baselines import mean_overlap
 from parlai_ext.ranking.table import Floats
+from parlai_ext.view.text import join_names, number
 from parlai_ext.worlds.pairings import IMPORTED
 
 Values = Mapping[str, float]

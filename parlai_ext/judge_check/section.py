@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from statistics import median
 
-from parlai_ext.core.display import join_names, number, wrap_lines
 from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.files.agreement_file import measured_agreement
 from parlai_ext.judge_check.record import (
@@ -31,7 +30,7 @@ from parlai_ext.results.judge_card import CardModel, JudgeCard
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.view.page import Section
 from parlai_ext.view.table import Cell, Column, Table, number_column
-from parlai_ext.view.text import without_folders
+from parlai_ext.view.text import join_names, number, without_folders, wrap_lines
 
 # settings of a signature whose names need words
 READS = {

@@ -22,7 +22,6 @@ from typing import TypeVar
 from parlai_ext import zoo_configs
 from parlai_ext.core.differences import differences
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import (
     Dialogue,
     Pairing,
@@ -30,7 +29,6 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     System,
 )
-from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import record_to_json
 from parlai_ext.core.signature import (
@@ -38,6 +36,7 @@ from parlai_ext.core.signature import (
     scorer_name,
     signature_differences,
 )
+from parlai_ext.engines.machine import Machine
 from parlai_ext.judge_check.check_run import basis_of, make_check
 from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, check_basis, read_check
 from parlai_ext.packs.options import RegenerateOptions
@@ -58,6 +57,7 @@ from parlai_ext.store.lines import decode_shard
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.resolve import resolve
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from parlai_ext.core.differences import change_lines
 from parlai_ext.core.nouns import Pairing, content_id
-from parlai_ext.core.ranking_options import ranking_options
+from parlai_ext.core.protocol import ranking_options
 from parlai_ext.core.signature import scorer_name, signature_differences
 from parlai_ext.judge_check.record import (
     FAIL,

@@ -18,7 +18,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.display import DASH, one_line
 from parlai_ext.judge_check.section import judge_section
 from parlai_ext.packs.compare import differing_settings, own_ranking
 from parlai_ext.packs.verify import open_right_pack
@@ -30,6 +29,7 @@ from parlai_ext.results.ranking import Coefficient, Ranking, read_ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
+from parlai_ext.view.text import DASH, one_line
 
 MOST_DIALOGUES = 8
 Row = tuple[str, Standing | None, Standing | None]  # of a system in both runs

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parlai_ext.core.display import DASH, number
 from parlai_ext.core.nouns import is_floor
 from parlai_ext.core.records import keys
 from parlai_ext.ranking.agreement import Correlation
@@ -30,6 +29,7 @@ from parlai_ext.ranking.ranks import (
 )
 from parlai_ext.ranking.separation import Separation, separation
 from parlai_ext.ranking.table import Floats, check_table, json_number
+from parlai_ext.view.text import DASH, number
 
 
 @dataclass(frozen=True)

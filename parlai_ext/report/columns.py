@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.core.display import DASH, digits_for, interval, number
 from parlai_ext.judge_check.section import outcome_on
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.view.table import Cell, Column, Table
+from parlai_ext.view.text import DASH, digits_for, interval, number
 
 TERMINAL, PAGE = 'terminal', 'page'
 

@@ -4,8 +4,8 @@ One dialogue with its scores as lines for a terminal.
 
 from collections.abc import Iterator, Sequence
 
-from parlai_ext.core.display import MAX_CHARACTERS, number, wrap_lines
 from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue, dialogue_means
+from parlai_ext.view.text import MAX_CHARACTERS, number, wrap_lines
 
 INDENT = '    '
 DIGITS = 3

@@ -6,14 +6,6 @@ to believe it.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from parlai_ext.core.display import (
-    digits_for,
-    few_names,
-    interval,
-    join_names,
-    number,
-    percent,
-)
 from parlai_ext.core.signature import scorer_name
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL, PASS, WEAK
@@ -23,6 +15,14 @@ from parlai_ext.report.details import signed
 from parlai_ext.report.view import RankingView
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.tournament.section import rating_text
+from parlai_ext.view.text import (
+    digits_for,
+    few_names,
+    interval,
+    join_names,
+    number,
+    percent,
+)
 
 # what kind of news an answer is
 GOOD, OPEN, BAD, PLAIN = 'good', 'open', 'bad', ''

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from parlai_ext.core.display import digits_for
 from parlai_ext.ranking.standings import best_first
 from parlai_ext.report import glance, summary
 from parlai_ext.report.browse import PageDialogues, dialogues_section
@@ -15,6 +14,7 @@ from parlai_ext.report.details import PAIR_COLUMNS, pair_table
 from parlai_ext.report.recipe import scorer_name
 from parlai_ext.report.view import RankingView
 from parlai_ext.view.page import Section, render_page, template_text
+from parlai_ext.view.text import digits_for
 
 # the sections of a ranking in their order; each function returns one for a
 # `RankingView`, or `None` where it has nothing to show

@@ -8,13 +8,6 @@ printed.
 from collections.abc import Sequence
 from types import MappingProxyType
 
-from parlai_ext.core.display import (
-    few_names,
-    join_names,
-    number,
-    percent,
-    rough_count,
-)
 from parlai_ext.core.nouns import is_floor
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import FAIL
@@ -24,6 +17,13 @@ from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.view import Doubts
 from parlai_ext.results.ranking import Agreement, Coefficient, Ranking
 from parlai_ext.tournament import section as tournament
+from parlai_ext.view.text import (
+    few_names,
+    join_names,
+    number,
+    percent,
+    rough_count,
+)
 
 NO_DOUBTS: Doubts = MappingProxyType({})
 NUMBERS = ('no', 'one', 'two', 'three', 'four')

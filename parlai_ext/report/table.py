@@ -6,7 +6,6 @@ something trivial would have done as well, and what failed.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from parlai_ext.core.display import DASH, WIDTH, one_line, pad_cell, wrap_lines
 from parlai_ext.judge_check import section as judge
 from parlai_ext.ranking.standings import Standing
 from parlai_ext.report.columns import (
@@ -33,6 +32,7 @@ from parlai_ext.stopping import section as stopping
 from parlai_ext.tournament import section as tournament
 from parlai_ext.view.page import Section
 from parlai_ext.view.table import Table
+from parlai_ext.view.text import DASH, WIDTH, one_line, pad_cell, wrap_lines
 
 
 def leaderboard_csv(ranking: Ranking) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.ranking_options import ranking_options
+from parlai_ext.core.protocol import ranking_options
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.pairs import (
     CellMean,

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from parlai_ext.audit.section import audit_doubts
-from parlai_ext.core.display import duration
 from parlai_ext.core.signature import scorer_name
 from parlai_ext.report.table import leaderboard_csv
 from parlai_ext.report.view import RankingView, dimension_details
@@ -15,7 +14,7 @@ from parlai_ext.results.ranking import NAME as RANKING
 from parlai_ext.results.ranking import Ranking, read_ranking
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.store import RunFolder
-from parlai_ext.view.text import value_text
+from parlai_ext.view.text import duration, value_text
 
 PAGE = 'report.html'
 

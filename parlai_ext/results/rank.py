@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from parlai_ext.collect import not_run
-from parlai_ext.core.display import percent
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import HumanJudgement, is_floor
-from parlai_ext.core.ranking_options import RankingOptions, ranking_options
+from parlai_ext.core.protocol import RankingOptions, ranking_options
 from parlai_ext.core.signature import PART_SEPARATOR
 from parlai_ext.judge_check.record import read_check
 from parlai_ext.ranking.agreement import correlate_with_reference
@@ -48,6 +47,7 @@ from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.store.manifest import Manifest
 from parlai_ext.store.plan import Plan
+from parlai_ext.view.text import percent
 
 LISTED = 10  # missing files that are named
 # parts of a ranking that few runs have, imported when they are worked out

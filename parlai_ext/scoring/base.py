@@ -42,7 +42,6 @@ from parlai_ext.core.options import (
     signature_values,
 )
 from parlai_ext.core.signature import signature_line
-from parlai_ext.core.watch import NO_WATCH, Watch
 from parlai_ext.models.handle import (  # noqa: F401 (scorers import them from here)
     ChatModel,
     Classifier,
@@ -50,6 +49,7 @@ from parlai_ext.models.handle import (  # noqa: F401 (scorers import them from h
     Models,
     WordVectors,
 )
+from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.scoring.items import (  # noqa: F401 (scorers import them from here)
     OTHER,
     ItemScore,

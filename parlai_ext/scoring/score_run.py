@@ -11,7 +11,6 @@ from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.machine import Machine, use_data_folder
 from parlai_ext.core.nouns import (
     Dialogue,
     Score,
@@ -20,9 +19,7 @@ from parlai_ext.core.nouns import (
     content_id,
     to_json,
 )
-from parlai_ext.core.progress import bar_of
 from parlai_ext.core.signature import GIVEN_JUDGED
-from parlai_ext.core.watch import Watch
 from parlai_ext.engines.engine import (
     Engine,
     Job,
@@ -32,10 +29,12 @@ from parlai_ext.engines.engine import (
     refuse_difference,
 )
 from parlai_ext.engines.local import LOCAL
+from parlai_ext.engines.machine import Machine, use_data_folder
 from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.isolation.own_records import CONFIG, note_parts
 from parlai_ext.isolation.policy import require_named_options
 from parlai_ext.models.handle import ModelHandle, check_model, model_system
+from parlai_ext.models.watch import Watch
 from parlai_ext.scoring.base import (
     Models,
     Scorer,
@@ -52,6 +51,7 @@ from parlai_ext.scoring.registry import (
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.safe.load import trust_files
 from parlai_ext.systems.spending import spending_of
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey
 
 

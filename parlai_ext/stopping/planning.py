@@ -25,7 +25,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from parlai_ext.core.display import digits_for, one_line, rough_count, wrap_lines
 from parlai_ext.core.errors import UserError
 from parlai_ext.ranking.intervals import FEWEST_OPENERS
 from parlai_ext.ranking.separation import (
@@ -47,6 +46,7 @@ from parlai_ext.stopping.rule import (
     pair_intervals,
 )
 from parlai_ext.view.table import Column, Table, number_column
+from parlai_ext.view.text import digits_for, one_line, rough_count, wrap_lines
 
 OBSERVED = 'observed'
 # standard errors beyond the confidence sequence with which an order is settled in four

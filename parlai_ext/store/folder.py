@@ -22,7 +22,6 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     content_id,
 )
-from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.core.secrets import bytes_without_secrets
 from parlai_ext.store import manifest as manifests
@@ -54,6 +53,7 @@ from parlai_ext.store.shards import (
     scored_record,
     shard_metadata,
 )
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey, shards
 
 T = TypeVar('T')

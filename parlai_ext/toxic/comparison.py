@@ -20,10 +20,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.core.display import DASH, wrap_lines
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.progress import bar_of
 from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.data.toxic_pairs import ToxicPair, prompt_key
 from parlai_ext.ranking.detection import Measure
@@ -39,6 +37,7 @@ from parlai_ext.store.lines import json_lines_text
 from parlai_ext.toxic.detectors import split_words
 from parlai_ext.toxic.measures import BLEU, AnswerMeasures, Prompt, corpus_bleu
 from parlai_ext.view.page import render_page
+from parlai_ext.view.progress import bar_of
 from parlai_ext.view.table import (
     Cell,
     Column,
@@ -48,6 +47,7 @@ from parlai_ext.view.table import (
     number_column,
     plain_table,
 )
+from parlai_ext.view.text import DASH, wrap_lines
 
 DISTINCT = 'distinct_2'
 ANY = 'any '  # before a measure: the share of prompts with such an answer

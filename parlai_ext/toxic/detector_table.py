@@ -11,14 +11,14 @@ from operator import attrgetter
 import numpy as np
 import pandas as pd
 
-from parlai_ext.core.display import number
-from parlai_ext.core.progress import bar_of
 from parlai_ext.data.toxic_pairs import LabelledText
 from parlai_ext.ranking.detection import MEASURES, Measure, detection_measures
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.toxic.detectors import Detector
 from parlai_ext.toxic.public_sets import moderation_data
+from parlai_ext.view.progress import bar_of
 from parlai_ext.view.table import Column, IntervalColumn, Table, plain_table
+from parlai_ext.view.text import number
 
 ALL = 'all'
 BATCH = 256

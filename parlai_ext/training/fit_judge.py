@@ -20,10 +20,9 @@ import yaml
 from scipy.stats import rankdata, spearmanr, zscore
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, content_id
-from parlai_ext.core.progress import bar_of
 from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.ranking.detection import Measure
 from parlai_ext.scoring.base import ScoringItem
@@ -40,6 +39,7 @@ from parlai_ext.scoring.learned import (
     weight_bytes,
 )
 from parlai_ext.store.atomic import write_file
+from parlai_ext.view.progress import bar_of
 
 Inputs = Mapping[str, np.ndarray]  # by kind, [responses, inputs]
 FOLDS = 5

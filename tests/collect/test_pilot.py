@@ -11,7 +11,7 @@ from parlai_ext.collect.forecast import forecast_comparison_lines, save_forecast
 from parlai_ext.collect.pilot import covering_blocks, pilot
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.machine import Machine
+from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds import block_player
 from parlai_ext.worlds.block_player import BlockPlayer

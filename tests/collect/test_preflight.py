@@ -16,8 +16,8 @@ from parlai_ext.collect.preflight import (
 )
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from tests.support import trial_agents
 from tests.support.plans import plan_to_try

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pytest
 from parlai.core.params import ParlaiParser
 
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import (
     Flags,
     flag_values,
@@ -19,6 +18,7 @@ from parlai_ext.core.options import (
     read_pairs,
     signature_values,
 )
+from parlai_ext.engines.machine import Machine
 from tests.support.user_error import user_error
 
 

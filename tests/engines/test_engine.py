@@ -10,14 +10,14 @@ import sys
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
-from parlai_ext.core.progress import bar_of
 from parlai_ext.engines.engine import Job, Task, Worker, code_facts
 from parlai_ext.engines.host import Done, Failure, Host, Started
 from parlai_ext.engines.local import LOCAL
+from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.engines.shared_folder import Token, token_in, wait_for_files
 from parlai_ext.store import atomic
+from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error
 
 

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from parlai_ext.core.machine import Machine
 from parlai_ext.engines.local import LocalEngine
+from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from tests.support.user_error import user_error
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.core.progress import bar_of
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.people.ranking import (
     Resampling,
@@ -24,6 +23,7 @@ from parlai_ext.ranking.bradley_terry import (
     strengths_of_draws,
 )
 from parlai_ext.ranking.intervals import Sampling, draw_means
+from parlai_ext.view.progress import bar_of
 
 
 def comparison(first, second, value, annotator='Ann', item='1'):

@@ -4,7 +4,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parlai_ext.core.display import rough_count
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.separation import DialoguesNeeded, Separation, dialogues_needed
 from parlai_ext.report.summary import (
@@ -14,6 +13,7 @@ from parlai_ext.report.summary import (
     warnings,
 )
 from parlai_ext.results.ranking import Coefficient
+from parlai_ext.view.text import rough_count
 from tests.support.report_example import (
     agreement,
     example_ranking,

@@ -6,7 +6,7 @@ not: nothing that was changed by hand ends a command with a traceback.
 import pytest
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.ranking_options import ranking_options
+from parlai_ext.core.protocol import ranking_options
 from parlai_ext.report.recipe import command
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import save

@@ -15,8 +15,7 @@ from parlai_ext.core.nouns import (
     Score,
     ScoredDialogue,
 )
-from parlai_ext.core.protocol import Protocol
-from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.core.protocol import Protocol, RankingOptions
 from parlai_ext.core.records import record_to_json
 from parlai_ext.report.summary import sentences
 from parlai_ext.report.table import leaderboard_csv, terminal_table

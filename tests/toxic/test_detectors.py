@@ -16,8 +16,8 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.commands import plugin
 from parlai_ext.commands.compare_detectors import CompareDetectors
-from parlai_ext.core.machine import Machine
 from parlai_ext.data.toxic_pairs import labelled_texts
+from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.toxic.detector_table import identity_row
 from parlai_ext.toxic.detectors import (

@@ -23,7 +23,7 @@ from datetime import date
 from typing import Any
 
 from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.process_limits import lower_limit, start_python
+from parlai_ext.isolation.processes import lower_limit, start_python
 from parlai_ext.systems.chat.messages import ChatTurn
 
 SECONDS = 60  # for one text, also of processor time

@@ -32,8 +32,8 @@ import torch
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.process_limits import lower_limit, start_python
 from parlai_ext.files.option_files import sha256
+from parlai_ext.isolation.processes import lower_limit, start_python
 from parlai_ext.systems.fetch.data_folder import user_cache
 from parlai_ext.systems.safe.read import errors_named, refuse_program
 from parlai_ext.systems.safe.unpickle import BadModelFile, Refused, path_of
