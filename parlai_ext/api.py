@@ -128,8 +128,8 @@ class Run:
         :raises UserError: for another name, or when the run lacks this table.
         """
         from parlai_ext.report import frames
-        from parlai_ext.report.columns import file_table
-        from parlai_ext.results.chosen_scores import choose_scores
+        from parlai_ext.report.table import file_table
+        from parlai_ext.results.ranking import choose_scores
 
         if table == 'ranking':
             return file_table(self.ranking).frame()

@@ -17,14 +17,18 @@ from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import Roster, System, is_floor
 from parlai_ext.core.protocol import RankingOptions
-from parlai_ext.ranking.intervals import Sampling, draw_means
-from parlai_ext.ranking.newcomers import Difference
-from parlai_ext.ranking.ranks import ranks_by_score, significantly_better
+from parlai_ext.ranking.intervals import (
+    Estimate,
+    Floats,
+    Sampling,
+    draw_means,
+    system_means,
+)
 from parlai_ext.ranking.separation import DialoguesNeeded
-from parlai_ext.ranking.table import Floats, system_means
+from parlai_ext.ranking.standings import ranks_by_score, significantly_better
 from parlai_ext.ranking.target_sets import NO_SYSTEM
-from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import RunScores, read_run_scores
+from parlai_ext.results.ranking import choose_scores
 from parlai_ext.scoring.registry import is_outside
 from parlai_ext.store import RunFolder
 from parlai_ext.view.text import join_names, number, rough_count
@@ -209,7 +213,7 @@ class Audited:
         return number(value, 2 if float(np.ptp(self.means)) >= 0.5 else 3)
 
 
-def outcome_of_equality(audited: Audited, gap: Difference) -> str:
+def outcome_of_equality(audited: Audited, gap: Estimate) -> str:
     """
     Return whether a difference is none: shown as soon as its interval holds 0 and
     reaches no further than the least difference that the ranking claims.

@@ -23,11 +23,17 @@ from parlai_ext.audit.record import PartResult, outcome_of
 from parlai_ext.core.signature import scorer_name
 from parlai_ext.ranking.agreement import kendall, spearman
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
-from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL, draw_means
-from parlai_ext.ranking.newcomers import flipped_pairs
-from parlai_ext.ranking.ranks import significantly_better
+from parlai_ext.ranking.intervals import (
+    FEWEST_OPENERS,
+    LEVEL,
+    Floats,
+    draw_means,
+    json_number,
+    system_means,
+)
+from parlai_ext.ranking.pairs import flipped_pairs
 from parlai_ext.ranking.separation import DialoguesNeeded, dialogues_needed, fold_games
-from parlai_ext.ranking.table import Floats, json_number, system_means
+from parlai_ext.ranking.standings import significantly_better
 from parlai_ext.ranking.variance_shares import (
     REST,
     VarianceShares,

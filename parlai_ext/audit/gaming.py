@@ -45,14 +45,13 @@ from parlai_ext.isolation.own_records import (
     note_parts,
 )
 from parlai_ext.judge_check.perturbations import PARROTS
-from parlai_ext.ranking.newcomers import Placing, difference, lift, place_newcomer
+from parlai_ext.ranking.intervals import Floats, system_means
+from parlai_ext.ranking.pairs import Placing, difference, lift, place_newcomer
 from parlai_ext.ranking.separation import dialogues_needed
-from parlai_ext.ranking.table import Floats, system_means
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest, record_hash
-from parlai_ext.store.plan import system_part
+from parlai_ext.store.manifest import Manifest, record_hash, system_part
 from parlai_ext.view.text import interval, join_names, number
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 

@@ -20,10 +20,9 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import System
 from parlai_ext.files.text_file import text_lines
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL
-from parlai_ext.ranking.newcomers import Difference, difference
+from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL, Estimate, json_number
+from parlai_ext.ranking.pairs import difference
 from parlai_ext.ranking.standings import Standing, rank_dimension
-from parlai_ext.ranking.table import json_number
 from parlai_ext.ranking.target_sets import (
     NO_SYSTEM,
     Overturned,
@@ -435,7 +434,7 @@ def check_siblings(audited: Audited, families: Mapping[str, str]) -> PartResult:
     low, high = (json_number(float(q)) for q in np.nanquantile(draws, tails))
     if audited.num_openers < FEWEST_OPENERS or low is None or high is None:
         low = high = None
-    outcome = outcome_of_equality(audited, Difference(json_number(value), low, high))
+    outcome = outcome_of_equality(audited, Estimate(json_number(value), low, high))
     moves = 'lose' if value < 0 else 'gain'
     result.add('all families', '', 'effect', json_number(value), low, high)
     return result.report(

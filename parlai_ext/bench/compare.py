@@ -36,7 +36,7 @@ from parlai_ext.ranking.comparison import (
     swap_tests,
     williams_test,
 )
-from parlai_ext.ranking.table import Floats
+from parlai_ext.ranking.intervals import Floats
 from parlai_ext.view.progress import bar_of
 
 ALL_SETS = 'all sets'

@@ -31,7 +31,7 @@ from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import RunFolder
-from parlai_ext.store.plan import Plan
+from parlai_ext.store.manifest import Plan
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import (
     are_small,

@@ -31,7 +31,7 @@ from parlai_ext.data.source_file import SourceDialogue
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import locked
-from parlai_ext.store.plan import numbered_id
+from parlai_ext.store.manifest import numbered_id
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.pairings import IMPORTED
 from parlai_ext.worlds.schedule import named_pairing

@@ -19,11 +19,13 @@ from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import (
     BATCHSIZE,
     Manifest,
+    Plan,
     SystemRecord,
     merge_manifests,
+    protocol_of,
     read_manifest,
+    system_part,
 )
-from parlai_ext.store.plan import Plan, protocol_of, system_part
 from parlai_ext.worlds.schedule import pairings, sample_openers, shard_size_for
 
 

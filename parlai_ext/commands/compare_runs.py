@@ -159,8 +159,8 @@ def _write(joined: JoinedRun, ranking: Ranking, folder: str) -> None:
     """
     Write a ranking, the leaderboard and, where texts are there, the page.
     """
+    from parlai_ext.report.page import write_report
     from parlai_ext.report.table import leaderboard_csv
-    from parlai_ext.report.write import write_report
     from parlai_ext.results.ranking import write_ranking
 
     write_ranking(joined.run, ranking, folder)

@@ -20,8 +20,7 @@ from tqdm import tqdm
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.engines.engine import EngineFailed, Job, Results, Task
-from parlai_ext.engines.host import Done, Failure, Host
-from parlai_ext.engines.waiting_tasks import JobTasks
+from parlai_ext.engines.host import Done, Failure, Host, JobTasks
 from parlai_ext.store.atomic import name_writer
 from parlai_ext.view.progress import Bar
 

@@ -30,7 +30,7 @@ from parlai_ext.judge_check.perturbations import same_side
 from parlai_ext.judge_check.record import Biases, HumanAnchor
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.baselines import mean_overlap
-from parlai_ext.ranking.table import Floats
+from parlai_ext.ranking.intervals import Floats
 from parlai_ext.view.text import join_names, number
 from parlai_ext.worlds.pairings import IMPORTED
 

@@ -26,8 +26,7 @@ from parlai_ext.judge_check.record import (
     KindResult,
 )
 from parlai_ext.report.view import Doubt, RankingView
-from parlai_ext.results.judge_card import CardModel, JudgeCard
-from parlai_ext.results.ranking import Ranking
+from parlai_ext.results.ranking import CardModel, JudgeCard, Ranking
 from parlai_ext.view.page import Section
 from parlai_ext.view.table import Cell, Column, Table, number_column
 from parlai_ext.view.text import join_names, number, without_folders, wrap_lines

@@ -26,9 +26,8 @@ from parlai_ext.judge_check.record import (
     write_check,
 )
 from parlai_ext.packs.pack import Pack
-from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import rank_by_own_rule
-from parlai_ext.results.ranking import Ranking
+from parlai_ext.results.ranking import Ranking, choose_scores
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest
 

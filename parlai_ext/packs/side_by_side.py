@@ -21,11 +21,12 @@ from typing import Any
 from parlai_ext.judge_check.section import judge_section
 from parlai_ext.packs.compare import differing_settings, own_ranking
 from parlai_ext.packs.verify import open_right_pack
+from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.details import signed
+from parlai_ext.report.page import PAGE
 from parlai_ext.report.view import RankingView
-from parlai_ext.report.write import PAGE
-from parlai_ext.results.ranking import Coefficient, Ranking, read_ranking
+from parlai_ext.results.ranking import Ranking, read_ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
@@ -126,14 +127,14 @@ def _rank(place: int, row: Row) -> int | None:
     return one.rank if isinstance(one, Standing) else None
 
 
-def _score(place: int, row: Row) -> Coefficient | None:
+def _score(place: int, row: Row) -> Estimate | None:
     """
     Return the score in one run, with the interval for its partners only.
     """
     one = row[place]
     if not isinstance(one, Standing):
         return None
-    return Coefficient(one.score, one.low_fixed, one.high_fixed)
+    return Estimate(one.score, one.low_fixed, one.high_fixed)
 
 
 def _difference(row: Row) -> str:

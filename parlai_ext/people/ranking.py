@@ -27,10 +27,15 @@ from parlai_ext.ranking.annotator_agreement import (
     agreement_of_halves,
     krippendorff_alpha,
 )
-from parlai_ext.ranking.bradley_terry import strengths_of_draws
-from parlai_ext.ranking.intervals import FEWEST_PARTNERS, Draws, draw_ratios, draw_sums
+from parlai_ext.ranking.intervals import (
+    FEWEST_PARTNERS,
+    Draws,
+    Floats,
+    draw_ratios,
+    draw_sums,
+)
+from parlai_ext.ranking.ratings import strengths_of_draws
 from parlai_ext.ranking.standings import Standing, best_first, rank_draws
-from parlai_ext.ranking.table import Floats
 from parlai_ext.view.progress import Counting, bar_of
 from parlai_ext.view.table import Column, Table, number_column
 from parlai_ext.view.text import number, wrap_lines

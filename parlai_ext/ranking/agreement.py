@@ -42,14 +42,12 @@ import scipy
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
+    Floats,
     Sampling,
+    check_table,
     draw_counts,
     draw_groups,
     draw_means,
-)
-from parlai_ext.ranking.table import (
-    Floats,
-    check_table,
     json_number,
     round_off_noise,
     system_means,

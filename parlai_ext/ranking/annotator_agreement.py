@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from parlai_ext.ranking.agreement import spearman
-from parlai_ext.ranking.intervals import Draws, draw_groups, intervals_for
-from parlai_ext.ranking.table import Floats
+from parlai_ext.ranking.intervals import Draws, Floats, draw_groups, intervals_for
 
 Level = Literal['nominal', 'ordinal', 'interval', 'ratio']
 Annotations = Mapping[Any, Mapping[str, float]]  # unit -> annotator -> value

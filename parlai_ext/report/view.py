@@ -20,8 +20,7 @@ from parlai_ext.ranking.pairs import (
     pair_differences,
     spreads,
 )
-from parlai_ext.results.chosen_scores import scores_rule
-from parlai_ext.results.ranking import Ranking
+from parlai_ext.results.ranking import Ranking, scores_rule
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest

@@ -9,9 +9,9 @@ import numpy as np
 
 from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue, dialogue_means
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
-from parlai_ext.results.judge_card import Nearness, NearnessMeter
+from parlai_ext.results.ranking import Nearness, NearnessMeter
 from parlai_ext.store import RunFolder
-from parlai_ext.store.plan import Plan
+from parlai_ext.store.manifest import Plan
 from parlai_ext.tournament.games import Game, RawScores
 from parlai_ext.view.text import MAX_CHARACTERS
 from parlai_ext.worlds.pairings import SCHEMES

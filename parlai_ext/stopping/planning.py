@@ -26,7 +26,7 @@ import scipy
 from numpy.typing import NDArray
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.ranking.intervals import FEWEST_OPENERS
+from parlai_ext.ranking.intervals import FEWEST_OPENERS, Floats
 from parlai_ext.ranking.separation import (
     MOST_OPENERS,
     POWER,
@@ -34,7 +34,6 @@ from parlai_ext.ranking.separation import (
     candidate_counts,
     detectable_difference,
 )
-from parlai_ext.ranking.table import Floats
 from parlai_ext.results.rank import RunScores
 from parlai_ext.stopping.looks import scores_by_opener, watched_dimension
 from parlai_ext.stopping.rule import (

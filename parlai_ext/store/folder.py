@@ -35,24 +35,21 @@ from parlai_ext.store.lines import (
     as_read,
     damage_error,
     decode_shard,
+    dialogue_from_record,
+    dialogue_record,
     dumps,
     encode_shard,
     read_records,
+    scored_from_record,
+    scored_record,
     sealed_text,
+    shard_metadata,
     short_hash,
     short_text,
     without_checksum,
 )
-from parlai_ext.store.manifest import Manifest, StopRecord
+from parlai_ext.store.manifest import Manifest, Plan, StopRecord, numbered_openers
 from parlai_ext.store.partial import PartialWork
-from parlai_ext.store.plan import Plan, numbered_openers
-from parlai_ext.store.shards import (
-    dialogue_from_record,
-    dialogue_record,
-    scored_from_record,
-    scored_record,
-    shard_metadata,
-)
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey, shards
 

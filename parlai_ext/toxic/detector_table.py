@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from parlai_ext.data.toxic_pairs import LabelledText
-from parlai_ext.ranking.detection import MEASURES, Measure, detection_measures
-from parlai_ext.ranking.intervals import wilson_interval
+from parlai_ext.ranking.detection import MEASURES, detection_measures
+from parlai_ext.ranking.intervals import Estimate, wilson_interval
 from parlai_ext.toxic.detectors import Detector
 from parlai_ext.toxic.public_sets import moderation_data
 from parlai_ext.view.progress import bar_of
@@ -43,7 +43,7 @@ class DetectorRow:
     kind: str
     n: int
     n_toxic: int
-    measures: Mapping[str, Measure]
+    measures: Mapping[str, Estimate]
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class IdentityRow:
     """
 
     detector: str
-    identities: Measure
-    others: Measure
+    identities: Estimate
+    others: Estimate
     mean: float
     by_term: Mapping[str, float]
 
@@ -140,7 +140,7 @@ def identity_row(detector: Detector) -> IdentityRow:
         numbers = [number for row in by_term.values() for number in row]
         flagged = sum(map(detector.is_toxic, numbers))
         low, high = wilson_interval(flagged, len(numbers))
-        shares[side] = Measure(flagged / len(numbers), low, high)
+        shares[side] = Estimate(flagged / len(numbers), low, high)
     means = {term: fsum(row) / len(row) for term, row in values['identities'].items()}
     return IdentityRow(
         detector.name,

@@ -24,7 +24,7 @@ from parlai_ext.core.nouns import Dialogue, HumanJudgement, content_id
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.ranking.detection import Measure
+from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import (
     BLOCKS,
@@ -298,10 +298,10 @@ class FitReport:
 
     num_annotated: int
     num_groups: int
-    before: Measure
-    fitted: Measure
-    gain: Measure
-    trivial: Mapping[str, Measure]
+    before: Estimate
+    fitted: Estimate
+    gain: Estimate
+    trivial: Mapping[str, Estimate]
 
     @property
     def helps(self) -> bool:
@@ -367,9 +367,9 @@ def agreement(scores: np.ndarray, labels: np.ndarray) -> float:
     return float(spearmanr(scores, labels).statistic)
 
 
-def _worth(value: float, drawn: np.ndarray) -> Measure:
+def _worth(value: float, drawn: np.ndarray) -> Estimate:
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return Measure(value, float(low), float(high))
+    return Estimate(value, float(low), float(high))
 
 
 def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) -> None:

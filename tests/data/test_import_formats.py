@@ -12,8 +12,7 @@ from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.data.formats import find_files
 from parlai_ext.data.import_rules import ImportRules
 from parlai_ext.data.imported_dialogues import read_imports
-from parlai_ext.store.lines import encode_shard
-from parlai_ext.store.shards import dialogue_record
+from parlai_ext.store.lines import dialogue_record, encode_shard
 from tests.support.user_error import user_error
 
 

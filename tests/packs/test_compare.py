@@ -27,7 +27,7 @@ from parlai_ext.packs.side_by_side import (
     marked_words,
     system_table,
 )
-from parlai_ext.report.write import write_report
+from parlai_ext.report.page import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking
 from parlai_ext.scoring.score_run import build_scorer

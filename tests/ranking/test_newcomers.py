@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.ranking.intervals import Sampling
-from parlai_ext.ranking.newcomers import (
+from parlai_ext.ranking.pairs import (
     difference,
     flipped_pairs,
     lift,

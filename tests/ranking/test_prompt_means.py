@@ -5,7 +5,7 @@ Means over prompts, their intervals, and paired differences.
 import numpy as np
 import pytest
 
-from parlai_ext.ranking.prompt_means import (
+from parlai_ext.ranking.detection import (
     jackknife_values,
     paired_differences,
     prompt_means,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.ranking.intervals import Sampling, draw_means
-from parlai_ext.ranking.ranks import (
+from parlai_ext.ranking.standings import (
     rank_ranges,
     ranks_by_score,
     significantly_better,

@@ -5,7 +5,7 @@ The table of dialogue means.
 import numpy as np
 import pytest
 
-from parlai_ext.ranking import table
+from parlai_ext.ranking import intervals as table
 
 
 def test_a_system_mean_is_over_dialogues_not_over_partners():

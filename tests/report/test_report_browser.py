@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.report.write import write_report
+from parlai_ext.report.page import write_report
 from parlai_ext.view.text import one_line, visible
 from tests.support.browser import BROWSER, MISSING
 from tests.support.check_example import FAILS, WEAK, example_card, example_check

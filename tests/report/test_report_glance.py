@@ -17,7 +17,7 @@ from parlai_ext.report.details import (
     draw_spreads,
     signed,
 )
-from parlai_ext.report.glance import answers
+from parlai_ext.report.page import answers
 from parlai_ext.report.view import DimensionDetails, RankingView, dimension_details
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.tables import read_tables

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from parlai_ext.report import browse
 from parlai_ext.report.browse import Candidate, choose, fair_shares, room_for
-from parlai_ext.report.write import render_run
+from parlai_ext.report.page import render_run
 from parlai_ext.view.page import TEMPLATES, script_safe_json
 from tests.support.report_example import (
     LABELS,

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 import pytest
 
 from parlai_ext.core.nouns import Score, ScoredDialogue, content_id, dialogue_means
-from parlai_ext.report.write import write_report
+from parlai_ext.report.page import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking
 from parlai_ext.view.text import number, spreadsheet_text, visible

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parlai_ext.ranking.intervals import Sampling
+from parlai_ext.ranking.intervals import Estimate, Sampling
 from parlai_ext.ranking.separation import DialoguesNeeded, Separation, dialogues_needed
 from parlai_ext.report.summary import (
     leader_sentence,
@@ -12,7 +12,6 @@ from parlai_ext.report.summary import (
     sentences,
     warnings,
 )
-from parlai_ext.results.ranking import Coefficient
 from parlai_ext.view.text import rough_count
 from tests.support.report_example import (
     agreement,
@@ -145,7 +144,7 @@ def test_baseline_as_good_as_the_scorer_is_a_caution(value, cautioned):
 
 def test_ratings_and_baselines_are_compared_by_kendalls_tau():
     def one(spearman, kendall):
-        pair = (Coefficient(spearman, None, None), Coefficient(kendall, None, None))
+        pair = (Estimate(spearman, None, None), Estimate(kendall, None, None))
         return replace(agreement(), spearman=pair[0], kendall=pair[1])
 
     ranking = example_ranking(

@@ -5,7 +5,7 @@ The card of a judge, from a signature and from what lies beside its scores.
 import pytest
 
 from parlai_ext.core.nouns import ScoredDialogue
-from parlai_ext.results.judge_card import (
+from parlai_ext.results.ranking import (
     CardModel,
     Nearness,
     NearnessMeter,

@@ -14,9 +14,8 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
 )
 from parlai_ext.report.summary import sentences
-from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import rank_run
-from parlai_ext.results.ranking import read_ranking
+from parlai_ext.results.ranking import choose_scores, read_ranking
 from parlai_ext.store import RunFolder
 from tests.support.dialogues import spoken
 from tests.support.planted_run import played_run

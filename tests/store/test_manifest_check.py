@@ -7,7 +7,7 @@ import pytest
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.protocol import ranking_options
-from parlai_ext.report.recipe import command
+from parlai_ext.report.page import command
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import save
 from tests.support.mutations import mutations

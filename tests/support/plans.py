@@ -11,7 +11,7 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import RunFolder
-from parlai_ext.store.plan import system_part
+from parlai_ext.store.manifest import system_part
 from parlai_ext.worlds.schedule import pairings
 from tests.support.on_cpu import CPU
 from tests.support.tiny_models import sentences
