@@ -7,8 +7,6 @@ so that an import that is killed leaves no half-written run.
 
 import hashlib
 import json
-import os
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -30,14 +28,13 @@ from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.data.source_file import SourceDialogue
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
-from parlai_ext.store.atomic import locked
+from parlai_ext.store.atomic import staged_folder
 from parlai_ext.store.manifest import numbered_id
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.pairings import IMPORTED
 from parlai_ext.worlds.schedule import named_pairing
 
 SHARD = 64
-LOCK = '.lock'
 DialoguesByPairing = dict[str, list[Dialogue]]
 
 
@@ -156,14 +153,8 @@ def write_run(
         return _again(root, new, dialogues)
     if root.is_dir() and any(root.iterdir()):
         raise UserError(f'{root} is not empty and no run; use another --run-dir')
-    staging = root.parent / f'.{root.name}.importing'
-    with locked(staging / LOCK):
-        for left in staging.iterdir():
-            if left.name != LOCK:  # of an import that was killed
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
-        manifests.save(staging, new)
-        _write(RunFolder(staging, new), dialogues)
-        os.rename(staging, root)
+    with staged_folder(root) as staging:
+        _write(RunFolder.new(staging, new), dialogues)
     return True
 
 

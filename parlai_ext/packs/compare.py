@@ -162,7 +162,7 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
         systems=systems,
         pairings=list(pairings.values()),
     )
-    run = RunFolder.open(root, joined)
+    run = RunFolder.new(root, joined)
     notes += [
         f'{pack.name} was played until its own order was settled: intervals assume '
         'that the number of openers was fixed beforehand'

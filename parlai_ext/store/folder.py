@@ -26,6 +26,7 @@ from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.core.secrets import bytes_without_secrets
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import (
+    LOCK,
     locked,
     remove_leftovers,
     write_file,
@@ -104,6 +105,15 @@ class RunFolder:
             if new != old:
                 manifests.save(root, new)
         return cls(root, new)
+
+    @classmethod
+    def new(cls, root: Path, manifest: Manifest) -> RunFolder:
+        """
+        Begin a run in a folder that nobody else writes to.
+        """
+        manifest = manifest.changed()  # as it will be read
+        manifests.save(root, manifest)
+        return cls(root, manifest)
 
     @classmethod
     def existing(cls, root: str | Path) -> RunFolder:
@@ -590,6 +600,6 @@ def _exclusive(root: Path) -> Iterator[None]:
     """
     Hold the folder's lock, and remove the temporary files that killed runs left.
     """
-    with locked(root / '.lock'):
+    with locked(root / LOCK):
         remove_leftovers(root)
         yield

@@ -148,19 +148,6 @@ def test_killed_at_any_step_there_is_no_run_or_a_whole_one(games, tmp_path):
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith('.')] == []
 
 
-def test_two_imports_at_once_are_one(games, tmp_path):
-    from parlai_ext.store.atomic import locked
-
-    staging = tmp_path / '.run.importing'
-    staging.mkdir()
-    with (
-        locked(staging / '.lock'),
-        user_error('is in use by process'),
-    ):
-        imported(games, tmp_path / 'run')
-    assert imported(games, tmp_path / 'run').written
-
-
 def lengths(run, signature='length'):
     """
     Score every utterance that a system said by its number of words.

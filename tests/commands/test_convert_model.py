@@ -18,7 +18,7 @@ from parlai.core.agents import create_agent
 from parlai.core.params import ParlaiParser
 
 from parlai_ext.commands import plugin
-from parlai_ext.commands.convert_model import ConvertModel, convert, scratch_folder
+from parlai_ext.commands.convert_model import ConvertModel, convert
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import (
@@ -343,14 +343,6 @@ def test_a_conversion_killed_at_any_step_is_run_again(tmp_path):
         if ended:
             break
     assert len(places_seen) == len(whole) + 1  # none, one, two, … of the files
-
-
-def test_two_conversions_into_one_file_do_not_mix(tmp_path):
-    source = Path(make_generator(tmp_path))
-    output = tmp_path / 'm.safetensors'
-    with scratch_folder(output), user_error('another process'):
-        convert(source, output)
-    convert(source, output)
 
 
 def test_a_conversion_copies_no_linked_file_without_options_either(tmp_path):

@@ -9,7 +9,7 @@ from html import unescape
 
 import pytest
 
-from parlai_ext.commands.compare_runs import UNFINISHED, CompareRuns, new_folder
+from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.judge_check.check_run import check_run
@@ -263,19 +263,13 @@ def test_the_command_writes_a_run_folder_with_a_page(packs, tmp_path):
     assert {row.system for row in rows} == {'generic', 'talker'}
 
 
-def test_a_folder_that_a_killed_command_left_is_filled_anew(tmp_path):
-    out = tmp_path / 'joined'
-    (out / 'dialogues').mkdir(parents=True)
-    (out / 'dialogues' / 'half').touch()
-    (out / UNFINISHED).touch()  # its lock is free
-    with new_folder(out):
-        assert [path.name for path in out.iterdir()] == [UNFINISHED]
-        with user_error('in use by'), new_folder(out):
-            pass
-        (out / 'manifest.json').touch()
-    assert [path.name for path in out.iterdir()] == ['manifest.json']
-    with user_error('a new folder is expected'), new_folder(out):
-        pass
+def test_a_folder_with_something_else_is_left_alone(packs, tmp_path):
+    (tmp_path / 'joined').mkdir()
+    (tmp_path / 'joined' / 'thesis.txt').touch()
+    pair = [str(packs[name]) for name in ('generic', 'talker')]
+    with user_error('a new folder is expected'):
+        CompareRuns.main(*pair, '--out', str(tmp_path / 'joined'))
+    assert [path.name for path in (tmp_path / 'joined').iterdir()] == ['thesis.txt']
 
 
 HOSTILE = '</div><script>alert(1)</script>'

@@ -11,8 +11,9 @@ import signal
 import pytest
 
 from parlai_ext.commands.command import Command
-from parlai_ext.store.atomic import locked, write_file
+from parlai_ext.store.atomic import locked, staged_folder, write_file
 from tests.support.store_samples import sample_run
+from tests.support.user_error import user_error
 
 
 class Write(Command):
@@ -92,3 +93,24 @@ def test_a_run_stays_where_it_is_when_an_agent_goes_elsewhere(tmp_path, monkeypa
     monkeypatch.chdir('/')
     run.write_json('x.json', {'a': 1})
     assert (tmp_path / 'run' / 'x.json').exists()
+
+
+@pytest.mark.parametrize('becomes_target', [True, False])
+def test_a_folder_takes_its_name_when_all_is_in_it_and_one_process_writes(
+    tmp_path, becomes_target
+):
+    target = tmp_path / 'run'
+    half = tmp_path / '.run.unfinished' / 'dialogues' / 'half'  # of a killed process
+    half.parent.mkdir(parents=True)
+    half.touch()
+    with pytest.raises(KeyError), staged_folder(target):
+        raise KeyError
+    assert list(tmp_path.iterdir()) == []
+    with staged_folder(target, becomes_target=becomes_target) as folder:
+        assert [path.name for path in folder.iterdir()] == ['.lock']
+        (folder / 'manifest.json').touch()
+        with user_error('in use by process'), staged_folder(target):
+            pass
+        assert not target.exists() and (folder / 'manifest.json').exists()
+    assert (target / 'manifest.json').exists() == becomes_target
+    assert [path.name for path in tmp_path.iterdir()] == ['run'] * becomes_target
