@@ -98,10 +98,10 @@ class SidePlayer:
         if audited.num_openers < 3:
             raise UserError('fewer than three openers give no interval')
         about = audited.run.scores(audited.scores.scorer_signature).about()
-        section = about.get('config') or manifest.protocol.scorer
+        section = about.section(manifest.protocol.scorer)
         is_own = (
             CONFIG in named_parts(record_hash(about))
-            if about.get('config')
+            if about.config
             else is_own_scorer(manifest)
         )
         if not is_own and section != named.scorer:
@@ -109,7 +109,7 @@ class SidePlayer:
             given = {'name': name} if name == options.scores else {}
             require_named_scorer(section, given)
         scorer = build_scorer(section, machine, named_by_user=True)
-        signature = score_signature(scorer, bool(about.get('given')))
+        signature = score_signature(scorer, about.given)
         then = audited.scores.scorer_signature
         if signature != then:
             [first, *_] = signature_differences(then, signature)
@@ -159,8 +159,8 @@ class SidePlayer:
             report = score_run(
                 run,
                 self.scorer,
-                include_given=bool(about.get('given')),
-                config=about.get('config') or {},
+                include_given=about.given,
+                config=about.config,
             )
             return read_tables(run, report.signature)
 

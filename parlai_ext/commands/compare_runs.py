@@ -84,12 +84,12 @@ class CompareRuns(Command):
             rankings = []
             if len(fitting) > 1:
                 if out is None:
-                    place = stack.enter_context(tempfile.TemporaryDirectory())
+                    place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
                 elif out.exists() and (not out.is_dir() or any(out.iterdir())):
                     raise UserError(f'--out {out}: a new folder is expected')
                 else:
                     place = stack.enter_context(staged_folder(out))
-                rankings = show_joined(join_packs(fitting, Path(place)), out)
+                rankings = show_joined(join_packs(fitting, place), out)
         refused = {path: lines for path, lines in differing.items() if lines}
         for path, lines in refused.items():
             print(printable(f'refused: {path} may not be compared with {paths[0]}:'))

@@ -290,7 +290,8 @@ def _join_records(
     packs. A pack without a check counts as worse than any: then none is written.
     """
     store = run.scores(signature)
-    if about := packs[0].run.scores(signature).about():
+    about = packs[0].run.scores(signature).about()
+    if about.model_fields_set:
         store.write_about(about)
     given = {
         f'{pack.name} ({k + 1})': read_check(pack.run.scores(signature))

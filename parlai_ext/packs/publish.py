@@ -82,7 +82,7 @@ def publish_run(
     complete, left_out = _complete_scores(run, scores)
     manifest = public_manifest(run.manifest, withhold_text)
     section = run.manifest.protocol.scorer
-    configs = [run.scores(one).about().get('config') or section for one in complete]
+    configs = [run.scores(one).about().section(section) for one in complete]
     if section not in configs:  # its scores are not in the pack
         protocol = manifest.protocol.model_copy(update={'scorer': {}})
         manifest = manifest.model_copy(update={'protocol': protocol})
@@ -201,13 +201,14 @@ def _score_members(
     store = run.scores(signature)
     folder = f'scores/{store.root.name}'
     members = {f'{folder}/signature.txt': (signature + '\n').encode()}
-    if about := store.about():
-        public = dict(as_read(about))
-        if isinstance(public.get('config'), dict):
-            public['config'] = {k: file_name(v) for k, v in public['config'].items()}
-        models = public.get('models') or []
-        public['models'] = [{**m, 'name': file_name(m.get('name'))} for m in models]
-        members[f'{folder}/{SCORER_FILE}'] = json_bytes(public)
+    about = store.about()
+    if about.model_fields_set:
+        changes = {
+            'config': {key: file_name(value) for key, value in about.config.items()},
+            'models': tuple(replace(m, name=file_name(m.name)) for m in about.models),
+        }
+        public = about.model_copy(update=changes)
+        members[f'{folder}/{SCORER_FILE}'] = json_bytes(public.to_json())
     if (check := judge_check.read_check(store)) is not None:
         members[judge_check.check_path(store)] = json_bytes(
             {'basis': judge_check.check_basis(store), **judge_check.to_json(check)}

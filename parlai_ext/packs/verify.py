@@ -42,6 +42,7 @@ from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outsid
 from parlai_ext.store import RunFolder
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import decode_shard
+from parlai_ext.store.manifest import ScorerRecord
 from parlai_ext.worlds.pairings import SCHEMES
 from parlai_ext.worlds.schedule import dialogue_id, pairings
 
@@ -270,7 +271,7 @@ def scorer_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
     beside = {
         signature: run.scores(signature).about() for signature in index.scores.values()
     }
-    configs = [dict(about.get('config') or section) for about in beside.values()]
+    configs = [about.section(section) for about in beside.values()]
     if section and section not in configs:
         named = [c for c in configs if c.get('name') == section.get('name')]
         for key in dict.fromkeys((*section, *configs[0])):
@@ -291,7 +292,7 @@ def _config_problems(
     place: str,
     config: Mapping[str, Any],
     signature: str,
-    about: Mapping[str, Any],
+    about: ScorerRecord,
 ) -> Iterator[str]:
     """
     Yield where a ``scorer:`` section is not that of scores with this signature. Nothing
@@ -316,7 +317,7 @@ def _config_problems(
             f'{signed.get("scorer", "")!r:.100}'
         )
         return
-    models = {model.get('name') for model in about.get('models') or ()}
+    models = {model.name for model in about.models}
     for key, option in options_of(cls.options_class).items():
         value = config.get(key)
         if value is None:
@@ -431,13 +432,13 @@ def score_problems(run: RunFolder, signature: str) -> Iterator[str]:
                 yield f'{place} line {n + 1}, dialogue {dialogue.id}: {problem}'
     about, dimensions = store.about(), sorted(expected.ways)
     place = f'scores/{store.root.name}/{SCORER_FILE}'
-    said = about.get('dimensions', dimensions)
+    said = about.dimensions or dimensions
     if dimensions and {*said} != {*dimensions}:
         yield (
             f'{place}: dimensions {", ".join(said)}, its scores have '
             f'{", ".join(dimensions)}'
         )
-    if about.get('given', expected.include_given) != expected.include_given:
+    if 'given' in about.model_fields_set and about.given != expected.include_given:
         yield f'{place}: given is not as in the signature'
 
 

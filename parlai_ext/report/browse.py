@@ -110,7 +110,7 @@ def read_page_dialogues(
     if len(picks) == len(candidates):
         picks = dict.fromkeys(picks, '')
     stores = [run.scores(ranking.scorer_signature) for ranking in rankings]
-    labels = [store.about().get('evidence_labels', ()) for store in stores]
+    labels = [store.about().evidence_labels for store in stores]
     wanted: dict[str, dict[str, str]] = {}
     for candidate, why in picks.items():
         wanted.setdefault(candidate.pairing_id, {})[candidate.dialogue_id] = why

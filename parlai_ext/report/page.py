@@ -35,7 +35,7 @@ from parlai_ext.results.ranking import NAME as RANKING
 from parlai_ext.results.ranking import Ranking, read_ranking
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest
+from parlai_ext.store.manifest import Manifest, ScorerRecord
 from parlai_ext.tournament.section import rating_text
 from parlai_ext.view.page import Section, render_page, template_text
 from parlai_ext.view.text import (
@@ -62,8 +62,8 @@ def method_section(view: RankingView) -> Section:
     protocol = manifest.protocol.model_dump(exclude_unset=True)
     commands = [command(ranking.protocol, manifest)]
     if scorer is not None:
-        protocol['scorer'] = scorer.get('config')
-        protocol['ranking'] = scorer.get('ranking') or protocol.get('ranking')
+        protocol['scorer'] = scorer.config
+        protocol['ranking'] = scorer.ranking or protocol.get('ranking')
         commands += _scorer_commands(ranking, scorer)
     data = {
         'protocol': [
@@ -107,19 +107,19 @@ def command(protocol: str, manifest: Manifest) -> str:
     return ' '.join(words)
 
 
-def _scorer_commands(ranking: Ranking, scorer: Mapping[str, Any]) -> list[str]:
+def _scorer_commands(ranking: Ranking, scorer: ScorerRecord) -> list[str]:
     """
     Return the commands that score a run by another scorer than its protocol's, and rank
     and show what that gives.
     """
-    section = dict(scorer.get('config') or {})
+    section = dict(scorer.config)
     words = ['--scorer', section.pop('name', scorer_name(ranking.scorer_signature))]
     for key, value in section.items():
         words += ['--scorer-option', f'{key}={_option_text(value)}']
-    words += ['--score-given'] if scorer.get('given') else []
+    words += ['--score-given'] if scorer.given else []
     scores = ['--scores', content_id(ranking.scorer_signature)]
     rules = [*scores]
-    for key, value in (scorer.get('ranking') or {}).items():
+    for key, value in scorer.ranking.items():
         rules += [f'--{key.replace("_", "-")}', _option_text(value)]
     return [
         shlex.join(['parlai', name, '--run-dir', 'NEW_FOLDER', *map(str, options)])
@@ -430,7 +430,7 @@ def render_run(
         if candidates is None:
             candidates = dialogue_candidates(own, ranking, run.manifest)
         about = run.scores(ranking.scorer_signature).about()
-        judge = (about.get('config') or {}).get('judge_model_file')
+        judge = about.config.get('judge_model_file')
         name = scorer_name(ranking.scorer_signature)
         views.append(
             RankingView(

@@ -7,7 +7,6 @@ the scores again, so that old rankings have them too.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.protocol import ranking_options
@@ -23,7 +22,7 @@ from parlai_ext.ranking.pairs import (
 from parlai_ext.results.ranking import Ranking, scores_rule
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest
+from parlai_ext.store.manifest import Manifest, ScorerRecord
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class RankingView:
 
     :param details: what lies behind it, by dimension, as far as that was worked out.
     :param name: its scorer and judge in words.
-    :param scorer: the record of another scorer than the protocol's (see `recipe`).
+    :param scorer: the record of another scorer than the protocol's (see `page`).
     :param speed: how fast the judge scored, in words, where that is known.
     :param doubts: what speaks against it, by dimension.
     :param run: where its files are; `None` if there are no such files.
@@ -84,7 +83,7 @@ class RankingView:
     manifest: Manifest
     details: Mapping[str, DimensionDetails] = field(default_factory=dict)
     name: str = ''
-    scorer: Mapping[str, Any] | None = None
+    scorer: ScorerRecord | None = None
     speed: str | None = None
     doubts: Doubts = field(default_factory=dict)
     run: RunFolder | None = None

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import ScoredDialogue
+from parlai_ext.core.nouns import JudgeModel, ScoredDialogue
 from parlai_ext.core.records import keys, record_from_json, record_to_json
 from parlai_ext.core.signature import PART_SEPARATOR, scorer_name
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
@@ -23,9 +23,10 @@ from parlai_ext.ranking.agreement import Correlation, agreement_data
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import Rating, ScoreBounds, Standing
-from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS, THRESHOLD
+from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import ScorerRecord
 
 # the models in a scorer's signature, which `Scorer.signature` writes: kind:(a:b|c:d)
 MODEL = re.compile(r'\|(\w+):\(([^()]*)\)')
@@ -70,9 +71,9 @@ class NearnessMeter:
     :param about: what lies beside the scores (`ScoreStore.about`).
     """
 
-    def __init__(self, about: Mapping[str, Any]):
-        self.corpora = about.get('corpora') or {}
-        self.labels = tuple(about.get('evidence_labels') or ())
+    def __init__(self, about: ScorerRecord):
+        self.corpora = about.corpora
+        self.labels = about.evidence_labels
         self.total = 0.0
         self.nearest: Counter[int] = Counter()
 
@@ -88,12 +89,11 @@ class NearnessMeter:
         """
         Return the mean over what was counted; `None` where nothing was.
         """
-        if not self.nearest:
+        if not self.nearest or self.corpora is None:
             return None
         [(corpus, _)] = self.nearest.most_common(1)
         mean = self.total / self.nearest.total()
-        names, threshold = self.corpora['names'], self.corpora[THRESHOLD]
-        return Nearness(mean, threshold, names[corpus])
+        return Nearness(mean, self.corpora.threshold, self.corpora.names[corpus])
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class JudgeCard:
 
 
 def judge_card(
-    signature: str, about: Mapping[str, Any], nearness: Nearness | None = None
+    signature: str, about: ScorerRecord, nearness: Nearness | None = None
 ) -> JudgeCard:
     """
     Return the card of the judge that made the scores of this signature.
@@ -124,22 +124,22 @@ def judge_card(
     settings = _fields(MODEL.sub('', signature))
     scorer = settings.pop('scorer', '') or signature.partition('|')[0]
     signed = [(kind, text) for kind, text in MODEL.findall(signature) if text != 'none']
-    recorded = about.get('models') or [{}] * len(signed)
+    recorded: Sequence[JudgeModel | None] = about.models or (None,) * len(signed)
     return JudgeCard(
         scorer,
         settings,
         tuple(
             CardModel(
                 KINDS.get(kind, kind),
-                known.get('name'),
-                known.get('num_parameters'),
+                getattr(known, 'name', None),
+                getattr(known, 'num_parameters', None),
                 {k: v for k, v in _fields(text).items() if k not in LEFT_OUT},
-                known.get('commit'),
+                getattr(known, 'commit', None),
             )
             for (kind, text), known in zip(signed, recorded, strict=False)
         ),
         nearness,
-        str(about.get('unit', '')),
+        about.unit,
     )
 
 
@@ -440,21 +440,18 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
     :param wanted: the scores' hash, or their scorer's name if no others have it.
     :raises UserError: when there are none, several to choose from, or no such one.
     """
-    scorers = {
-        store.root.name: {'signature': store.signature, **store.about()}
-        for store in run.score_stores()
-    }
-    if not scorers:
+    stores = {store.root.name: store for store in run.score_stores()}
+    if not stores:
         raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
     section = run.manifest.protocol.scorer
     protocols_own = [
         name
-        for name, scorer in scorers.items()
-        if scorer.get('config', section) == section and not scorer.get('given')
+        for name, store in stores.items()
+        if (about := store.about()).is_of(section) and not about.given
     ]
-    names = {key: scorer_name(record['signature']) for key, record in scorers.items()}
+    names = {key: scorer_name(store.signature) for key, store in stores.items()}
     matching = [key for key, name in names.items() if wanted in (key, name)]
-    choice = matching if wanted else protocols_own or list(scorers)
+    choice = matching if wanted else protocols_own or list(stores)
     if len(choice) != 1:
         choices = ', '.join(f'{key} ({name})' for key, name in names.items())
         raise UserError(
@@ -463,7 +460,7 @@ def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
         )
     name = choice[0]
     folder = '' if name in protocols_own else f'rankings/{name}/'
-    return scorers[name]['signature'], folder
+    return stores[name].signature, folder
 
 
 def scores_rule(run: RunFolder, scorer_signature: str) -> dict[str, Any]:
@@ -471,4 +468,4 @@ def scores_rule(run: RunFolder, scorer_signature: str) -> dict[str, Any]:
     Return the ranking options that were written down with scores, if they came with
     their own.
     """
-    return dict(run.scores(scorer_signature).about().get('ranking') or {})
+    return run.scores(scorer_signature).about().ranking

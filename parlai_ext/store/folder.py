@@ -8,8 +8,7 @@ import contextlib
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -17,12 +16,11 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import (
     Dialogue,
-    JudgeModel,
     Pairing,
     ScoredDialogue,
     content_id,
 )
-from parlai_ext.core.records import WrongType, record_from_json
+from parlai_ext.core.records import WrongType, read_record
 from parlai_ext.core.secrets import bytes_without_secrets
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import (
@@ -49,7 +47,13 @@ from parlai_ext.store.lines import (
     short_text,
     without_checksum,
 )
-from parlai_ext.store.manifest import Manifest, Plan, StopRecord, numbered_openers
+from parlai_ext.store.manifest import (
+    Manifest,
+    Plan,
+    ScorerRecord,
+    StopRecord,
+    numbered_openers,
+)
 from parlai_ext.store.partial import PartialWork
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey, shards
@@ -417,20 +421,6 @@ class RunFolder:
         return self.manifest.settings(self.openers[: later[0]], earlier)
 
 
-@dataclass(frozen=True)
-class _ScorerFile:
-    """
-    What `SCORER_FILE` holds, if it holds it.
-    """
-
-    signature: str = ''
-    dimensions: tuple[str, ...] = ()
-    evidence_labels: tuple[str, ...] = ()
-    config: Mapping[str, Any] = field(default_factory=dict)
-    ranking: Mapping[str, Any] = field(default_factory=dict)
-    models: tuple[JudgeModel, ...] = ()
-
-
 class ScoreStore:
     """
     The scores of one scorer: ``RUN/scores/<hash of the scorer's signature>``.
@@ -504,23 +494,19 @@ class ScoreStore:
             return {}
         return {one.dialogue_id: one for one in self.read(shard, source)}
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> ScorerRecord:
         """
-        Return the record of the scorer that `write_about` wrote; empty without one.
+        Return the record of the scorer that `write_about` wrote.
         """
+        read = partial(read_record, ScorerRecord)
+        return self.run.read_record(self._name, read, 'delete it') or ScorerRecord()
 
-        def checked(data: dict[str, object]) -> dict[str, object]:
-            record_from_json(_ScorerFile, data)
-            return data
-
-        return self.run.read_record(self._name, checked, 'delete it') or {}
-
-    def write_about(self, data: Mapping[str, Any]) -> None:
+    def write_about(self, record: ScorerRecord) -> None:
         """
-        Write the record of the scorer: its signature, dimensions and options.
+        Write the record of the scorer.
         """
         self._write_signature()
-        self.run.write_json(self._name, data)
+        self.run.write_json(self._name, record.to_json())
 
     @property
     def _name(self) -> str:

@@ -22,7 +22,15 @@ from pydantic import field_serializer, model_validator
 from parlai_ext.core.differences import change_lines
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.nouns import Opener, Pairing, Recorded, Roster, System, content_id
+from parlai_ext.core.nouns import (
+    JudgeModel,
+    Opener,
+    Pairing,
+    Recorded,
+    Roster,
+    System,
+    content_id,
+)
 from parlai_ext.core.options import given_options
 from parlai_ext.core.protocol import MOST_DIALOGUES, Protocol, ProtocolOptions
 from parlai_ext.core.records import (
@@ -120,6 +128,57 @@ class StopRecord(Record):
     used: WholeNumber
     reason: str
     scores: str
+
+
+class CorporaRecord(Record):
+    """
+    The corpora that numbers behind scores name by their places, and from what nearness
+    on a response is like them.
+    """
+
+    names: tuple[str, ...]
+    threshold: Number
+
+
+class ScorerRecord(Record):
+    """
+    What lies beside scores about the scorer that made them; a record that is missing
+    says nothing.
+
+    `config` is the ``scorer:`` section and `ranking` the rule that came with it, `code`
+    has the file and the sha256 of a scorer from outside the package, and `unit` says
+    what a score counts.
+    """
+
+    signature: str = ''
+    dimensions: tuple[str, ...] = ()
+    evidence_labels: tuple[str, ...] = ()
+    unit: str = ''
+    corpora: CorporaRecord | None = None
+    config: dict[str, Any] = {}
+    given: bool = False
+    models: tuple[JudgeModel, ...] = ()
+    ranking: dict[str, Any] = {}
+    code: dict[str, str] | None = None
+
+    def is_of(self, section: dict[str, Any]) -> bool:
+        """
+        True if the scorer was made by this ``scorer:`` section, as far as is recorded.
+        """
+        return self.config == section or 'config' not in self.model_fields_set
+
+    def section(self, of_protocol: dict[str, Any]) -> dict[str, Any]:
+        """
+        Return the ``scorer:`` section behind the scores, that of the protocol where
+        none is recorded.
+        """
+        return self.config or of_protocol
+
+    def to_json(self) -> dict[str, object]:
+        """
+        Return what its file holds.
+        """
+        return self.model_dump(exclude_unset=True)
 
 
 class Manifest(Record):
@@ -251,7 +310,7 @@ class Manifest(Record):
     def _opener_records(self, openers: tuple[Opener, ...]) -> Any:
         return record_to_json(openers)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """
         Return the manifest as its file holds it, without secrets.
         """
@@ -375,12 +434,12 @@ def read_manifest(data: Mapping[str, Any]) -> Manifest:
     return read_record(Manifest, {k: v for k, v in data.items() if k != 'schema'})
 
 
-def record_hash(record: Manifest | Mapping[str, Any]) -> str:
+def record_hash(record: Manifest | ScorerRecord) -> str:
     """
     Return the sha256 of what a manifest, or the record beside scores, would have loaded
     and asked. Notes that are written into a manifest later do not change it.
     """
-    data = record.to_json() if isinstance(record, Manifest) else record
+    data = record.to_json()
     acting = {key: data[key] for key in ACTING_KEYS if key in data}
     return hashlib.sha256(dumps(acting, sort_keys=True).encode()).hexdigest()
 

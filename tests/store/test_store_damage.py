@@ -12,6 +12,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.store import RunFolder
 from parlai_ext.store.folder import read_signature
 from parlai_ext.store.lines import decode, encode
+from parlai_ext.store.manifest import ScorerRecord
 from tests.support.store_samples import (
     SIGNATURE,
     files_under,
@@ -172,7 +173,7 @@ def test_a_file_of_the_run_that_is_no_mapping_is_refused(root, data):
 @pytest.mark.parametrize('key', ['evidence_labels', 'models', 'config'])
 def test_a_record_of_a_scorer_of_another_kind_is_refused(root, key):
     scores = RunFolder.existing(root).scores(SIGNATURE)
-    scores.write_about({key: 7})
+    scores.run.write_json(f'scores/{scores.root.name}/scorer.json', {key: 7})
     with user_error(rf'scorer\.json is damaged: {key}'):
         scores.about()
     (scores.root / 'scorer.json').unlink()
@@ -229,11 +230,14 @@ def test_a_changed_signature_is_refused_and_the_next_scores_write_it(root, data)
     path = scores.root / 'signature.txt'
     intact = path.read_bytes()
     path.write_bytes(data)
-    for read in (lambda: read_signature(path), lambda: scores.write_about({})):
+    for read in (
+        lambda: read_signature(path),
+        lambda: scores.write_about(ScorerRecord()),
+    ):
         with user_error(r'signature\.txt is damaged'):
             read()
     path.unlink()
-    scores.write_about({})
+    scores.write_about(ScorerRecord())
     assert path.read_bytes() == intact and read_signature(path) == SIGNATURE
     (scores.root / 'scorer.json').unlink()
 
