@@ -20,7 +20,6 @@ LIGHT += ' commands.doctor judge_check.record scoring.llm.judges'
 LIGHT += ' engines.open_engine engines.ray_cluster'
 LIGHT += ' packs.publish packs.verify packs.compare packs.cite'
 LIGHT += ' people.rating_set people.ranking people.annotator_files'
-LIGHT += ' report.dialogue_text'
 LINT_IMPORTS = Path(sys.executable).with_name('lint-imports')
 HEAVY = {'torch', 'parlai', 'transformers'}
 

@@ -76,7 +76,7 @@ class ValidateScorer(ModelCommand):
         """
         Return what `agreement.json` holds, and print it as a table.
         """
-        from parlai_ext.judge_check.record import check_lines
+        from parlai_ext.judge_check.section import check_lines
 
         self.require(human_scores='a CSV file of human judgements')
         opt, given = self.opt, self.options(ValidateOptions)
