@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from parlai_ext.core.differences import change_lines
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import read_own_record, record_to_json
+from parlai_ext.core.signature import change_lines
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.manifest import PLAYED_KEYS, ProtocolRecord
@@ -183,6 +183,13 @@ def forecast_settings(protocol: Protocol | ProtocolRecord) -> dict[str, str | in
     return {key: getattr(protocol, key) for key in PLAYED_KEYS}
 
 
+def settings_changes(old: Mapping[str, str | int], new: Mapping[str, str | int]) -> str:
+    """
+    Return which settings differ: ``num_turns: 12 → 6; seed: 0 → 5``.
+    """
+    return '; '.join(change_lines(old, new))
+
+
 def save_forecast(root: str | Path, forecast: Forecast) -> None:
     """
     Keep a forecast, and drop what was measured of the run under an earlier one.
@@ -284,9 +291,8 @@ def forecast_comparison_lines(run: RunFolder) -> list[str]:
     if forecast is None or actual is None:
         return []
     settings = forecast_settings(run.manifest.protocol)
-    if changes := change_lines(forecast.settings, settings):
-        listed = '; '.join(changes)
-        return [f'forecast   not compared: it was made with other settings: {listed}']
+    if changes := settings_changes(forecast.settings, settings):
+        return [f'forecast   not compared: it was made with other settings: {changes}']
     collected, scored = actual.collect, actual.score
     played = collected.dialogues / forecast.dialogues
     judged = scored.dialogues / forecast.dialogues

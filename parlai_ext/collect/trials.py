@@ -15,6 +15,7 @@ from parlai_ext.collect.forecast import (
     forecast_settings,
     read_forecast,
     save_forecast,
+    settings_changes,
 )
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.collect.plan import (
@@ -24,7 +25,6 @@ from parlai_ext.collect.plan import (
     requested_protocol,
     without_systems,
 )
-from parlai_ext.core.differences import change_lines
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.machine import Machine
@@ -173,9 +173,8 @@ def _refuse_other_settings(protocol: Protocol, run_dir: str | None) -> None:
         old = forecast_settings(run.manifest.protocol)
         if protocol.num_dialogues > len(run.openers):  # a run may grow
             old['num_dialogues'] = protocol.num_dialogues
-        if changes := change_lines(old, forecast_settings(protocol)):
-            listed = '; '.join(changes)
-            raise UserError(f'{run_dir} was made with other settings: {listed}')
+        if changes := settings_changes(old, forecast_settings(protocol)):
+            raise UserError(f'{run_dir} was made with other settings: {changes}')
 
 
 def _preflight(options: PlanOptions, machine: Machine, judge: bool) -> None:

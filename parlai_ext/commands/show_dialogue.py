@@ -77,7 +77,6 @@ class ShowDialogue(Command):
 
         :raises UserError: for an unknown id, system, scorer or dimension.
         """
-        from parlai_ext.commands.show_dialogue import dialogue_lines
 
         run = self.existing_run
         given = self.options(ShowOptions)
@@ -149,7 +148,6 @@ class ShowDialogue(Command):
         Yield each dialogue with the target's mean score, and with its partner's if it
         has one or is asked for.
         """
-        from parlai_ext.core.nouns import dialogue_means
         from parlai_ext.report.browse import target_and_partner
 
         for dialogue, scored in run.scores(self._signature(run)).scored_dialogues():

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.differences import differences
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
     Dialogue,
@@ -33,6 +32,7 @@ from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import record_to_json
 from parlai_ext.core.signature import (
     GIVEN_JUDGED,
+    differences,
     scorer_name,
     signature_differences,
 )

@@ -24,8 +24,7 @@ from parlai_ext.packs.verify import open_right_pack
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.details import signed
-from parlai_ext.report.page import PAGE
-from parlai_ext.report.view import RankingView
+from parlai_ext.report.view import PAGE, RankingView
 from parlai_ext.results.ranking import Ranking, read_ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.view.page import render_page

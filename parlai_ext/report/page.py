@@ -30,7 +30,7 @@ from parlai_ext.report.browse import (
 )
 from parlai_ext.report.details import PAIR_COLUMNS, pair_table, signed
 from parlai_ext.report.table import file_table, leaderboard_csv
-from parlai_ext.report.view import RankingView, dimension_details
+from parlai_ext.report.view import PAGE, RankingView, dimension_details
 from parlai_ext.results.ranking import NAME as RANKING
 from parlai_ext.results.ranking import Ranking, read_ranking
 from parlai_ext.results.tables import ScoreTables, read_tables
@@ -378,9 +378,6 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
         'leaderboard': file_table(ranking).csv(),
         'pairs': [PAIR_COLUMNS, *pair_table(view.details)],
     }
-
-
-PAGE = 'report.html'
 
 
 def write_report(

@@ -24,6 +24,8 @@ from parlai_ext.results.tables import ScoreTables
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import Manifest, ScorerRecord
 
+PAGE = 'report.html'  # of a run
+
 
 @dataclass(frozen=True)
 class Doubt:

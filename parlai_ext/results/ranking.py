@@ -8,14 +8,13 @@ field's default, "absent".
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import JudgeModel, ScoredDialogue
+from parlai_ext.core.nouns import JudgeModel
 from parlai_ext.core.records import keys, record_from_json, record_to_json
 from parlai_ext.core.signature import PART_SEPARATOR, scorer_name
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
@@ -23,7 +22,6 @@ from parlai_ext.ranking.agreement import Correlation, agreement_data
 from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import Rating, ScoreBounds, Standing
-from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import ScorerRecord
@@ -62,38 +60,6 @@ class Nearness:
     mean: float
     threshold: float
     corpus: str
-
-
-class NearnessMeter:
-    """
-    Counts the nearness of the responses of a run, dialogue by dialogue.
-
-    :param about: what lies beside the scores (`ScoreStore.about`).
-    """
-
-    def __init__(self, about: ScorerRecord):
-        self.corpora = about.corpora
-        self.labels = about.evidence_labels
-        self.total = 0.0
-        self.nearest: Counter[int] = Counter()
-
-    def add(self, scored: ScoredDialogue | None) -> None:
-        """
-        Count a dialogue, if it is scored.
-        """
-        for row in scored.evidence.values() if scored and self.corpora else ():
-            self.total += row[self.labels.index(NEARNESS)]
-            self.nearest[int(row[self.labels.index(NEAREST_CORPUS)])] += 1
-
-    def nearness(self) -> Nearness | None:
-        """
-        Return the mean over what was counted; `None` where nothing was.
-        """
-        if not self.nearest or self.corpora is None:
-            return None
-        [(corpus, _)] = self.nearest.most_common(1)
-        mean = self.total / self.nearest.total()
-        return Nearness(mean, self.corpora.threshold, self.corpora.names[corpus])
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from typing import Any
 
 from pydantic import field_serializer, model_validator
 
-from parlai_ext.core.differences import change_lines
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import (
@@ -41,7 +40,7 @@ from parlai_ext.core.records import (
     read_record,
     record_to_json,
 )
-from parlai_ext.core.signature import signature_line
+from parlai_ext.core.signature import change_lines, signature_line
 from parlai_ext.store.atomic import write_file
 from parlai_ext.store.lines import as_read, dumps, sealed_text, without_checksum
 from parlai_ext.worlds.pairings import IMPORTED, SCHEMES, PairingScheme

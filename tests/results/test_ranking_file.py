@@ -16,13 +16,13 @@ from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import (
     CardModel,
     Nearness,
-    NearnessMeter,
     from_json,
     judge_card,
     read_ranking,
     to_json,
     write_ranking,
 )
+from parlai_ext.results.tables import NearnessMeter
 from parlai_ext.store.manifest import ScorerRecord
 from tests.support.report_example import example_ranking
 from tests.support.user_error import user_error
