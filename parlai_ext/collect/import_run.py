@@ -75,7 +75,7 @@ def group_by_pairing(
     return [pairings[names] for names in sorted(pairings)], by_pairing
 
 
-def content_hash(dialogues: Iterable[Dialogue]) -> str:
+def dialogues_hash(dialogues: Iterable[Dialogue]) -> str:
     """
     Return what `content_id` returns for a list of these, one in memory at a time.
     """
@@ -122,7 +122,7 @@ def import_manifest(
             IMPORTED: {
                 'format': imports.format,
                 'dialogues': sum(map(len, dialogues.values())),
-                'content': content_hash(chain(*(dialogues[p.id] for p in pairings))),
+                'content': dialogues_hash(chain(*(dialogues[p.id] for p in pairings))),
                 'asked': dict(options),
                 'files': dict(imports.files),
                 'dialogues_a_pair': max(num_of_pair.values()),

@@ -178,11 +178,11 @@ def _refuse_other_settings(protocol: Protocol, run_dir: str | None) -> None:
 
 
 def _preflight(options: PlanOptions, machine: Machine, judge: bool) -> None:
-    from parlai_ext.collect.preflight import preflight, report_lines, stop_unless_fit
+    from parlai_ext.collect.preflight import check_report, preflight, stop_unless_fit
 
     plan = plan_to_try(options, machine)
     checks = preflight(plan, machine, RunFolder.existing_or_none(options.run_dir))
-    print('\n'.join(report_lines(checks)))
+    print('\n'.join(check_report(checks)))
     stop_unless_fit(checks, skip_missing=options.skip_missing)
     if judge:
         # a model that is no judge is known when it is loaded, and not before

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CompareOptions:
+class ComparedRuns:
     """
     What is ranked together or shown side by side, and where the result goes.
     """
@@ -57,7 +57,7 @@ class CompareRuns(Command):
     """
 
     usage = 'PACK PACK … [--out FOLDER] | RUN RUN --page FILE'
-    declares = (CompareOptions,)
+    declares = (ComparedRuns,)
 
     def run(self) -> object:
         """
@@ -70,7 +70,7 @@ class CompareRuns(Command):
         from parlai_ext.packs.compare import join_packs, pack_differences
         from parlai_ext.packs.verify import open_right_pack
 
-        given = self.options(CompareOptions)
+        given = self.options(ComparedRuns)
         paths = [Path(path) for path in given.packs]
         if len(paths) < 2:
             raise UserError('two packs or more are needed: parlai compare_runs A B …')

@@ -149,7 +149,7 @@ BELIEVE = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class PageAnswer:
     """
     A question, its answer in a few words, and a line more.
 
@@ -165,7 +165,7 @@ class Answer:
 
 def answers(
     view: RankingView, dimension: str, remarks: Sequence[str] = ()
-) -> tuple[Answer, ...]:
+) -> tuple[PageAnswer, ...]:
     """
     Return the four answers about a dimension. Where something speaks against the
     ranking, nothing is good news.
@@ -175,8 +175,8 @@ def answers(
     ranking = view.ranking
     ranked = [s for s in best_first(ranking.standings[dimension]) if s.rank is not None]
     systems = [one for one in ranked if not one.is_floor] or ranked
-    leader = Answer('Who leads', *_leader(ranking, dimension, systems))
-    lead = Answer('By how much', *_lead(view, dimension, systems))
+    leader = PageAnswer('Who leads', *_leader(ranking, dimension, systems))
+    lead = PageAnswer('By how much', *_lead(view, dimension, systems))
     if dimension in view.doubts:
         leader, lead = (
             replace(one, news=OPEN if one.news == GOOD else one.news)
@@ -185,7 +185,7 @@ def answers(
     card = ranking.judge
     scorer = card.scorer if card else scorer_name(ranking.scorer_signature)
     models = [judge.model_text(model) for model in card.models] if card else []
-    judged = Answer('Who judged', scorer, join_names(models))
+    judged = PageAnswer('Who judged', scorer, join_names(models))
     return leader, lead, judged, _trust(view, dimension, remarks)
 
 
@@ -247,7 +247,7 @@ def _lead(
     )
 
 
-def _trust(view: RankingView, dimension: str, remarks: Sequence[str]) -> Answer:
+def _trust(view: RankingView, dimension: str, remarks: Sequence[str]) -> PageAnswer:
     """
     Return whether the ranking can be believed, as far as that is known.
     """
@@ -268,7 +268,7 @@ def _trust(view: RankingView, dimension: str, remarks: Sequence[str]) -> Answer:
     parts += remarks
     if n_cautions := len(summary.warnings(ranking)):
         parts.append(f'{n_cautions} caution{"s" if n_cautions > 1 else ""} below')
-    return Answer('Believe it?', text, '; '.join(parts), news)
+    return PageAnswer('Believe it?', text, '; '.join(parts), news)
 
 
 # the sections of a ranking in their order; each function returns one for a

@@ -54,7 +54,7 @@ class NearnessMeter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DialogueRow(Game):
+class TableDialogue(Game):
     """
     A dialogue of the run; its raw scores are the means of each speaker, without any
     where it is not scored.
@@ -90,12 +90,12 @@ class ScoreTables:
     failures: dict[str, Counter[str]] = field(default_factory=dict)
     n_contexts: Counter[str] = field(default_factory=Counter)
     n_cut: Counter[str] = field(default_factory=Counter)
-    dialogues: list[DialogueRow] = field(default_factory=list)
+    dialogues: list[TableDialogue] = field(default_factory=list)
     games_per_opener: int = 1
     nearness: Nearness | None = None
 
     @property
-    def games(self) -> list[DialogueRow]:
+    def games(self) -> list[TableDialogue]:
         """
         The scored dialogues.
         """
@@ -141,7 +141,7 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
         if scored is not None:
             means = {n: dialogue_means(dialogue, scored, n) for n in pairing.speakers}
         tables.dialogues.append(
-            DialogueRow(
+            TableDialogue(
                 *pairing.speakers,
                 means,
                 dialogue.id,

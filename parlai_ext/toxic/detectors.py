@@ -22,7 +22,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import option, read_pairs
+from parlai_ext.core.options import option, read_key_values
 from parlai_ext.files.json_file import read_json
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.text_file import read_utf8
@@ -330,7 +330,7 @@ def check_spec(spec: str) -> tuple[str, DetectorSettings]:
     :raises UserError: for an unknown name or setting, or a file that is not there.
     """
     name, *pairs = spec.split(',')
-    given = read_pairs(DetectorSettings, pairs, f'detector {name}:')
+    given = read_key_values(DetectorSettings, pairs, f'detector {name}:')
     kind, _, path = name.partition('=')
     if kind in DETECTORS:
         if kind == 'words' and not path:

@@ -27,7 +27,7 @@ import pandas as pd
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import option, read_pairs
+from parlai_ext.core.options import option, read_key_values
 from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.models.handle import ModelHandle, is_here
@@ -128,7 +128,7 @@ def read_stance(spec: str, models: ModelHandle) -> Stance | None:
     if name == LEXICAL:
         return LexicalStance()
     settings = ClassifierSettings(
-        **read_pairs(ClassifierSettings, pairs, f'--stance {name}:')
+        **read_key_values(ClassifierSettings, pairs, f'--stance {name}:')
     )
     try:
         model = models.classifier(name)
@@ -343,7 +343,7 @@ def _load_reference_metrics(
             known = ', '.join(REFERENCE_METRICS)
             raise UserError(f'--reference-metrics {name}: {known} are such metrics')
         where = f'--reference-metrics {name}:'
-        given = read_pairs(cls.options_class, pairs, where) if cls else {}
+        given = read_key_values(cls.options_class, pairs, where) if cls else {}
         try:
             if cls is None:
                 # its own sentence scores are not used; force: no warning about

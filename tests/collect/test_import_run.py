@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import parlai_ext
-from parlai_ext.collect.import_run import content_hash
+from parlai_ext.collect.import_run import dialogues_hash
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.commands.rank_systems import RankSystems
@@ -251,7 +251,7 @@ def test_content_is_named_as_if_it_was_one_list():
     told = tuple(Utterance('ab'[i % 2], f'"{i}" \ud800 ü') for i in range(3))
     some = [Dialogue(f'd{i}', 'p', 'o', told) for i in range(3)]
     for n in range(4):
-        assert content_hash(some[:n]) == content_id([without(d) for d in some[:n]])
+        assert dialogues_hash(some[:n]) == content_id([without(d) for d in some[:n]])
 
 
 @pytest.mark.parametrize(

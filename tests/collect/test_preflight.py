@@ -10,9 +10,9 @@ import yaml
 
 from parlai_ext.collect.preflight import (
     SystemCheck,
+    check_report,
     check_system,
     preflight,
-    report_lines,
 )
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
@@ -212,7 +212,7 @@ def test_who_broke_a_dialogue_off_is_told_by_reason():
 
 
 def test_words_say_each_system_and_what_is_wrong():
-    lines = report_lines([SystemCheck('a', 'empty reply', (), 1), SystemCheck('bb')])
+    lines = check_report([SystemCheck('a', 'empty reply', (), 1), SystemCheck('bb')])
     assert squeezed(lines[0]) == 'preflight a STOP 1 replies'
     assert lines[1].strip() == 'empty reply'
     assert squeezed(lines[2]) == 'preflight bb ok 0 replies'
