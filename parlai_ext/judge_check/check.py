@@ -58,8 +58,8 @@ ScoreDialogues = Callable[
 ]
 Pairs = dict[tuple[str, str], list[tuple[float, float]]]  # by kind and source
 Originals = Mapping[str, Sequence[JudgedPart]]  # by source
-# scores of copies by source and kind, then by the place of the original
-Tables = dict[tuple[str, str | None], dict[int, Values]]
+# of a copy: its kind, its source, the scores of its original and its own
+ScoredCopy = tuple[str, str, Values, Values]
 One = TypeVar('One')
 
 
@@ -132,58 +132,77 @@ def check_judge(
     kinds = perturbations_for(scorer)
     n, n_people = sample_sizes(judged, kinds, len(people))
     originals = {'systems': judged.sample.draw(n), 'people': people[:n_people]}
-    copies = list(all_copies(originals, kinds, is_prompted(scorer)))
+    made = list(all_copies(originals, kinds, is_prompted(scorer)))
+    first, again = ([c for c in made if c.is_repeat == two] for two in (False, True))
     score = score_dialogues or scorer.score_dialogues
     values = score_blocks(
         scorer,
-        blocks_of(copies),
+        first,
+        again,
         partial(_kept_scores, scorer, score, Watch(kept=kept)),
         unit='response',
     )
-    tables: Tables = {(source, None): {} for source in originals}
-    for copy, own in zip(copies, values, strict=True):
-        tables.setdefault((copy.source, copy.kind), {})[copy.original] = own
+    copies = list(zip([*first, *again], values, strict=True))
+    people_values = {
+        c.original: own for c, own in copies if c.kind is None and not c.is_repeat
+    }
+    pairs: list[ScoredCopy] = [
+        (
+            c.kind,
+            c.source,
+            originals[c.source][c.original].values or people_values.get(c.original, {}),
+            own,
+        )
+        for c, own in copies
+        if c.kind is not None
+    ]
+    replies = {
+        part.dialogue.opener_id: people_values[i]
+        for i, part in enumerate(originals['people'])
+    }
     several = len(scorer.dimensions) > 1
     return JudgeCheck(
         signature=signature or scorer.signature,
         n_responses=len(originals['systems']),
         n_people=len(originals['people']),
         people_source=people_source if originals['people'] else None,
-        n_scored=len(copies),
-        cost=len(copies) / judged.n_scorings,
+        n_scored=len(made),
+        cost=len(made) / judged.n_scorings,
         dimensions={
-            name: _dimension(name, judged, originals, tables, kinds)
+            name: kinds_check(
+                name,
+                dimension_pairs(name, pairs),
+                kinds,
+                human_anchor(name, replies, judged.replies),
+                biases(judged.rows, name),
+            )
             for name in scorer.dimensions
         },
-        tournament=_games_check(originals, tables, kinds) if several else None,
-        probes=_probes(scorer, originals, tables, identities or {}, families or {})
+        tournament=_games_check(pairs, kinds) if several else None,
+        probes=_probes(
+            scorer,
+            [(c.part.values, own) for c, own in copies if c.is_repeat],
+            [part.values for part in originals['systems']],
+            identities or {},
+            families or {},
+        )
         if is_prompted(scorer)
         else None,
         notes=tuple(_notes(judged, originals, people_source)),
     )
 
 
-def _dimension(
-    name: str,
-    judged: JudgedDialogues,
-    originals: Originals,
-    tables: Tables,
-    kinds: Mapping[str, Perturbation],
-) -> DimensionCheck:
+def dimension_pairs(name: str, copies: Iterable[ScoredCopy]) -> Pairs:
     """
-    Return the check of one dimension. Differences of float32's noise are ties.
+    Return the scores of originals and copies in one dimension. Differences of float32's
+    noise are ties.
     """
     pairs: Pairs = {}
-    for kind, source, original, copy in scored_copies(originals, tables):
+    for kind, source, original, copy in copies:
         if name in original and name in copy:
             pair = levelled(original[name], copy[name])
             pairs.setdefault((kind, source), []).append(pair)
-    replies = {
-        part.dialogue.opener_id: tables['people', None].get(i, {})
-        for i, part in enumerate(originals['people'])
-    }
-    anchor = human_anchor(name, replies, judged.replies)
-    return kinds_check(name, pairs, kinds, anchor, biases(judged.rows, name))
+    return pairs
 
 
 def kinds_check(
@@ -297,31 +316,30 @@ def other_replies(parts: Sequence[JudgedPart], i: int) -> list[str]:
     return []
 
 
-def blocks_of(items: Sequence[One]) -> list[Sequence[One]]:
-    """
-    Return the items in blocks that depend on them alone, so that a check which goes on
-    after it was killed gives the same numbers.
-    """
-    return [items[start : start + BLOCK] for start in range(0, len(items), BLOCK)]
-
-
 def score_blocks(
     scorer: Scorer,
-    blocks: Sequence[Sequence[One]],
+    first: Sequence[One],
+    again: Sequence[One],
     score: Callable[[Sequence[One]], list[dict[str, float]]],
     unit: str,
 ) -> list[dict[str, float]]:
     """
-    Return the scores of everything in these blocks by dimension, without missing ones.
+    Return the scores of everything by dimension, without missing ones. It is scored in
+    blocks that depend on the check alone, so that one which goes on after it was killed
+    gives the same numbers.
+
+    :param again: what has scores, and is scored as if nothing of them were kept.
     """
     values: list[dict[str, float]] = []
-    with bar_of('judge check', sum(map(len, blocks)), unit=unit) as bar:
+    with bar_of('judge check', len(first) + len(again), unit=unit) as bar:
         parts = PartProgress(bar, 'inputs read')
-        for block in blocks:
-            parts.begin(len(block))
-            with scorer.watched(Watch(parts.tell)):
-                values += score(block)
-            parts.end()
+        for items, asked in ((first, nullcontext), (again, scorer.asking_anew)):
+            for start in range(0, len(items), BLOCK):
+                block = items[start : start + BLOCK]
+                parts.begin(len(block))
+                with scorer.watched(Watch(parts.tell)), asked():
+                    values += score(block)
+                parts.end()
     return values
 
 
@@ -331,61 +349,38 @@ def _kept_scores(
     """
     Return the scores of one block of copies, which are not asked for again where they
     were kept.
-    """
-    key = content_id([copy.part.dialogue.id for copy in block])
-    scores: list[dict[str, float]] | None = kept.get(key)
-    if scores is None:
-        scores = _block_scores(scorer, score, block)
-        kept.put(key, scores)
-    return scores
-
-
-def _block_scores(
-    scorer: Scorer, score: ScoreDialogues, block: Sequence[Copy]
-) -> list[dict[str, float]]:
-    """
-    Return the scores of one block of copies; originals that have scores are scored as
-    if nothing of them were kept.
 
     :raises UserError: when the scorer breaks down over a copy, which it may never have
         met in a dialogue; the run's own scores are stored by then.
     """
-    rows: list[dict[str, float]] = [{} for _ in block]
-    for repeated in (False, True):
-        places = [i for i, copy in enumerate(block) if copy.is_repeat == repeated]
-        if not places:
-            continue
-        parts = [block[i].part for i in places]
-        dialogues, indices = [p.dialogue for p in parts], [p.indices for p in parts]
-        try:
-            with scorer.asking_anew() if repeated else nullcontext():
-                scored = score(dialogues, indices)
-        except (UserError, OSError):
-            raise
-        except Exception as error:  # which foreign code may raise
-            raise UserError(
-                f'judge check: scorer {scorer.name} fails on a perturbed copy '
-                f'({type(error).__name__}: {first_line(error)}); --check-sample 0 '
-                'leaves the check out'
-            ) from error
-        for i, part, own in zip(places, parts, scored, strict=True):
-            for judged in judged_parts(part.dialogue, own):
-                if (judged.system, judged.is_whole) == (part.system, part.is_whole):
-                    rows[i] = rows[i] or dict(judged.values)
-    return rows
-
-
-def scored_copies(
-    originals: Originals, tables: Tables
-) -> Iterator[tuple[str, str, Values, Values]]:
-    """
-    Yield kind, source, the scores of an original and those of its copy.
-    """
-    for (source, kind), scores in tables.items():
-        if kind is not None:
-            for i, copy in scores.items():
-                repeated = tables[source, None].get(i, {})
-                yield kind, source, originals[source][i].values or repeated, copy
+    parts = [copy.part for copy in block]
+    key = content_id([part.dialogue.id for part in parts])
+    scores: list[dict[str, float]] | None = kept.get(key)
+    if scores is not None:
+        return scores
+    try:
+        scored = score([p.dialogue for p in parts], [p.indices for p in parts])
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # which foreign code may raise
+        raise UserError(
+            f'judge check: scorer {scorer.name} fails on a perturbed copy '
+            f'({type(error).__name__}: {first_line(error)}); --check-sample 0 leaves '
+            'the check out'
+        ) from error
+    scores = [
+        next(
+            (
+                dict(judged.values)
+                for judged in judged_parts(part.dialogue, own)
+                if (judged.system, judged.is_whole) == (part.system, part.is_whole)
+            ),
+            {},
+        )
+        for part, own in zip(parts, scored, strict=True)
+    ]
+    kept.put(key, scores)
+    return scores
 
 
 def levelled(original: float, copy: float) -> tuple[float, float]:
@@ -397,14 +392,14 @@ def levelled(original: float, copy: float) -> tuple[float, float]:
 
 
 def _games_check(
-    originals: Originals, tables: Tables, kinds: Mapping[str, Perturbation]
+    copies: Iterable[ScoredCopy], kinds: Mapping[str, Perturbation]
 ) -> DimensionCheck:
     """
     Return the check behind a rating by games, in which each dimension is a match that
     original and copy play.
     """
     pairs: Pairs = {}
-    for kind, source, original, copy in scored_copies(originals, tables):
+    for kind, source, original, copy in copies:
         matches = [levelled(original[d], copy[d]) for d in original if d in copy]
         won = float(sum(mine > other for mine, other in matches))
         lost = float(sum(mine < other for mine, other in matches))
@@ -415,8 +410,8 @@ def _games_check(
 
 def _probes(
     scorer: Scorer,
-    originals: Originals,
-    tables: Tables,
+    repeated: Sequence[tuple[Values, Values]],
+    scores: Sequence[Values],
     identities: Mapping[str, str],
     families: Mapping[str, str],
 ) -> PromptProbes:
@@ -424,11 +419,9 @@ def _probes(
     Return what a prompted judge says of the same response twice, and whether it ranks
     its own model, or others of its family.
     """
-    scored = [part.values for part in originals['systems']]
-    again = tables['systems', None].items()
     same = [n for n, one in sorted(identities.items()) if one in scorer.signature]
     return replace(
-        repeats([(scored[i], values) for i, values in again], scored),
+        repeats(repeated, scores),
         same_model=tuple(same),
         same_family={name: why for name, why in families.items() if name not in same},
     )
