@@ -192,14 +192,23 @@ def compare_bench(
             raise UserError(f'--sets {name}: not in this bench; {nearest(name, names)}')
     points = [read_points(folder, n) for n in names if not sets or n in sets]
     compared = quality_points(points, quality)
-    scorers = _comparable_scorers(bench, compared)
+    ordered = sorted(bench.scorers, key=lambda scorer: scorer.is_trivial)
+    correlations: Correlations = {
+        (one.set_name, one.quality): {
+            scorer.label: items.spearman
+            for scorer in ordered
+            if (items := _common(one, scorer.label)) is not None
+        }
+        for one in compared
+    }
+    known = {label for own in correlations.values() for label in own}
+    scorers = [scorer.label for scorer in ordered if scorer.label in known]
     if len(scorers) < 2:
         raise UserError(
             f'{folder}: two scorers are needed with different scores of {FEWEST_ITEMS} '
             f'or more judged items; {", ".join(scorers) or "none"} has them'
         )
     pairs = list(combinations(scorers, 2))
-    correlations = _correlations(compared, scorers)
     common, means_of_sets = _common_means(correlations, len(scorers))
     test = partial(swap_tests, permutations=permutations, seed=seed)
     of_sets, items = _differences_of_sets(compared, pairs, test)
@@ -277,6 +286,13 @@ class CommonItems:
         """
         return len(set(self.groups))
 
+    @property
+    def spearman(self) -> float:
+        """
+        The first scorer's correlation with people.
+        """
+        return float(rank_products(self.columns[0], self.human).sum())
+
 
 def _common(one: QualityPoints, *scorers: str) -> CommonItems | None:
     """
@@ -299,17 +315,6 @@ def _common(one: QualityPoints, *scorers: str) -> CommonItems | None:
     weights = first - others[0] if others else first
     parts = np.bincount(groups, weights, max(one.groups) + 1).astype(np.float64)
     return CommonItems(np.array(own), human, groups, parts)
-
-
-def _comparable_scorers(bench: Bench, compared: Sequence[QualityPoints]) -> list[str]:
-    """
-    Return the scorers that have a correlation with some quality, trivial ones last.
-    """
-    return [
-        scorer.label
-        for scorer in sorted(bench.scorers, key=lambda scorer: scorer.is_trivial)
-        if any(_common(one, scorer.label) is not None for one in compared)
-    ]
 
 
 def _differences_of_sets(
@@ -404,21 +409,6 @@ def _ceilings(points: Sequence[SetPoints]) -> dict[Place, Ceiling]:
         for name, numbers in one.annotators.items()
         if any(len(given) > 1 for given in numbers)
     }
-
-
-def _correlations(
-    compared: Sequence[QualityPoints], scorers: Sequence[str]
-) -> Correlations:
-    """
-    Return each scorer's Spearman with each quality of a set, where it has one.
-    """
-    correlations: Correlations = {}
-    for one in compared:
-        for label in scorers:
-            if (items := _common(one, label)) is not None:
-                rho = float(rank_products(items.columns[0], items.human).sum())
-                correlations.setdefault((one.set_name, one.quality), {})[label] = rho
-    return correlations
 
 
 def _common_means(
