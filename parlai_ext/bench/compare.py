@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -192,17 +192,9 @@ def compare_bench(
             raise UserError(f'--sets {name}: not in this bench; {nearest(name, names)}')
     points = [read_points(folder, n) for n in names if not sets or n in sets]
     compared = quality_points(points, quality)
-    ordered = sorted(bench.scorers, key=lambda scorer: scorer.is_trivial)
-    correlations: Correlations = {
-        (one.set_name, one.quality): {
-            scorer.label: items.spearman
-            for scorer in ordered
-            if (items := _common(one, scorer.label)) is not None
-        }
-        for one in compared
-    }
-    known = {label for own in correlations.values() for label in own}
-    scorers = [scorer.label for scorer in ordered if scorer.label in known]
+    correlations = _correlations(bench, compared)
+    known = {*chain(*correlations.values())}
+    scorers = [label for label in _labels(bench) if label in known]
     if len(scorers) < 2:
         raise UserError(
             f'{folder}: two scorers are needed with different scores of {FEWEST_ITEMS} '
@@ -216,8 +208,7 @@ def compare_bench(
         pair: [own for name, own in by_set.items() if name in common]
         for pair, by_set in items.items()
     }
-    not_adjusted = _differences_over_sets(of_common_sets, quality, test)
-    overall = adjusted(not_adjusted, lambda row: None)
+    overall = _differences_over_sets(of_common_sets, quality, test)
     differences = [*adjusted(of_sets, lambda row: (row.first, row.second)), *overall]
     correlations[ALL_SETS, quality] = means_of_sets
     same = compared if quality != EACH else quality_points(points, OVERALL)
@@ -231,6 +222,27 @@ def compare_bench(
         tuple(scorers),
         _best_scorer(bench, of_common, means_of_sets, overall),
     )
+
+
+def _labels(bench: Bench) -> list[str]:
+    """
+    Return the scorers of a bench, trivial ones last.
+    """
+    return [o.label for o in sorted(bench.scorers, key=lambda one: one.is_trivial)]
+
+
+def _correlations(bench: Bench, compared: Sequence[QualityPoints]) -> Correlations:
+    """
+    Return each scorer's Spearman with each quality of a set, where it has one.
+    """
+    return {
+        (one.set_name, one.quality): {
+            label: items.spearman
+            for label in _labels(bench)
+            if (items := _common(one, label)) is not None
+        }
+        for one in compared
+    }
 
 
 def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoints]:
@@ -343,12 +355,13 @@ def _differences_of_sets(
 
 def _differences_over_sets(
     items: Mapping[Pair, Sequence[Sequence[CommonItems]]], quality: str, test: SwapTest
-) -> Iterator[PairDifference]:
+) -> list[PairDifference]:
     """
-    Yield the differences of means over sets, not adjusted yet.
+    Return the differences of means over sets.
 
     :param items: of each pair on each set, by quality.
     """
+    rows = []
     for pair, sets in items.items():
         if sets:
             # contexts of all sets are swapped at once, in all qualities together
@@ -356,7 +369,8 @@ def _differences_over_sets(
             joined = np.concatenate(means) / len(means)
             [p] = test(joined[:, None])
             row = _difference(pair, (ALL_SETS, quality), sets, joined, p)
-            yield replace(row, williams_reason='the sets have other items')
+            rows.append(replace(row, williams_reason='the sets have other items'))
+    return adjusted(rows, lambda row: None)
 
 
 def _difference(

@@ -57,7 +57,7 @@ class TitledTable:
         yield ''
 
 
-def terminal_lines(tables: Iterable[TitledTable]) -> Iterator[str]:
+def titled_lines(tables: Iterable[TitledTable]) -> Iterator[str]:
     """
     Yield tables for a terminal.
     """
@@ -70,7 +70,7 @@ def bench_lines(bench: Bench) -> Iterator[str]:
     """
     Yield the tables of a bench for a terminal, and what is missing.
     """
-    yield from terminal_lines(level_tables(bench))
+    yield from titled_lines(level_tables(bench))
     yield from _notes(bench)
 
 
@@ -287,7 +287,7 @@ def comparison_lines(result: BenchComparison) -> Iterator[str]:
             yield from wrap_lines(f'{cluster}. {members}', '  ')
     yield from wrap_lines(clusters.notes[0])
     yield ''
-    yield from terminal_lines(others)
+    yield from titled_lines(others)
     yield from wrap_lines(best_sentence(result.best))
 
 

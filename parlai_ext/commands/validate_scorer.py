@@ -171,7 +171,8 @@ class ValidateScorer(ModelCommand):
         mean scores, the signature of the scorer and its check.
         """
         from parlai_ext.data.parlai_logs import read_dialogues
-        from parlai_ext.judge_check.check import check_judge, gather
+        from parlai_ext.judge_check.check import check_judge
+        from parlai_ext.judge_check.sample import JudgedDialogues
 
         config = self.opt['config']
         chosen = self.choose(
@@ -197,7 +198,8 @@ class ValidateScorer(ModelCommand):
         scorer = chosen.build(self.machine)
         pairs = list(scored_pairs(scorer, dialogues, indices))
         sample = self.opt['check_sample']
-        check = check_judge(scorer, gather(pairs, (), sample)) if sample else None
+        judged = JudgedDialogues(pairs, (), sample)
+        check = check_judge(scorer, judged) if sample else None
         return mean_scores(pairs, scorer), scorer.signature, check
 
     def choose(self, recorded: Mapping[str, Any], is_own: bool) -> ChosenScorer:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, content_id
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
 from parlai_ext.core.progress import PartProgress, bar_of
 from parlai_ext.core.watch import Kept, Watch
 from parlai_ext.judge_check.marks import SAME, dimension_check, kind_result, repeats
@@ -25,7 +25,6 @@ from parlai_ext.judge_check.perturbations import (
     perturbed_dialogue,
 )
 from parlai_ext.judge_check.record import (
-    SAMPLE,
     SOURCES,
     DimensionCheck,
     JudgeCheck,
@@ -85,89 +84,43 @@ class Copy:
         return self.kind is None and bool(self.part.values)
 
 
-def gather(
-    pairs: Iterable[tuple[Dialogue, ScoredDialogue | None]],
-    openers: Sequence[Opener] = (),
-    sample: int = SAMPLE,
-) -> JudgedDialogues:
-    """
-    Return what the check needs from scored dialogues.
-
-    :param openers: those of the run; some may have a person's reply.
-    :param sample: the largest sample that may be drawn.
-    """
-    replied = [opener for opener in openers if opener.reply is not None]
-    judged = JudgedDialogues(sample, replied)
-    for dialogue, scored in pairs:
-        if scored is not None:
-            judged.add(dialogue, scored)
-    return judged
-
-
 def check_judge(
     scorer: Scorer,
     judged: JudgedDialogues,
-    openers: Sequence[Opener] = (),
     *,
-    signature: str | None = None,
     people_source: str | None = None,
-    identities: Mapping[str, str] | None = None,
-    families: Mapping[str, str] | None = None,
     kept: Kept | None = None,
     score_dialogues: ScoreDialogues | None = None,
 ) -> JudgeCheck | None:
     """
     Return the check of a judge; `None` where it has scored nothing.
 
-    :param signature: of the scores (default: the scorer's own).
     :param people_source: where the openers' replies come from.
-    :param identities: the ranked systems' models, to find the judge's own among them.
-    :param families: the ranked systems of the judge's family of models, and what they
-        have in common (`own_family`).
     :param score_dialogues: scores the copies (default: the scorer's own).
     """
     if not judged.n_scorings:
         return None
-    people = [] if judged.is_whole else people_parts(openers)
+    people = [] if judged.is_whole else people_parts(judged.openers)
     kinds = perturbations_for(scorer)
     n, n_people = sample_sizes(judged, kinds, len(people))
     originals = {'systems': judged.sample.draw(n), 'people': people[:n_people]}
-    made = list(all_copies(originals, kinds, is_prompted(scorer)))
-    first, again = ([c for c in made if c.is_repeat == two] for two in (False, True))
-    score = score_dialogues or scorer.score_dialogues
-    values = score_blocks(
-        scorer,
-        first,
-        again,
-        partial(_kept_scores, scorer, score, Watch(kept=kept)),
-        unit='response',
-    )
-    copies = list(zip([*first, *again], values, strict=True))
-    people_values = {
-        c.original: own for c, own in copies if c.kind is None and not c.is_repeat
-    }
-    pairs: list[ScoredCopy] = [
-        (
-            c.kind,
-            c.source,
-            originals[c.source][c.original].values or people_values.get(c.original, {}),
-            own,
-        )
-        for c, own in copies
-        if c.kind is not None
+    scored = score_copies(scorer, originals, kinds, Watch(kept=kept), score_dialogues)
+    for copy, own in scored:
+        if copy.kind is None and not copy.is_repeat:
+            originals[copy.source][copy.original] = replace(copy.part, values=own)
+    pairs = [
+        (copy.kind, copy.source, originals[copy.source][copy.original].values, own)
+        for copy, own in scored
+        if copy.kind is not None
     ]
-    replies = {
-        part.dialogue.opener_id: people_values[i]
-        for i, part in enumerate(originals['people'])
-    }
-    several = len(scorer.dimensions) > 1
+    replies = {part.dialogue.opener_id: part.values for part in originals['people']}
     return JudgeCheck(
-        signature=signature or scorer.signature,
+        signature=scorer.signature,
         n_responses=len(originals['systems']),
         n_people=len(originals['people']),
         people_source=people_source if originals['people'] else None,
-        n_scored=len(made),
-        cost=len(made) / judged.n_scorings,
+        n_scored=len(scored),
+        cost=len(scored) / judged.n_scorings,
         dimensions={
             name: kinds_check(
                 name,
@@ -178,18 +131,28 @@ def check_judge(
             )
             for name in scorer.dimensions
         },
-        tournament=_games_check(pairs, kinds) if several else None,
-        probes=_probes(
-            scorer,
-            [(c.part.values, own) for c, own in copies if c.is_repeat],
-            [part.values for part in originals['systems']],
-            identities or {},
-            families or {},
-        )
-        if is_prompted(scorer)
-        else None,
+        tournament=_games_check(pairs, kinds) if len(scorer.dimensions) > 1 else None,
+        probes=_probes(originals, scored) if is_prompted(scorer) else None,
         notes=tuple(_notes(judged, originals, people_source)),
     )
+
+
+def score_copies(
+    scorer: Scorer,
+    originals: Originals,
+    kinds: Mapping[str, Perturbation],
+    kept: Watch,
+    score: ScoreDialogues | None,
+) -> list[tuple[Copy, Values]]:
+    """
+    Return everything that must be scored, with its scores; what has scores already and
+    is scored once more is last.
+    """
+    copies = list(all_copies(originals, kinds, is_prompted(scorer)))
+    first, again = ([c for c in copies if c.is_repeat == two] for two in (False, True))
+    kept_scores = partial(_kept_scores, scorer, score or scorer.score_dialogues, kept)
+    values = score_blocks(scorer, first, again, kept_scores, unit='response')
+    return list(zip([*first, *again], values, strict=True))
 
 
 def dimension_pairs(name: str, copies: Iterable[ScoredCopy]) -> Pairs:
@@ -409,22 +372,13 @@ def _games_check(
 
 
 def _probes(
-    scorer: Scorer,
-    repeated: Sequence[tuple[Values, Values]],
-    scores: Sequence[Values],
-    identities: Mapping[str, str],
-    families: Mapping[str, str],
+    originals: Originals, scored: Iterable[tuple[Copy, Values]]
 ) -> PromptProbes:
     """
-    Return what a prompted judge says of the same response twice, and whether it ranks
-    its own model, or others of its family.
+    Return what a prompted judge says of the same response twice.
     """
-    same = [n for n, one in sorted(identities.items()) if one in scorer.signature]
-    return replace(
-        repeats(repeated, scores),
-        same_model=tuple(same),
-        same_family={name: why for name, why in families.items() if name not in same},
-    )
+    again = [(copy.part.values, own) for copy, own in scored if copy.is_repeat]
+    return repeats(again, [part.values for part in originals['systems']])
 
 
 def _notes(

@@ -19,7 +19,6 @@ from parlai_ext.judge_check.check import (
     N_REPEATED,
     check_judge,
     dimension_pairs,
-    gather,
     kinds_check,
     kinds_of_original,
     perturbations_for,
@@ -31,6 +30,7 @@ from parlai_ext.judge_check.perturbations import (
     ResponseInDialogue,
 )
 from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, OrderSwap
+from parlai_ext.judge_check.sample import JudgedDialogues
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.base import (
     OTHER,
@@ -87,8 +87,9 @@ def check_items(
     openers = () if scorer.needs else replied_openers(items)
     return check_judge(
         scorer,
-        gather(zip(dialogues, placed(dialogues, scores), strict=True), openers, sample),
-        openers,
+        JudgedDialogues(
+            zip(dialogues, placed(dialogues, scores), strict=True), openers, sample
+        ),
         people_source=REFERENCES,
         score_dialogues=score_copies,
     )
@@ -195,14 +196,10 @@ def check_pairs(
             for one, two in zip(first, second, strict=True)
         ]
     probes = repeats(list(zip(scores, scores[len(both) :], strict=False)), scores)
+    signs = [{name: float(sign(v)) for name, v in own.items()} for own in choices]
     copies = [
-        (
-            kind,
-            SYSTEMS,
-            {name: float(sign(value)) for name, value in choice.items()},
-            dict.fromkeys(choice, 0.0),
-        )
-        for (kind, _), choice in zip(pairs, choices, strict=True)
+        (kind, SYSTEMS, own, dict.fromkeys(own, 0.0))
+        for (kind, _), own in zip(pairs, signs, strict=True)
     ]
     n_scored = len(both) + len(again)
     return JudgeCheck(

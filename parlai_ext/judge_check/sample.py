@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from parlai_ext.core.nouns import (
     is_floor,
 )
 from parlai_ext.judge_check.perturbations import same_side
-from parlai_ext.judge_check.record import Biases, HumanAnchor
+from parlai_ext.judge_check.record import SAMPLE, Biases, HumanAnchor
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.baselines import mean_overlap
 from parlai_ext.ranking.table import Floats
@@ -203,22 +203,32 @@ class ScoreRow(NamedTuple):
 
 class JudgedDialogues:
     """
-    Gathers what the check needs from scored dialogues, which are added one by one.
+    What the check needs from scored dialogues.
 
-    :param most: the largest sample that may be drawn.
-    :param openers: those that a person's reply follows.
+    :param pairs: the dialogues with their scores; those without any are left out.
+    :param openers: those of the run; some may have a person's reply.
+    :param sample: the largest sample that may be drawn.
     """
 
-    def __init__(self, most: int, openers: Sequence[Opener] = ()):
-        self.sample = StratifiedSample(most)
+    def __init__(
+        self,
+        pairs: Iterable[tuple[Dialogue, ScoredDialogue | None]],
+        openers: Sequence[Opener] = (),
+        sample: int = SAMPLE,
+    ):
+        self.sample = StratifiedSample(sample)
         self.rows: list[ScoreRow] = []
-        self.num_given = {opener.id: len(opener.utterances) for opener in openers}
+        self.openers = [opener for opener in openers if opener.reply is not None]
+        self.num_given = {opener.id: len(opener.utterances) for opener in self.openers}
         # opener -> system -> scores of its replies to the opener itself
         self.replies: dict[str, dict[str, list[Values]]] = {}
         self.n_dialogues = 0
         self.is_whole = False
+        for dialogue, scored in pairs:
+            if scored is not None:
+                self._add(dialogue, scored)
 
-    def add(self, dialogue: Dialogue, scored: ScoredDialogue) -> None:
+    def _add(self, dialogue: Dialogue, scored: ScoredDialogue) -> None:
         """
         Add a dialogue with its scores.
 
@@ -291,14 +301,12 @@ MIN_CONTEXTS = 10
 
 def people_parts(openers: Sequence[Opener]) -> list[JudgedPart]:
     """
-    Return the replies that people gave to openers, in an order that depends on content
+    Return the replies that people gave to these openers, in an order that depends on content
     alone. They have no scores yet.
     """
     parts = []
     for opener in sorted(openers, key=lambda o: content_id('people', o.id)):
-        if opener.reply is None:
-            continue
-        texts = (*opener.utterances, opener.reply)
+        texts = (*opener.utterances, opener.reply or '')
         place = len(opener.utterances)
         turns = tuple(
             Utterance((PEOPLE, PARTNER)[(place - i) % 2], text, i < place)

@@ -10,7 +10,7 @@ import yaml
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.published import team_tables
 from parlai_ext.bench.run_bench import run_bench
-from parlai_ext.bench.tables import bench_lines, terminal_lines
+from parlai_ext.bench.tables import bench_lines, titled_lines
 from parlai_ext.data.judged.cards import card_names
 from parlai_ext.scoring.registry import find_scorer
 from tests.support.bench_samples import Counted, judged_set
@@ -57,7 +57,7 @@ def test_the_benchs_table_marks_the_cells_of_those_sets(bench):
 def test_without_a_fitted_scorer_there_is_no_mark(bench):
     scorers = tuple(replace(one, fitted_on=()) for one in bench.scorers)
     plain = replace(bench, scorers=scorers)
-    lines = [*terminal_lines(team_tables(plain)), *bench_lines(plain)]
+    lines = [*titled_lines(team_tables(plain)), *bench_lines(plain)]
     assert '†' not in ''.join(lines)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.judge_check.check import check_judge, gather
+from parlai_ext.judge_check.check import check_judge
+from parlai_ext.judge_check.check_run import with_kin
 from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result, repeats
 from parlai_ext.judge_check.perturbations import (
     ALL,
@@ -37,7 +38,7 @@ from parlai_ext.judge_check.record import (
     DimensionCheck,
     JudgeCheck,
 )
-from parlai_ext.judge_check.sample import human_anchor, variance_share
+from parlai_ext.judge_check.sample import JudgedDialogues, human_anchor, variance_share
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.scoring.base import ItemScore
 from parlai_ext.scoring.registry import find_scorer
@@ -51,13 +52,13 @@ N = 12
 def judged_dialogues(scorer, n=N, systems=planted.SYSTEMS, sample=200, openers=()):
     talks = [planted.dialogue(name, j) for name in systems for j in range(n)]
     scored = score_dialogues(talks, scorer, first_speaker_only=True)
-    return gather(zip(talks, scored, strict=True), openers, sample)
+    return JudgedDialogues(zip(talks, scored, strict=True), openers, sample)
 
 
 def check_of(scorer, n_openers=N, reply=True, systems=planted.SYSTEMS, sample=200):
     openers = [planted.opener(j, reply) for j in range(n_openers)]
     judged = judged_dialogues(scorer, n_openers, systems, sample, openers)
-    return check_judge(scorer, judged, openers)
+    return check_judge(scorer, judged)
 
 
 def shares(check):
@@ -110,7 +111,7 @@ def test_scores_that_are_the_overlap_are_seen_to_follow_it():
     turns = (Utterance('ab'[i % 2], text, i < 2) for i, text in enumerate(texts))
     talk = Dialogue('d', 'p', 'o', tuple(turns))
     scored = score_dialogues([talk], scorer, first_speaker_only=True)
-    rows = gather(zip([talk], scored, strict=True)).rows
+    rows = JudgedDialogues(zip([talk], scored, strict=True)).rows
     overlaps = [row.overlap for row in rows]
     assert overlaps == [row.values['Overall'] for row in rows] == [1 / 2, 1.0]
 
@@ -121,7 +122,7 @@ def test_scores_that_are_the_overlap_are_seen_to_follow_it():
         turns[2] = Utterance(turns[2].speaker, ' '.join([*heard, 'x', 'y']), False)
         talks[j] = replace(dialogue, utterances=tuple(turns))
     scored = score_dialogues(talks, scorer, first_speaker_only=True)
-    check = check_judge(scorer, gather(zip(talks, scored, strict=True)))
+    check = check_judge(scorer, JudgedDialogues(zip(talks, scored, strict=True)))
     own = check.dimensions['Overall']
     assert own.biases.overlap == pytest.approx(1.0) and own.outcome == 'fail'
     assert any('overlap' in reason for reason in own.reasons)
@@ -193,9 +194,12 @@ def test_a_prompted_judge_is_asked_twice_and_its_own_model_is_named():
     scorer = planted.Prompted(models=planted.ObedientModels())
     identities = {'twin': 'chatty-identity', 'other': 'else'}
     judged = judged_dialogues(scorer)
-    probes = check_judge(scorer, judged, identities=identities).probes
+    probes = check_judge(scorer, judged).probes
     assert (probes.n_repeated, probes.n_changed) == (20, 0)
+    families = {'twin': 'a name', 'cousin': 'a name'}
+    probes = with_kin(probes, scorer.signature, identities, families)
     assert probes.same_model == ('twin',)
+    assert probes.same_family == {'cousin': 'a name'}
 
 
 def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
