@@ -301,8 +301,8 @@ MIN_CONTEXTS = 10
 
 def people_parts(openers: Sequence[Opener]) -> list[JudgedPart]:
     """
-    Return the replies that people gave to these openers, in an order that depends on content
-    alone. They have no scores yet.
+    Return the replies that people gave to these openers, in an order that depends on
+    content alone. They have no scores yet.
     """
     parts = []
     for opener in sorted(openers, key=lambda o: content_id('people', o.id)):
