@@ -331,7 +331,6 @@ def check_unfair_sets(result: PartResult, audited: Audited) -> None:
         case = 'with ' + ' + '.join(audited.names(table.siblings))
         for quantity, count in zip(CELLS, table.counts, strict=True):
             result.add(case, audited.systems[table.unfavored], quantity, count)
-    return result
 
 
 def _named_set(audited: Audited, options: AuditOptions) -> UnfairSets:

@@ -154,7 +154,7 @@ def score_sets(
                 reason, result.broke = _reason(error)
                 result.about = replace(about, failure=reason)
                 result.sets = dict.fromkeys(sets, reason)
-                bar.total -= n_items
+                _expect(bar, -n_items)
                 continue
             section = shared.get(variant.label)
             made = (folder / SCORES, seed, machine, bar, engine)
@@ -181,6 +181,13 @@ def _dimensions(variant: Variant, scorer: Scorer) -> tuple[str, ...]:
         hint = nearest(chosen, scorer.dimensions)
         raise UserError(f'dimension: {scorer.name} has no {chosen!r}; {hint}')
     return (chosen,)
+
+
+def _expect(bar: Bar, n_items: int) -> None:
+    """
+    Have a bar expect more items, or fewer.
+    """
+    bar.total = (bar.total or 0) + n_items
 
 
 def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
@@ -242,7 +249,7 @@ class _ScorerWork:
                     reason = OTHER_SETS_ONLY
                 if reason:
                     result.sets[name] = reason
-                    self.bar.total -= len(judged_set.items)
+                    _expect(self.bar, -len(judged_set.items))
                     continue
                 try:
                     scores = self._set_scores(store, judged_set, choice.turns)
@@ -275,7 +282,7 @@ class _ScorerWork:
             company = content_id(sorted(map(item_id, every)))
         items = {item_id(one, company): one for one in every if not _lacks(one, scorer)}
         missing = store.missing(list(items))
-        self.bar.total += len(missing) - len(parts)  # some are parts of one item
+        _expect(self.bar, len(missing) - len(parts))  # some are parts of one item
         if missing:
             self._score_missing(store, {one: items[one] for one in missing})
         return _combined(
@@ -449,7 +456,7 @@ def _combined(
         mean = mean_score(scores, dimensions)
         values.append(mean.values)
         n_cut += mean.cut > 0
-        reasons.update(list(mean.reasons.values())[:1])
+        reasons.update(map(str, list(mean.reasons.values())[:1]))
         flips += [
             score.evidence['flips']
             for score in scores

@@ -198,8 +198,8 @@ class ValidateScorer(ModelCommand):
         scorer = chosen.build(self.machine)
         pairs = list(scored_pairs(scorer, dialogues, indices))
         sample = self.opt['check_sample']
-        judged = JudgedDialogues(pairs, (), sample)
-        check = check_judge(scorer, judged) if sample else None
+        said = JudgedDialogues(pairs, (), sample)
+        check = check_judge(scorer, said) if sample else None
         return mean_scores(pairs, scorer), scorer.signature, check
 
     def choose(self, recorded: Mapping[str, Any], is_own: bool) -> ChosenScorer:
