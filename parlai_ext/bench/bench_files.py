@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +78,6 @@ class AgreementRow:
         return None if known is None else known.value
 
 
-def _correlation(name: str, row: AgreementRow) -> Correlation | None:
-    return row.correlations.get(name)
-
-
 ROW_COLUMNS = (
     Column('scorer', 'Scorer'),
     Column('set_name'),
@@ -95,7 +90,9 @@ ROW_COLUMNS = (
     number_column('n_items'),
     number_column('dropped', 'dropped'),
     *(
-        IntervalColumn(name, name.capitalize(), partial(_correlation, name))
+        IntervalColumn(
+            name, name.capitalize(), lambda row, name=name: row.correlations.get(name)
+        )
         for name in COEFFICIENTS
     ),
     Column('reason', '', show=lambda row: row.reason or ''),
@@ -203,7 +200,7 @@ def set_rows(
                     name: replace(one, reason=None)
                     for name, one in correlations.items()
                 },
-                reason=first.reason or _unscored_reason(scores, points),
+                reason=first.reason,
                 n_items=len(points),
             )
 
@@ -236,15 +233,6 @@ def level_correlations(
         systems = [judged_set.items[k].system for k in points]
         of_levels['system'] = correlate_system_means(left, right, systems, **draws)
     return of_levels
-
-
-def _unscored_reason(scores: SetScores, points: Sequence[int]) -> str | None:
-    """
-    Return the most frequent reason for a missing score where no item has one.
-    """
-    if points or not scores.reasons:
-        return None
-    return max(scores.reasons, key=lambda reason: scores.reasons[reason])
 
 
 def score_columns(

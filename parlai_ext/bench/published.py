@@ -114,13 +114,6 @@ class ScorerLine:
     average: float
     fitted_on: tuple[str, ...] = ()
 
-    @property
-    def marked_label(self) -> str:
-        """
-        Its label, with a mark if something in it was fitted on human values.
-        """
-        return f'{self.scorer} {FITTED}' if self.fitted_on else self.scorer
-
 
 def scorer_lines(bench: Bench, table: PublishedTable) -> list[ScorerLine]:
     """
@@ -184,7 +177,8 @@ def phase_table(
     for line in lines:
         own, known = number(line.average), set(line.numbers)
         partly = '' if known == set(sets) else f' ({len(known)})'
-        rows.append((line.marked_label, own + partly, own * (known == set(table.rows))))
+        label = f'{line.scorer} {FITTED}' if line.fitted_on else line.scorer
+        rows.append((label, own + partly, own * (known == set(table.rows))))
     rows += (
         (f'published: {team}', number(here), number(printed))
         for team, here, printed in zip(

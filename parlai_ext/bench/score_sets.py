@@ -140,13 +140,19 @@ def score_sets(
             )
             result = ScorerResult(variant, about)
             results.append(result)
+            chosen = variant.dimension
             try:
                 scorer = build_scorer(variant.section, machine, named_by_user=True)
+                if chosen not in (None, *scorer.dimensions):
+                    hint = nearest(str(chosen), scorer.dimensions)
+                    raise UserError(
+                        f'{scorer.name} has no dimension {chosen!r}; {hint}'
+                    )
                 result.about = replace(
                     about,
                     signature=scorer.signature,
                     level=scorer.level,
-                    dimensions=_dimensions(variant, scorer),
+                    dimensions=(chosen,) if chosen else scorer.dimensions,
                     fitted_on=scorer.fitted_on,
                     models=tuple(scorer.models_used()),
                 )
@@ -166,21 +172,6 @@ def score_sets(
             except UserError as error:  # another process has the lock
                 result.sets = {**dict.fromkeys(sets, str(error)), **result.sets}
     return results
-
-
-def _dimensions(variant: Variant, scorer: Scorer) -> tuple[str, ...]:
-    """
-    Return the dimensions of the scorer, or the one that is chosen.
-
-    :raises UserError: when it has none of that name.
-    """
-    chosen = variant.dimension
-    if chosen is None:
-        return scorer.dimensions
-    if chosen not in scorer.dimensions:
-        hint = nearest(chosen, scorer.dimensions)
-        raise UserError(f'dimension: {scorer.name} has no {chosen!r}; {hint}')
-    return (chosen,)
 
 
 def _expect(bar: Bar, n_items: int) -> None:

@@ -184,22 +184,6 @@ class ScoreRow(NamedTuple):
     position: float
     values: Values
 
-    @classmethod
-    def from_part(cls, part: JudgedPart) -> ScoreRow:
-        """
-        Return the row of a part.
-        """
-        overlap = mean_overlap(part.texts, part.heard)
-        return cls(
-            part.system,
-            part.partner,
-            part.dialogue.opener_id,
-            fmean(len(text.split()) for text in part.texts),
-            math.nan if overlap is None else overlap,
-            math.nan if part.is_whole else part.places[0],
-            part.values,
-        )
-
 
 class JudgedDialogues:
     """
@@ -238,7 +222,17 @@ class JudgedDialogues:
         parts = judged_parts(dialogue, scored)
         self.sample.add([part for part in parts if not is_floor(part.system)])
         for part in parts:
-            self.rows.append(ScoreRow.from_part(part))
+            overlap = mean_overlap(part.texts, part.heard)
+            row = ScoreRow(
+                part.system,
+                part.partner,
+                part.dialogue.opener_id,
+                fmean(len(text.split()) for text in part.texts),
+                math.nan if overlap is None else overlap,
+                math.nan if part.is_whole else part.places[0],
+                part.values,
+            )
+            self.rows.append(row)
             self.is_whole = part.is_whole
             if part.places == (self.num_given.get(dialogue.opener_id),):
                 by_system = self.replies.setdefault(dialogue.opener_id, {})

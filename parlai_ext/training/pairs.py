@@ -371,12 +371,11 @@ def pair_accuracies(
         win = None if good is None or bad is None else (good > bad) + (good == bad) / 2
         for kind in (pair.kind, ALL):
             wins.setdefault(kind, []).append(win)
-    kinds = sorted(set(wins) - {ALL})
-    return [_accuracy(kind, wins[kind]) for kind in (*kinds, ALL)]
-
-
-def _accuracy(kind: str, wins: Sequence[float | None]) -> PairAccuracy:
-    known = [win for win in wins if win is not None]
-    low, high = wilson_interval(sum(known), len(known))
-    mean = sum(known) / len(known) if known else float('nan')
-    return PairAccuracy(kind, len(known), mean, low, high, len(wins) - len(known))
+    accuracies = []
+    for kind in (*sorted(set(wins) - {ALL}), ALL):
+        known = [win for win in wins[kind] if win is not None]
+        low, high = wilson_interval(sum(known), len(known))
+        mean = sum(known) / len(known) if known else float('nan')
+        n_unscored = len(wins[kind]) - len(known)
+        accuracies.append(PairAccuracy(kind, len(known), mean, low, high, n_unscored))
+    return accuracies
