@@ -19,7 +19,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import TEMPLATE, make_model
-from tests.support.talk import heard, replies_together_and_alone, write_pairs
+from tests.support.talk import heard, write_pairs
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
 
@@ -166,14 +166,6 @@ def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(bases, tmp_
     agent.model.eval()
     ours = float(agent.compute_loss(agent.batchify([seen])))
     assert ours == pytest.approx(theirs, rel=1e-5)
-
-
-def test_a_batch_replies_as_each_dialogue_alone(bases):
-    player = loaded({'hf_model': bases['llama'], 'inference': 'beam', 'beam_size': 2})
-    player.agent.model.double()
-    together, alone = replies_together_and_alone(player, sentences(4, 9))
-    assert together == alone
-    assert len({one.text for one in alone}) > 1
 
 
 def test_training_teaches_the_answers(trained):

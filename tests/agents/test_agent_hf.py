@@ -1,6 +1,6 @@
 """
-ext:hf at the table: dialogues of 12 utterances on either side, what the prompt then is,
-how it ends, the options, and what such a model is: the content of its files.
+ext:hf at the table: what its prompt is, how a reply ends, the options, and what such a
+model is: the content of its files.
 """
 
 import json
@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.nouns import System
 from parlai_ext.systems import families, hub, pretrained
 from parlai_ext.systems.hf.generate import load_model
 from parlai_ext.systems.hub import ModelOptions
@@ -20,9 +20,7 @@ from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.spending import spending_of
-from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.family_hf import FAMILIES, OPT, TEMPLATE, make_model
-from tests.support.lockstep_play import play
 from tests.support.no_network import refuse_connections
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
@@ -31,9 +29,6 @@ pytest_plugins = ['tests.support.family_hf']
 
 
 TURNS = ['old book', 'tea']  # the first one's own
-
-
-WAYS = {'greedy': {}, 'beam': {'inference': 'beam', 'beam_size': 2}}
 
 
 @pytest.fixture(scope='module')
@@ -73,23 +68,6 @@ def prompt_text(player, participant):
     return generator.loaded.tokenizer.decode(
         generator.prompt(tuple(participant.agent.turns)).ids
     )
-
-
-@pytest.mark.parametrize('way', WAYS)
-@pytest.mark.parametrize('name', FAMILIES)
-def test_a_dialogue_of_12_utterances_on_either_side(name, way, built):
-    players = {
-        one: loaded(built[other], **WAYS[way])
-        for one, other in (('seat', name), ('guest', 'hf_causal_plain'))
-    }
-    openers = [Opener.from_utterances(sentences(2, seed), 'test') for seed in (1, 2)]
-    pairs = [Pairing('ab', 'seat', 'guest', 'x'), Pairing('ba', 'guest', 'seat', 'x')]
-    rows = [BatchRow(pair, opener) for pair in pairs for opener in openers]
-    dialogues = play(rows, players, 12)
-    assert [one.reason for one in dialogues] == [None] * 4
-    assert {len(one.utterances) for one in dialogues} == {12}
-    said = [u.text for one in dialogues for u in one.utterances if u.speaker == 'seat']
-    assert len(set(said)) > len(said) / 2
 
 
 CHAT = {'system_prompt': ''}

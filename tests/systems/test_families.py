@@ -22,7 +22,7 @@ from parlai_ext.systems.families import GENERATOR, PLACE_OPTIONS, family_of
 from parlai_ext.systems.identity import candidates_hash, identity, identity_options
 from parlai_ext.systems.parlai_agents import load_system, why_unfit
 from parlai_ext.worlds.lockstep import BatchRow
-from tests.support import family_fid
+from tests.support import family_fid, family_hf
 from tests.support.families import FAMILIES, SPEECH
 from tests.support.family_fid import RERANKER, write_passages
 from tests.support.lockstep_play import play
@@ -55,10 +55,14 @@ GENERATORS = [name for name in FAMILIES if name != 'polyencoder']
 WITH_PASSAGES = family_fid.KINDS
 
 
-ALL = {**FAMILIES, **WITH_PASSAGES}
+# of Hugging Face's library
+CHAT = family_hf.FAMILIES | {'causal_lm': family_hf.causal_lm}
 
 
-SPEAKERS = [(name, 'beam') for name in (*GENERATORS, 'fid', 'rag', 'sequence')]
+ALL = {**FAMILIES, **WITH_PASSAGES, **CHAT}
+
+
+SPEAKERS = [(name, 'beam') for name in (*GENERATORS, *CHAT, 'fid', 'rag', 'sequence')]
 
 
 # ParlAI's greedy search is the same for all; what is in the cells of a batch is not
@@ -67,7 +71,7 @@ SPEAKERS += [(name, 'greedy') for name in ('generator', 'seq2seq_lstm', 'rag')]
 
 SPEAKERS += [
     pytest.param(name, 'greedy', marks=pytest.mark.slow)
-    for name in (*GENERATORS, 'fid', 'sequence')
+    for name in (*GENERATORS, *CHAT, 'fid', 'sequence')
     if name not in ('generator', 'seq2seq_lstm')
 ]
 
@@ -95,6 +99,8 @@ CLASSES = {
     'sequence': 'RagAgent',
     'turn': 'RagAgent',
     'poly': 'FidAgent',
+    **dict.fromkeys(family_hf.FAMILIES, 'HfAgent'),
+    'causal_lm': 'CausalLmAgent',
 }
 
 
