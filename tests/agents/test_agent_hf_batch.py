@@ -82,13 +82,6 @@ def test_a_batch_changes_no_reply(kind, way, folder):
     assert len(set(alone)) > 1
 
 
-@pytest.mark.parametrize('kind', CONFIGS)
-def test_a_reply_depends_on_the_first_turn(kind, folder):
-    model = player(folder, kind)
-    dialogues = [[first, *sentences(2)] for first in sentences(8, seed=9)]
-    assert len(set(replies(model, dialogues))) > 1
-
-
 def test_a_row_that_is_over_leaves_the_others_alone(folder):
     free = replies(player(folder, 'gpt2'), TURNS)
     word = free[0].split()[1]

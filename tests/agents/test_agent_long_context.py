@@ -98,17 +98,13 @@ def test_the_weights_have_the_names_and_sizes_of_the_plain_generator(long, plain
     assert theirs['encoder.position_embeddings.weight'] == (SIZE, 16)
 
 
-@pytest.mark.parametrize('length', [1, KNOWN - 1, KNOWN])
+@pytest.mark.parametrize('length', [1, KNOWN - 1, KNOWN, KNOWN + 1])
 def test_a_context_that_fits_is_read_as_the_plain_generator_reads_it(
     long, plain, length
 ):
     rows = tokens(length)
-    assert torch.equal(encoded(long, rows), encoded(plain, rows))
-
-
-def test_a_longer_context_is_read_otherwise(long, plain):
-    rows = tokens(KNOWN + 1)
-    assert not torch.allclose(encoded(long, rows), encoded(plain, rows))
+    same = torch.equal(encoded(long, rows), encoded(plain, rows))
+    assert same == (length <= KNOWN)
 
 
 @pytest.mark.parametrize('length', [KNOWN + 1, 300, SIZE])
@@ -171,14 +167,3 @@ def test_another_agent_is_refused(tmp_path, model_file, model, words, named):
     with user_error() as caught:
         load_system(system)
     assert str(caught.value) == f"system 'x': {found.reason}"
-
-
-def replies(agent, text):
-    agent.reset()
-    agent.observe({'text': text, 'episode_done': False})
-    return agent.act()['text']
-
-
-def test_short_contexts_get_the_plain_generators_replies(long, plain):
-    texts = [' '.join(WORDS[i : i + 5]) for i in range(0, 25, 5)]
-    assert [replies(long, t) for t in texts] == [replies(plain, t) for t in texts]

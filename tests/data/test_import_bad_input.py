@@ -56,11 +56,6 @@ LOGS = {
 }
 
 
-@pytest.mark.parametrize('data, said', LOGS.values(), ids=list(LOGS))
-def test_a_log_that_is_no_dialogue(tmp_path, data, said):
-    assert line_for(tmp_path, 'x.txt', data).startswith(said)
-
-
 HEAD = 'dialogue_id,speaker,text\n'
 CSVS = {
     'a column of another name': (
@@ -99,11 +94,6 @@ CSVS = {
     'not UTF-8': (HEAD.encode() + b'1,A,a\n1,B,\xe9\n', 'x.csv:3: not UTF-8 text'),
     'no rows': (HEAD, 'no dialogues to import: none is there'),
 }
-
-
-@pytest.mark.parametrize('data, said', CSVS.values(), ids=list(CSVS))
-def test_a_table_that_is_not_one_of_dialogues(tmp_path, data, said):
-    assert line_for(tmp_path, 'x.csv', data).startswith(said)
 
 
 TURN = '{"id": "A", "text": "a"}'
@@ -188,9 +178,13 @@ JSONS = {
 }
 
 
-@pytest.mark.parametrize('data, said', JSONS.values(), ids=list(JSONS))
-def test_json_that_holds_no_dialogue(tmp_path, data, said):
-    assert line_for(tmp_path, 'x.jsonl', data).startswith(said)
+FILES = {'x.txt': LOGS, 'x.csv': CSVS, 'x.jsonl': JSONS}
+
+
+@pytest.mark.parametrize('name, case', [(n, case) for n in FILES for case in FILES[n]])
+def test_a_file_that_holds_no_dialogue(tmp_path, name, case):
+    data, said = FILES[name][case]
+    assert line_for(tmp_path, name, data).startswith(said)
 
 
 def test_an_id_that_two_dialogues_have(tmp_path):

@@ -168,27 +168,30 @@ def test_a_refusal_is_one_line_and_no_file(get, server, tmp_path, status):
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize('name', ['x.tgz', 'x.tar.gz', 'x.zip', 'x.bin', 'x.opt'])
+PAGES = (
+    b'<!DOCTYPE html><p>Sign in',
+    b'\n <html><body>403',
+    b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>',
+)
+
+
 @pytest.mark.parametrize(
-    'page',
+    'name, content, words',
     [
-        b'<!DOCTYPE html><p>Sign in',
-        b'\n <html><body>403',
-        b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>',
+        *(
+            (name, page, 'a web page')
+            for name in ('x.tgz', 'x.tar.gz', 'x.zip', 'x.bin', 'x.opt')
+            for page in PAGES
+        ),
+        *(('x.tgz', data, 'x.tgz gives ') for data in (b'', b'{"error": 1}', BODY)),
     ],
 )
-def test_a_page_that_says_200_is_no_model(get, server, tmp_path, name, page):
-    server.files[f'/a/{name}'] = page
-    with user_error('a web page'):
+def test_what_is_no_model_or_archive_is_refused(
+    get, server, tmp_path, name, content, words
+):
+    server.files[f'/a/{name}'] = content
+    with user_error(words):
         get(f'/a/{name}')
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize('content', [b'', b'{"error": "quota"}', BODY])
-def test_an_archive_must_look_like_one(get, server, tmp_path, content):
-    server.files['/a/x.tgz'] = content
-    with user_error('x.tgz gives '):
-        get('/a/x.tgz')
     assert list(tmp_path.iterdir()) == []
 
 

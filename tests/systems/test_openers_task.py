@@ -69,8 +69,12 @@ def test_our_task_gives_the_pairs_of_the_official_file(datapath, caplog):
     assert 'hit:3_conv:4' in caplog.text
 
 
-def test_any_parlai_task_can_open(datapath):
-    found = load_openers('empathetic_dialogues')
+@pytest.mark.parametrize(
+    'task, split',
+    [('empathetic_dialogues', 'test'), ('ext:empathetic_openers', 'train')],
+)
+def test_any_parlai_task_can_open_and_train_is_gone_through_once(datapath, task, split):
+    found = load_openers(task, split=split)
     assert [o.utterances for o in found] == EXPECTED
 
 
@@ -101,11 +105,6 @@ def test_the_split_option_wins_over_the_datatype(datapath):
         openers_split='test',
     )
     assert first_acts(found) == EXPECTED
-
-
-def test_the_train_split_is_gone_through_once_in_order(datapath):
-    found = load_openers('ext:empathetic_openers', split='train')
-    assert [o.utterances for o in found] == EXPECTED
 
 
 def test_the_task_reads_a_file_too(tmp_path, datapath):

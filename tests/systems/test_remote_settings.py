@@ -203,12 +203,6 @@ TURNS = [
 ]
 
 
-def settings_formats(**opt):
-    return Settings.from_options(
-        {'remote_url': 'http://h/v1', 'remote_model': 'm', **opt}
-    )
-
-
 def documented(begin):
     """
     Return the JSON object of the plain format's page that begins like this.
@@ -220,7 +214,7 @@ def documented(begin):
 def test_a_chat_request_in_full():
     style = ChatStyle(system_prompt='Be kind.', stop=('A', 'B', 'C', 'D', 'E'))
     opt = {'remote_temperature': 0, 'remote_top_p': 0.9, 'remote_seed': 3}
-    assert openai.request(TURNS, style, settings_formats(**opt)) == {
+    assert openai.request(TURNS, style, settings(**opt)) == {
         'model': 'm',
         'messages': [
             {'role': 'system', 'content': 'Be kind.'},
@@ -238,7 +232,7 @@ def test_a_chat_request_in_full():
 
 def test_extra_adds_fields_and_null_takes_them_out():
     extra = {'max_tokens': None, 'max_completion_tokens': 50}
-    body = openai.request(TURNS, ChatStyle(), settings_formats(remote_extra=extra))
+    body = openai.request(TURNS, ChatStyle(), settings(remote_extra=extra))
     assert sorted(body) == ['max_completion_tokens', 'messages', 'model']
 
 
@@ -253,7 +247,7 @@ def test_the_page_of_the_plain_format_shows_a_real_answer():
 
 
 def test_a_request_follows_the_request_whose_reply_it_hears():
-    style, asked = ChatStyle(), settings_formats(remote_format='plain')
+    style, asked = ChatStyle(), settings(remote_format='plain')
     first = plain.request(TURNS[:1], style, asked)
     later = plain.request(TURNS, style, asked)
     assert 'follows' not in first
@@ -279,12 +273,6 @@ def test_plain_answers(data, text, reason):
     assert plain.reply(data) == RemoteReply(text, reason)
 
 
-@pytest.mark.parametrize('data', [[], 'Hi.', {}, {'text': 3}, {'text': ['Hi.']}])
-def test_what_is_no_plain_answer(data):
-    with pytest.raises(Malformed):
-        plain.reply(data)
-
-
 @pytest.mark.parametrize(
     'message, ended, text, reason',
     [
@@ -300,19 +288,23 @@ def test_chat_answers(message, ended, text, reason):
     assert openai.reply({'choices': [choice]}) == RemoteReply(text, reason)
 
 
-@pytest.mark.parametrize(
-    'data',
-    [
+NO_ANSWERS = {
+    plain: [[], 'Hi.', {}, {'text': 3}, {'text': ['Hi.']}],
+    openai: [
         [],
         {'choices': []},
         {'choices': [{'text': 'Hi.'}]},
         {'choices': [{'message': {'content': [{'type': 'text'}]}}]},
         {'error': {'message': 'ill'}},
     ],
-)
-def test_what_is_no_chat_answer(data):
+}
+
+
+@pytest.mark.parametrize('form', NO_ANSWERS)
+@pytest.mark.parametrize('case', range(5))
+def test_what_is_no_answer(form, case):
     with pytest.raises(Malformed):
-        openai.reply(data)
+        form.reply(NO_ANSWERS[form][case])
 
 
 @pytest.mark.parametrize('code', ['content_filter', 'context_length_exceeded'])
