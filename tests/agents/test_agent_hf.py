@@ -22,8 +22,9 @@ from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.spending import spending_of
 from tests.support.family_hf import FAMILIES, OPT, TEMPLATE, make_model
 from tests.support.no_network import refuse_connections
+from tests.support.talk import after_turns, heard
 from tests.support.tiny_models import sentences
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
 
 pytest_plugins = ['tests.support.family_hf']
 
@@ -52,12 +53,9 @@ def loaded(opt, **more):
     return load_system(System('seat', {**opt, **more}))
 
 
-def reply_to(opt, turns=('you like tea',), **more):
+def reply_to(opt, **more):
     player = loaded(opt, **more)
-    participant = player.join()
-    for text in turns:
-        participant.hear(text, 'other')
-    return player.respond([participant])[0]
+    return player.respond(heard(player, ['you like tea']))[0]
 
 
 def prompt_text(player, participant):
@@ -125,20 +123,13 @@ TOLD = '<unk> ' * 6
 )
 def test_what_the_model_reads(name, more, turns, prompt, built):
     player = loaded(built[name], **more)
-    participant = player.join()
-    for own in turns[:-1]:
-        participant.take_as_own(own)
-    participant.hear(turns[-1], 'other')
-    assert prompt_text(player, participant) == prompt
+    assert prompt_text(player, after_turns(player, turns)) == prompt
 
 
 def test_a_template_that_refuses_the_first_turn_ends_the_system(llama):
     player = loaded(llama, first_turn='keep')
-    participant = player.join()
-    participant.take_as_own('old book')
-    participant.hear('tea', 'other')
     with user_error("^system 'seat': first_turn: .*must alternate"):
-        player.respond([participant])
+        player.respond([after_turns(player, TURNS)])
 
 
 def test_a_reply_ends_at_the_turn_separator(gpt2):
@@ -172,10 +163,7 @@ def test_weights_have_the_dtype_that_is_asked_for(dtype, gpt2):
 
 def test_usage_counts_all_clones(gpt2):
     player = loaded(gpt2, beam_min_length=8)
-    participants = [player.join(), player.join()]
-    for participant, text in zip(participants, ('you like tea', 'rain'), strict=True):
-        participant.hear(text, 'other')
-    player.respond(participants)
+    player.respond(heard(player, ['you like tea', 'rain']))
     # each turn's words and the end token after it
     assert spending_of(player.agent) == {
         'requests': 2,
@@ -222,13 +210,7 @@ def test_the_models_own_search_holds_where_nothing_is_asked(tmp_path):
 def test_a_long_conversation_is_cut_from_the_front(tmp_path):
     path = make_model(tmp_path, 'llama', template=TEMPLATE, max_position_embeddings=40)
     player = loaded({**OPT, 'hf_model': path}, system_prompt='you like old song')
-    participant = player.join()
-    for i, text in enumerate(sentences(9)):
-        (
-            participant.hear(text, 'other')
-            if i % 2 == 0
-            else participant.take_as_own(text)
-        )
+    participant = after_turns(player, sentences(9))
     found = prompt_text(player, participant).split()
     assert found[:6] == ['<s>', '<|system|>', 'you', 'like', 'old', 'song']
     assert found[7] == '<|user|>'
@@ -464,9 +446,8 @@ def test_a_download_that_fails_is_one_line(cache, monkeypatch):
         raise OSError('401 Client Error\nmany lines')
 
     online(monkeypatch, refuse)
-    with user_error() as caught:
-        hub.fetch_weights(REPO)
-    assert str(caught.value).endswith('cannot be downloaded: 401 Client Error')
+    line = error_line(hub.fetch_weights, REPO)
+    assert line.endswith('cannot be downloaded: 401 Client Error')
 
 
 def load(model, **opt):
@@ -474,9 +455,7 @@ def load(model, **opt):
 
 
 def refused(model, **opt):
-    with user_error() as caught:
-        load(model, **opt)
-    line = str(caught.value)
+    line = error_line(load, model, **opt)
     assert line.startswith("system 'seat': ")
     return line.removeprefix("system 'seat': ")
 
@@ -703,7 +682,5 @@ def test_a_system_prompt_that_fills_the_context(chat_folder):
     player = load(
         chat_folder, hf_context_tokens=6, system_prompt='you like old song again'
     )
-    participant = player.join()
-    participant.hear('tea', 'other')
     with user_error("^system 'seat': system_prompt: it leaves no"):
-        player.respond([participant])
+        player.respond(heard(player, ['tea']))

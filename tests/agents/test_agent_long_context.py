@@ -15,7 +15,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
 from tests.support.tiny_models import SIZES, WORDS, in_float64, make_model
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line
 
 KNOWN, SIZE = 12, 1024
 THEIRS = 'projects.msc.agents.long_tga:TransformerVariantAgent'
@@ -164,6 +164,4 @@ def test_another_agent_is_refused(tmp_path, model_file, model, words, named):
     found = resolve(system)
     assert found.status == 'missing' and found.reason.startswith(f'model: {model} ')
     assert words in found.reason and 'ext:long_context' in found.reason
-    with user_error() as caught:
-        load_system(system)
-    assert str(caught.value) == f"system 'x': {found.reason}"
+    assert error_line(load_system, system) == f"system 'x': {found.reason}"

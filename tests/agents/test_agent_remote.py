@@ -17,6 +17,7 @@ from parlai_ext.systems.remote import plain
 from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.family_remote import control, make_remote, received, running_server
 from tests.support.lockstep_play import play
+from tests.support.talk import heard
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
@@ -83,8 +84,7 @@ def test_the_first_turn_reaches_the_server_as_the_policy_says(tmp_path, url):
 
 def test_a_reply_ends_at_a_stop_string(tmp_path, url):
     control(url, echo=True)
-    participant = player(tmp_path, url, stop=['train', 'boat']).join()
-    participant.hear('a boat', 'b')
+    [participant] = heard(player(tmp_path, url, stop=['train', 'boat']), ['a boat'])
     # the server sends the messages back: [["user", "a boat"]]
     assert participant.agent.act()['text'] == '[["user", "a'
 
@@ -118,9 +118,7 @@ def test_spending_is_counted_on_after_an_agent_is_loaded_again(tmp_path, url):
     opt = {'remote_cache': 'none', 'remote_dated_model': 'tiny-2024-05-13'}
     for n in (1, 2):
         seated = player(tmp_path, url, **opt)
-        participant = seated.join()
-        participant.hear('Hi.', 'b')
-        seated.respond([participant])
+        seated.respond(heard(seated, ['Hi.']))
         assert seated.agent.usage.requests == n
 
 
@@ -135,8 +133,7 @@ def test_the_server_on_the_page_of_the_plain_format_works(tmp_path):
         roster = yaml.safe_load(page[page.index('    - {name: mybot') :])
         opt = {**roster[0]['opt'], 'remote_cache': 'none'}
         opt['remote_url'] = f'http://127.0.0.1:{server.server_address[1]}/'
-        participant = load_system(System('mybot', opt)).join()
-        participant.hear('Good morning.', 'b')
+        [participant] = heard(load_system(System('mybot', opt)), ['Good morning.'])
         assert participant.agent.act()['text'] == 'You said: Good morning.'
         server.shutdown()
 

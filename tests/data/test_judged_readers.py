@@ -11,17 +11,7 @@ from parlai_ext.data.judged.cards import find_sets, read_card
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
 from parlai_ext.data.judged.readers import MEMBER
 from tests.support.user_error import user_error
-
-
-def written(folder, name, value):
-    """
-    Return the path of a new file: a text, or JSON, or JSON lines for a ``.jsonl``.
-    """
-    if name.endswith('.jsonl'):
-        value = ''.join(json.dumps(record) + '\n' for record in value)
-    path = folder / name
-    path.write_text(value if isinstance(value, str) else json.dumps(value))
-    return path
+from tests.support.written import written
 
 
 def items(name, path):

@@ -26,7 +26,7 @@ from tests.support.family_fid import (
 )
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.tiny_models import sentences
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line
 
 QUERY = 'retriever.query_encoder.'
 WORD_VECTORS = 'embeddings.word_embeddings.weight'
@@ -56,10 +56,8 @@ def load(opt, **more):
 
 
 def line(opt, **more):
-    with user_error() as caught:
-        load(opt, **more)
     start = f'system {NAME!r}: '
-    found = str(caught.value)
+    found = error_line(load, opt, **more)
     assert found.startswith(start)
     return found.removeprefix(start)
 

@@ -12,7 +12,7 @@ from parlai_ext.core.nouns import Opener
 from parlai_ext.systems import openers
 from parlai_ext.systems.openers import load_openers
 from tests.support.no_network import refuse_connections
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
 
 pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
 
@@ -146,9 +146,7 @@ def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
     ],
 )
 def test_an_unknown_task_is_one_line(task, words, tmp_path):
-    with user_error() as caught:
-        load_openers(task)
-    assert words in str(caught.value)
+    assert words in error_line(load_openers, task)
 
 
 def test_a_file_for_a_task_that_reads_none_is_refused():

@@ -18,6 +18,7 @@ from parlai_ext.systems.players import acts_in_batches
 from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.families import FAMILIES
 from tests.support.lockstep_play import play
+from tests.support.talk import replies_to
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
 from tests.support.user_error import user_error
 
@@ -82,9 +83,7 @@ def test_a_ranker_reads_a_changed_candidate_file(folder, ranker):
         path.write_text('\n'.join(sentences(20, seed=n)))
         opt = {'model_file': ranker, 'fixed_candidates_path': str(path)}
         player = load_system(System('a', opt))
-        participant = player.join()
-        participant.hear('you saw the rain', 'b')
-        said.append(player.respond([participant])[0].text)
+        said += replies_to(player, [['you saw the rain']])
     assert said[0] in sentences(20, seed=1)
     assert said[1] in sentences(20, seed=2)
 
