@@ -11,23 +11,18 @@ import yaml
 
 from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.machine import data_in
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.remote import plain
-from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.family_remote import control, make_remote, received, running_server
-from tests.support.lockstep_play import play
+from tests.support.lockstep_play import play, row
 from tests.support.talk import heard
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
 KEY = 'sk-proj-Zq81xkT0rVbN5d'
-OPENERS = [
-    Opener.from_utterances((f'I saw {n} boats today.', 'Did you like them?'), 'test')
-    for n in ('two', 'three', 'four')
-]
-FIRST, SECOND = Pairing('p', 'a', 'b', 'bipartite'), Pairing('q', 'b', 'a', 'bipartite')
-LANES = [BatchRow(pairing, opener) for pairing in (FIRST, SECOND) for opener in OPENERS]
+SAID = [(f'I saw {n} boats today.', 'Did you like them?') for n in ('1', '2', '3')]
+LANES = [row(*pair, texts) for pair in ('ab', 'ba') for texts in SAID]
 
 
 def player(folder, url, name='a', **opt):
@@ -62,17 +57,15 @@ def test_twelve_utterances_as_first_and_as_second_speaker(tmp_path, url, form):
 def test_batched_is_one_by_one(tmp_path, url, form):
     opt = {'remote_format': form, 'remote_cache': 'none'}
     together = play(LANES, pair(tmp_path, url, **opt), 8)
-    alone = [play([row], pair(tmp_path, url, **opt), 8)[0] for row in LANES]
+    alone = [play([one], pair(tmp_path, url, **opt), 8)[0] for one in LANES]
     assert together == alone
 
 
 def test_the_first_turn_reaches_the_server_as_the_policy_says(tmp_path, url):
     opt = {'system_prompt': 'Be kind.', 'first_turn': 'ask', 'first_turn_ask': 'Well?'}
     seated = player(tmp_path, url, **opt)
-    row = BatchRow(
-        FIRST, Opener.from_utterances(('I saw a boat.', 'A big one?'), 'test')
-    )
-    play([row], {'a': seated, 'b': seated}, 3)
+    lane = row('a', 'b', ('I saw a boat.', 'A big one?'))
+    play([lane], {'a': seated, 'b': seated}, 3)
     sent = json.loads(received(url)[-1]['body'])['messages']
     assert [(message['role'], message['content']) for message in sent] == [
         ('system', 'Be kind.'),

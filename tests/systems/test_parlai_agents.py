@@ -11,13 +11,12 @@ import pytest
 import torch
 
 from parlai_ext.core.machine import data_in
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.nouns import System
 from parlai_ext.systems.family import model_path
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.players import acts_in_batches
-from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.families import FAMILIES
-from tests.support.lockstep_play import play
+from tests.support.lockstep_play import play, row
 from tests.support.talk import replies_to
 from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
 from tests.support.user_error import user_error
@@ -186,12 +185,8 @@ def test_dialogpt_without_a_model_file_batches_its_clones(tmp_path, monkeypatch)
     opt |= {'gpt2_size': 'small', 'inference': 'beam', 'beam_size': 3}
     player = load_system(System('dialogpt', opt), no_cuda=True)
     in_float64(player.agent)
-    openers = [
-        Opener.from_utterances(pair, 'test')
-        for pair in (('hi!', 'you'), ('so', 'a b c d'))
-    ]
-    pairing = Pairing('p', 'dialogpt', 'dialogpt', 'self_play')
-    rows = [BatchRow(pairing, opener) for opener in openers]
+    pairs = (('hi!', 'you'), ('so', 'a b c d'))
+    rows = [row('dialogpt', 'dialogpt', pair) for pair in pairs]
     together = play(rows, {'dialogpt': player}, 6)
     assert [d.ended_by for d in together] == [None, None]
     assert together == [play([one], {'dialogpt': player}, 6)[0] for one in rows]
