@@ -376,7 +376,8 @@ def diasafety(path: Path, data: ToxicData | None = None) -> Iterator[ToxicPair]:
     :raises UserError: names the file and the object that is wrong.
     """
     for number, row in enumerate(read_json(path, list), 1):
-        texts = [row.get(key) for key in KEYS] if isinstance(row, dict) else [None]
+        known = row if isinstance(row, dict) else {}
+        texts: list[Any] = [known.get(key) for key in KEYS]
         if not is_texts(texts):
             raise UserError(
                 f'{path}: object {number}: texts {", ".join(KEYS)} expected'
