@@ -25,6 +25,7 @@ from tests.support.no_network import refuse_connections
 from tests.support.talk import after_turns, heard
 from tests.support.tiny_models import sentences
 from tests.support.user_error import error_line, user_error
+from tests.support.written import changed_json
 
 pytest_plugins = ['tests.support.family_hf']
 
@@ -51,6 +52,10 @@ def llama(built):
 
 def loaded(opt, **more):
     return load_system(System('seat', {**opt, **more}))
+
+
+def load(model, **opt):
+    return loaded({**OPT, 'hf_model': str(model)}, **opt)
 
 
 def reply_to(opt, **more):
@@ -337,12 +342,10 @@ def sharded(model):
 
 
 def test_weights_in_several_files_are_found_read_and_hashed(model):
-    from parlai_ext.systems.parlai_agents import load_system
-
-    n_bytes = load_system(seat(model, no_cuda=True)).n_bytes
+    n_bytes = load(model).n_bytes
     sharded(model)
     assert hub.cached_weights(str(model)) == model / 'model.safetensors.index.json'
-    assert load_system(seat(model, no_cuda=True)).n_bytes == n_bytes
+    assert load(model).n_bytes == n_bytes
     before = identity(seat(model))
     with open(model / 'model-00002-of-00002.safetensors', 'ab') as file:
         file.write(b' ')
@@ -450,10 +453,6 @@ def test_a_download_that_fails_is_one_line(cache, monkeypatch):
     assert line.endswith('cannot be downloaded: 401 Client Error')
 
 
-def load(model, **opt):
-    return load_system(System('seat', {**OPT, 'hf_model': str(model), **opt}))
-
-
 def refused(model, **opt):
     line = error_line(load, model, **opt)
     assert line.startswith("system 'seat': ")
@@ -508,10 +507,8 @@ def with_code(model, tmp_path):
     code = f"open({str(marker)!r}, 'w').close()\nfrom transformers import LlamaConfig\n"
     code += "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
     (model / 'own.py').write_text(code, encoding='utf-8')
-    path = model / 'config.json'
-    config = json.loads(path.read_text(encoding='utf-8'))
-    config |= {'model_type': 'own', 'auto_map': {'AutoConfig': 'own.OwnConfig'}}
-    path.write_text(json.dumps(config), encoding='utf-8')
+    own = {'model_type': 'own', 'auto_map': {'AutoConfig': 'own.OwnConfig'}}
+    changed_json(model / 'config.json', **own)
     return marker
 
 
@@ -530,9 +527,7 @@ def test_a_kernel_that_a_config_names_is_not_asked_for(key, kernel, model, monke
         'transformers.modeling_utils.PreTrainedModel._check_and_adjust_attn_implementation',
         lambda *args, **more: asked.append(args) or 'eager',
     )
-    path = model / 'config.json'
-    config = json.loads(path.read_text(encoding='utf-8'))
-    path.write_text(json.dumps({**config, key: kernel}), encoding='utf-8')
+    changed_json(model / 'config.json', **{key: kernel})
     line = refused(model)
     assert f'asks for the kernel {kernel!r}' in line and 'hf_trust_code: true' in line
     assert not asked
@@ -549,22 +544,15 @@ def test_code_that_comes_with_a_model_runs_when_that_is_asked(
     assert marker.exists()
 
 
-def test_a_repository_that_is_not_in_the_cache(tmp_path, monkeypatch):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path))
-    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', True)
+def test_a_repository_that_is_not_in_the_cache(cache):
     line = refused('nobody/nothing')
     assert line.startswith('hf_model: https://huggingface.co/nobody/nothing cannot be')
     assert 'HF_HUB_OFFLINE forbids the network' in line
 
 
-def test_a_hub_out_of_reach_is_asked_once(tmp_path, monkeypatch):
-    from huggingface_hub import constants
-
+def test_a_hub_out_of_reach_is_asked_once(cache, monkeypatch):
     asked = refuse_connections(monkeypatch)
-    monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path))
-    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', False)
+    monkeypatch.setattr('huggingface_hub.constants.HF_HUB_OFFLINE', False)
     assert 'the network cannot be reached' in refused('nobody/nothing')
     assert len(asked) == 1
 

@@ -3,9 +3,7 @@ The long context of MSC: nothing changes within the pre-trained positions, and w
 beyond them is heard.
 """
 
-import json
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +12,7 @@ from parlai_ext.agents.long_context.long_context import recent_first
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
-from tests.support.tiny_models import SIZES, WORDS, in_float64, make_model
+from tests.support.tiny_models import SIZES, WORDS, in_float64, make_model, with_options
 from tests.support.user_error import error_line
 
 KNOWN, SIZE = 12, 1024
@@ -53,9 +51,7 @@ def copied(model_file, copy, **changes):
     """
     for end in ('', '.opt', '.dict'):
         shutil.copy(model_file + end, f'{copy}{end}')
-    stored = json.loads(Path(f'{copy}.opt').read_text())
-    Path(f'{copy}.opt').write_text(json.dumps({**stored, **changes}))
-    return copy
+    return with_options(copy, **changes)
 
 
 def agent_of(model_file, **opt):

@@ -2,6 +2,16 @@
 What a player says, and the data of a small training.
 """
 
+from parlai_ext.core.nouns import System
+from parlai_ext.systems.parlai_agents import load_system
+
+
+def loaded(name='a', /, **opt):
+    """
+    Return the player of a system with these options.
+    """
+    return load_system(System(name, opt))
+
 
 def after_turns(player, turns):
     """

@@ -3,6 +3,7 @@ Small files for tests.
 """
 
 import json
+from pathlib import Path
 
 
 def written(folder, name, data):
@@ -17,3 +18,11 @@ def written(folder, name, data):
         data = (data if isinstance(data, str) else json.dumps(data)).encode()
     path.write_bytes(data)
     return path
+
+
+def changed_json(path, **more):
+    """
+    Change keys of the JSON object in a file.
+    """
+    path = Path(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
