@@ -3,7 +3,6 @@ Dialogue corpora, in small files in their authors' formats.
 """
 
 import json
-import zipfile
 
 import pytest
 
@@ -15,7 +14,7 @@ from parlai_ext.data.corpora import (
     without_token_spaces,
 )
 from tests.support.user_error import user_error
-from tests.support.written import written
+from tests.support.written import written, zip_of
 
 LINE = 'Hi , it ’ s me . __eou__ Really ? __eou__\n'
 ROW = {
@@ -26,10 +25,8 @@ ROW = {
 
 
 def archive(folder, split, text, inside='dialogues'):
-    path = folder / f'{split}.zip'
-    with zipfile.ZipFile(path, 'w') as zipped:
-        zipped.writestr(f'{split}/{inside}_{split}.txt', text)
-    return path
+    members = [(f'{split}/{inside}_{split}.txt', text)]
+    return written(folder, f'{split}.zip', zip_of(members))
 
 
 def test_a_folder_and_an_archive_of_dailydialog(tmp_path):

@@ -15,7 +15,7 @@ from parlai_ext.data.imported_dialogues import read_imports
 from parlai_ext.store.lines import encode_shard
 from parlai_ext.store.shards import dialogue_record
 from tests.support.user_error import user_error
-from tests.support.written import written
+from tests.support.written import written, zip_of
 
 
 def imported(path, rules=None, **options):
@@ -454,11 +454,8 @@ def test_chats_that_other_programs_export_are_recognised(tmp_path, name, data, s
 
 
 def zipped_log(folder, members, compression=zipfile.ZIP_DEFLATED):
-    path = folder / 'log.eval'
-    with zipfile.ZipFile(path, 'w', compression) as log:
-        for name, value in members.items():
-            log.writestr(name, json.dumps(value))
-    return path
+    texts = [(name, json.dumps(value)) for name, value in members.items()]
+    return written(folder, 'log.eval', zip_of(texts, compression))
 
 
 SAMPLE = {'id': 1, 'epoch': 1, 'messages': CHAT, 'scores': {'f': {'value': math.nan}}}

@@ -2,7 +2,10 @@
 Small files for tests.
 """
 
+import io
 import json
+import warnings
+import zipfile
 from pathlib import Path
 
 
@@ -26,3 +29,17 @@ def changed_json(path, **more):
     """
     path = Path(path)
     path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
+
+
+def zip_of(members, compression=zipfile.ZIP_STORED):
+    """
+    Return a zip file with these members, pairs of name and content.
+    """
+    out = io.BytesIO()
+    with (
+        warnings.catch_warnings(action='ignore'),  # of names that are there twice
+        zipfile.ZipFile(out, 'w', compression) as archive,
+    ):
+        for name, content in members:
+            archive.writestr(name, content)
+    return out.getvalue()

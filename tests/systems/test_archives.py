@@ -7,7 +7,6 @@ import io
 import shutil
 import stat
 import tarfile
-import warnings
 import zipfile
 from types import SimpleNamespace
 
@@ -23,18 +22,10 @@ from parlai_ext.systems.fetch.archives import (
 )
 from tests.support.download_server import tar_of
 from tests.support.user_error import user_error
+from tests.support.written import zip_of
 
 GOOD = {'./model': b'weights', './sub/model.opt': b'{}', 'sub/deep/x.dict': b'a\t1'}
 MODES = {'x.tar': 'w:', 'x.tgz': 'w:gz', 'x.tar.bz2': 'w:bz2', 'x.tar.xz': 'w:xz'}
-
-
-def zip_of(files):
-    out = io.BytesIO()
-    with warnings.catch_warnings(), zipfile.ZipFile(out, 'w') as archive:
-        warnings.simplefilter('ignore')  # of names that are there twice
-        for name, content in files:
-            archive.writestr(name, content)
-    return out.getvalue()
 
 
 def special(name, kind, target='', size=0):
@@ -117,13 +108,6 @@ def good_tgz():
     return gzip.compress(tar_of(GOOD, 'w:'), mtime=0)
 
 
-def zeros_zip():
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, 'w', zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr('zeros', bytes(10**7))
-    return out.getvalue()
-
-
 def encrypted_zip():
     data = bytearray(zip_of([('model', b'weights')]))
     data[6] |= 1
@@ -189,7 +173,7 @@ REFUSED = {
     },
     'bytes come out of it': {
         'bomb.tgz': tar_of({'zeros': bytes(10**7)}),
-        'bomb.zip': zeros_zip(),
+        'bomb.zip': zip_of([('zeros', bytes(10**7))], zipfile.ZIP_DEFLATED),
         'pax.tgz': long_header(tarfile.XHDTYPE),
         'name.tgz': long_header(tarfile.GNUTYPE_LONGNAME),
         'global.tgz': long_header(tarfile.XGLTYPE),
