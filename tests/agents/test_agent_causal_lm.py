@@ -107,7 +107,7 @@ def test_prompt_and_reply_are_those_of_transformers_generate(name, way, bases):
         )
     )
     there = after_turns(theirs, [*TURNS, TURNS[0]])
-    prompt = theirs.agent.generator.prompt(tuple(there.agent.turns))
+    prompt = theirs.agent.engine.prompt(tuple(there.agent.turns))
     here = after_turns(ours, [*TURNS, TURNS[0]])
     assert here.agent.history.get_history_vec() == list(prompt.ids)
     if not way:  # beams of the two programs end differently

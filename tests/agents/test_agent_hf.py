@@ -67,7 +67,7 @@ def prompt_text(player, participant):
     """
     Return what the model would read now.
     """
-    generator = player.agent.generator
+    generator = player.agent.engine
     return generator.loaded.tokenizer.decode(
         generator.prompt(tuple(participant.agent.turns)).ids
     )
@@ -199,7 +199,7 @@ def test_a_model_that_would_sample_is_greedy_unless_asked(tmp_path):
     opt = {**OPT, 'hf_model': make_model(tmp_path, 'gpt2', generation=generation)}
     assert not samples(System('seat', opt))
     assert len({reply_to(opt).text for _ in range(4)}) == 1
-    config = loaded(opt, inference='sample').agent.generator.config
+    config = loaded(opt, inference='sample').agent.engine.config
     assert (config.do_sample, config.temperature, config.top_k) == (True, 5.0, 0)
 
 
@@ -207,7 +207,7 @@ def test_the_models_own_search_holds_where_nothing_is_asked(tmp_path):
     generation = {'num_beams': 3, 'length_penalty': 2.0, 'repetition_penalty': 1.3}
     opt = {'hf_model': make_model(tmp_path, 'bart', generation=generation)}
     opt |= {'model': 'ext:hf', 'no_cuda': True, 'inference': 'beam'}
-    config = loaded(opt).agent.generator.config
+    config = loaded(opt).agent.engine.config
     found = config.num_beams, config.length_penalty, config.repetition_penalty
     assert found == (3, 2.0, 1.3)
 
@@ -222,7 +222,7 @@ def test_a_long_conversation_is_cut_from_the_front(tmp_path):
     assert ' '.join(found).endswith(f'<|user|> {sentences(9)[8]} </s> <|assistant|>')
     assert 20 < len(found) <= 40 - 8
     assert player.respond([participant])[0].text
-    assert player.agent.counts['cut_messages'] > 0
+    assert player.agent.usage['cut_messages'] > 0
 
 
 def test_nothing_said_yet_is_something_to_reply_to(built):

@@ -93,7 +93,7 @@ def test_padding_with_the_end_token_is_no_word(folder, tmp_path):
         path.write_text(json.dumps(kept), encoding='utf-8')
     more = {'repetition_penalty': 1.5, 'hf_turn_separator': 'tea'}
     model = player(tmp_path, 'gpt2', **more)
-    assert model.agent.generator.config.pad_token_id == 2
+    assert model.agent.engine.config.pad_token_id == 2
     alone = [replies_to(model, [turns])[0] for turns in TURNS]
     assert any(len(text.split()) < 8 for text in alone)
     assert replies_to(model, TURNS) == alone
