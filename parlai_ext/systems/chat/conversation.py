@@ -156,11 +156,13 @@ class ConversationAgent(Agent):
     are stored here, and what degrades the system on purpose happens here.
 
     :ivar engine: what replies, the same for all clones, of which each has turns of its
-        own. `usage` is what it counts, `model` its weights, where it has such.
+        own. Its `usage` is what it counts, its `model` its network, where it has such.
     """
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
         self.engine: Any = shared['engine'] if shared else self.load_engine(opt)
+        # where a player looks for weights
+        self.model = getattr(self.engine, 'model', None)
         super().__init__(opt, shared)
         self.turns: list[ChatTurn]
         self.over: bool
@@ -188,13 +190,6 @@ class ConversationAgent(Agent):
         does not count.
         """
         return getattr(self.engine, 'usage', None)
-
-    @property
-    def model(self) -> Any:
-        """
-        The network of the engine, where a player looks for weights.
-        """
-        return getattr(self.engine, 'model', None)
 
     def replies(
         self, conversations: Sequence[Conversation]
