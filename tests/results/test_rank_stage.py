@@ -366,7 +366,7 @@ def evaluate(folder, **opt):
     said = {'a': ('rain', 'book'), 'b': ('song', 'hill')}
     rows = [f'{c},{i},{w}' for c, words in said.items() for i, w in enumerate(words, 1)]
     openers.write_text('\n'.join(['conv_id,utterance_idx,utterance', *rows]) + '\n')
-    here = 'tests.results.test_truncation'
+    here = 'tests.results.test_rank_stage'
     protocol = {
         'num_turns': 6,
         'num_dialogues': 2,
