@@ -25,10 +25,10 @@ from parlai_ext.ranking.agreement import kendall, spearman
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
 from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
-    LEVEL,
     Floats,
     draw_means,
     json_number,
+    percentile_ends,
     system_means,
 )
 from parlai_ext.ranking.pairs import flipped_pairs
@@ -360,10 +360,7 @@ def _interval(draws: Floats) -> tuple[float | None, float | None]:
     """
     Return the middle 95 % of these draws; `None` without any.
     """
-    if not len(draws):
-        return None, None
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+    return percentile_ends(draws) if len(draws) else (None, None)
 
 
 def _add_shares(result: PartResult, case: str, shares: VarianceShares) -> None:

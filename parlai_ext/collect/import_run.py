@@ -119,11 +119,11 @@ def import_manifest(
             'pairings': pairings,
             'openers': [],
             'shard_size': -(-largest // -(-largest // SHARD)),  # equal shards
+            'asked': dict(options),
             IMPORTED: {
                 'format': imports.format,
                 'dialogues': sum(map(len, dialogues.values())),
                 'content': dialogues_hash(chain(*(dialogues[p.id] for p in pairings))),
-                'asked': dict(options),
                 'files': dict(imports.files),
                 'dialogues_a_pair': max(num_of_pair.values()),
                 'left_out': imports.n_left_out,

@@ -26,12 +26,12 @@ from parlai_ext.ranking.intervals import (
     draw_groups,
     draw_means,
     known_intervals,
+    percentile_ends,
     wilson_interval,
 )
 
 MEASURES = ('precision', 'recall', 'f1', 'roc_auc', 'pr_auc', 'share_flagged')
 BOOTSTRAPS = 1000
-ENDS = (0.025, 0.975)
 Bools = npt.NDArray[np.bool_]
 
 
@@ -64,8 +64,7 @@ def detection_measures(
         known = draws[np.isfinite(draws)]
         found[name] = Estimate(value if np.isfinite(value) else None, None, None)
         if np.isfinite(value) and len(known) >= max(1, len(draws) / 2):
-            low, high = (float(end) for end in np.quantile(known, ENDS))
-            found[name] = Estimate(value, low, high)
+            found[name] = Estimate(value, *percentile_ends(known))
     return found
 
 
@@ -106,7 +105,6 @@ def weighted_measures(
         }
 
 
-BOOTSTRAPS = 1000
 FEWEST = 3  # prompts, of which one may be left out
 FEWEST_OTHERS = 5  # prompts with another share than 0, or 1, for a bootstrap
 

@@ -108,6 +108,7 @@ CHUNK = 512
 ITEM_CHUNK = 128  # resamples of items in memory at once
 MOST_COUNTS = 2**20  # of openers drawn at a time where tables are sparse
 LEVEL = 0.95
+ENDS = (0.025, 0.975)  # of percentile intervals
 # ends of intervals that differ by less do so by rounding
 ROUNDING = 1e-9
 # distinct openers, and partners for the interval that speaks of partners like these
@@ -215,6 +216,14 @@ def scope_of_claims(partners: Scope, num_partners: int) -> Scope:
     ``fixed`` where that is asked for or these are too few to speak for others.
     """
     return partners if num_partners >= FEWEST_FOR_OTHERS else 'fixed'
+
+
+def percentile_ends(draws: Floats) -> tuple[float, float]:
+    """
+    Return the middle 95 % of bootstrap draws; NaN, if any of them is.
+    """
+    low, high = np.quantile(draws, ENDS)
+    return float(low), float(high)
 
 
 def draw_counts(units: int, draws: int, rng: np.random.Generator) -> Floats:

@@ -93,12 +93,11 @@ def command(protocol: str, manifest: Manifest) -> str:
     """
     Return the command line that makes the run, or imports it, again in another folder.
     """
-    if manifest.imported:
-        options = dict(manifest.imported.asked)
-        files = [shlex.quote(path) for path in options.pop('dialogues')]
-        words = ['parlai import_dialogues', '--dialogues', *files]
+    options = dict(manifest.asked)
+    if files := options.pop('dialogues', []):
+        words = ['parlai import_dialogues', '--dialogues', *map(shlex.quote, files)]
     else:
-        options = {'config': protocol, **manifest.asked}
+        options = {'config': protocol, **options}
         words = ['parlai evaluate_systems']
     for option, values in {**options, 'run_dir': 'NEW_FOLDER'}.items():
         for value in values if isinstance(values, list) else [values]:

@@ -106,7 +106,6 @@ class ImportRecord(Record):
     format: str
     dialogues: WholeNumber
     content: str
-    asked: dict[str, Any]
     files: dict[str, str]
     dialogues_a_pair: WholeNumber
     left_out: WholeNumber
@@ -345,10 +344,8 @@ class Manifest(Record):
         self._check_pairings()
         _refuse_repeated('openers', [opener.id for opener in self.openers])
         self._check_counts()
-        asked = self.imported.asked if self.imported else self.asked
-        if self.imported:
-            _expect_texts('imported.asked.dialogues', asked.get('dialogues'))
-        _expect_texts('asked.add_target', asked.get('add_target', []))
+        for key in ('dialogues', 'add_target'):
+            _expect_texts(f'asked.{key}', self.asked.get(key, []))
         return self
 
     def _check_protocol(self) -> None:

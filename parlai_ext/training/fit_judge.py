@@ -24,8 +24,8 @@ from parlai_ext.core.nouns import Dialogue, HumanJudgement, content_id
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.ranking.agreement import ENDS, weighted_spearman
-from parlai_ext.ranking.intervals import Estimate, draw_groups
+from parlai_ext.ranking.agreement import weighted_spearman
+from parlai_ext.ranking.intervals import Estimate, draw_groups, percentile_ends
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import (
     BLOCKS,
@@ -348,8 +348,7 @@ def _worth(values: np.ndarray) -> Estimate:
     """
     Return the first of some values with the interval of the others.
     """
-    low, high = np.quantile(values[1:], ENDS)
-    return Estimate(float(values[0]), float(low), float(high))
+    return Estimate(float(values[0]), *percentile_ends(values[1:]))
 
 
 def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) -> None:

@@ -78,7 +78,6 @@ def test_what_is_no_zip_file_or_not_there_is_one_line(tmp_path, data):
 LARGE_IMPORT = {
     'format': 'csv',
     'content': '',
-    'asked': {'dialogues': []},
     'files': {},
     'silent': {},
     **dict.fromkeys(('dialogues', 'left_out', 'bad_rows', 'people_only'), 0),
