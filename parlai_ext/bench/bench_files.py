@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -352,6 +353,16 @@ class Bench:
             for row in self.rows
             if row.is_main and (row.scorer, row.set_name, row.level) == key
         ]
+
+    def mean(self, scorer: str, set_name: str, level: str) -> float | None:
+        """
+        Return the mean over a set's qualities of the main score's Spearman; `None` if
+        one of them is missing.
+        """
+        values = [row.value() for row in self.main_rows(scorer, set_name, level)]
+        known = [value for value in values if value is not None]
+        complete = known and len(known) == len(values)
+        return fsum(known) / len(known) if complete else None
 
 
 def read_bench(folder: Path) -> Bench:
