@@ -7,7 +7,7 @@ the result, never a score, and does not stop the rest.
 """
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -139,15 +139,7 @@ def score_sets(
                 scorer = build_scorer(variant.section, machine, named_by_user=True)
                 result = ScorerResult(variant, _about(variant, scorer))
             except Exception as error:  # which foreign code may raise
-                reason, broke = _reason(error)
-                about = ScorerAbout(
-                    variant.label,
-                    variant.section['name'],
-                    is_trivial=variant.is_trivial,
-                    failure=reason,
-                )
-                of_sets = dict.fromkeys(sets, reason)
-                results.append(ScorerResult(variant, about, broke, of_sets))
+                results.append(_failed(variant, sets, error))
                 _expect(bar, -n_items)
                 continue
             results.append(result)
@@ -190,6 +182,20 @@ def _about(variant: Variant, scorer: Scorer) -> ScorerAbout:
         scorer.fitted_on,
         models=tuple(scorer.models_used()),
     )
+
+
+def _failed(variant: Variant, sets: Iterable[str], error: Exception) -> ScorerResult:
+    """
+    Return the result of a scorer that cannot be built.
+    """
+    reason, broke = _reason(error)
+    about = ScorerAbout(
+        variant.label,
+        variant.section['name'],
+        is_trivial=variant.is_trivial,
+        failure=reason,
+    )
+    return ScorerResult(variant, about, broke, dict.fromkeys(sets, reason))
 
 
 def _expect(bar: Bar, n_items: int) -> None:
