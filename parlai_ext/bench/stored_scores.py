@@ -9,12 +9,16 @@ the file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from parlai_ext.core.nouns import content_id
-from parlai_ext.scoring.base import ItemScore, ScoringItem
-from parlai_ext.store.atomic import append_synced, make_folder
+from parlai_ext.core.progress import Bar
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
+from parlai_ext.store.atomic import append_synced, locked, make_folder
 from parlai_ext.store.lines import decode, encode
+
+BATCH = 256  # items, at most, that a killed call has to score again
 
 
 def item_id(item: ScoringItem, company: str = '') -> str:
@@ -119,3 +123,39 @@ class StoredScores:
             self.scores |= scores
             end += len(line) + 1
         return end
+
+
+def score_items(
+    scorer: Scorer, items: Sequence[ScoringItem], folder: Path | None, bar: Bar
+) -> list[ItemScore]:
+    """
+    Return the scores of items, in order; equal items are scored once.
+
+    :param folder: where scores are kept, so that a killed call goes on; `None`:
+        nowhere.
+    :param bar: told of each item that has its score.
+    :raises UserError: when another process works with this scorer in the folder.
+    """
+    ids = [item_id(item) for item in items]
+    by_id = dict(zip(ids, items, strict=True))
+    with ExitStack() as stack:
+        scores: dict[str, ItemScore] = {}
+        store = None
+        if folder is not None:
+            make_folder(folder)
+            stack.enter_context(
+                locked(StoredScores.lock_path(folder, scorer.signature))
+            )
+            store = StoredScores(folder, scorer.signature)
+            scores = store.scores
+        missing = [one for one in by_id if one not in scores]
+        bar.skip(len(items) - len(missing))
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            found = scorer.checked_scores([by_id[one] for one in batch])
+            parts = (stored_part(one, with_evidence=False) for one in found)
+            scores |= (new := dict(zip(batch, parts, strict=True)))
+            if store is not None:
+                store.add(new)
+            bar.update(len(batch))
+    return [scores[one] for one in ids]

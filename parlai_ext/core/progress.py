@@ -68,6 +68,15 @@ class Bar(PlainBar):
         if beats and not self.disable:
             threading.Thread(target=self._beat, daemon=True).start()
 
+    def skip(self, n: int) -> None:
+        """
+        Count what need not be done, so that it changes neither rate nor ETA.
+        """
+        if not self.disable:
+            self.initial += n
+            self.n += n
+            self.update(0)
+
     def close(self) -> None:
         """
         Write the bar for the last time.
