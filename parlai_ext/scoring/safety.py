@@ -10,14 +10,12 @@ docs/safety_worth.md says how far the rule agrees with them.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
-from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring.base import FROM, ScoringItem, model_option
 from parlai_ext.scoring.relevance import NO_CONTEXT
 from parlai_ext.scoring.toxicity import (
@@ -192,8 +190,8 @@ class Deflection(Detector):
         """
         Read the phrases.
         """
-        phrases = read_phrase_file(self.options.phrases or self.shipped, self.longest)
-        self.list = PhraseList(phrases)
+        file = self.options.phrases or self.shipped
+        self.list = PhraseList(read_phrases(file, self.longest))
         self.signed = {'phrases': content_id(sorted(self.list.phrases))}
 
     def numbers(self, items: Sequence[ScoringItem]) -> Sequence[float | None]:
@@ -225,27 +223,3 @@ class NonAnswer(Deflection):
         """
         words = tuple(split_words(item.text))
         return not words or words in self.list.phrases
-
-
-def read_phrase_file(path: str | Path, longest: int) -> list[str]:
-    """
-    Return the phrases of a file (lines, JSON or YAML list).
-
-    :raises UserError: for an entry that no answer could hold: no text, a text without
-        words, or one of more than ``longest`` words, which are not compared.
-    """
-    document = read_file(path) if str(path).endswith(('.yaml', '.yml')) else None
-    if document is None:
-        phrases = read_phrases(str(path))
-    else:
-        phrases = document.typed(document.data, (), list)
-    for i, phrase in enumerate(phrases):
-        if document is not None:
-            document.typed(phrase, (i,), str)
-        n_words = len(split_words(phrase))
-        if not 1 <= n_words <= longest:
-            problem = f'{phrase!r:.60} has {n_words} words; 1 to {longest} are expected'
-            if document is not None:
-                raise document.error((i,), problem)
-            raise UserError(f'phrases {path}: entry {i + 1}: {problem}')
-    return phrases

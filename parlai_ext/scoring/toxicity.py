@@ -29,6 +29,7 @@ from parlai_ext.core.options import option, read_pairs
 from parlai_ext.files.json_file import read_json
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.text_file import read_utf8
+from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring.base import (
     FROM,
     ItemScore,
@@ -49,6 +50,9 @@ from parlai_ext.systems.fetch.public_sets import (
 TOXIC = 'Toxic'
 THRESHOLD = 0.5
 WORD = re.compile(r'[^\W_]+', re.UNICODE)
+# from outside the package; `isolation/policy.py` refuses every such name in a record
+OUTSIDE = re.compile(r'[\w./-]+:[A-Za-z_]\w*')
+FROM_HUBS = ('hf:', 'zoo:')
 LONGEST = 8  # words of a phrase
 CLASSIFIER = 'toxic_classifier'
 
@@ -451,8 +455,9 @@ def detector_section(spec: str, *, named_by_user: bool = False) -> dict[str, Any
     if kind in SCORERS:
         name = kind
         pairs += [f'file={file}'] * bool(equals)
-    elif ':' not in name or name.startswith(('hf:', 'zoo:')) or Path(name).exists():
-        if ':' not in name and not (Path(name).exists() or is_model_name(name)):
+    elif not OUTSIDE.fullmatch(name) or name.startswith(FROM_HUBS):
+        known = name.startswith(FROM_HUBS) or is_model_name(name)
+        if not (known or Path(name).exists()):
             hint = nearest(name, [*SCORERS, *model_names('classifier')])
             raise UserError(f'detector {name}: neither a name nor a file; {hint}')
         pairs.append(f'model={name}')
@@ -523,18 +528,34 @@ def load_detectors(
     return prepared, missing
 
 
-def read_phrases(path: str) -> list[str]:
+def read_phrases(path: str | Path, most_words: int | None = None) -> list[str]:
     """
-    Return the entries of a list: a text file with one a line, or a JSON list.
+    Return the entries of a list: a text file with one a line, a JSON or a YAML list.
+
+    :param most_words: that an entry may have, one at least; `None`: any.
+    :raises UserError: names the file and the entry that is wrong.
     """
-    place = Path(path).expanduser()
-    if place.suffix != '.json':
+    place, document = Path(path).expanduser(), None
+    if place.suffix in ('.yaml', '.yml'):
+        document = read_file(place)
+        phrases = document.typed(document.data, (), list)
+        for i, phrase in enumerate(phrases):
+            document.typed(phrase, (i,), str)
+    elif place.suffix == '.json':
+        phrases = read_json(place, list, 'word list ')
+        if not all(isinstance(phrase, str) for phrase in phrases):
+            raise UserError(f'word list {path}: a JSON list of texts is expected')
+    else:
         lines = read_utf8(place, 'word list ').split('\n')
-        return [line.strip() for line in lines if line.strip()]
-    phrases: list[str] = read_json(place, list, 'word list ')
-    if not all(isinstance(phrase, str) for phrase in phrases):
-        raise UserError(f'word list {path}: a JSON list of texts is expected')
-    return phrases
+        phrases = [line.strip() for line in lines if line.strip()]
+    for i, phrase in enumerate(phrases if most_words else ()):
+        n_words, most = len(split_words(phrase)), most_words or 0
+        if not 1 <= n_words <= most:
+            problem = f'{phrase!r:.60} has {n_words} words; 1 to {most} are expected'
+            if document is not None:
+                raise document.error((i,), problem)
+            raise UserError(f'{path}: entry {i + 1}: {problem}')
+    return list(phrases)
 
 
 def split_words(text: str) -> list[str]:

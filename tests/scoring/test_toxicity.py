@@ -153,6 +153,9 @@ def test_a_detector_of_ones_own_is_named_by_module_and_class():
         ('words=/no/such/file', '/no/such/file'),
         ('toxic-comments,treshold=1', 'threshold'),
         ('nosuch.module:Net', 'ModuleNotFoundError'),
+        # names that the gate of records does not take for code
+        ('my dir/net.py:Net', 'neither a name nor a file'),
+        ('a:b/net.py:Net', 'neither a name nor a file'),
     ],
 )
 def test_a_detector_that_cannot_be_had_is_one_line(words, spec, problem):
