@@ -68,14 +68,11 @@ class Bar(PlainBar):
         if beats and not self.disable:
             threading.Thread(target=self._beat, daemon=True).start()
 
-    def skip(self, n: int) -> None:
+    def expect(self, n: int) -> None:
         """
-        Count what need not be done, so that it changes neither rate nor ETA.
+        Expect so many more, or fewer.
         """
-        if not self.disable:
-            self.initial += n
-            self.n += n
-            self.update(0)
+        self.total = (self.total or 0) + n
 
     def close(self) -> None:
         """

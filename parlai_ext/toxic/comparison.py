@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.bench.stored_scores import score_items
 from parlai_ext.core.display import DASH, wrap_lines
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
@@ -38,6 +37,7 @@ from parlai_ext.ranking.prompt_means import (
     prompt_means,
 )
 from parlai_ext.ranking.table import Floats
+from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.scoring.toxicity import split_words
 from parlai_ext.store.lines import json_lines_text
 from parlai_ext.toxic.measures import BLEU, AnswerMeasures, Prompt, corpus_bleu

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.bench.stored_scores import score_items
 from parlai_ext.core.display import DASH, number
 from parlai_ext.core.progress import bar_of
 from parlai_ext.data.toxic_pairs import LabelledText
 from parlai_ext.ranking.detection import MEASURES, Measure, detection_measures
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.items import ScoringItem
+from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.scoring.toxicity import ToxicityDetector
 from parlai_ext.systems.fetch.public_sets import moderation_data
 from parlai_ext.view.table import Column, IntervalColumn, Table, plain_table
@@ -106,8 +106,8 @@ def compare_detectors(
         began = time.perf_counter()
         with bar_of(name, len(items), unit='text', delay=2) as bar:
             scores = score_items(detector, items, folder, bar)
-        if scored := bar.n - bar.initial:  # the others were kept
-            speeds[name] = scored / max(1e-9, time.perf_counter() - began)
+        if bar.n:  # the others were kept
+            speeds[name] = bar.n / max(1e-9, time.perf_counter() - began)
         numbers = np.array([detector.number(one) for one in scores], np.float64)
         *of_sets, of_sentences = np.split(numbers, ends)
         for (set_name, texts), values in zip(frames.items(), of_sets, strict=True):

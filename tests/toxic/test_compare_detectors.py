@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from parlai_ext.bench import stored_scores
 from parlai_ext.commands.compare_detectors import CompareDetectors
 from parlai_ext.data.toxic_pairs import labelled_texts
+from parlai_ext.scoring import stored_scores
 from parlai_ext.scoring.toxicity import Words
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
