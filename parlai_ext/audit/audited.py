@@ -259,6 +259,16 @@ def ranks_of(means: Floats) -> list[int]:
     return ranks_by_score([None if np.isnan(m) else float(m) for m in means])
 
 
+def middle_of(draws: Floats) -> tuple[float | None, float | None]:
+    """
+    Return the ends of the middle 95 % of the draws that exist; `None` without any.
+    """
+    known = draws[~np.isnan(draws)]
+    if not len(known):
+        return None, None
+    return percentile_ends(known)
+
+
 def first_names(names: Sequence[str], word: str = 'and') -> str:
     """
     Return the first of these names as an English list, the others counted.
@@ -345,6 +355,6 @@ def stored_hash(run: RunFolder, wanted: str | None) -> str | None:
     """
     if wanted is not None and is_outside(wanted):
         for store in run.score_stores():
-            if store.about().config.get('name') == wanted:
+            if (store.about().get('config') or {}).get('name') == wanted:
                 return store.root.name
     return wanted

@@ -16,6 +16,7 @@ from parlai_ext.audit.audited import (
     Audited,
     dialogues_first,
     first_names,
+    middle_of,
     ranks_of,
     settling_text,
 )
@@ -28,7 +29,6 @@ from parlai_ext.ranking.intervals import (
     Floats,
     draw_means,
     json_number,
-    percentile_ends,
     system_means,
 )
 from parlai_ext.ranking.pairs import flipped_pairs
@@ -302,7 +302,7 @@ def check_variance(result: PartResult, audited: Audited) -> None:
     texts = [f'{name} {percent(share)}' for name, share in shares.shares.items()]
     system, choice = system_and_choice(shares)
     draws = _resampled(table, audited.sampling.seed)
-    low, high = _interval(draws[:, 0])
+    low, high = middle_of(draws[:, 0])
     ends = '' if low is None else f'({percent(low)} to {percent(high)}) '
     text = (
         f'Of the variance of a dialogue’s score, {percent(system)} {ends}comes from '
@@ -319,7 +319,7 @@ def check_variance(result: PartResult, audited: Audited) -> None:
         _add_shares(result, 'all systems', with_floors)
         text += f' that are no floors; with the {n_floors} floors: '
         text += f'system {percent(with_floors.shares.get("system"))}'
-    least, most = _interval(draws[:, 0] - draws[:, 1])
+    least, most = middle_of(draws[:, 0] - draws[:, 1])
     outcome = outcome_of(
         shown=least is not None and least > 0, refuted=most is not None and most < 0
     )
@@ -354,13 +354,6 @@ def _resampled(table: Floats, seed: int) -> Floats:
         if shares is not None:
             draws.append(system_and_choice(shares))
     return np.array(draws, np.float64).reshape(-1, 2)
-
-
-def _interval(draws: Floats) -> tuple[float | None, float | None]:
-    """
-    Return the middle 95 % of these draws; `None` without any.
-    """
-    return percentile_ends(draws) if len(draws) else (None, None)
 
 
 def _add_shares(result: PartResult, case: str, shares: VarianceShares) -> None:

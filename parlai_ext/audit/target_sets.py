@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from parlai_ext import zoo_configs
-from parlai_ext.audit.audited import Audited, outcome_of_equality
+from parlai_ext.audit.audited import Audited, middle_of, outcome_of_equality
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import (
     HOLDS,
@@ -26,7 +26,7 @@ from parlai_ext.audit.record import (
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.files.text_file import text_lines
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL, Estimate, json_number
+from parlai_ext.ranking.intervals import FEWEST_OPENERS, Estimate, json_number
 from parlai_ext.ranking.pairs import difference
 from parlai_ext.ranking.standings import Standing, rank_dimension
 from parlai_ext.ranking.target_sets import (
@@ -395,8 +395,7 @@ def check_siblings(result: PartResult, audited: Audited) -> None:
             '(family:)'
         )
     value, draws = effect
-    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    low, high = (json_number(float(q)) for q in np.nanquantile(draws, tails))
+    low, high = middle_of(draws)
     if audited.num_openers < FEWEST_OPENERS or low is None or high is None:
         low = high = None
     outcome = outcome_of_equality(audited, Estimate(json_number(value), low, high))

@@ -7,20 +7,14 @@ the result, never a score, and does not stop the rest.
 """
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.plan import BenchPlan, Variant, drawn_set
-from parlai_ext.bench.stored_scores import (
-    StoredScores,
-    item_id,
-    stored_part,
-    stored_scores,
-)
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.nouns import JudgeModel, content_id
 from parlai_ext.core.options import option_values
@@ -42,6 +36,12 @@ from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items, mean_score
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import build_scorer, scorer_elsewhere
+from parlai_ext.scoring.stored_scores import (
+    StoredScores,
+    item_id,
+    stored_part,
+    stored_scores,
+)
 from parlai_ext.view.progress import Bar, bar_of
 
 BATCH = 32  # items, at most, that a killed bench has to score again
@@ -132,39 +132,27 @@ def score_sets(
     """
     n_items = sum(len(one.items) for one in sets.values())
     shared = _shared_evidence(plan.variants)
-    results = []
+    results: list[ScorerResult] = []
     with bar_of('bench', len(plan.variants) * n_items, unit='item') as bar:
         for variant in plan.variants:
-            about = ScorerAbout(
-                variant.label, variant.section['name'], is_trivial=variant.is_trivial
-            )
-            result = ScorerResult(variant, about)
-            results.append(result)
-            chosen = variant.dimension
             try:
                 scorer = build_scorer(variant.section, machine, named_by_user=True)
-                if chosen not in (None, *scorer.dimensions):
-                    hint = nearest(str(chosen), scorer.dimensions)
-                    raise UserError(
-                        f'{scorer.name} has no dimension {chosen!r}; {hint}'
-                    )
-                result.about = replace(
-                    about,
-                    signature=scorer.signature,
-                    level=scorer.level,
-                    dimensions=(chosen,) if chosen else scorer.dimensions,
-                    fitted_on=scorer.fitted_on,
-                    models=tuple(scorer.models_used()),
-                )
+                result = ScorerResult(variant, _about(variant, scorer))
             except Exception as error:  # which foreign code may raise
-                reason, result.broke = _reason(error)
-                result.about = replace(about, failure=reason)
-                result.sets = dict.fromkeys(sets, reason)
-                _expect(bar, -n_items)
+                results.append(_failed(variant, sets, error))
+                bar.expect(-n_items)
                 continue
-            section = shared.get(variant.label)
-            made = (folder / SCORES, seed, machine, bar, engine)
-            work = _ScorerWork(result, scorer, section, *made)
+            results.append(result)
+            work = _ScorerWork(
+                result,
+                scorer,
+                evidence_section=shared.get(variant.label),
+                folder=folder / SCORES,
+                seed=seed,
+                machine=machine,
+                bar=bar,
+                engine=engine,
+            )
             try:
                 work.score_all(plan, sets)
             except EngineFailed:
@@ -174,11 +162,40 @@ def score_sets(
     return results
 
 
-def _expect(bar: Bar, n_items: int) -> None:
+def _about(variant: Variant, scorer: Scorer) -> ScorerAbout:
     """
-    Have a bar expect more items, or fewer.
+    Return what a scorer is, in all its dimensions or the one that is chosen.
+
+    :raises UserError: when it has none of that name.
     """
-    bar.total = (bar.total or 0) + n_items
+    chosen = variant.dimension
+    if chosen not in (None, *scorer.dimensions):
+        hint = nearest(str(chosen), scorer.dimensions)
+        raise UserError(f'{scorer.name} has no dimension {chosen!r}; {hint}')
+    return ScorerAbout(
+        variant.label,
+        variant.section['name'],
+        scorer.signature,
+        scorer.level,
+        (chosen,) if chosen else scorer.dimensions,
+        variant.is_trivial,
+        scorer.fitted_on,
+        models=tuple(scorer.models_used()),
+    )
+
+
+def _failed(variant: Variant, sets: Iterable[str], error: Exception) -> ScorerResult:
+    """
+    Return the result of a scorer that cannot be built.
+    """
+    reason, broke = _reason(error)
+    about = ScorerAbout(
+        variant.label,
+        variant.section['name'],
+        is_trivial=variant.is_trivial,
+        failure=reason,
+    )
+    return ScorerResult(variant, about, broke, dict.fromkeys(sets, reason))
 
 
 def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
@@ -240,7 +257,7 @@ class _ScorerWork:
                     reason = OTHER_SETS_ONLY
                 if reason:
                     result.sets[name] = reason
-                    _expect(self.bar, -len(judged_set.items))
+                    self.bar.expect(-len(judged_set.items))
                     continue
                 try:
                     scores = self._set_scores(store, judged_set, choice.turns)
@@ -273,7 +290,7 @@ class _ScorerWork:
             company = content_id(sorted(map(item_id, every)))
         items = {item_id(one, company): one for one in every if not _lacks(one, scorer)}
         missing = store.missing(list(items))
-        _expect(self.bar, len(missing) - len(parts))  # some are parts of one item
+        self.bar.expect(len(missing) - len(parts))  # some are parts of one item
         if missing:
             self._score_missing(store, {one: items[one] for one in missing})
         return _combined(
