@@ -62,6 +62,8 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
             for fork in crew:
                 if fork.pipe in ready:
                     fork.hear(waiting, bar)
+            n_steps = sum(fork.n_steps for fork in crew)
+            bar.set_postfix_str(f'{n_steps} {job.steps}', refresh=False)
             yield from waiting.finished()
         for fork in crew:
             job.on_close(fork.end())
@@ -89,7 +91,7 @@ class _Fork:
         self.process.start()
         theirs.close()  # so that the pipe ends with the worker
         self.task: Task | None = None
-        self.number = self._shown = 0
+        self.number = self._shown = self.n_steps = 0
         self.loaded: tuple[str, ...] = ()
 
     def give(self, number: int, task: Task) -> None:
@@ -106,7 +108,9 @@ class _Fork:
         """
         task, told = self.task, self._receive()
         assert task is not None
-        n_done = task.size if isinstance(told, Done) else min(told, task.size)
+        n_done, n_steps = (task.size, 0) if isinstance(told, Done) else told
+        n_done = min(n_done, task.size)
+        self.n_steps += n_steps
         bar.update(n_done - self._shown)
         self._shown = n_done
         if isinstance(told, Done):
