@@ -19,7 +19,7 @@ from typing import Any
 from tqdm import tqdm
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.progress import Bar
+from parlai_ext.core.progress import Bar, hide_bars
 from parlai_ext.engines.engine import EngineFailed, Job, Results, Task
 from parlai_ext.engines.host import Done, Failure, Host
 from parlai_ext.engines.waiting_tasks import JobTasks
@@ -158,6 +158,7 @@ def _be_worker(pipe: Connection, job: Job, share: float, parent: int) -> None:
     os.environ.update(ONE_THREAD)
     if torch := sys.modules.get('torch'):
         torch.set_num_threads(1)
+    hide_bars()  # of libraries; the parent has the bar of the job
     tqdm.set_lock(RLock())  # a worker that is killed would keep the parent's
     name_writer(str(os.getpid()))
     host = Host(tell=pipe.send)
