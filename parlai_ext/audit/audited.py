@@ -22,6 +22,7 @@ from parlai_ext.ranking.intervals import (
     Floats,
     Sampling,
     draw_means,
+    percentile_ends,
     system_means,
 )
 from parlai_ext.ranking.separation import DialoguesNeeded

@@ -28,13 +28,12 @@ from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.data.toxic_pairs import ToxicPair, prompt_key
 from parlai_ext.ranking.detection import (
     BOOTSTRAPS,
-    Estimate,
     MeanDifference,
     jackknife_values,
     paired_differences,
     prompt_means,
 )
-from parlai_ext.ranking.intervals import Floats
+from parlai_ext.ranking.intervals import Estimate, Floats
 from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.scoring.toxicity import split_words
 from parlai_ext.store.lines import json_lines_text
