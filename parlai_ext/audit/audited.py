@@ -356,6 +356,6 @@ def stored_hash(run: RunFolder, wanted: str | None) -> str | None:
     """
     if wanted is not None and is_outside(wanted):
         for store in run.score_stores():
-            if (store.about().get('config') or {}).get('name') == wanted:
+            if store.about().config.get('name') == wanted:
                 return store.root.name
     return wanted
