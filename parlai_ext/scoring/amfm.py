@@ -38,7 +38,7 @@ import numpy as np
 from parlai_ext.core.nouns import Likelihood
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
-from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option
+from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option, tied
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,
@@ -327,6 +327,7 @@ class AmFmReferences(AmFmScorer):
     """
 
     name = 'amfm_references'
+    version = 2
     needs = ('references',)
     no_cosine = 'the embedding of the response or of every reference is zero'
     no_text = NO_REFERENCE
@@ -337,7 +338,7 @@ class AmFmReferences(AmFmScorer):
         """
         Return the scores of each response.
         """
-        cosines = self.cosines(items, [item.references for item in items])
+        cosines = map(tied, self.cosines(items, [item.references for item in items]))
         strings = Strings(self.judge)
         texts = [text for i in items for text in (i.text, *i.references)]
         ids = [strings.ids(text, end=True) for text in texts]

@@ -66,6 +66,7 @@ LEVELS = ('turn', 'dialogue', 'pair')
 LABELS = {'likelihood': 'judge'}  # of a kind of model, in signatures
 FROM = 'a folder, or hf:REPOSITORY[@REVISION]'
 NO_MODEL = (None, 'none')
+DIGITS = 6  # of a similarity; of float32 models, rounding changes the seventh
 WHOLE_SETS = (
     'its scores depend on the items that are scored together; run_bench scores a set '
     'as a whole'
@@ -516,6 +517,17 @@ def row_cosines(first: np.ndarray, second: np.ndarray) -> list[float | None]:
         float(product / length) if length > 0 else None
         for product, length in zip(products, lengths, strict=True)
     ]
+
+
+def tied(similarity: float | None) -> float | None:
+    """
+    Return a similarity rounded to `DIGITS` digits.
+
+    The same texts in another batch, or the same words in another order, differ by less.
+    Unrounded, such differences would order scores that are equal: those of all
+    responses that are their own reference, or that repeat the last turn.
+    """
+    return None if similarity is None else round(similarity, DIGITS)
 
 
 def unit_rows(rows: np.ndarray, least: float = 0.0) -> np.ndarray:

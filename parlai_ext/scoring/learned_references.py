@@ -35,6 +35,7 @@ class LearnedReferences(Learned):
     """
 
     name = 'learned_references'
+    version = 2  # of the judge's scores with those of BERTScore's version 2
     needs = ('references',)
     options_class = LearnedReferencesOptions
     options: LearnedReferencesOptions
