@@ -210,7 +210,7 @@ class ValidateScorer(ModelCommand):
 
         chosen = choose_scorer(recorded, self.opt, named_by_user=is_own)
         kind = scorer_class(chosen.section, named_by_user=chosen.named_by_user)
-        return replace(chosen, section={**chosen.section, **kind.evidence_options})
+        return replace(chosen, section=kind.with_evidence(chosen.section))
 
     def check(self, human: Sequence[HumanJudgement], chosen: ChosenScorer) -> None:
         """

@@ -7,7 +7,6 @@ are scored through the scorer's own `score_dialogues`.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -319,7 +318,7 @@ def score_blocks(
         parts = PartProgress(bar, 'inputs read')
         for block in blocks:
             parts.begin(len(block))
-            with scorer.watched(Watch(parts.tell)):
+            with scorer.models.changed(watch=Watch(parts.tell)):
                 values += score(block)
             parts.end()
     return values
@@ -358,7 +357,7 @@ def _block_scores(
         parts = [block[i].part for i in places]
         dialogues, indices = [p.dialogue for p in parts], [p.indices for p in parts]
         try:
-            with scorer.asking_anew() if repeated else nullcontext():
+            with scorer.models.changed(asks_anew=repeated):
                 scored = score(dialogues, indices)
         except (UserError, OSError):
             raise

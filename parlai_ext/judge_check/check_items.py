@@ -6,7 +6,6 @@ references, facts and persona, so that scorers that need them can be checked, to
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 
 from parlai_ext.core.nouns import (
@@ -267,7 +266,7 @@ def preferences(
     first, second = ([(False, i) for i in items], [(True, i) for i in again])
 
     def score(block: Sequence[tuple[bool, ScoringItem]]) -> list[dict[str, float]]:
-        with scorer.asking_anew() if block[0][0] else nullcontext():
+        with scorer.models.changed(asks_anew=block[0][0]):
             scores = scorer.checked_scores([item for _, item in block])
         return [
             {

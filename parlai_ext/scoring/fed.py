@@ -148,7 +148,7 @@ class Fed(JudgeScorer):
     name = 'fed'
     unit = 'log-probabilities (nats) of the follow-ups, added up'
     options_class = FedOptions
-    evidence_options: Mapping[str, Any] = {'polarity': 'both'}
+    variants = VARIANTS
     instead = (
         'or a small judge: --judge-model-file zoo:mini/judge/model needs no download '
         '(it knows small talk only), smollm2-135m-q4 one of 93 MB'
@@ -194,7 +194,8 @@ class Fed(JudgeScorer):
         self.signed = {'followups': self.followups.hash}
         self.dimensions = tuple(self.followups.dimensions)
         self.evidence_labels = evidence_labels(self.followups, self.options.polarity)
-        self.variants = VARIANTS if self.options.polarity == 'both' else {}
+        if self.options.polarity != 'both':
+            self.variants = {}
 
     def load_models(self) -> None:
         """
@@ -245,13 +246,13 @@ class Fed(JudgeScorer):
             for row, answer in zip(rows, answers, strict=True)
         ]
 
-    def score_of_evidence(self, score: ItemScore, **changed: Any) -> ItemScore:
+    def score_of_evidence(self, score: ItemScore, variant: str = '') -> ItemScore:
         """
-        Return the score with the polarity of this scorer, or with another one.
+        Return the score with the polarity of this scorer, or of a variant.
         """
         labels = evidence_labels(self.followups, 'both')
         scores = dict(zip(labels, score.evidence, strict=True))
-        options = replace(self.options, **changed)
+        options = replace(self.options, **VARIANTS.get(variant, {}))
         return followups_score(self.followups, options, scores, score.cut)
 
     def scored_dialogue(

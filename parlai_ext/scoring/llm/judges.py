@@ -142,8 +142,7 @@ class PromptedScorer(Scorer):
         """
         Return why an item cannot be shown; `None` if it can.
         """
-        lacking = (name for name in self.prompt.needs if not getattr(item, name))
-        name = next(lacking, None)
+        name = item.lacking(self.prompt.needs)
         return name and f'the prompt shows {name}, which the item does not have'
 
     def _asked(self, item: ScoringItem) -> Iterator[tuple[tuple[str, ...], str]]:
