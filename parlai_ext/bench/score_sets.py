@@ -265,9 +265,7 @@ class _ScorerWork:
         if scorer.compares_items:
             company = content_id(sorted(map(item_id, every)))
         items = {
-            item_id(one, company): one
-            for one in every
-            if not one.lacking(scorer.needs)
+            item_id(one, company): one for one in every if not one.lacking(scorer.needs)
         }
         missing = store.missing(list(items))
         per_item = n_items / max(1, len(items))

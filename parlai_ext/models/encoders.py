@@ -364,8 +364,7 @@ class FirstTokenEncoder(TextModel):
 
     def features(
         self,
-        contexts: Sequence[Texts],
-        responses: Sequence[str],
+        pairs: Sequence[tuple[Texts, str]],
         separator: str,
         most_tokens: int,
     ) -> np.ndarray:
@@ -382,7 +381,6 @@ class FirstTokenEncoder(TextModel):
             ids, _ = self._pair_ids(*pair, separator, most_tokens)
             return {'input_ids': ids, 'attention_mask': [1] * len(ids)}
 
-        pairs = list(zip(map(tuple, contexts), responses, strict=True))
         rows = self.rows(
             pairs,
             encode,
@@ -391,17 +389,15 @@ class FirstTokenEncoder(TextModel):
         )
         return self.matrix(rows)
 
-    def cut_tokens(  # type: ignore[override]  # of contexts and responses
+    def cut_pair_tokens(
         self,
-        contexts: Sequence[Texts],
-        responses: Sequence[str],
+        pairs: Sequence[tuple[Texts, str]],
         separator: str,
         most_tokens: int,
     ) -> list[int]:
         """
         Return how many tokens of each context and response are not read.
         """
-        pairs = zip(contexts, responses, strict=True)
         return [self._pair_ids(*pair, separator, most_tokens)[1] for pair in pairs]
 
     def _pair_ids(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.machine import Machine, data_in
-from parlai_ext.core.nouns import Likelihood, System
+from parlai_ext.core.nouns import LanguageModel, System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.files.model_cards import check_kind, is_model_name, model_names
 
@@ -125,7 +125,7 @@ class Models:
     of it gives, and how it is loaded.
     """
 
-    likelihood = Kind[Likelihood](_load_likelihood)
+    likelihood = Kind[LanguageModel](_load_likelihood)
     embedder = Kind[Embedder]()
     classifier = Kind[Classifier]()
     masked_lm = Kind[MaskedLM]()

@@ -381,6 +381,7 @@ class Scorer:
             for kind, name in asked
         ]
 
+
 @dataclass(frozen=True)
 class OutsideCode:
     """
