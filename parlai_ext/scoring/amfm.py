@@ -201,7 +201,7 @@ class AmFm(AmFmScorer):
         """
         self.compares_items = self.options.scale == 'quantile'
         if self.options.dialogues == 'whole':
-            self.level, self.single_responses = 'dialogue', True
+            self.level, self.also_level = 'dialogue', 'turn'
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """

@@ -107,10 +107,8 @@ class Scorer:
         ``persona``). Models are named by options (``option(…, model='embedder')``).
     :cvar options_class: a frozen dataclass of `core.options.option` fields.
     :cvar evidence_labels: the columns of evidence that is a list.
-    :cvar whole_dialogues: a scorer of turns that can judge a whole dialogue, too, as
-        its last utterance after all others.
-    :cvar single_responses: a scorer of dialogues that can say something of a single
-        judged response, too, and is given it as scorers of turns are.
+    :cvar also_level: what else it can judge: a scorer of turns a whole ``dialogue``,
+        as its last utterance after all others; a scorer of dialogues a single ``turn``.
     :cvar variants: names under which scores by other values of options are reported
         from the same evidence, and these values (FED without its complaints). The
         evidence of the first has the scores of all (FED: praise and complaints).
@@ -140,8 +138,7 @@ class Scorer:
     even = 0.5
     shows_flips = False
     prompted = False
-    whole_dialogues = False
-    single_responses: bool = False
+    also_level: str | None = None
     instead = ''
     unit = "points of the scorer's own"
     version: int | None = None

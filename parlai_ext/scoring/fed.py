@@ -150,7 +150,7 @@ class Fed(JudgeScorer):
         'or a small judge: --judge-model-file zoo:mini/judge/model needs no download '
         '(it knows small talk only), smollm2-135m-q4 one of 93 MB'
     )
-    whole_dialogues = True
+    also_level = 'dialogue'
     options: FedOptions
 
     def prepare(self) -> None:
@@ -240,7 +240,8 @@ class Fed(JudgeScorer):
         """
         labels = evidence_labels(self.followups, 'both')
         scores = dict(zip(labels, score.evidence, strict=True))
-        options = replace(self.options, **VARIANTS.get(variant, {}))
+        changed: Mapping[str, Any] = VARIANTS.get(variant, {})
+        options = replace(self.options, **changed)
         return followups_score(self.followups, options, scores, score.cut)
 
     def scored_dialogue(
