@@ -105,18 +105,11 @@ class PartResult:
     findings: list[Finding] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
 
-    def report(self, sentence: str, outcome: str = REPORTS) -> PartResult:
+    def report(self, sentence: str, outcome: str = REPORTS) -> None:
         """
         Add a finding.
         """
         self.findings.append(Finding(self.part, sentence, outcome))
-        return self
-
-    def leave_out(self, sentence: str) -> PartResult:
-        """
-        Say what of the check is left out, and why.
-        """
-        return self.report(sentence, LEFT_OUT)
 
     def add(
         self, case: str, system: str, quantity: str, value: float | None, *ends: Any
@@ -134,6 +127,12 @@ def outcome_of(*, shown: bool, refuted: bool) -> str:
     if refuted:
         return FAILS
     return HOLDS if shown else NOT_SHOWN
+
+
+class LeftOut(UserError):
+    """
+    A check that cannot be made of these data; the message says why.
+    """
 
 
 class OldAudit(UserError):

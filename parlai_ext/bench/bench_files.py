@@ -26,9 +26,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bench.score_sets import ScorerResult, SetScores
+from parlai_ext.bench.score_sets import ScorerAbout, ScorerResult, SetScores
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import to_json
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import main_dimension, main_score
@@ -142,7 +141,7 @@ def _rows_without_scores(
     quality = judged_set.overall or judged_set.qualities[0]
     for level in (judged_set.level, *system_level(judged_set)):
         yield AgreementRow(
-            result.variant.label,
+            result.about.label,
             judged_set.name,
             level,
             MAIN,
@@ -174,8 +173,8 @@ def set_rows(
     """
     Yield the rows of one scorer on one set.
     """
-    main = main_dimension(result.dimensions, judged_set)
-    columns = score_columns(result.dimensions, scores.values, judged_set)
+    main = main_dimension(result.about.dimensions, judged_set)
+    columns = score_columns(result.about.dimensions, scores.values, judged_set)
     for (dimension, quality), values in columns.items():
         human = [item.human(quality) for item in judged_set.items]
         points = [
@@ -189,7 +188,7 @@ def set_rows(
         for level, correlations in of_levels.items():
             first = correlations['spearman']
             yield AgreementRow(
-                result.variant.label,
+                result.about.label,
                 judged_set.name,
                 level,
                 dimension,
@@ -204,7 +203,7 @@ def set_rows(
                     name: replace(one, reason=None)
                     for name, one in correlations.items()
                 },
-                reason=first.reason or _unscored_reason(scores, points),
+                reason=first.reason,
                 n_items=len(points),
             )
 
@@ -239,15 +238,6 @@ def level_correlations(
     return of_levels
 
 
-def _unscored_reason(scores: SetScores, points: Sequence[int]) -> str | None:
-    """
-    Return the most frequent reason for a missing score where no item has one.
-    """
-    if points or not scores.reasons:
-        return None
-    return max(scores.reasons, key=lambda reason: scores.reasons[reason])
-
-
 def score_columns(
     dimensions: Sequence[str],
     values: Sequence[Mapping[str, float | None]],
@@ -275,39 +265,6 @@ def score_columns(
 SCHEMA = 3
 BENCH, TABLE, POINTS = 'bench.json', 'agreement.csv', 'points'
 AGAIN = 'run the bench again'
-
-
-@dataclass(frozen=True)
-class ScorerAbout:
-    """
-    A scorer of a bench: what it is, and why it could not be built, if so.
-
-    :param models: kind, name and commit (of a hub) of each model, as in `JudgeModel`.
-    """
-
-    label: str
-    name: str
-    signature: str | None
-    level: str
-    dimensions: tuple[str, ...]
-    is_trivial: bool
-    fitted_on: tuple[str, ...] = ()
-    failure: str | None = None
-    models: tuple[Mapping[str, Any], ...] = ()
-
-    @classmethod
-    def from_result(cls, result: ScorerResult) -> ScorerAbout:
-        """
-        Return what a bench's files say of one scorer.
-        """
-        variant = result.variant
-        return cls(
-            *(variant.label, str(variant.section['name']), result.signature),
-            *(result.level, tuple(result.dimensions), variant.is_trivial),
-            fitted_on=result.fitted_on,
-            failure=result.failure,
-            models=tuple(to_json(model) for model in result.models),
-        )
 
 
 @dataclass(frozen=True)
@@ -451,10 +408,10 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
         of_set = result.sets.get(judged_set.name)
         if not isinstance(of_set, SetScores):
             continue
-        label = result.variant.label
-        main = main_dimension(result.dimensions, judged_set)
+        label = result.about.label
+        main = main_dimension(result.about.dimensions, judged_set)
         scores[label] = [main_score(one, main) for one in of_set.values]
-        columns = score_columns(result.dimensions, of_set.values, judged_set)
+        columns = score_columns(result.about.dimensions, of_set.values, judged_set)
         for (dimension, quality), values in columns.items():
             if dimension == main or quality == judged_set.overall:
                 continue

@@ -23,8 +23,8 @@ import pandas as pd
 
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench, SetPoints
-from parlai_ext.bench.tables import FITTED, mean_over_qualities
-from parlai_ext.core.display import number, wrap_lines
+from parlai_ext.bench.tables import FITTED, TitledTable, mean_over_qualities
+from parlai_ext.core.display import number
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
@@ -114,13 +114,6 @@ class ScorerLine:
     average: float
     fitted_on: tuple[str, ...] = ()
 
-    @property
-    def marked_label(self) -> str:
-        """
-        Its label, with a mark if something in it was fitted on human values.
-        """
-        return f'{self.scorer} {FITTED}' if self.fitted_on else self.scorer
-
 
 def scorer_lines(bench: Bench, table: PublishedTable) -> list[ScorerLine]:
     """
@@ -141,32 +134,36 @@ def scorer_lines(bench: Bench, table: PublishedTable) -> list[ScorerLine]:
     return lines
 
 
-def published_lines(bench: Bench) -> Iterator[str]:
+def paper_tables(bench: Bench, points: Iterable[SetPoints]) -> Iterator[TitledTable]:
     """
-    Yield the published tables for a terminal, as far as the bench has their sets.
+    Yield what was published, beside what the bench gives, as far as it has the sets.
+    """
+    yield from team_tables(bench)
+    yield from figure_tables(bench)
+    yield from annotator_tables(points, any(one.n_outliers for one in bench.sets))
+
+
+def team_tables(bench: Bench) -> Iterator[TitledTable]:
+    """
+    Yield the published tables with the scorers of a bench.
     """
     for table in published_tables():
         lines = scorer_lines(bench, table)
         if not lines:
             continue
         sets = [one.name for one in bench.sets if one.name in table.rows]
-        yield (
-            f'{table.title}, {table.phase} sets: 100 x mean Spearman over qualities, '
-            'averages'
-        )
-        yield from phase_table(table, sets, lines).lines('  ')
-        yield from wrap_lines(f'sets here: {", ".join(sets)}', '  ')
+        notes = ['100 x mean Spearman over qualities; sets here: ' + ', '.join(sets)]
         if any(set(line.numbers) != set(sets) for line in lines):
-            yield '  numbers in brackets: sets with a score, where some have none'
+            notes.append('numbers in brackets: sets with a score, where some have none')
         for line in lines:
             if line.fitted_on:
                 here = [name for name in sets if name in line.fitted_on] or ['none']
-                yield from wrap_lines(
+                notes.append(
                     f'{FITTED} {line.scorer}: fitted on human scores of '
-                    f'{", ".join(line.fitted_on)}; of the sets here: {", ".join(here)}',
-                    '  ',
+                    f'{", ".join(line.fitted_on)}; of the sets here: {", ".join(here)}'
                 )
-        yield ''
+        title = f'{table.title}, {table.phase} sets'
+        yield TitledTable(title, phase_table(table, sets, lines), tuple(notes))
 
 
 def phase_table(
@@ -180,7 +177,8 @@ def phase_table(
     for line in lines:
         own, known = number(line.average), set(line.numbers)
         partly = '' if known == set(sets) else f' ({len(known)})'
-        rows.append((line.marked_label, own + partly, own * (known == set(table.rows))))
+        label = f'{line.scorer} {FITTED}' if line.fitted_on else line.scorer
+        rows.append((label, own + partly, own * (known == set(table.rows))))
     rows += (
         (f'published: {team}', number(here), number(printed))
         for team, here, printed in zip(
@@ -194,10 +192,10 @@ def phase_table(
 # ------------------------------------------------------- figures of a bench's paper
 
 
-def figure_table(bench: Bench) -> Table | None:
+def figure_tables(bench: Bench) -> Iterator[TitledTable]:
     """
-    Return Pearson / Spearman, times 100, of each scorer on each set, and below it those
-    of the bench's paper whose names begin alike up to a comma; `None` without any.
+    Yield Pearson / Spearman, times 100, of each scorer on each set, and below it those
+    of the bench's paper whose names begin alike up to a comma, if there are any.
 
     The last column has the means over the sets here; where some have no number, that of
     the others, and how many they are.
@@ -212,7 +210,7 @@ def figure_table(bench: Bench) -> Table | None:
     known = {name for figure in figures for name in figure['spearman']}
     sets = [one for one in bench.sets if one.name in known]
     if not sets:
-        return None
+        return
     rows: dict[str, list[tuple[str, ...]]] = {}
     for scorer in bench.scorers:
         ours = [bench.row(scorer.label, one.name, one.level) for one in sets]
@@ -230,7 +228,9 @@ def figure_table(bench: Bench) -> Table | None:
             (f'published: {figure["scorer"]}', *figure_cells(*values))
         )
     heads = ('', *(one.name for one in sets), 'mean')
-    return shown_table(heads, chain(*rows.values()))
+    about = '100 x Pearson / Spearman with people; numbers in brackets: sets'
+    table = shown_table(heads, chain(*rows.values()))
+    yield TitledTable(bench.published, table, (about,))
 
 
 def figure_cells(
@@ -250,24 +250,15 @@ def figure_cells(
     return [*cells, mean + partly]
 
 
-def figure_lines(bench: Bench) -> Iterator[str]:
-    """
-    Yield the table of a bench's paper for a terminal, if it names one.
-    """
-    table = figure_table(bench)
-    if table is not None:
-        yield f'{bench.published}: 100 x Pearson / Spearman; numbers in brackets: sets'
-        yield from table.lines('  ')
-        yield ''
-
-
 # ------------------------------------------------------------ agreement of annotators
 
 
-def agreement_lines(points: Iterable[SetPoints], filtered: bool) -> Iterator[str]:
+def annotator_tables(
+    points: Iterable[SetPoints], filtered: bool
+) -> Iterator[TitledTable]:
     """
-    Yield how well annotators agree according to the Track's paper, and here, for a
-    terminal; nothing without one of its sets.
+    Yield how well annotators agree according to the Track's paper, and here; nothing
+    without one of its sets.
 
     :param filtered: outliers are not among the annotations any more.
     """
@@ -290,9 +281,7 @@ def agreement_lines(points: Iterable[SetPoints], filtered: bool) -> Iterator[str
         else Column(head, head, itemgetter(k))
         for k, head in enumerate(heads)
     ]
-    yield 'DSTC10 Track 5: agreement of annotators'
-    yield from Table(columns, rows).lines('  ')
-    yield ''
+    yield TitledTable('DSTC10 Track 5: agreement of annotators', Table(columns, rows))
 
 
 def agreement_here(

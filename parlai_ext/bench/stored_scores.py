@@ -1,20 +1,20 @@
 """
 Scores of items that were worked out before, by scorer signature and content of item.
 
-A line of a file holds one batch with its checksum and reaches the disk before the next
-batch is begun, so that a killed bench loses one batch at most. No text of an item is in
-the file.
+A batch reaches the disk before the next one is begun, so that a killed bench loses one
+batch at most. No text of an item is in the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from parlai_ext.core.nouns import content_id
 from parlai_ext.scoring.base import ItemScore, ScoringItem
-from parlai_ext.store.atomic import append_synced, make_folder
-from parlai_ext.store.lines import decode, encode
+from parlai_ext.store.atomic import locked
+from parlai_ext.store.partial import PartialWork
 
 
 def item_id(item: ScoringItem, company: str = '') -> str:
@@ -49,30 +49,14 @@ def stored_part(score: ItemScore, with_evidence: bool) -> ItemScore:
 
 class StoredScores:
     """
-    The file of one scorer signature in the folder of a bench.
+    The scores of one scorer signature in the folder of a bench.
     """
 
-    def __init__(self, folder: Path, signature: str):
-        self.signature = signature
-        self.path = self.file_path(folder, signature)
-        self.scores: dict[str, ItemScore] = {}
-        self._end = self._read()
+    def __init__(self, path: Path, signature: str):
+        self.work = PartialWork(path, signature)
+        self.scores = {one: ItemScore(*own) for one, own in self.work.batches.items()}
 
-    @staticmethod
-    def file_path(folder: Path, signature: str) -> Path:
-        """
-        Return the file of a signature's scores.
-        """
-        return folder / f'{content_id("bench scores", signature)}.jsonl'
-
-    @classmethod
-    def lock_path(cls, folder: Path, signature: str) -> Path:
-        """
-        Return the lock file that is held by the process that adds scores.
-        """
-        return cls.file_path(folder, signature).with_suffix('.lock')
-
-    def missing(self, ids: Sequence[str], with_evidence: bool = False) -> list[str]:
+    def missing(self, ids: Iterable[str], with_evidence: bool = False) -> list[str]:
         """
         Return the different ids without a score, or without evidence, in order.
         """
@@ -85,37 +69,21 @@ class StoredScores:
 
     def add(self, scores: Mapping[str, ItemScore]) -> None:
         """
-        Store the scores of a batch. What a kill left half-written is cut off.
+        Store the scores of a batch.
         """
-        rows = {
-            one: [s.values, s.reasons, s.cut, s.evidence] for one, s in scores.items()
-        }
-        lines = [encode({'scores': rows})]
-        if self._end == 0:
-            lines = [encode({'signature': self.signature}), *lines]
-        make_folder(self.path.parent)
-        data = ''.join(f'{line}\n' for line in lines).encode()
-        append_synced(self.path, self._end, data)
-        self._end += len(data)
+        for one, own in scores.items():
+            self.work.put(one, [own.values, own.reasons, own.evidence, own.cut])
+        self.work.save()
         self.scores |= scores
 
-    def _read(self) -> int:
-        """
-        Read the file up to its first damaged line; return how many bytes are sound.
-        """
-        end = 0
-        data = self.path.read_bytes() if self.path.exists() else b''
-        for line in data.split(b'\n')[:-1]:
-            try:
-                record = decode(line)
-                scores = {
-                    one: ItemScore(values, reasons, evidence, cut)
-                    for one, (values, reasons, cut, evidence) in record.get(
-                        'scores', {}
-                    ).items()
-                }
-            except (ValueError, TypeError, AttributeError):
-                break
-            self.scores |= scores
-            end += len(line) + 1
-        return end
+
+@contextmanager
+def stored_scores(folder: Path, signature: str) -> Iterator[StoredScores]:
+    """
+    Let one process at a time read and add the scores of a signature.
+
+    :raises UserError: when another one does.
+    """
+    path = folder / f'{content_id("bench scores", signature)}.jsonl'
+    with locked(path.with_suffix('.lock')):
+        yield StoredScores(path, signature)

@@ -232,7 +232,7 @@ class Command:
         self.require(run_dir=self.of_run or 'the folder of a run')
         return RunFolder.existing(self.opt['run_dir'])
 
-    @property
+    @cached_property
     def human_judgements(self) -> Sequence[HumanJudgement]:
         """
         What people judged, in the file of ``--human-scores``; nothing without it.

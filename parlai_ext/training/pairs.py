@@ -359,30 +359,25 @@ def pair_accuracies(
     """
     Return the accuracy of a scorer on each kind of pairs, and on all of them.
     """
-    items = [
-        ScoringItem(one.context, one.response)
-        for pair in pairs
-        for one in (pair.good, pair.bad)
-    ]
-    distinct = list(dict.fromkeys((item.context, item.response) for item in items))
-    scores = scorer.checked_scores([ScoringItem(*key) for key in distinct])
+    distinct = dict.fromkeys(one for pair in pairs for one in (pair.good, pair.bad))
+    items = [ScoringItem(one.context, one.response) for one in distinct]
+    scores = scorer.checked_scores(items)
     [dimension] = scorer.dimensions[:1]
     values = {
-        key: score.values[dimension]
-        for key, score in zip(distinct, scores, strict=True)
+        one: score.values[dimension]
+        for one, score in zip(distinct, scores, strict=True)
     }
     wins: dict[str, list[float | None]] = {}
     for pair in pairs:
-        good, bad = (values[one.context, one.response] for one in (pair.good, pair.bad))
+        good, bad = values[pair.good], values[pair.bad]
         win = None if good is None or bad is None else (good > bad) + (good == bad) / 2
         for kind in (pair.kind, ALL):
             wins.setdefault(kind, []).append(win)
-    kinds = sorted(set(wins) - {ALL})
-    return [_accuracy(kind, wins[kind]) for kind in (*kinds, ALL)]
-
-
-def _accuracy(kind: str, wins: Sequence[float | None]) -> PairAccuracy:
-    known = [win for win in wins if win is not None]
-    low, high = wilson_interval(sum(known), len(known))
-    mean = sum(known) / len(known) if known else float('nan')
-    return PairAccuracy(kind, len(known), mean, low, high, len(wins) - len(known))
+    accuracies = []
+    for kind in (*sorted(set(wins) - {ALL}), ALL):
+        known = [win for win in wins[kind] if win is not None]
+        low, high = wilson_interval(sum(known), len(known))
+        mean = sum(known) / len(known) if known else float('nan')
+        n_unscored = len(wins[kind]) - len(known)
+        accuracies.append(PairAccuracy(kind, len(known), mean, low, high, n_unscored))
+    return accuracies
