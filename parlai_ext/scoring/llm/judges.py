@@ -72,10 +72,11 @@ class PromptedScorer(Scorer):
     @property
     def rating(self) -> str:
         """
-        How an answer becomes a number; one in JSON can be parsed only.
+        How an answer becomes a number; one in JSON, or of a scorer without this option,
+        is parsed.
         """
         json = self.prompt.answer == 'json'
-        return 'parsed' if json else str(self.options.rating)
+        return 'parsed' if json else getattr(self.options, 'rating', 'parsed')
 
     def named_models(self) -> list[tuple[str, str]]:
         """
@@ -261,13 +262,6 @@ class LlmEval(LlmJudge):
 
     name = 'llm_eval'
     options_class = LlmEvalOptions
-
-    @property
-    def rating(self) -> str:
-        """
-        The answer is read.
-        """
-        return 'parsed'
 
 
 @dataclass(frozen=True)
