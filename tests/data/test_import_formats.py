@@ -15,6 +15,7 @@ from parlai_ext.data.imported_dialogues import read_imports
 from parlai_ext.store.lines import encode_shard
 from parlai_ext.store.shards import dialogue_record
 from tests.support.user_error import user_error
+from tests.support.written import written, zip_of
 
 
 def imported(path, rules=None, **options):
@@ -30,17 +31,6 @@ def told(path, rules=None, **options):
         (*d.names, [(t.speaker, t.text) for t in d.turns])
         for d in imported(path, rules, **options).dialogues
     ]
-
-
-def written(folder, name, data):
-    """
-    Return the path of a new file: bytes, a text, or JSON of anything else.
-    """
-    path = folder / name
-    if not isinstance(data, bytes):
-        data = (data if isinstance(data, str) else json.dumps(data)).encode()
-    path.write_bytes(data)
-    return path
 
 
 def json_lines(records):
@@ -154,7 +144,7 @@ CASES = {
             ('A', 'B', [('A', 'so'), ('B', 'no')]),
         ],
     ),
-    'rows as JSON lines': ('x.jsonl', json_lines(ROWS), {}, ONE_TALK),
+    'rows as JSON lines': ('x.jsonl', ROWS, {}, ONE_TALK),
     'whole dialogues': ('x.jsonl', turns_with(), {}, ONE_TALK),
     'turns in a row are joined when asked': (
         'x.txt',
@@ -214,7 +204,7 @@ def test_a_file_of_parlai_ext_itself_comes_back(tmp_path):
 
 def test_people_who_talk_with_people_are_counted_and_left_out(tmp_path):
     people = spot([('human', 'hi'), ('human', 'yes')], ('human', 'human'), True)
-    path = written(tmp_path, 'x.jsonl', json_lines([spot(TALK, name='1'), people]))
+    path = written(tmp_path, 'x.jsonl', [spot(TALK, name='1'), people])
     imports = imported(path)
     assert (len(imports.dialogues), imports.n_people) == (1, 1)
     assert imported(path, ImportRules(judge_humans=True)).names == ['A', 'B', 'human']
@@ -464,11 +454,8 @@ def test_chats_that_other_programs_export_are_recognised(tmp_path, name, data, s
 
 
 def zipped_log(folder, members, compression=zipfile.ZIP_DEFLATED):
-    path = folder / 'log.eval'
-    with zipfile.ZipFile(path, 'w', compression) as log:
-        for name, value in members.items():
-            log.writestr(name, json.dumps(value))
-    return path
+    texts = [(name, json.dumps(value)) for name, value in members.items()]
+    return written(folder, 'log.eval', zip_of(texts, compression))
 
 
 SAMPLE = {'id': 1, 'epoch': 1, 'messages': CHAT, 'scores': {'f': {'value': math.nan}}}

@@ -35,7 +35,7 @@ from parlai_ext.systems.fetch.data_folder import (
     downloads_folder,
     exclusive,
 )
-from parlai_ext.systems.fetch.http_file import SETTINGS, FileDownload
+from parlai_ext.systems.fetch.http_file import SETTINGS, fetch_pinned
 
 NOTE = 'parlai_ext_model.json'
 CONVERSION = 1  # one more whenever the converted bytes change
@@ -145,16 +145,8 @@ def _fetch_from_hub(card: ModelCard, scratch: Path) -> Path:
         place = folder / file.name
         if place.is_file():
             continue  # of a run that was interrupted; it is checked below
-        parts = scratch / 'parts' / file.name
-        make_folder(parts)
         url = f'{hub}/{card.repository}/resolve/{card.revision}/{file.name}'
-        download = FileDownload(url, parts)
-        entry = download.run()
-        if entry.sha256 != file.sha256:
-            download.remove()
-            raise UserError(f'{url} is another file: its sha256 is {entry.sha256}')
-        make_folder(place.parent)
-        os.replace(download.data, place)
+        fetch_pinned(url, file.sha256, place, file.size)
     return folder
 
 
