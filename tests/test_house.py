@@ -5,6 +5,7 @@ of pyproject.toml, by which `make lint` checks who may import whom, catch faults
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,55 +39,75 @@ def module_paths(root):
     return paths
 
 
-@pytest.mark.parametrize('name', LIGHT.split())
-def test_a_light_module_starts_without_models(name):
-    code = f'import sys, parlai_ext.{name}; print(*sys.modules)'
-    done = subprocess.run(
-        [sys.executable, '-c', code], capture_output=True, text=True, check=True
-    )
-    assert not HEAVY & set(done.stdout.split())
+def test_light_modules_start_without_models():
+    code = f"""
+import sys
+for name in {LIGHT.split()}:
+    __import__(f'parlai_ext.{{name}}')
+    if {HEAVY} & set(sys.modules):
+        sys.exit(name)
+"""
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    'place, line, contract',
-    [
-        ('ranking/new.py', 'from parlai_ext.report import page', 'a folder imports'),
-        ('ranking/new.py', 'from ..systems import players', 'a folder imports'),
-        ('people/new.py', 'from parlai_ext.audit import record', 'a folder imports'),
-        (
-            'stopping/new.py',
+# by contract, what is planted in a file, and the import that breaks the contract
+PLANTED = {
+    'a folder imports': {
+        'ranking/upwards.py': ('from parlai_ext.report import page', 'report.page'),
+        'ranking/relative.py': ('from ..systems import players', 'systems.players'),
+        'people/feature.py': ('from parlai_ext.audit import record', 'audit.record'),
+        'stopping/later.py': (
             'def later():\n    import parlai_ext.tournament.rank',
-            'a folder imports',
+            'tournament.rank',
         ),
-        ('report/new.py', 'import parlai.core.opt', 'what ranks'),
-        ('packs/new.py', 'def later():\n    import torch.nn', 'what ranks'),
-    ],
-)
-def test_a_planted_import_breaks_its_contract(tmp_path, place, line, contract):
-    package = tmp_path / 'parlai_ext'
-    (package / place).parent.mkdir(parents=True)
+    },
+    'what ranks': {
+        'report/parlai.py': ('import parlai.core.opt', 'parlai'),
+        'packs/torch.py': ('def later():\n    import torch.nn', 'torch'),
+    },
+}
+
+
+@pytest.fixture(scope='module')
+def broken_contracts(tmp_path_factory):
+    """
+    What `lint-imports` prints of each contract over a copy of the tree with `PLANTED`.
+    """
+    root = tmp_path_factory.mktemp('planted')
+    package = root / 'parlai_ext'
+    package.mkdir()
+    planted = {k: v for files in PLANTED.values() for k, v in files.items()}
+    folders = {place.split('/')[0] for place in planted}
     for path in (ROOT / 'parlai_ext').iterdir():
-        if path.name == place.split('/')[0]:
+        if path.name in folders:
+            (package / path.name).mkdir()
             for inner in path.iterdir():
                 (package / path.name / inner.name).symlink_to(inner)
         elif path.name != '__pycache__':
             (package / path.name).symlink_to(path)
-    (package / place).write_text(line + '\n')
+    for place, (line, _) in planted.items():
+        (package / place).write_text(line + '\n')
+    command = [LINT_IMPORTS, '--no-logo', '--no-cache']
     done = subprocess.run(
-        [
-            LINT_IMPORTS,
-            '--no-logo',
-            '--no-cache',
-            '--config',
-            ROOT / 'pyproject.toml',
-        ],
-        cwd=tmp_path,
-        env={**os.environ, 'PYTHONPATH': str(tmp_path)},
+        [*command, '--config', ROOT / 'pyproject.toml'],
+        cwd=root,
+        env={**os.environ, 'PYTHONPATH': str(root)},
         capture_output=True,
         text=True,
     )
-    broken = [x for x in done.stdout.split('\n') if 'BROKEN' in x]
-    assert len(broken) == 1 and broken[0].startswith(contract)
+    chapters = re.split(r'^(.+)\n-+\n', done.stdout, flags=re.MULTILINE)
+    return dict(zip(chapters[1::2], chapters[2::2], strict=True))
+
+
+@pytest.mark.parametrize('contract', PLANTED)
+def test_planted_imports_break_their_contract(broken_contracts, contract):
+    [text] = [v for name, v in broken_contracts.items() if name.startswith(contract)]
+    found = re.findall(r'^- +parlai_ext\.(\S+) -> (?:parlai_ext\.)?(\S+) ', text, re.M)
+    assert set(found) == {
+        (place.removesuffix('.py').replace('/', '.'), imported)
+        for place, (_, imported) in PLANTED[contract].items()
+    }
 
 
 # what may parse JSON itself, with the reason

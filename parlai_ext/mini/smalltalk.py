@@ -15,6 +15,7 @@ sentence.
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -356,6 +357,7 @@ MOVES = {
 }
 
 
+@lru_cache(maxsize=4096)  # several plans in one process open with the same ones
 def make_dialogue(fold: str, seed: int, index: int) -> tuple[GeneratedTurn, ...]:
     """
     Return dialogue ``index`` of a fold; folds never share a seed.

@@ -280,46 +280,38 @@ def test_a_model_in_the_hubs_cache_is_the_same_as_in_a_folder(model, cache):
     assert identity(seat(REPO)) == identity(seat(REPO, hf_revision=COMMIT)) == here
 
 
+WEIGHTY = ('model.safetensors', 'config.json', 'generation_config.json')
+WEIGHTY += ('tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja')
+
+
 @pytest.mark.parametrize(
-    'name',
+    'name, opt, is_part',
     [
-        'model.safetensors',
-        'config.json',
-        'generation_config.json',
-        'tokenizer.json',
-        'tokenizer_config.json',
-        'chat_template.jinja',
+        *((name, {}, True) for name in WEIGHTY),
+        ('README.md', {}, False),
+        ('own.py', {}, False),
+        ('own.py', {'hf_trust_code': True}, True),  # where it is run
     ],
 )
-def test_each_file_that_changes_replies_changes_the_identity(name, model):
-    before = identity(seat(model))
+def test_files_that_change_replies_change_the_identity(name, opt, is_part, model):
+    before = identity(seat(model, **opt))
     with open(model / name, 'ab') as file:
         file.write(b' ')
-    assert identity(seat(model)) != before
-
-
-def test_a_file_that_changes_no_reply_does_not(model):
-    before = identity(seat(model))
-    (model / 'README.md').write_text('read me')
-    (model / 'own.py').write_text('pass')
-    assert identity(seat(model)) == before
-
-
-def test_code_counts_where_it_is_run(model):
-    before = identity(seat(model, hf_trust_code=True))
-    (model / 'own.py').write_text('pass')
-    assert identity(seat(model, hf_trust_code=True)) != before
+    assert (identity(seat(model, **opt)) != before) == is_part
 
 
 @pytest.mark.parametrize(
-    'opt', [{'system_prompt': 'x'}, {'hf_dtype': 'float16'}, {'stop': ['x']}]
+    'key, value, is_part',
+    [
+        ('system_prompt', 'x', True),
+        ('hf_dtype', 'float16', True),
+        ('stop', ['x'], True),
+        ('hf_device', 'cpu', False),
+    ],
 )
-def test_options_that_change_replies_change_the_identity(opt, model):
-    assert identity(seat(model, **opt)) != identity(seat(model))
-
-
-def test_the_device_is_no_part_of_the_identity(model):
-    assert identity(seat(model, hf_device='cpu')) == identity(seat(model))
+def test_options_that_change_replies_change_the_identity(key, value, is_part, model):
+    found = identity(seat(model, **{key: value}))
+    assert (found != identity(seat(model))) == is_part
 
 
 def sharded(model):

@@ -37,14 +37,14 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path):
         config = tmp_path / 'protocol.yaml'
         config.write_text(yaml.safe_dump(PROTOCOL))
         args = ('collect_dialogues', '--config', config, '--run-dir', disk / 'run')
-        code, errors = command_in_child(main, *args, '--batchsize', 4)
+        code, _, errors = command_in_child(main, *args, '--batchsize', 4)
         assert code == 1 and 'Traceback' not in errors
         [line] = [one for one in errors.split('\n') if one.startswith('error: ')]
         assert 'No space left' in line
         kept = {n for n in files_of(disk / 'run') if n.endswith('.jsonl')}
         assert kept  # what was collected before the disk was full is there
         subprocess.run(['mount', '-o', 'remount,size=4m', str(disk)], check=True)
-        assert command_in_child(main, *args, '--batchsize', 4)[0] == 0
+        assert command_in_child(main, *args, '--batchsize', 4).code == 0
         assert kept < {n for n in files_of(disk / 'run') if n.endswith('.jsonl')}
     finally:
         subprocess.run(['umount', str(disk)], check=True)

@@ -20,7 +20,7 @@ def on_the_command_line(way, *args):
     """
     Return the exit code and the last line of an error.
     """
-    code, errors = command_in_child(WAYS[way], *args)
+    code, _, errors = command_in_child(WAYS[way], *args)
     return code, errors.strip().split('\n')[-1]
 
 

@@ -9,21 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from parlai_ext.__main__ import main
 from parlai_ext.commands.doctor import Finding, check_conflicts, check_python
 from tests.commands.test_plugin import internal_scripts
+from tests.support.forked import command_in_child
 
 ROOT = Path(__file__).parents[2]
 GONE = "raise ModuleNotFoundError('gone, as in setuptools 82')\n"
 
 
-def run(*args, front='', python=sys.executable):
+def run(*args, front, python=sys.executable):
     """
     Run `python -m parlai_ext` with the folder ``front`` before everything installed.
     """
     env = {**os.environ, 'PYTHONPATH': str(front)}
     command = [python, '-m', 'parlai_ext', *args]
-    there = front or Path(sys.prefix)
-    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=there)
+    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=front)
 
 
 def fake_version(folder, name, version):
@@ -68,14 +69,15 @@ def test_a_python_that_was_not_tried_is_wrong(version):
 def test_a_hidden_package_is_named_and_the_solution_solves_it(tmp_path):
     internal_scripts(tmp_path)
     complaint = f'{tmp_path}/parlai_internal hides our package'
-    before = run('doctor', front=tmp_path)
-    assert complaint in before.stdout
-    assert before.returncode == 1
+    before = command_in_child(main, 'doctor', path=[tmp_path])
+    assert complaint in before.out
+    assert before.code == 1
 
-    lines = before.stdout.split('\n')
+    lines = before.out.split('\n')
     mend = next(b for a, b in zip(lines, lines[1:], strict=False) if complaint in a)
     subprocess.run(mend, shell=True, check=True)
-    assert complaint not in run('doctor', front=tmp_path).stdout
+    after = command_in_child(main, 'doctor', path=[tmp_path])
+    assert complaint not in after.out
 
 
 def test_an_empty_environment_is_told_what_to_install(tmp_path):
@@ -107,7 +109,7 @@ def test_parlais_pins_are_a_note_and_a_clash_of_ours_is_wrong():
 
 
 def test_here_nothing_is_wrong():
-    done = run('doctor')
-    assert 'wrong' not in done.stdout
-    assert done.stdout.split('\n')[-2].startswith('all is well: parlai_ext')
-    assert done.returncode == 0
+    done = command_in_child(main, 'doctor')
+    assert 'wrong' not in done.out
+    assert done.out.split('\n')[-2].startswith('all is well: parlai_ext')
+    assert done.code == 0

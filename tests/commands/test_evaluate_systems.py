@@ -70,7 +70,7 @@ def test_an_added_target_leaves_the_others_alone(finished, tmp_path):
 def test_a_run_goes_on_without_its_protocol_file(finished):
     run, _, _ = finished
     before = files_of(run)
-    EvaluateSystems.main(run_dir=run)
+    EvaluateSystems.main(run_dir=run, check_sample=SMALL['check_sample'])
     after = files_of(run)
     kept = {n for n in before if n.startswith(('dialogues/', 'scores/'))}
     assert all(after[n] == before[n] for n in kept)
@@ -83,6 +83,7 @@ def test_a_target_that_samples_can_be_added(finished):
     before = files_of(run)
     EvaluateSystems.main(
         run_dir=run,
+        check_sample=SMALL['check_sample'],
         add_target=['draws=zoo:mini/step-150/model,inference=topk,topk=5'],
     )
     after = files_of(run)

@@ -11,8 +11,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from parlai.core.script import superscript_main
 
+from parlai_ext.__main__ import main
 from parlai_ext.commands.command import COMMANDS, find_command
+from tests.support.forked import command_in_child
 from tests.support.user_error import user_error
 
 BIN = Path(sys.executable).parent
@@ -35,12 +38,20 @@ import io, json
 from contextlib import redirect_stdout
 from parlai.core.script import superscript_main
 out = io.StringIO()
+try:
+    with redirect_stdout(io.StringIO()):
+        superscript_main(['rank_systems', '--help'])
+except SystemExit:
+    pass
+import sys
+after_one = list(sys.modules)
 with redirect_stdout(out):
     superscript_main(['help'])
 from parlai.core.loader import load_agent_module, load_teacher_module, SCRIPT_REGISTRY
 from parlai.core.opt import Opt
-import parlai.zoo.mini.build, parlai_ext, sys
+import parlai.zoo.mini.build, parlai_ext
 print(json.dumps({
+    'after_one': after_one,
     'help': out.getvalue(),
     'agent': load_agent_module('ext:fed').__module__,
     'teacher': load_teacher_module('ext:empathetic_openers').__module__,
@@ -67,12 +78,6 @@ def test_a_start_finds_our_agents_tasks_zoo_and_presets_and_loads_little(stock):
     assert stock['preset']['beam_size'] == 10
     assert stock['preset']['beam_min_length'] == 20
     assert stock['heavy'] == []
-
-
-def loaded(code):
-    done = run(sys.executable, '-c', f'{code}\nimport sys; print(*sys.modules)')
-    assert done.returncode == 0, done.stderr
-    return set(done.stdout.split('\n')[-2].split())
 
 
 # by its arguments, the exit code of a start and a part of what it says
@@ -125,32 +130,20 @@ def test_help_and_early_mistakes_import_no_library_of_models(early, args, code, 
     assert says in out + errors
 
 
-def test_a_start_imports_no_command_but_the_one_that_is_named():
-    code = """
-from parlai.core.script import superscript_main
-try:
-    superscript_main(['rank_systems', '--help'])
-except SystemExit:
-    pass
-"""
+def test_a_start_imports_no_command_but_the_one_that_is_named(stock):
     classes = {f'parlai_ext.commands.{name}' for name in COMMANDS}
-    assert classes & loaded(code) == {'parlai_ext.commands.rank_systems'}
+    assert classes & set(stock['after_one']) == {'parlai_ext.commands.rank_systems'}
 
 
-def test_a_command_that_cannot_be_imported_is_one_line_when_it_is_named():
-    code = """
-import sys
-sys.modules['parlai_ext.commands.rank_systems'] = None
-from parlai.core.script import superscript_main
-superscript_main(['rank_systems', '--help'])
-"""
-    done = run(sys.executable, '-c', code)
-    assert done.returncode == 1
-    [line] = [x for x in done.stderr.split('\n') if 'rank_systems' in x]
+def test_a_command_that_cannot_be_imported_is_one_line_when_it_is_named(
+    monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, 'parlai_ext.commands.rank_systems', None)
+    with pytest.raises(SystemExit) as stopped:
+        superscript_main(['rank_systems', '--help'])
+    line = capsys.readouterr().err
+    assert stopped.value.code == 1 and line.count('\n') == 1
     assert line.startswith('error: ') and 'parlai-ext doctor' in line
-
-
-WAYS = {'parlai': [str(BIN / 'parlai')], 'module': [sys.executable, '-m', 'parlai_ext']}
 
 
 def assert_every_option_once(name, printed):
@@ -160,9 +153,11 @@ def assert_every_option_once(name, printed):
         assert sum(option in line.split() for line in lines) == 1, option
 
 
-@pytest.mark.parametrize('way', WAYS)
-def test_help_has_every_option_once(way):
-    printed = run(*WAYS[way], 'evaluate_systems', '--help').stdout
+@pytest.mark.parametrize('start', [superscript_main, main])
+def test_help_has_every_option_once(start, capsys):
+    with pytest.raises(SystemExit):
+        start(['evaluate_systems', '--help'])
+    printed = capsys.readouterr().out
     assert_every_option_once('evaluate_systems', printed)
     assert 'before a long run:\n' in printed
     assert 'None' not in printed
@@ -196,10 +191,8 @@ def internal_scripts(folder):
 
 def test_the_current_folder_is_no_place_for_modules(tmp_path):
     # as under `parlai`: a model's options may name `projects:…`
-    (tmp_path / 'projects').mkdir()
-    (tmp_path / 'projects' / '__init__.py').write_text('')
-    (internal_scripts(tmp_path) / 'look.py').write_text("print('from here')")
-    command = [*WAYS['module'], 'help']
+    (tmp_path / 'tqdm.py').write_text("print('from here')")
+    command = [sys.executable, '-m', 'parlai_ext', 'rank_systems', '--run-dir', 'none']
     given = {'capture_output': True, 'text': True, 'cwd': tmp_path}
     assert 'from here' not in subprocess.run(command, **given).stdout
     env = {**os.environ, 'PYTHONPATH': '.'}
@@ -224,23 +217,17 @@ def own_package(tmp_path):
 
 
 def test_behind_a_users_package_the_module_has_both_commands(own_package):
-    command = [sys.executable, '-m', 'parlai_ext', 'help']
-    done = run(*command, PYTHONPATH=str(own_package))
+    done = command_in_child(main, 'help', path=[own_package])
     for name in (*COMMANDS, 'train_model', 'self_chat', 'theirs'):
-        assert f'\n  {name} ' in done.stdout
-    assert not done.stderr
+        assert f'\n  {name} ' in done.out
+    assert not done.errors
 
 
 def test_in_front_of_a_users_package_parlai_has_both_commands(own_package):
-    code = (
-        f'import parlai_internal, sys; sys.path.append({str(own_package)!r})\n'
-        'del sys.modules["parlai_internal"]; sys.path_importer_cache.clear()\n'
-        'from parlai.core.script import superscript_main; superscript_main(["help"])'
-    )
-    ours_first = str(Path(find_command.__code__.co_filename).parents[2])
-    done = run(sys.executable, '-c', code, PYTHONPATH=ours_first)
-    assert 'evaluate_systems' in done.stdout
-    assert 'A command of theirs' in done.stdout
+    ours = Path(find_command.__code__.co_filename).parents[2]
+    done = command_in_child(superscript_main, 'help', path=[ours, own_package])
+    assert 'evaluate_systems' in done.out
+    assert 'A command of theirs' in done.out
 
 
 @pytest.mark.parametrize(
@@ -253,8 +240,6 @@ def test_in_front_of_a_users_package_parlai_has_both_commands(own_package):
     ],
 )
 def test_a_mistake_with_our_commands_is_one_line(command, code, says, capsys):
-    from parlai.core.script import superscript_main
-
     with pytest.raises(SystemExit) as stopped:
         superscript_main(command)
     line = capsys.readouterr().err
@@ -273,8 +258,6 @@ def test_a_mistake_with_our_commands_is_one_line(command, code, says, capsys):
     ],
 )
 def test_an_unknown_name_behind_our_prefix_is_told_with_the_known_ones(command):
-    from parlai.core.script import superscript_main
-
     from parlai_ext.commands.plugin import user_mistake
 
     with pytest.raises(ModuleNotFoundError) as raised:

@@ -17,6 +17,7 @@ from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import ChosenScorer
 from parlai_ext.store import RunFolder
 from tests.support.small_run import files_of, small_config
+from tests.support.tiny_encoders import make_encoder
 from tests.support.tiny_models import make_generator, sentences
 from tests.support.user_error import user_error
 
@@ -119,7 +120,10 @@ def test_command_reads_a_file_of_chats(tmp_path, capsys, model_file):
         ({'run_dir': 'r'}, '--run-dir: with --dialogues-file nothing'),
         # an encoder and a decoder
         (
-            {'judge_model_file': 'zoo:mini/judge/model'},
+            {
+                'judge_model_file': 'zoo:mini/judge/model',
+                'scorer_option': ['encoder=./encoder'],
+            },
             'judge_model_file: a causal language model',
         ),
         (
@@ -131,6 +135,7 @@ def test_command_reads_a_file_of_chats(tmp_path, capsys, model_file):
 def test_what_cannot_be_validated_is_one_line(tmp_path, monkeypatch, given, words):
     monkeypatch.chdir(tmp_path)
     chats, people = judged_chats(tmp_path)
+    make_encoder(tmp_path / 'encoder')
     (tmp_path / 'other.csv').write_text('system,dimension,value\nstep-z,Overall,1')
     with user_error(words):
         ValidateScorer.main(
@@ -207,6 +212,7 @@ def test_command_collects_scores_and_goes_on(tmp_path):
         num_dialogues=2,
         human_scores=str(system_scores),
         bootstraps=9,
+        check_sample=4,
     )
     assert {row['level'] for row in first['rows']} == {'system'}
     run = RunFolder.existing(run_dir)
@@ -217,7 +223,9 @@ def test_command_collects_scores_and_goes_on(tmp_path):
     ]
     people.write_text('\n'.join(['system,dimension,value,dialogue_id', *rows]))
     before = files_of(run.root / 'dialogues') | files_of(run.root / 'scores')
-    again = ValidateScorer.main(run_dir=run_dir, human_scores=str(people), bootstraps=9)
+    again = ValidateScorer.main(
+        run_dir=run_dir, human_scores=str(people), bootstraps=9, check_sample=4
+    )
     assert files_of(run.root / 'dialogues') | files_of(run.root / 'scores') == before
     counts = {r['variant']: r['n'] for r in again['rows'] if r['level'] == 'dialogue'}
     assert counts == {'FED': 4, 'w/o neg': 4, 'w/o pos': 4}
@@ -252,7 +260,7 @@ def test_imported_dialogues_agree_as_the_same_dialogues_of_a_file_do(tmp_path):
     table = 'system,dimension,value,dialogue_id\nB,Overall,{},d1\nB,Overall,{},d2\n'
     table += 'B,Overall,{},d3\nB,Overall,{},d4\nA,Overall,3,d1\nA,Overall,2,d3\n'
     people.write_text(table.format(4, 1, 2, 5))
-    options = {'human_scores': str(people), 'bootstraps': 20}
+    options = {'human_scores': str(people), 'bootstraps': 20, 'check_sample': 4}
     there = ValidateScorer.main(run_dir=run, **options)
     beside = ValidateScorer.main(dialogues_file=chats, **options, **judge)
     assert there['rows'] == beside['rows']

@@ -15,20 +15,28 @@ from parlai_ext.compat import full_task_path
 TRIALS = Path(__file__).parents[1] / 'support' / 'compat_trials.py'
 
 
-def run_trials(kind, folder):
-    command = [sys.executable, str(TRIALS), kind, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.split('\n')[-2])
+@pytest.fixture(scope='module')
+def trials(tmp_path_factory):
+    """
+    What came of each trial, `plain` and `mended`.
+    """
+    folder = tmp_path_factory.mktemp('trials')
+    command = [sys.executable, str(TRIALS), str(folder)]
+    subprocess.run(command, capture_output=True, check=True)
+    return {
+        kind: json.loads((folder / kind / 'results.json').read_text())
+        for kind in ('plain', 'mended')
+    }
 
 
 @pytest.fixture(scope='module')
-def plain(tmp_path_factory):
-    return run_trials('plain', tmp_path_factory.mktemp('plain'))
+def plain(trials):
+    return trials['plain']
 
 
 @pytest.fixture(scope='module')
-def mended(tmp_path_factory):
-    return run_trials('mended', tmp_path_factory.mktemp('mended'))
+def mended(trials):
+    return trials['mended']
 
 
 @pytest.mark.parametrize(

@@ -10,26 +10,20 @@ import pytest
 
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.import_rules import ImportRules
-from parlai_ext.data.imported_dialogues import read_imports
 from parlai_ext.store.lines import encode_shard
 from parlai_ext.store.shards import dialogue_record
+from tests.support.imports import imported
 from tests.support.user_error import user_error
 from tests.support.written import written, zip_of
 
 
-def imported(path, rules=None, **options):
-    rules = rules or ImportRules()
-    return read_imports(find_files([str(path)]), None, rules, progress=False, **options)
-
-
-def told(path, rules=None, **options):
+def told(path, **options):
     """
     Return who begins, who answers and what is said, for each dialogue of a file.
     """
     return [
         (*d.names, [(t.speaker, t.text) for t in d.turns])
-        for d in imported(path, rules, **options).dialogues
+        for d in imported(path, **options).dialogues
     ]
 
 
@@ -118,7 +112,7 @@ CASES = {
     'markers of generation go when asked': (
         'x.jsonl',
         spot(NOISY),
-        {'rules': ImportRules(strip_markers=True)},
+        {'strip_markers': True},
         [('B', 'A', [('B', 'hi .'), ('A', 'i <3 you'), ('B', 'ok')])],
     ),
     # an unmarked line goes on with the turn
@@ -149,22 +143,22 @@ CASES = {
     'turns in a row are joined when asked': (
         'x.txt',
         'B: a\nB: b\nA: c\n',
-        {'rules': ImportRules(join_turns=True)},
+        {'join_turns': True},
         [('B', 'A', [('B', 'a\nb'), ('A', 'c')])],
     ),
     'an empty turn is kept when asked': (
         'x.txt',
         'B: a\nA: \nB: c\n',
-        {'rules': ImportRules(empty_turns='keep')},
+        {'empty_turns': 'keep'},
         [('B', 'A', [('B', 'a'), ('A', ''), ('B', 'c')])],
     ),
     'names by file and new names': (
         'x.txt',
         LOG,
         {
-            'rules': ImportRules(
-                name_by_file=True, rename={'A@x': 'Ada'}, humans=frozenset({'B'})
-            )
+            'name_by_file': True,
+            'rename': {'A@x': 'Ada'},
+            'humans': frozenset({'B'}),
         },
         [('B', 'Ada', [(who.replace('A', 'Ada'), text) for who, text in TALK])],
     ),
@@ -207,7 +201,7 @@ def test_people_who_talk_with_people_are_counted_and_left_out(tmp_path):
     path = written(tmp_path, 'x.jsonl', [spot(TALK, name='1'), people])
     imports = imported(path)
     assert (len(imports.dialogues), imports.n_people) == (1, 1)
-    assert imported(path, ImportRules(judge_humans=True)).names == ['A', 'B', 'human']
+    assert imported(path, judge_humans=True).names == ['A', 'B', 'human']
 
 
 @pytest.mark.parametrize(
@@ -239,7 +233,7 @@ def test_a_reference_that_is_no_text_is_refused(tmp_path, value):
 def test_references_of_a_part_are_none_of_the_joined_turn(tmp_path):
     rows = ''.join(f'd,{who},{what},{what}\n' for who, what in ('Ba', 'Bb', 'Ac'))
     path = written(tmp_path, 'x.csv', f'dialogue_id,speaker,text,reference\n{rows}')
-    [one] = imported(path, ImportRules(join_turns=True)).dialogues
+    [one] = imported(path, join_turns=True).dialogues
     assert [turn.references for turn in one.turns] == [(), ('c',)]
 
 

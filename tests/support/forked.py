@@ -2,22 +2,39 @@
 Work that may never end, in a process of its own.
 """
 
+import importlib
 import os
 import signal
 import sys
 import tempfile
+from typing import NamedTuple
 
 
-def command_in_child(main, *args):
+class Ended(NamedTuple):
     """
-    Return the exit code of a command line and what it wrote to standard error, as
-    another process would, in which nothing has to be imported anew.
+    Exit code and output of a command line.
     """
-    with tempfile.TemporaryFile('w+') as errors:
+
+    code: int
+    out: str
+    errors: str
+
+
+def command_in_child(main, *args, path=()):
+    """
+    Run a command line as another process would, in which nothing has to be imported
+    anew but ParlAI's commands and ours.
+
+    :param path: folders that Python looks into first.
+    """
+    with tempfile.TemporaryFile('w+') as out, tempfile.TemporaryFile('w+') as errors:
         child = os.fork()
         if not child:
-            os.dup2(errors.fileno(), 2)
-            sys.stderr = os.fdopen(2, 'w', 1)
+            for number, file in ((1, out), (2, errors)):
+                os.dup2(file.fileno(), number)
+            sys.stdout, sys.stderr = os.fdopen(1, 'w', 1), os.fdopen(2, 'w', 1)
+            if path:
+                look_first(path)
             code = 0
             try:
                 main([str(arg) for arg in args])
@@ -26,11 +43,33 @@ def command_in_child(main, *args):
             except BaseException as error:
                 sys.excepthook(type(error), error, error.__traceback__)
                 code = 1
+            sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
         _, status = os.waitpid(child, 0)
-        errors.seek(0)
-        return os.waitstatus_to_exitcode(status), errors.read()
+        for file in (out, errors):
+            file.seek(0)
+        return Ended(os.waitstatus_to_exitcode(status), out.read(), errors.read())
+
+
+def look_first(path):
+    """
+    Put folders in front of Python's path, here and in processes started from here, and
+    forget which commands `parlai` has.
+    """
+    from parlai.core.loader import SCRIPT_REGISTRY
+
+    from parlai_ext.commands import plugin
+
+    path = [str(folder) for folder in path]
+    sys.path[:0] = path
+    os.environ['PYTHONPATH'] = os.pathsep.join(path)
+    for name in list(sys.modules):
+        if f'{name}.'.startswith(('parlai_internal.', 'parlai.scripts.')):
+            del sys.modules[name]
+    importlib.invalidate_caches()
+    SCRIPT_REGISTRY.clear()
+    plugin.register.cache_clear()
 
 
 def said_in_child(work, seconds=30):

@@ -11,7 +11,7 @@ import yaml
 from parlai_ext import zoo_configs
 from tests.support.store_samples import files_under
 
-SMALL = {'num_dialogues': 2, 'bootstraps': 50, 'seed': 0}
+SMALL = {'num_dialogues': 2, 'bootstraps': 50, 'seed': 0, 'check_sample': 4}
 
 
 def small_config(folder, targets=2, partners=2, name='demo'):

@@ -322,8 +322,7 @@ def load_model(options: ModelOptions) -> LoadedModel:
     arguments = loading_arguments(options, device)
     weights = fetch_named_weights(options)
     # a folder may be written anew
-    files = [*hub.weight_files(weights), *hub.companions(weights.parent)]
-    states = [(path, path.stat()) for path in files]
+    states = [(path, path.stat()) for path in hub.model_files(weights)]
     names = [(str(path), state.st_size, state.st_mtime_ns) for path, state in states]
     key = (replace(options, model=None, revision=None), *names)
     loaded = _loaded_models.get(key)
