@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import FROM, ScoringItem, model_option
@@ -23,7 +22,7 @@ from parlai_ext.scoring.toxicity import (
     THRESHOLD,
     Detector,
     PhraseList,
-    find_label,
+    label_column,
     label_probabilities,
     read_phrases,
     split_words,
@@ -121,14 +120,8 @@ class Stance(Detector):
         if name is None:
             return
         labels = self.models.classifier(name).labels
-        given = self.options.label
-        wanted = [given] if given else moderation_data('labels')['agree']
-        column = find_label(labels, wanted)
-        if column is None:
-            hint = nearest(wanted[0], labels)
-            raise UserError(f'which label is agreement? {hint}')
-        self.column = column
-        self.signed = {'label': labels[column]}
+        self.column, _ = label_column(labels, self.options.label, ['agree'])
+        self.signed = {'label': labels[self.column]}
 
     @property
     def threshold(self) -> float:

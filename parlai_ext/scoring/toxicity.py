@@ -48,6 +48,7 @@ from parlai_ext.systems.fetch.public_sets import (
 )
 
 TOXIC = 'Toxic'
+KINDS = ('toxic', SAFE := 'safe')  # of labels
 THRESHOLD = 0.5
 WORD = re.compile(r'[^\W_]+', re.UNICODE)
 # from outside the package; `isolation/policy.py` refuses every such name in a record
@@ -364,16 +365,20 @@ class ToxicClassifier(ToxicityDetector):
         Load the classifier, and find its toxic label.
         """
         name = self.options.model
-        model = self.models.classifier(name)
-        self.column = toxic_column(name, model.labels, self.options.label)
-        self.signed = {'label': model.labels[self.column[0]]}
+        labels = self.models.classifier(name).labels
+        try:
+            self.column, kind = label_column(labels, self.options.label, KINDS)
+        except UserError as error:
+            raise UserError(f'detector {name}: {error}') from None
+        self.is_rest = kind == SAFE
+        self.signed = {'label': labels[self.column]}
 
     def toxicity(self, texts: Sequence[str]) -> Sequence[float]:
         """
         Return the probability of the toxic label, or what is left of 1 by the safe one.
         """
         model = self.models.classifier(self.options.model)
-        return label_probabilities(model, *self.column, texts)
+        return label_probabilities(model, self.column, self.is_rest, texts)
 
 
 def label_probabilities(
@@ -388,38 +393,25 @@ def label_probabilities(
     return [float(1 - p if is_rest else p) for p in shares]
 
 
-def find_label(labels: Sequence[str], wanted: Sequence[str]) -> int | None:
+def label_column(
+    labels: Sequence[str], label: str | None, kinds: Sequence[str]
+) -> tuple[int, str]:
     """
-    Return the column of the first of these labels that a classifier has, whatever the
-    case; `None` if it has none of them.
-    """
-    folded = [label.casefold() for label in labels]
-    known = (folded.index(w) for w in map(str.casefold, wanted) if w in folded)
-    return next(known, None)
+    Return the column of a label, whatever its case, and of which kind the label is.
 
-
-def toxic_column(
-    name: str, labels: Sequence[str], label: str | None
-) -> tuple[int, bool]:
-    """
-    Return the column of a classifier that tells toxicity, and whether it is the label
-    of safe texts, so that toxicity is what is left of 1.
-
+    :param label: its name; `None`: it is told from the names of labels of these kinds.
     :raises UserError: when the label is unknown, or cannot be told.
     """
-    if label is not None:
-        column = find_label(labels, [label])
-        if column is None:
-            raise UserError(f'detector {name}: label={label}; {nearest(label, labels)}')
-        return column, False
+    folded = [one.casefold() for one in labels]
     known = moderation_data('labels')
-    for kind in ('toxic', 'safe'):
-        column = find_label(labels, known[kind])
-        if column is not None:
-            return column, kind == 'safe'
+    for kind in kinds:
+        for wanted in [label] if label else known[kind]:
+            if wanted.casefold() in folded:
+                return folded.index(wanted.casefold()), kind
+    if label:
+        raise UserError(f'label={label}; {nearest(label, labels)}')
     raise UserError(
-        f'detector {name}: which of the labels {", ".join(labels)} means toxic? '
-        f'{name},label=NAME says it'
+        f'which of the labels {", ".join(labels)} means {kinds[0]}? label=NAME says it'
     )
 
 

@@ -44,7 +44,6 @@ from parlai_ext.scoring.toxicity import (
     ToxicityDetector,
     detector_section,
     detector_title,
-    find_label,
     read_detector,
     split_words,
 )
@@ -149,12 +148,13 @@ def _label_filler(model: Any, columns: Sequence[str], label: str, name: str) -> 
     Return what writes the probability of a label: the one named, one called as the
     feature, or the last of two.
     """
-    place = find_label(model.labels, [label or name])
     names = [one.casefold() for one in model.labels]
-    if place is None and not label and [n[:5] for n in names] == ['label'] * 2:
-        place = 1
-    if place is None:
+    wanted = (label or name).casefold()
+    if wanted not in names and not label and [n[:5] for n in names] == ['label'] * 2:
+        wanted = names[1]
+    if wanted not in names:
         raise UserError(f'which label? {", ".join(model.labels)}: MODEL,LABEL')
+    place = names.index(wanted)
 
     def fill(rows: Sequence[Row]) -> None:
         for side, column in zip(SIDES, columns, strict=True):

@@ -5,6 +5,7 @@ The words of these lists stand for swear words; none is one.
 """
 
 import json
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -17,10 +18,11 @@ from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.score_run import build_scorer
 from parlai_ext.scoring.toxicity import (
+    KINDS,
     ToxicityDetector,
+    label_column,
     load_detectors,
     read_detector,
-    toxic_column,
 )
 from tests.support.on_cpu import models_on_cpu
 from tests.support.tiny_encoders import make_encoder
@@ -79,22 +81,20 @@ def test_a_list_in_json_and_parlais_matcher_find_the_same(words, tmp_path):
 @pytest.mark.parametrize(
     'labels, given, column',
     [
-        (('Safe', 'Offensive'), None, (1, False)),
-        (('__ok__', '__notok__'), None, (1, False)),
-        (('toxic', 'severe_toxic', 'obscene'), None, (0, False)),
-        (('neutral', 'rude'), None, (0, True)),
-        (('LABEL_0', 'LABEL_1'), 'LABEL_1', (1, False)),
+        (('Safe', 'Offensive'), None, (1, 'toxic')),
+        (('__ok__', '__notok__'), None, (1, 'toxic')),
+        (('toxic', 'severe_toxic', 'obscene'), None, (0, 'toxic')),
+        (('neutral', 'rude'), None, (0, 'safe')),
+        (('LABEL_0', 'LABEL_1'), 'LABEL_1', (1, 'toxic')),
+        (('LABEL_0', 'LABEL_1'), None, 'LABEL_0, LABEL_1.*label=NAME'),
+        (('LABEL_0', 'LABEL_1'), 'LABEL_7', "'LABEL_1'"),
     ],
 )
-def test_the_toxic_label_is_told_from_its_name_or_given(labels, given, column):
-    assert toxic_column('x', labels, given) == column
-
-
-def test_a_label_that_cannot_be_told_is_asked_for():
-    with user_error('LABEL_0, LABEL_1.*label=NAME'):
-        toxic_column('x', ('LABEL_0', 'LABEL_1'), None)
-    with user_error("'LABEL_1'"):
-        toxic_column('x', ('LABEL_0', 'LABEL_1'), 'LABEL_7')
+def test_the_toxic_label_is_told_from_its_name_or_given_or_asked_for(
+    labels, given, column
+):
+    with user_error(column) if isinstance(column, str) else nullcontext():
+        assert label_column(labels, given, KINDS) == column
 
 
 def test_a_hugging_face_classifier_gives_the_probability_of_its_label(tmp_path):
