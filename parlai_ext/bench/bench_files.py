@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -353,6 +354,16 @@ class Bench:
             if row.is_main and (row.scorer, row.set_name, row.level) == key
         ]
 
+    def mean(self, scorer: str, set_name: str, level: str) -> float | None:
+        """
+        Return the mean over a set's qualities of the main score's Spearman; `None` if
+        one of them is missing.
+        """
+        values = [row.value() for row in self.main_rows(scorer, set_name, level)]
+        known = [value for value in values if value is not None]
+        complete = known and len(known) == len(values)
+        return fsum(known) / len(known) if complete else None
+
 
 def read_bench(folder: Path) -> Bench:
     """
@@ -410,19 +421,15 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
             continue
         label = result.about.label
         main = main_dimension(result.about.dimensions, judged_set)
-        scores[label] = [main_score(one, main) for one in of_set.values]
         columns = score_columns(result.about.dimensions, of_set.values, judged_set)
         for (dimension, quality), values in columns.items():
-            if dimension == main or quality == judged_set.overall:
-                continue
-            own = own_scores.setdefault(quality, {})
-            if dimension.lower() == quality.lower() or label not in own:
-                own[label] = values
+            if dimension == main:
+                scores[label] = values
+            elif quality != judged_set.overall:
+                own = own_scores.setdefault(quality, {})
+                if dimension.lower() == quality.lower() or label not in own:
+                    own[label] = values
     items = judged_set.items
-    annotations = {
-        quality: [item.annotations.get(quality, ()) for item in items]
-        for quality in judged_set.qualities
-    }
     return SetPoints(
         judged_set.name,
         judged_set.level,
@@ -432,8 +439,15 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
         systems=[item.system for item in items],
         human={q: [item.human(q) for item in items] for q in judged_set.qualities},
         annotators={
-            quality: [[a.value for a in own if a.value is not None] for own in of_items]
-            for quality, of_items in annotations.items()
+            quality: [
+                [
+                    a.value
+                    for a in one.annotations.get(quality, ())
+                    if a.value is not None
+                ]
+                for one in items
+            ]
+            for quality in judged_set.qualities
         },
         scores=scores,
         own_scores=own_scores,
