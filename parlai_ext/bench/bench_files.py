@@ -25,9 +25,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from parlai_ext.bench.score_sets import ScorerAbout, ScorerResult, SetScores
+from parlai_ext.bench.plan import ScorerAbout
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet
@@ -40,6 +40,9 @@ from parlai_ext.ranking.agreement import (
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
+
+if TYPE_CHECKING:
+    from parlai_ext.bench.score_sets import ScorerResult, SetScores
 
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
@@ -417,7 +420,7 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
     own_scores: dict[str, dict[str, Sequence[float | None]]] = {}
     for result in results:
         of_set = result.sets.get(judged_set.name)
-        if not isinstance(of_set, SetScores):
+        if of_set is None or isinstance(of_set, str):
             continue
         label = result.about.label
         main = main_dimension(result.about.dimensions, judged_set)

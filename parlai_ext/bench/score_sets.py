@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bench.plan import BenchPlan, Variant, drawn_set
+from parlai_ext.bench.plan import BenchPlan, ScorerAbout, Variant, drawn_set
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import JudgeModel, content_id
+from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option_values
 from parlai_ext.core.progress import Bar, bar_of
 from parlai_ext.core.watch import Watch
@@ -71,25 +71,6 @@ class SetScores:
     n_cut: int = 0
     n_left_out: int = 0
     flips: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class ScorerAbout:
-    """
-    A scorer of a bench: what it is, or why it could not be built.
-
-    :param fitted_on: the judged sets on which something in it was fitted.
-    """
-
-    label: str
-    name: str
-    signature: str | None = None
-    level: str = 'turn'
-    dimensions: tuple[str, ...] = ()
-    is_trivial: bool = False
-    fitted_on: tuple[str, ...] = ()
-    failure: str | None = None
-    models: tuple[JudgeModel, ...] = ()
 
 
 @dataclass
