@@ -367,7 +367,7 @@ def scorer_record(
             'dimensions': scorer.dimensions,
             'evidence_labels': scorer.evidence_labels,
             'unit': scorer.unit,
-            **scorer.evidence_record(),
+            **scorer.evidence_record,
             'config': config,
             'given': signature.endswith(GIVEN_JUDGED),
             'models': scorer.models_used(),
@@ -395,7 +395,8 @@ class ShardScorer(Worker):
         """
         dialogues = self.run.read_dialogues(data)
         partial = self.store.partial(data)
-        with self.scorer.watched(Watch(tell, partial)), partial.saved_at_exit():
+        watch = Watch(tell, partial)
+        with self.scorer.models.changed(watch=watch), partial.saved_at_exit():
             scored = score_dialogues(
                 dialogues, self.scorer, self.first_speaker_only, self.include_given
             )
