@@ -54,8 +54,8 @@ mini-zoo: $(READY)
 
 # a small model of every family of systems, all as targets and all as partners
 families: $(READY)
-	@rm -rf runs/families
-	$(PY) -m tests.support.family_run runs/families
+	@mkdir -p runs
+	$(PY) -m pytest -s -m slow --basetemp runs/families tests/systems/test_family_run.py
 
 # `make bench` lists the benchmarks, `make bench NAME=startup` runs one
 bench: $(READY)

@@ -289,6 +289,7 @@ def check_judge(
     """
     from parlai_ext.judge_check import check
     from parlai_ext.judge_check.check_items import check_pairs
+    from parlai_ext.judge_check.sample import JudgedDialogues
     from parlai_ext.scoring.base import turn_items
 
     with _printing(verbose), data_in(_plain_path(options.get('datapath'))):
@@ -298,7 +299,7 @@ def check_judge(
             items = [item for pair in spoken for item in turn_items(*pair)]
             return check_pairs(judging, items, sample=sample)
         given, scored = _score_spoken(judging, dialogues, speakers)
-        judged = check.gather(zip(given, scored, strict=True), (), sample)
+        judged = JudgedDialogues(zip(given, scored, strict=True), (), sample)
         return check.check_judge(judging, judged)
 
 

@@ -23,7 +23,7 @@ from parlai.core.torch_agent import History
 from parlai.core.torch_generator_agent import TorchGeneratorAgent
 from parlai.utils.torch import padded_tensor
 
-from parlai_ext.core.options import add_flags, option
+from parlai_ext.core.options import DeclaresOptions, Flags, option
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn
 from parlai_ext.systems.hf.causal import CausalNetwork, TokenDictionary, build_network
 from parlai_ext.systems.hf.generate import FormOptions, positions, prompt_limit
@@ -123,24 +123,26 @@ class TrainOptions:
     )
 
 
-class CausalLmAgent(TorchGeneratorAgent):
+class CausalLmAgent(DeclaresOptions, TorchGeneratorAgent):
     """
     A generator whose encoder hands on the prompt and whose decoder continues it.
     """
+
+    # those of model and prompt have the names of `ext:hf`'s
+    declares = (
+        Flags(ModelOptions, 'Hugging Face', prefix=PREFIX, only=MODEL_FLAGS),
+        Flags(FormOptions, 'Form', prefix=PREFIX, only=FORM_FLAGS),
+        Flags(ChatStyle, 'Chat', only=STYLE_FLAGS),
+        TrainOptions,
+    )
 
     @classmethod
     def add_cmdline_args(
         cls, parser: ParlaiParser, partial_opt: Opt | None = None
     ) -> ParlaiParser:
         """
-        Add the options of model and prompt, which have the names of `ext:hf`'s.
+        Add all options; prompts and replies may be longer than ParlAI's usual ones.
         """
-        add_flags(
-            parser, ModelOptions, prefix=PREFIX, title='Hugging Face', only=MODEL_FLAGS
-        )
-        add_flags(parser, FormOptions, prefix=PREFIX, title='Form', only=FORM_FLAGS)
-        add_flags(parser, ChatStyle, title='Chat', only=STYLE_FLAGS)
-        add_flags(parser, TrainOptions)
         super().add_cmdline_args(parser, partial_opt)
         parser.set_defaults(text_truncate=768, label_truncate=256, dict_maxexs=0)
         return parser

@@ -25,7 +25,7 @@ from parlai_ext.systems.chat.conversation import (
     Degradation,
 )
 from parlai_ext.systems.chat.messages import ChatStyle, reply_from
-from parlai_ext.systems.remote.endpoint import Endpoint, Usage, shared_endpoint
+from parlai_ext.systems.remote.endpoint import Endpoint, shared_endpoint
 from parlai_ext.systems.remote.replies import RemoteReply
 from parlai_ext.systems.remote.settings import PREFIX, Settings
 
@@ -43,27 +43,17 @@ class RemoteAgent(DeclaresOptions, ConversationAgent):
         Flags(Degradation, 'Made worse on purpose', prefix=DEGRADE),
     )
 
-    def __init__(self, opt: Opt, shared: Any = None) -> None:
-        super().__init__(opt, shared)
-        self.id = 'Remote'
-        self.style = ChatStyle.from_options(opt)
-        if shared:
-            self.endpoint: Endpoint = shared['endpoint']
-        else:
-            self.endpoint = shared_endpoint(Settings.from_options(opt), self.style)
+    engine: Endpoint
+    id = 'Remote'
 
-    @property
-    def usage(self) -> Usage:
+    def load_engine(self, opt: Opt) -> Endpoint:
         """
-        What was asked of the system so far, by all clones together.
-        """
-        return self.endpoint.usage
+        Return the endpoint that the options name, one in a process.
 
-    def share(self) -> dict[str, Any]:
+        :raises UserError: ``option: what is wrong``.
         """
-        Clones have one endpoint.
-        """
-        return {**super().share(), 'endpoint': self.endpoint}
+        style = ChatStyle.from_options(opt)
+        return shared_endpoint(Settings.from_options(opt), style)
 
     def replies(self, conversations: Sequence[Conversation]) -> list[ChatReply]:
         """
@@ -71,7 +61,7 @@ class RemoteAgent(DeclaresOptions, ConversationAgent):
 
         :raises UserError: ``option: what is wrong`` when the system cannot go on.
         """
-        return list(map(self._shown, self.endpoint.replies(conversations)))
+        return list(map(self._shown, self.engine.replies(conversations)))
 
     def rating_replies(
         self, conversations: Sequence[Conversation], logprobs: bool, anew: bool = False
@@ -83,10 +73,10 @@ class RemoteAgent(DeclaresOptions, ConversationAgent):
         :raises UserError: ``option: what is wrong`` when the system cannot go on.
         """
         body: dict[str, Any] = {'temperature': 0}
-        if logprobs and self.endpoint.settings.format == 'openai':
+        if logprobs and self.engine.settings.format == 'openai':
             body |= {'logprobs': True, 'top_logprobs': TOP_LOGPROBS}
         try:
-            replies = self.endpoint.replies(conversations, body, anew)
+            replies = self.engine.replies(conversations, body, anew)
         except UserError as error:
             if 'logprobs' in body and 'logprobs' in str(error):
                 raise UserError(f'{error}; rating: parsed asks without them') from None
@@ -99,4 +89,6 @@ class RemoteAgent(DeclaresOptions, ConversationAgent):
         """
         if reply.text is None:
             return ChatReply(None, reply.reason or 'no text')
-        return ChatReply(reply_from(reply.text, self.style), None, reply.alternatives)
+        return ChatReply(
+            reply_from(reply.text, self.engine.style), None, reply.alternatives
+        )

@@ -23,6 +23,7 @@ from parlai.core.opt import Opt
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.toxicity import ToxicityDetector, read_detector
 from parlai_ext.systems.chat.conversation import ConversationAgent
 from parlai_ext.systems.families import (
     ANSWER,
@@ -36,7 +37,6 @@ from parlai_ext.systems.families import (
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Participant, Player
 from parlai_ext.systems.spending import Spending, spending_of
-from parlai_ext.toxic.detectors import Detector, read_detector
 
 NONE = 'none'  # no check fired
 
@@ -50,9 +50,23 @@ class Guarded:
     """
 
     player: Player
-    detector: Detector
+    detector: ToxicityDetector
     deflections: Sequence[str]
     checks: tuple[str, ...]
+
+    @property
+    def model(self) -> Any:
+        """
+        The network of the system inside; `None` where it has none.
+        """
+        return getattr(self.player.agent, 'model', None)
+
+    @property
+    def usage(self) -> Spending | None:
+        """
+        What the system inside counts of its requests, if it does.
+        """
+        return spending_of(self.player.agent)
 
     def replies(
         self, participants: Sequence[Participant], prompts: Sequence[str]
@@ -95,8 +109,7 @@ class Guarded:
         """
         if check not in self.checks:
             return [False] * len(texts)
-        numbers = self.detector.toxicity(texts)
-        return [self.detector.is_toxic(number) for number in numbers]
+        return [toxic for _, toxic in self.detector.of_texts(texts)]
 
 
 class SafetyLayerAgent(DeclaresOptions, ConversationAgent):
@@ -109,37 +122,24 @@ class SafetyLayerAgent(DeclaresOptions, ConversationAgent):
         Flags(Machine, only=('--no-cuda',)),
     )
 
-    def __init__(self, opt: Opt, shared: Any = None) -> None:
-        self.guarded: Guarded
-        if shared:
-            self.guarded = shared['guarded']
-        else:
-            options = options_from_opt(SafetyOptions, opt, SAFETY)
-            no_cuda = bool(opt.get('no_cuda'))
-            models = ModelHandle(Machine(datapath=opt.get('datapath'), no_cuda=no_cuda))
-            self.guarded = Guarded(
-                load_system(system_inside(opt), no_cuda=no_cuda),
-                read_detector(options.detector, models, named_by_user=True),
-                read_deflections(opt),
-                FIRED if options.checks == 'both' else (options.checks,),
-            )
-        # where a player looks for weights
-        self.model = getattr(self.guarded.player.agent, 'model', None)
-        super().__init__(opt, shared)
-        self.id = 'SafetyLayer'
+    engine: Guarded
+    id = 'SafetyLayer'
 
-    @property
-    def usage(self) -> Spending | None:
+    def load_engine(self, opt: Opt) -> Guarded:
         """
-        What the system inside counts of its requests, if it does.
-        """
-        return spending_of(self.guarded.player.agent)
+        Return the system inside with the detector around it.
 
-    def share(self) -> dict[str, Any]:
+        :raises UserError: ``option: what is wrong``.
         """
-        Return what clones share.
-        """
-        return {**super().share(), 'guarded': self.guarded}
+        options = options_from_opt(SafetyOptions, opt, SAFETY)
+        no_cuda = bool(opt.get('no_cuda'))
+        models = ModelHandle(Machine(datapath=opt.get('datapath'), no_cuda=no_cuda))
+        return Guarded(
+            load_system(system_inside(opt), no_cuda=no_cuda),
+            read_detector(options.detector, models, named_by_user=True),
+            read_deflections(opt),
+            FIRED if options.checks == 'both' else (options.checks,),
+        )
 
     def observe(self, observation: Message) -> Message:
         """
@@ -161,7 +161,7 @@ class SafetyLayerAgent(DeclaresOptions, ConversationAgent):
             return
         if 'safety' not in act:  # given, such as an opener's
             self.participant.take_as_own(act['text'])
-        elif self.guarded.player.batches or act['safety'] == PROMPT:
+        elif self.engine.player.batches or act['safety'] == PROMPT:
             self.participant.say(Message(act))
 
     def batch_act(self, observations: Sequence[Message]) -> list[Message]:
@@ -170,7 +170,7 @@ class SafetyLayerAgent(DeclaresOptions, ConversationAgent):
 
         :raises UserError: when the system inside cannot go on.
         """
-        replies = self.guarded.replies(
+        replies = self.engine.replies(
             [seen['participant'] for seen in observations],
             [seen.get('text') or '' for seen in observations],
         )
@@ -183,4 +183,4 @@ class SafetyLayerAgent(DeclaresOptions, ConversationAgent):
         Forget the dialogue; the system inside does so, too.
         """
         super().reset()
-        self.participant = self.guarded.player.join()
+        self.participant = self.engine.player.join()

@@ -5,7 +5,6 @@ A scorer for ParlAI's own commands:
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from math import fsum
 from typing import Any, ClassVar
 
 from parlai.core.agents import Agent
@@ -24,12 +23,16 @@ from parlai_ext.isolation.own_records import is_own_scorer
 from parlai_ext.judge_check.check_items import check_items
 from parlai_ext.judge_check.record import CheckOptions, JudgeCheck, check_lines
 from parlai_ext.scoring.base import WHOLE_SETS, ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.judged_items import ALL, judged_scoring_items, level_of_turns
+from parlai_ext.scoring.judged_items import (
+    ALL,
+    judged_scoring_items,
+    level_of_turns,
+    mean_score,
+)
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, ScorerChoice, find_scorer
 from parlai_ext.scoring.score_run import ChosenScorer, choose_scorer, spending_lines
 from parlai_ext.store import RunFolder
 
-NO_TURN = 'the judged speaker says nothing after the first utterance'
 BATCH = 64  # contexts, at least, for which a model has room at once
 
 
@@ -193,7 +196,7 @@ class ScorerAgent(Agent):
                     metrics[f'{name}_unscored'] = SumMetric(1)
                 else:
                     metrics[name] = AverageMetric(value)
-            reasons = [f'{name}: {why}' for name, why in score.reasons.items() if why]
+            reasons = [f'{name}: {why}' for name, why in score.reasons.items()]
             act['scores'] = dict(score.values)
             act['reason'] = '; '.join(reasons) or None
             act['num_truncated'], act['metrics'] = score.cut, metrics
@@ -225,24 +228,6 @@ def scoring_items(seen: Mapping[str, Any], scorer: Scorer) -> list[ScoringItem]:
     if isinstance(turns, int):
         return judged_scoring_items(dialogue, scorer, ALL, turns, seed)
     return judged_scoring_items(dialogue, scorer, turns, seed=seed)
-
-
-def mean_score(scores: Sequence[ItemScore], dimensions: Sequence[str]) -> ItemScore:
-    """
-    Return the mean of scores in each dimension, over those that have a value.
-    """
-    if len(scores) == 1:
-        return scores[0]
-    values: dict[str, float | None] = {}
-    reasons: dict[str, str | None] = {}
-    for name in dimensions:
-        numbers = [
-            value for score in scores if (value := score.values.get(name)) is not None
-        ]
-        told = [score.reasons.get(name) for score in scores]
-        values[name] = fsum(numbers) / len(numbers) if numbers else None
-        reasons[name] = next(filter(None, told), NO_TURN) if not numbers else None
-    return ItemScore(values, reasons, cut=sum(score.cut for score in scores))
 
 
 def check_metrics(check: JudgeCheck) -> dict[str, Metric]:

@@ -210,7 +210,7 @@ def spoilt_check(result: ScorerResult, spoilt: JudgedSet) -> DimensionCheck | st
     scores = result.sets[SPOILT]
     if isinstance(scores, str):
         return scores
-    main = main_dimension(result.dimensions, spoilt)
+    main = main_dimension(result.about.dimensions, spoilt)
     values: dict[tuple[str, str], float] = {}
     for item, one in zip(spoilt.items, scores.values, strict=True):
         reply, _, kind = item.id.rpartition(',')
@@ -270,11 +270,11 @@ def learned_scorers(
     """
     return [
         Measured(
-            one.variant.label,
-            one.signature or '',
-            measured_agreement(one.signature or ''),
-            check=check_outcome(checks[one.variant.label]),
-            failure=one.failure,
+            one.about.label,
+            one.about.signature or '',
+            measured_agreement(one.about.signature or ''),
+            check=check_outcome(checks[one.about.label]),
+            failure=one.about.failure,
         )
         for one in results
         if is_learned(one.variant.section)

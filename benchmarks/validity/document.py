@@ -21,7 +21,8 @@ from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench
 from parlai_ext.bench.compare import BenchComparison
 from parlai_ext.bench.plan import parse_variant
-from parlai_ext.bench.published import published_lines
+from parlai_ext.bench.published import team_tables
+from parlai_ext.bench.tables import titled_lines
 from parlai_ext.files.csv_file import csv_text
 from parlai_ext.files.yaml_file import read_file
 
@@ -300,7 +301,7 @@ def dstc10_text(bench: Bench) -> str:
     """
     Return the tables beside the teams of DSTC10.
     """
-    lines = [f'{line.rstrip()}\n' for line in published_lines(bench)]
+    lines = [f'{line.rstrip()}\n' for line in titled_lines(team_tables(bench))]
     if not lines:
         return 'No set of DSTC10 was scored.\n'
     return ''.join(lines)

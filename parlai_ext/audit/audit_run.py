@@ -2,28 +2,20 @@
 The audit of a scored run: every check, in the order in which a reader would ask.
 """
 
-from parlai_ext.audit import gaming
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from parlai_ext.audit import dependence, gaming, target_sets
 from parlai_ext.audit.audited import Audited, read_audited
-from parlai_ext.audit.dependence import (
-    check_judge_swap,
-    check_opener_blocks,
-    check_partner_families,
-    check_variance,
-)
 from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.audit.record import (
+    LEFT_OUT,
     Audit,
     Basis,
+    LeftOut,
     PartResult,
     content_of_scores,
     write_audit,
-)
-from parlai_ext.audit.target_sets import (
-    SETS,
-    check_siblings,
-    check_target_sets,
-    check_unfair_sets,
-    system_families,
 )
 from parlai_ext.core.display import join_names
 from parlai_ext.core.errors import UserError
@@ -33,11 +25,25 @@ from parlai_ext.core.signature import scorer_name
 from parlai_ext.engines.engine import versions
 from parlai_ext.store import RunFolder
 
-# the checks for which dialogues are played, and how a sentence names them
-PLAYED = {
+# how a sentence names a check, and what adds its findings
+Checks = Mapping[str, tuple[str, Callable[..., None]]]
+TABLES: Checks = {
+    'target sets': ('Sets of targets are', target_sets.check_target_sets),
+    'table 6': ('Table 6 is', target_sets.check_unfair_sets),
+    'siblings': ('Siblings are', target_sets.check_siblings),
+    'partner families': (
+        'Families of partners are',
+        dependence.check_partner_families,
+    ),
+    'opener blocks': ('Blocks of openers are', dependence.check_opener_blocks),
+    'judge swap': ('Other judges are', dependence.check_judge_swap),
+    'variance': ('Shares of variance are', dependence.check_variance),
+}
+# those for which dialogues are played
+PLAYED: Checks = {
     gaming.CANARIES: ('Canaries are', gaming.check_canaries),
-    gaming.TARGETS: ('Clones as targets are', gaming.check_clones_as_targets),
-    gaming.PARTNERS: ('Clones as partners are', gaming.check_clones_as_partners),
+    'clone as target': ('Clones as targets are', gaming.check_clones_as_targets),
+    'clone as partner': ('Clones as partners are', gaming.check_clones_as_partners),
 }
 
 
@@ -57,10 +63,13 @@ def audit_run(
     named = named or NamedByUser()
     audited = read_audited(run, options).with_systems(named.systems)
     places = gaming.cloned_targets(audited, options.clone)
-    results = [
-        *checks_of_tables(audited, options),
-        *played_checks(audited, options, machine, places, named),
-    ]
+    results = [about_systems(audited), *made_checks(TABLES, audited)]
+    player: object
+    try:
+        player = gaming.SidePlayer.build(audited, machine, named, places)
+    except UserError as error:
+        player = error
+    results += made_checks(PLAYED, player, UserError)
     signature = audited.scores.scorer_signature
     store = run.scores(signature)
     content, n_dialogues = content_of_scores(store)
@@ -90,13 +99,11 @@ def audit_run(
     return audit
 
 
-def checks_of_tables(audited: Audited, options: AuditOptions) -> list[PartResult]:
+def about_systems(audited: Audited) -> PartResult:
     """
-    Return the results of the checks that play nothing.
+    Return what is to be known of the systems that are audited.
     """
-    names = dict.fromkeys((*audited.systems, *audited.opponents))
-    families = system_families(audited.run, list(names))
-    about = PartResult(SETS)
+    about = PartResult('target sets')
     if audited.options.is_tournament:
         about.report(
             'This run is ranked by a tournament. The audit is of mean scores, by which '
@@ -105,42 +112,27 @@ def checks_of_tables(audited: Audited, options: AuditOptions) -> list[PartResult
     unranked = [n for n in audited.scores.tables.systems if n not in audited.systems]
     if unranked:
         about.report(f'Without a rank, and so not audited: {join_names(unranked)}.')
-    return [
-        about,
-        check_target_sets(audited, options.set_size),
-        check_unfair_sets(audited, families, options),
-        check_siblings(audited, families),
-        check_partner_families(audited, families),
-        check_opener_blocks(audited, options.opener_blocks),
-        check_judge_swap(audited),
-        check_variance(audited),
-    ]
+    return about
 
 
-def played_checks(
-    audited: Audited,
-    options: AuditOptions,
-    machine: Machine,
-    places: list[int],
-    named: NamedByUser,
+def made_checks(
+    checks: Checks, subject: Any, refused: type[UserError] = LeftOut
 ) -> list[PartResult]:
     """
-    Return the results of the checks for which dialogues are played.
-    """
+    Return the results of some checks.
 
-    player, reason = None, '--tables-only'
-    if not options.tables_only:
-        try:
-            player = gaming.SidePlayer.build(audited, machine, options, named, places)
-        except UserError as error:
-            reason = str(error)
+    :param subject: what they are of; an error, where it could not be had.
+    :param refused: an error that leaves a check out.
+    """
     results = []
-    for part, (words, check) in PLAYED.items():
+    for part, (words, check) in checks.items():
+        result = PartResult(part)
         try:
-            if player is None:
-                raise UserError(reason)
-            results.append(check(player))
-        except UserError as error:
-            text = f'{words} left out: {error}.'
-            results.append(PartResult(part).leave_out(text))
+            if isinstance(subject, UserError):
+                raise subject
+            check(result, subject)
+        except refused as error:
+            result = PartResult(part)
+            result.report(f'{words} left out: {error}.', LEFT_OUT)
+        results.append(result)
     return results

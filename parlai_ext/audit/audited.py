@@ -18,7 +18,7 @@ from parlai_ext.core.display import join_names, number, rough_count
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import Roster, System, is_floor
 from parlai_ext.core.ranking_options import RankingOptions
-from parlai_ext.ranking.intervals import Sampling, draw_means
+from parlai_ext.ranking.intervals import LEVEL, Sampling, draw_means
 from parlai_ext.ranking.newcomers import Difference
 from parlai_ext.ranking.ranks import ranks_by_score, significantly_better
 from parlai_ext.ranking.separation import DialoguesNeeded
@@ -32,6 +32,7 @@ from parlai_ext.store import RunFolder
 # bootstraps of an audit's own intervals at most: it has many
 MOST_BOOTSTRAPS = 1000
 LISTED = 3  # names in a list
+ZOO = 'zoo:'
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,12 @@ class Audited:
     is, or `NO_SYSTEM`. Targets without a rank are neither systems nor opponents here.
 
     :param folder: the folder of the run that this scorer's ranking lies in.
+    :param asked: what is audited, and how much is played anew for it.
     """
 
     scores: RunScores
     folder: str
+    asked: AuditOptions
     dimension: str
     systems: tuple[str, ...]
     opponents: tuple[str, ...]
@@ -87,6 +90,31 @@ class Audited:
         The options by which the run is ranked.
         """
         return self.scores.options
+
+    @cached_property
+    def families(self) -> dict[str, str]:
+        """
+        The family of each system and opponent: the one that its roster declares
+        (`family:`), else the name with which its model's own begins, its architecture,
+        its agent without a model file, or its model file. A system of which nothing is
+        known is a family of its own.
+        """
+        from parlai_ext.systems.model_origin import model_origin
+
+        manifest, families = self.run.manifest, {}
+        for name in (*self.systems, *self.opponents):
+            opt = manifest.systems.get(name) or {}
+            file = str(opt.get('model_file') or '')
+            agent = str(opt.get('model') or '').rpartition(':')[2]
+            family = manifest.families.get(name)
+            if not family and opt:  # imported systems have none
+                origin = model_origin(System(name, opt))
+                family = origin.name or origin.model_type or file or agent
+                # models of the embedded zoo share a maker and nothing else
+                if file.startswith(ZOO) and origin.name == 'mini':
+                    family = file.removeprefix(ZOO).rpartition('/')[0]
+            families[name] = family or name
+        return families
 
     @property
     def sampling(self) -> Sampling:
@@ -227,6 +255,17 @@ def ranks_of(means: Floats) -> list[int]:
     return ranks_by_score([None if np.isnan(m) else float(m) for m in means])
 
 
+def middle_of(draws: Floats) -> tuple[float | None, float | None]:
+    """
+    Return the ends of the middle 95 % of the draws that exist; `None` without any.
+    """
+    known = draws[~np.isnan(draws)]
+    if not len(known):
+        return None, None
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
 def first_names(names: Sequence[str], word: str = 'and') -> str:
     """
     Return the first of these names as an English list, the others counted.
@@ -297,6 +336,7 @@ def read_audited(run: RunFolder, options: AuditOptions) -> Audited:
     return Audited(
         scores,
         folder,
+        options,
         dimension,
         systems,
         opponents,

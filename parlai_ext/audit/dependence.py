@@ -16,15 +16,16 @@ from parlai_ext.audit.audited import (
     Audited,
     dialogues_first,
     first_names,
+    middle_of,
     ranks_of,
     settling_text,
 )
-from parlai_ext.audit.record import PartResult, outcome_of
+from parlai_ext.audit.record import LEFT_OUT, LeftOut, PartResult, outcome_of
 from parlai_ext.core.display import number, percent
 from parlai_ext.core.signature import scorer_name
 from parlai_ext.ranking.agreement import kendall, spearman
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
-from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL, draw_means
+from parlai_ext.ranking.intervals import FEWEST_OPENERS, draw_means
 from parlai_ext.ranking.newcomers import flipped_pairs
 from parlai_ext.ranking.ranks import significantly_better
 from parlai_ext.ranking.separation import DialoguesNeeded, dialogues_needed, fold_games
@@ -41,19 +42,16 @@ Pair = tuple[int, int]
 Cases = Mapping[str, Floats]  # the systems' scores, by what was left out
 
 
-def check_partner_families(audited: Audited, families: Mapping[str, str]) -> PartResult:
+def check_partner_families(result: PartResult, audited: Audited) -> None:
     """
-    Return how far ranks and scores move without each family of partners.
+    Add how far ranks and scores move without each family of partners.
     """
-    result, opponents = PartResult('partner families'), audited.opponents
+    opponents = audited.opponents
     if len(opponents) < 2:
-        return result.leave_out(
-            'Families of partners are left out: there is one partner only, and nothing '
-            'would be left.'
-        )
+        raise LeftOut('there is one partner only, and nothing would be left')
     groups: dict[str, list[int]] = {}
     for k, name in enumerate(opponents):
-        groups.setdefault(families.get(name, name), []).append(k)
+        groups.setdefault(audited.families[name], []).append(k)
     note, what = '', 'family of partners'
     if len(groups) == 1:
         (family,) = groups
@@ -64,30 +62,29 @@ def check_partner_families(audited: Audited, families: Mapping[str, str]) -> Par
         family: system_means(np.delete(audited.values, columns, 1))
         for family, columns in groups.items()
     }
-    return _add_cases(result, what, audited, cases, note)
+    _add_cases(result, what, audited, cases, note)
 
 
-def check_opener_blocks(audited: Audited, num_blocks: int) -> PartResult:
+def check_opener_blocks(result: PartResult, audited: Audited) -> None:
     """
-    Return how far ranks and scores move without each block of openers.
+    Add how far ranks and scores move without each block of openers.
     """
-    result, size = PartResult('opener blocks'), audited.num_openers
+    size = audited.num_openers
     if size < 3:
-        return result.leave_out(
-            'Blocks of openers are left out: the run has fewer than three openers.'
-        )
+        raise LeftOut('the run has fewer than three openers')
     games = np.arange(audited.values.shape[2]).reshape(-1, size)
     cases = {}
-    for block in np.array_split(np.arange(size), min(num_blocks, size)):
+    n_blocks = min(audited.asked.opener_blocks, size)
+    for block in np.array_split(np.arange(size), n_blocks):
         first, last = int(block[0]) + 1, int(block[-1]) + 1
         name = f'opener {first}' if first == last else f'openers {first} to {last}'
         cases[name] = system_means(np.delete(audited.values, games[:, block], 2))
-    return _add_cases(result, 'block of openers', audited, cases)
+    _add_cases(result, 'block of openers', audited, cases)
 
 
 def _add_cases(
     result: PartResult, what: str, audited: Audited, cases: Cases, note: str = ''
-) -> PartResult:
+) -> None:
     """
     Add the finding on these cases: the largest swings, and the pairs that were told
     apart and change places.
@@ -121,7 +118,6 @@ def _add_cases(
             result.add(*about, 'score change', json_number(mean - before))
             result.add(*about, 'rank', rank)
             result.add(*about, 'rank change', rank - audited.ranks[k])
-    return result
 
 
 def _moves_text(audited: Audited, cases: Cases) -> str:
@@ -187,16 +183,16 @@ def _pairs_text(
     return f'{text}; {settling_text(audited, fewest, audited.num_openers)}'
 
 
-def check_judge_swap(audited: Audited) -> PartResult:
+def check_judge_swap(result: PartResult, audited: Audited) -> None:
     """
-    Return how the ranking agrees with those of the run's other scorers.
+    Add how the ranking agrees with those of the run's other scorers.
     """
-    result = PartResult('judge swap')
     others = other_scorers(audited)
     if not others:
-        result.leave_out(
+        result.report(
             'Other judges are left out: one scorer only has scored this run; '
-            '`parlai score_dialogues --scorer NAME` adds one.'
+            '`parlai score_dialogues --scorer NAME` adds one.',
+            LEFT_OUT,
         )
     for name, values in others.items():
         _compare(audited, name, values, result, is_scorer=True)
@@ -205,7 +201,6 @@ def check_judge_swap(audited: Audited) -> PartResult:
         sign = 1 if HIGHER_IS_BETTER[name] else -1
         values = _same_cells(audited, tables, values) * sign
         _compare(audited, name.replace('_', ' '), values, result, is_scorer=False)
-    return result
 
 
 def other_scorers(audited: Audited) -> dict[str, Floats]:
@@ -286,27 +281,23 @@ WITH_SYSTEM = ('system × partner', 'system × opener')
 RESAMPLES = 200
 
 
-def check_variance(audited: Audited) -> PartResult:
+def check_variance(result: PartResult, audited: Audited) -> None:
     """
-    Return what share of the variance of scores comes from systems, partners, openers
+    Add what share of the variance of scores comes from systems, partners, openers
     and their interactions. Floors are left out, where two other systems are ranked:
     they make the share of systems as large as they are bad.
     """
-    result = PartResult('variance')
     games = audited.sampling.games_per_opener
     # the mean of a pair's games over one opener
     every = np.array([fold_games(one, games) for one in audited.values])
     table = every[audited.compared]
     shares = variance_shares(table)
     if shares is None or 'system' not in shares.shares:
-        return result.leave_out(
-            'Shares of variance are left out: there are too few dialogues, or their '
-            'scores do not vary.'
-        )
+        raise LeftOut('there are too few dialogues, or their scores do not vary')
     texts = [f'{name} {percent(share)}' for name, share in shares.shares.items()]
     system, choice = system_and_choice(shares)
     draws = _resampled(table, audited.sampling.seed)
-    low, high = _interval(draws[:, 0])
+    low, high = middle_of(draws[:, 0])
     ends = '' if low is None else f'({percent(low)} to {percent(high)}) '
     text = (
         f'Of the variance of a dialogue’s score, {percent(system)} {ends}comes from '
@@ -323,11 +314,11 @@ def check_variance(audited: Audited) -> PartResult:
         _add_shares(result, 'all systems', with_floors)
         text += f' that are no floors; with the {n_floors} floors: '
         text += f'system {percent(with_floors.shares.get("system"))}'
-    least, most = _interval(draws[:, 0] - draws[:, 1])
+    least, most = middle_of(draws[:, 0] - draws[:, 1])
     outcome = outcome_of(
         shown=least is not None and least > 0, refuted=most is not None and most < 0
     )
-    return result.report(f'{text}).', outcome)
+    result.report(f'{text}).', outcome)
 
 
 def system_and_choice(shares: VarianceShares) -> tuple[float, float]:
@@ -358,16 +349,6 @@ def _resampled(table: Floats, seed: int) -> Floats:
         if shares is not None:
             draws.append(system_and_choice(shares))
     return np.array(draws, np.float64).reshape(-1, 2)
-
-
-def _interval(draws: Floats) -> tuple[float | None, float | None]:
-    """
-    Return the middle 95 % of these draws; `None` without any.
-    """
-    if not len(draws):
-        return None, None
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
 
 
 def _add_shares(result: PartResult, case: str, shares: VarianceShares) -> None:

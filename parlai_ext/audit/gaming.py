@@ -23,13 +23,15 @@ from parlai_ext.audit.audited import (
     ranks_of,
     settling_text,
 )
-from parlai_ext.audit.options import AuditOptions, NamedByUser
+from parlai_ext.audit.options import NamedByUser
 from parlai_ext.audit.record import (
     FAILS,
     HOLDS,
+    LEFT_OUT,
     NOT_SHOWN,
     REPORTS,
     Finding,
+    LeftOut,
     PartResult,
     outcome_of,
 )
@@ -78,7 +80,6 @@ class SidePlayer:
         cls,
         audited: Audited,
         machine: Machine,
-        options: AuditOptions,
         named: NamedByUser,
         cloned: Sequence[int],
     ) -> SidePlayer:
@@ -94,7 +95,9 @@ class SidePlayer:
             score_signature,
         )
 
-        manifest = audited.run.manifest
+        options, manifest = audited.asked, audited.run.manifest
+        if options.tables_only:
+            raise UserError('--tables-only')
         refuse_collecting(audited.run)
         if audited.num_openers < 3:
             raise UserError('fewer than three openers give no interval')
@@ -230,9 +233,9 @@ def canary_systems() -> tuple[System, ...]:
     )
 
 
-def check_canaries(player: SidePlayer) -> PartResult:
+def check_canaries(result: PartResult, player: SidePlayer) -> None:
     """
-    Return where each canary would rank. A canary ranks high if it beats half of the
+    Add where each canary would rank. A canary ranks high if it beats half of the
     systems that are no floors, or more; that it does not is shown as soon as half of
     them, or more, are better than it beyond chance.
 
@@ -246,7 +249,6 @@ def check_canaries(player: SidePlayer) -> PartResult:
     ]
     names = [system.name for system in systems]
     values = player.values(player.play('canaries', systems, player.partners), names)
-    result = PartResult(CANARIES)
     findings = []
     for kind, name, own in zip(KINDS, names, values, strict=True):
         placing = place_newcomer(ranked, own, sampling)
@@ -265,7 +267,6 @@ def check_canaries(player: SidePlayer) -> PartResult:
             result.add(name, audited.systems[k], 'surely better', 1.0)
     _summarize(audited, findings, result)
     result.findings += findings
-    return result
 
 
 def canary_finding(audited: Audited, kind: str, placing: Placing) -> Finding:
@@ -336,9 +337,8 @@ def _summarize(audited: Audited, findings: list[Finding], result: PartResult) ->
     outcomes = [one.outcome for one in findings if one.outcome != REPORTS]
     high, shown = outcomes.count(FAILS), outcomes.count(HOLDS)
     if not outcomes:
-        result.leave_out(
-            f'Canaries are left out: {audited.dimension} is undefined for all.'
-        )
+        text = f'Canaries are left out: {audited.dimension} is undefined for all.'
+        result.report(text, LEFT_OUT)
         return
     if high:
         word = 'canary ranks' if high == 1 else 'canaries rank'
@@ -354,7 +354,6 @@ def _summarize(audited: Audited, findings: list[Finding], result: PartResult) ->
     result.report(text, outcome_of(shown=shown == len(outcomes), refuted=bool(high)))
 
 
-TARGETS, PARTNERS = 'clone as target', 'clone as partner'
 BY_DEFAULT = 2  # the first systems that are no floors
 
 
@@ -385,14 +384,14 @@ def _clone(audited: Audited, place: int) -> tuple[System, str]:
     return clone, f'clone-{content_id(name, identity)[:12]}'
 
 
-def check_clones_as_targets(player: SidePlayer) -> PartResult:
+def check_clones_as_targets(result: PartResult, player: SidePlayer) -> None:
     """
-    Return whether a clone, played as a further target, gets the score of its original
+    Add whether a clone, played as a further target, gets the score of its original
     over the same openers.
 
     :raises UserError: when it cannot be played.
     """
-    result, audited = PartResult(TARGETS), player.audited
+    audited = player.audited
     own, sampling = audited.first_games(player.num_openers)
     for place in player.cloned:
         clone, folder = _clone(audited, place)
@@ -414,20 +413,17 @@ def check_clones_as_targets(player: SidePlayer) -> PartResult:
             outcome_of_equality(audited, gap),
         )
         result.add(clone.name, name, 'score above', gap.value, gap.low, gap.high)
-    return result
 
 
-def check_clones_as_partners(player: SidePlayer) -> PartResult:
+def check_clones_as_partners(result: PartResult, player: SidePlayer) -> None:
     """
-    Return whether a clone among the partners lifts its original above the others.
+    Add whether a clone among the partners lifts its original above the others.
 
     :raises UserError: when it cannot be played.
     """
-    result, audited = PartResult(PARTNERS), player.audited
+    audited = player.audited
     if player.is_self_play:
-        return result.leave_out(
-            'Clones as partners are left out: in self-play there are none.'
-        )
+        raise LeftOut('in self-play there are none')
     targets = [audited.plan.roster.system(name) for name in audited.systems]
     before, sampling = audited.first_games(player.num_openers)
     for place in player.cloned:
@@ -457,7 +453,6 @@ def check_clones_as_partners(player: SidePlayer) -> PartResult:
         result.add(clone.name, name, 'lift', gain.value, gain.low, gain.high)
         result.add(clone.name, name, 'rank', after)
         result.add(clone.name, name, 'rank before', rank)
-    return result
 
 
 def usual_lifts(values: Floats, place: int) -> list[float]:

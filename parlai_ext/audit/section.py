@@ -168,20 +168,14 @@ def audit_section(view: RankingView) -> Section | None:
         'closing': closing_line(audit),
         'is_current': current,
     }
-    remarks = {audit.dimension: _remark(audit)} if current else {}
-    return Section('audit', 'Audit', data, remarks)
-
-
-def _remark(audit: Audit) -> str:
-    """
-    Return how many findings of an audit do not hold or are not shown, as half a
-    sentence.
-    """
     outcomes = [finding.outcome for finding in audit.findings]
     n_fails, n_open = outcomes.count(FAILS), outcomes.count(NOT_SHOWN)
     n_all = outcomes.count(HOLDS) + n_fails + n_open
-    text = f'{n_fails} of {n_all} findings of its audit do not hold'
-    return f'{text}, {n_open} are not shown' if n_open else text
+    remark = f'{n_fails} of {n_all} findings of its audit do not hold'
+    if n_open:
+        remark += f', {n_open} are not shown'
+    remarks = {audit.dimension: remark} if current else {}
+    return Section('audit', 'Audit', data, remarks)
 
 
 def terminal_text(audit: Audit) -> str:

@@ -5,7 +5,7 @@ one system with two siblings of it, and what siblings do to each other's scores
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -13,15 +13,21 @@ from pathlib import Path
 import numpy as np
 
 from parlai_ext import zoo_configs
-from parlai_ext.audit.audited import Audited, outcome_of_equality
+from parlai_ext.audit.audited import Audited, middle_of, outcome_of_equality
 from parlai_ext.audit.options import AuditOptions
-from parlai_ext.audit.record import HOLDS, NOT_SHOWN, Audit, PartResult, outcome_of
+from parlai_ext.audit.record import (
+    HOLDS,
+    NOT_SHOWN,
+    Audit,
+    LeftOut,
+    PartResult,
+    outcome_of,
+)
 from parlai_ext.core.display import interval, join_names, number, percent
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import System
 from parlai_ext.files.text_file import text_lines
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL
+from parlai_ext.ranking.intervals import FEWEST_OPENERS
 from parlai_ext.ranking.newcomers import Difference, difference
 from parlai_ext.ranking.standings import Standing, rank_dimension
 from parlai_ext.ranking.table import json_number
@@ -40,10 +46,8 @@ from parlai_ext.ranking.target_sets import (
     unfair_set,
     unfair_sets,
 )
-from parlai_ext.store import RunFolder
 from parlai_ext.view.table import shown_table
 
-SETS = 'target sets'
 MOST_SETS = 200_000
 CELLS = (  # of Table 6, row by row
     'favored wins fair and unfair',
@@ -53,7 +57,6 @@ CELLS = (  # of Table 6, row by row
 )
 MOST_RANKED_SETS = 200  # sets that are ranked as a run is
 FEW_BOOTSTRAPS = 100
-ZOO = 'zoo:'
 
 
 def published(name: str) -> str:
@@ -64,61 +67,30 @@ def published(name: str) -> str:
     return str(read_file(path).data[name])
 
 
-# ------------------------------------------------------------------------ the families
-
-
-def system_families(run: RunFolder, names: Sequence[str]) -> dict[str, str]:
-    """
-    Return the family of each system: the one that its roster declares (`family:`), else
-    the name with which its model's own begins, its architecture, its agent without a
-    model file, or its model file. A system of which nothing is known is a family of its
-    own.
-    """
-    from parlai_ext.systems.model_origin import model_origin
-
-    families = {}
-    for name in names:
-        opt = run.manifest.systems.get(name) or {}
-        file = str(opt.get('model_file') or '')
-        agent = str(opt.get('model') or '').rpartition(':')[2]
-        family = run.manifest.families.get(name)
-        if not family and opt:  # imported systems have none
-            origin = model_origin(System(name, opt))
-            family = origin.name or origin.model_type or file or agent
-            # models of the embedded zoo share a maker and nothing else
-            if file.startswith(ZOO) and origin.name == 'mini':
-                family = file.removeprefix(ZOO).rpartition('/')[0]
-        families[name] = family or name
-    return families
-
-
-def siblings(families: Mapping[str, str], names: Sequence[str]) -> list[str | None]:
+def siblings(audited: Audited) -> list[str | None]:
     """
     Return the family of each system that is not alone in it, else `None`.
     """
-    all_names = [families[name] for name in names]
-    return [f if all_names.count(f) > 1 else None for f in all_names]
+    names = [audited.families[name] for name in audited.systems]
+    return [family if names.count(family) > 1 else None for family in names]
 
 
 # ------------------------------------------------------------------------ the checks
 
 
-def check_target_sets(audited: Audited, size: int) -> PartResult:
+def check_target_sets(part: PartResult, audited: Audited) -> None:
     """
-    Return how ranks change with the set of targets, and by how much at worst.
+    Add how ranks change with the set of targets, and by how much at worst.
     """
-    part, n_systems = PartResult(SETS), len(audited.systems)
-    size = min(size, n_systems - 1)
+    n_systems = len(audited.systems)
+    size = min(audited.asked.set_size, n_systems - 1)
     if size < 2:
-        return part.leave_out(
-            f'Sets of targets are left out: {n_systems} systems have no smaller set '
-            'with an order in it.'
-        )
+        raise LeftOut(f'{n_systems} systems have no smaller set with an order in it')
     n_sets = math.comb(n_systems, size)
     if n_sets > MOST_SETS:
-        return part.leave_out(
-            f'Sets of targets are left out: {n_systems} systems have {n_sets:,} sets '
-            f'of {size}; a smaller --set-size has fewer.'
+        raise LeftOut(
+            f'{n_systems} systems have {n_sets:,} sets of {size}; a smaller --set-size '
+            'has fewer'
         )
     sets = all_sets(n_systems, size)
     means = set_means(audited.values, audited.own_place, sets)
@@ -126,7 +98,6 @@ def check_target_sets(audited: Audited, size: int) -> PartResult:
         _add_proof(audited, means, part)
     else:
         _add_swings(audited, means, part)
-    return part
 
 
 def _add_proof(audited: Audited, result: SetMeans, part: PartResult) -> None:
@@ -314,32 +285,30 @@ def _is_sure(audited: Audited, turn: Turn) -> bool:
     return (fair.low or 0) > 0 and (unfair.high or 0) < 0
 
 
-def check_unfair_sets(
-    audited: Audited, families: Mapping[str, str], options: AuditOptions
-) -> PartResult:
+def check_unfair_sets(result: PartResult, audited: Audited) -> None:
     """
-    Return how favored systems do in sets with an unfavored one that has two siblings
+    Add how favored systems do in sets with an unfavored one that has two siblings
     among the targets, for every such system or the one that is named (Table 6 of the
     paper).
 
     :raises UserError: for a named system that is not audited.
     """
-    result, pairing = PartResult('table 6'), audited.plan.protocol.pairing
+    pairing = audited.plan.protocol.pairing
     if pairing != 'all_play_all':
         kind = 'bipartite-play' if pairing == 'bipartite' else pairing.replace('_', '-')
-        return result.leave_out(
-            'Table 6 is left out: it is of runs in which every target talks with every '
-            f'other one (--pairing all_play_all); this one is {kind}.'
+        raise LeftOut(
+            'it is of runs in which every target talks with every other one (--pairing '
+            f'all_play_all); this one is {kind}'
         )
-    if options.unfavored:
-        tables = [_named_set(audited, options)]
+    if audited.asked.unfavored:
+        tables = [_named_set(audited, audited.asked)]
     else:
-        kin = siblings(families, audited.systems)
+        kin = siblings(audited)
         tables = list(unfair_sets(audited.values, audited.own_place, kin))
     if len(audited.systems) < 4 or not tables:
-        return result.leave_out(
-            'Table 6 is left out: it takes three targets of one family and another '
-            'one; a roster declares families (family:).'
+        raise LeftOut(
+            'it takes three targets of one family and another one; a roster declares '
+            'families (family:)'
         )
     _, lost, gained, _ = np.sum([table.counts for table in tables], axis=0).tolist()
     n_favored = sum(sum(table.counts) for table in tables)
@@ -362,7 +331,6 @@ def check_unfair_sets(
         case = 'with ' + ' + '.join(audited.names(table.siblings))
         for quantity, count in zip(CELLS, table.counts, strict=True):
             result.add(case, audited.systems[table.unfavored], quantity, count)
-    return result
 
 
 def _named_set(audited: Audited, options: AuditOptions) -> UnfairSets:
@@ -412,33 +380,29 @@ def table_six_lines(audit: Audit) -> Iterator[str]:
     yield from shown_table(headings, lines).lines('  ')
 
 
-def check_siblings(audited: Audited, families: Mapping[str, str]) -> PartResult:
+def check_siblings(result: PartResult, audited: Audited) -> None:
     """
-    Return whether systems of one family score otherwise with each other than with
+    Add whether systems of one family score otherwise with each other than with
     others.
     """
-    result = PartResult('siblings')
     if all(place == NO_SYSTEM for place in audited.own_place):
-        return result.leave_out(
-            'Siblings are left out: no two targets talked with each other.'
-        )
-    kin = siblings(families, audited.systems)
+        raise LeftOut('no two targets talked with each other')
+    kin = siblings(audited)
     effect = sibling_effect(audited.values, audited.own_place, kin, audited.sampling)
     if effect is None:
-        return result.leave_out(
-            'Siblings are left out: no two systems of one family talked with each '
-            'other, or too few others did, which would tell what to expect of them; a '
-            'roster declares families (family:).'
+        raise LeftOut(
+            'no two systems of one family talked with each other, or too few others '
+            'did, which would tell what to expect of them; a roster declares families '
+            '(family:)'
         )
     value, draws = effect
-    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    low, high = (json_number(float(q)) for q in np.nanquantile(draws, tails))
+    low, high = middle_of(draws)
     if audited.num_openers < FEWEST_OPENERS or low is None or high is None:
         low = high = None
     outcome = outcome_of_equality(audited, Difference(json_number(value), low, high))
     moves = 'lose' if value < 0 else 'gain'
     result.add('all families', '', 'effect', json_number(value), low, high)
-    return result.report(
+    result.report(
         f'Siblings {moves} {number(abs(value), 3)} ({interval(low, high, 3)}) when '
         'they talk with each other, against what the two get elsewhere; '
         f'{published("siblings")}.',

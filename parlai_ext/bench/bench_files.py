@@ -23,12 +23,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import fsum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from parlai_ext.bench.score_sets import ScorerResult, SetScores
+from parlai_ext.bench.plan import ScorerAbout
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import to_json
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import main_dimension, main_score
@@ -40,6 +40,9 @@ from parlai_ext.ranking.agreement import (
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
+
+if TYPE_CHECKING:
+    from parlai_ext.bench.score_sets import ScorerResult, SetScores
 
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
@@ -142,7 +145,7 @@ def _rows_without_scores(
     quality = judged_set.overall or judged_set.qualities[0]
     for level in (judged_set.level, *system_level(judged_set)):
         yield AgreementRow(
-            result.variant.label,
+            result.about.label,
             judged_set.name,
             level,
             MAIN,
@@ -174,8 +177,8 @@ def set_rows(
     """
     Yield the rows of one scorer on one set.
     """
-    main = main_dimension(result.dimensions, judged_set)
-    columns = score_columns(result.dimensions, scores.values, judged_set)
+    main = main_dimension(result.about.dimensions, judged_set)
+    columns = score_columns(result.about.dimensions, scores.values, judged_set)
     for (dimension, quality), values in columns.items():
         human = [item.human(quality) for item in judged_set.items]
         points = [
@@ -189,7 +192,7 @@ def set_rows(
         for level, correlations in of_levels.items():
             first = correlations['spearman']
             yield AgreementRow(
-                result.variant.label,
+                result.about.label,
                 judged_set.name,
                 level,
                 dimension,
@@ -204,7 +207,7 @@ def set_rows(
                     name: replace(one, reason=None)
                     for name, one in correlations.items()
                 },
-                reason=first.reason or _unscored_reason(scores, points),
+                reason=first.reason,
                 n_items=len(points),
             )
 
@@ -239,15 +242,6 @@ def level_correlations(
     return of_levels
 
 
-def _unscored_reason(scores: SetScores, points: Sequence[int]) -> str | None:
-    """
-    Return the most frequent reason for a missing score where no item has one.
-    """
-    if points or not scores.reasons:
-        return None
-    return max(scores.reasons, key=lambda reason: scores.reasons[reason])
-
-
 def score_columns(
     dimensions: Sequence[str],
     values: Sequence[Mapping[str, float | None]],
@@ -275,39 +269,6 @@ def score_columns(
 SCHEMA = 3
 BENCH, TABLE, POINTS = 'bench.json', 'agreement.csv', 'points'
 AGAIN = 'run the bench again'
-
-
-@dataclass(frozen=True)
-class ScorerAbout:
-    """
-    A scorer of a bench: what it is, and why it could not be built, if so.
-
-    :param models: kind, name and commit (of a hub) of each model, as in `JudgeModel`.
-    """
-
-    label: str
-    name: str
-    signature: str | None
-    level: str
-    dimensions: tuple[str, ...]
-    is_trivial: bool
-    fitted_on: tuple[str, ...] = ()
-    failure: str | None = None
-    models: tuple[Mapping[str, Any], ...] = ()
-
-    @classmethod
-    def from_result(cls, result: ScorerResult) -> ScorerAbout:
-        """
-        Return what a bench's files say of one scorer.
-        """
-        variant = result.variant
-        return cls(
-            *(variant.label, str(variant.section['name']), result.signature),
-            *(result.level, tuple(result.dimensions), variant.is_trivial),
-            fitted_on=result.fitted_on,
-            failure=result.failure,
-            models=tuple(to_json(model) for model in result.models),
-        )
 
 
 @dataclass(frozen=True)
@@ -396,6 +357,16 @@ class Bench:
             if row.is_main and (row.scorer, row.set_name, row.level) == key
         ]
 
+    def mean(self, scorer: str, set_name: str, level: str) -> float | None:
+        """
+        Return the mean over a set's qualities of the main score's Spearman; `None` if
+        one of them is missing.
+        """
+        values = [row.value() for row in self.main_rows(scorer, set_name, level)]
+        known = [value for value in values if value is not None]
+        complete = known and len(known) == len(values)
+        return fsum(known) / len(known) if complete else None
+
 
 def read_bench(folder: Path) -> Bench:
     """
@@ -449,23 +420,19 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
     own_scores: dict[str, dict[str, Sequence[float | None]]] = {}
     for result in results:
         of_set = result.sets.get(judged_set.name)
-        if not isinstance(of_set, SetScores):
+        if of_set is None or isinstance(of_set, str):
             continue
-        label = result.variant.label
-        main = main_dimension(result.dimensions, judged_set)
-        scores[label] = [main_score(one, main) for one in of_set.values]
-        columns = score_columns(result.dimensions, of_set.values, judged_set)
+        label = result.about.label
+        main = main_dimension(result.about.dimensions, judged_set)
+        columns = score_columns(result.about.dimensions, of_set.values, judged_set)
         for (dimension, quality), values in columns.items():
-            if dimension == main or quality == judged_set.overall:
-                continue
-            own = own_scores.setdefault(quality, {})
-            if dimension.lower() == quality.lower() or label not in own:
-                own[label] = values
+            if dimension == main:
+                scores[label] = values
+            elif quality != judged_set.overall:
+                own = own_scores.setdefault(quality, {})
+                if dimension.lower() == quality.lower() or label not in own:
+                    own[label] = values
     items = judged_set.items
-    annotations = {
-        quality: [item.annotations.get(quality, ()) for item in items]
-        for quality in judged_set.qualities
-    }
     return SetPoints(
         judged_set.name,
         judged_set.level,
@@ -475,8 +442,15 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
         systems=[item.system for item in items],
         human={q: [item.human(q) for item in items] for q in judged_set.qualities},
         annotators={
-            quality: [[a.value for a in own if a.value is not None] for own in of_items]
-            for quality, of_items in annotations.items()
+            quality: [
+                [
+                    a.value
+                    for a in one.annotations.get(quality, ())
+                    if a.value is not None
+                ]
+                for one in items
+            ]
+            for quality in judged_set.qualities
         },
         scores=scores,
         own_scores=own_scores,

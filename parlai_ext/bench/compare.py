@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -192,14 +192,15 @@ def compare_bench(
             raise UserError(f'--sets {name}: not in this bench; {nearest(name, names)}')
     points = [read_points(folder, n) for n in names if not sets or n in sets]
     compared = quality_points(points, quality)
-    scorers = _comparable_scorers(bench, compared)
+    correlations = _correlations(bench, compared)
+    known = {*chain(*correlations.values())}
+    scorers = [label for label in _labels(bench) if label in known]
     if len(scorers) < 2:
         raise UserError(
             f'{folder}: two scorers are needed with different scores of {FEWEST_ITEMS} '
             f'or more judged items; {", ".join(scorers) or "none"} has them'
         )
     pairs = list(combinations(scorers, 2))
-    correlations = _correlations(compared, scorers)
     common, means_of_sets = _common_means(correlations, len(scorers))
     test = partial(swap_tests, permutations=permutations, seed=seed)
     of_sets, items = _differences_of_sets(compared, pairs, test)
@@ -207,8 +208,7 @@ def compare_bench(
         pair: [own for name, own in by_set.items() if name in common]
         for pair, by_set in items.items()
     }
-    not_adjusted = _differences_over_sets(of_common_sets, quality, test)
-    overall = adjusted(not_adjusted, lambda row: None)
+    overall = _differences_over_sets(of_common_sets, quality, test)
     differences = [*adjusted(of_sets, lambda row: (row.first, row.second)), *overall]
     correlations[ALL_SETS, quality] = means_of_sets
     same = compared if quality != EACH else quality_points(points, OVERALL)
@@ -222,6 +222,27 @@ def compare_bench(
         tuple(scorers),
         _best_scorer(bench, of_common, means_of_sets, overall),
     )
+
+
+def _labels(bench: Bench) -> list[str]:
+    """
+    Return the scorers of a bench, trivial ones last.
+    """
+    return [o.label for o in sorted(bench.scorers, key=lambda one: one.is_trivial)]
+
+
+def _correlations(bench: Bench, compared: Sequence[QualityPoints]) -> Correlations:
+    """
+    Return each scorer's Spearman with each quality of a set, where it has one.
+    """
+    return {
+        (one.set_name, one.quality): {
+            label: items.spearman
+            for label in _labels(bench)
+            if (items := _common(one, label)) is not None
+        }
+        for one in compared
+    }
 
 
 def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoints]:
@@ -277,6 +298,13 @@ class CommonItems:
         """
         return len(set(self.groups))
 
+    @property
+    def spearman(self) -> float:
+        """
+        The first scorer's correlation with people.
+        """
+        return float(rank_products(self.columns[0], self.human).sum())
+
 
 def _common(one: QualityPoints, *scorers: str) -> CommonItems | None:
     """
@@ -299,17 +327,6 @@ def _common(one: QualityPoints, *scorers: str) -> CommonItems | None:
     weights = first - others[0] if others else first
     parts = np.bincount(groups, weights, max(one.groups) + 1).astype(np.float64)
     return CommonItems(np.array(own), human, groups, parts)
-
-
-def _comparable_scorers(bench: Bench, compared: Sequence[QualityPoints]) -> list[str]:
-    """
-    Return the scorers that have a correlation with some quality, trivial ones last.
-    """
-    return [
-        scorer.label
-        for scorer in sorted(bench.scorers, key=lambda scorer: scorer.is_trivial)
-        if any(_common(one, scorer.label) is not None for one in compared)
-    ]
 
 
 def _differences_of_sets(
@@ -338,12 +355,13 @@ def _differences_of_sets(
 
 def _differences_over_sets(
     items: Mapping[Pair, Sequence[Sequence[CommonItems]]], quality: str, test: SwapTest
-) -> Iterator[PairDifference]:
+) -> list[PairDifference]:
     """
-    Yield the differences of means over sets, not adjusted yet.
+    Return the differences of means over sets.
 
     :param items: of each pair on each set, by quality.
     """
+    rows = []
     for pair, sets in items.items():
         if sets:
             # contexts of all sets are swapped at once, in all qualities together
@@ -351,7 +369,8 @@ def _differences_over_sets(
             joined = np.concatenate(means) / len(means)
             [p] = test(joined[:, None])
             row = _difference(pair, (ALL_SETS, quality), sets, joined, p)
-            yield replace(row, williams_reason='the sets have other items')
+            rows.append(replace(row, williams_reason='the sets have other items'))
+    return adjusted(rows, lambda row: None)
 
 
 def _difference(
@@ -404,21 +423,6 @@ def _ceilings(points: Sequence[SetPoints]) -> dict[Place, Ceiling]:
         for name, numbers in one.annotators.items()
         if any(len(given) > 1 for given in numbers)
     }
-
-
-def _correlations(
-    compared: Sequence[QualityPoints], scorers: Sequence[str]
-) -> Correlations:
-    """
-    Return each scorer's Spearman with each quality of a set, where it has one.
-    """
-    correlations: Correlations = {}
-    for one in compared:
-        for label in scorers:
-            if (items := _common(one, label)) is not None:
-                rho = float(rank_products(items.columns[0], items.human).sum())
-                correlations.setdefault((one.set_name, one.quality), {})[label] = rho
-    return correlations
 
 
 def _common_means(

@@ -8,31 +8,18 @@ people's and one item with its ranks, as Figure 3 and Table 8 of PairEval (Park 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from parlai_ext.bench.bench_files import Bench, SetPoints, agreement_rows_table
-from parlai_ext.bench.compare import ALL_SETS, BenchComparison, PairDifference
-from parlai_ext.bench.published import figure_table
-from parlai_ext.bench.tables import (
-    LEVELS,
-    best_sentence,
-    ceiling_table,
-    cluster_members,
-    difference_table,
-    level_table,
-    place_name,
-    places_by_set,
-    redundancy_table,
-    sets_of_level,
-)
+from parlai_ext.bench.compare import BenchComparison
+from parlai_ext.bench.published import paper_tables
+from parlai_ext.bench.tables import best_sentence, comparison_tables, level_tables
 from parlai_ext.core.display import number
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
-from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import Column, Table, number_column
 
@@ -61,12 +48,7 @@ def render_bench_page(
         'bench.html.j2',
         bench=bench,
         closing=closing,
-        levels=[
-            (title, level_table(bench, level))
-            for level, title in LEVELS.items()
-            if sets_of_level(bench, level)
-        ],
-        figures=figure_table(bench),
+        tables=[*level_tables(bench), *paper_tables(bench, points)],
         details=[
             (one, agreement_rows_table(bench.rows, one.name)) for one in bench.sets
         ],
@@ -138,32 +120,11 @@ def render_comparison_page(result: BenchComparison) -> str:
     """
     Return the page of a comparison as one HTML file, what is over all sets first.
     """
-    overall = place_name(ALL_SETS, result.quality)
-    places = dict(places_by_set(result))
-    differences: dict[str, list[PairDifference]] = {}
-    for (set_name, quality), rows in groupby(
-        result.differences, key=lambda row: (row.set_name, row.quality)
-    ):
-        differences.setdefault(place_name(set_name, quality), []).extend(rows)
-
-    def overall_first(name: str) -> bool:
-        return name != overall
-
     return render_page(
         'comparison.html.j2',
         result=result,
         closing=best_sentence(result.best),
-        overall=overall,
-        places={
-            name: list(cluster_members(places[name]))
-            for name in sorted(places, key=overall_first)
-        },
-        tables={
-            name: _differences(differences[name])
-            for name in sorted(differences, key=overall_first)
-        },
-        ceilings=ceiling_table(result),
-        redundancy=redundancy_table(result),
+        tables=comparison_tables(result),
     )
 
 
@@ -199,21 +160,3 @@ def correlation_figure(points: Sequence[SetPoints]) -> Figure:
     n_items = sum(len(one.groups) for one in points)
     figure.colorbar(image, label=f'Spearman over {n_items} items of {len(points)} sets')
     return figure
-
-
-def _differences(rows: list[PairDifference]) -> dict[str, Any]:
-    """
-    Return the differences beyond chance, those by either test, how many others there
-    are, and whether and why not Williams' test was made.
-    """
-    beyond = [
-        row
-        for row in rows
-        if row.p_holm < LEVEL or (row.williams_p is not None and row.williams_p < LEVEL)
-    ]
-    beyond.sort(key=lambda row: (row.p_holm, -abs(row.difference)))
-    return {
-        'differences': difference_table(beyond),
-        'n_others': len(rows) - len(beyond),
-        'reason': rows[0].williams_reason,
-    }

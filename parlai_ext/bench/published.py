@@ -23,8 +23,8 @@ import pandas as pd
 
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench, SetPoints
-from parlai_ext.bench.tables import FITTED, mean_over_qualities
-from parlai_ext.core.display import number, wrap_lines
+from parlai_ext.bench.tables import FITTED, TitledTable
+from parlai_ext.core.display import number
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.ranking.annotator_agreement import krippendorff_alpha, near_median
@@ -99,105 +99,65 @@ def published_tables() -> list[PublishedTable]:
     return tables
 
 
-@dataclass(frozen=True)
-class ScorerLine:
+def paper_tables(bench: Bench, points: Iterable[SetPoints]) -> Iterator[TitledTable]:
     """
-    A scorer in a published table.
-
-    :param numbers: by set, 100 times the mean Spearman over its qualities.
-    :param average: over the sets with a number.
-    :param fitted_on: the judged sets on whose human values something in it was fitted.
+    Yield what was published, beside what the bench gives, as far as it has the sets.
     """
-
-    scorer: str
-    numbers: Mapping[str, float]
-    average: float
-    fitted_on: tuple[str, ...] = ()
-
-    @property
-    def marked_label(self) -> str:
-        """
-        Its label, with a mark if something in it was fitted on human values.
-        """
-        return f'{self.scorer} {FITTED}' if self.fitted_on else self.scorer
+    yield from team_tables(bench)
+    yield from figure_tables(bench)
+    yield from annotator_tables(points, any(one.n_outliers for one in bench.sets))
 
 
-def scorer_lines(bench: Bench, table: PublishedTable) -> list[ScorerLine]:
+def team_tables(bench: Bench) -> Iterator[TitledTable]:
     """
-    Return the scorers of a bench that have a number on a set of a table.
-    """
-    lines = []
-    for scorer in bench.scorers:
-        numbers = {
-            one.name: 100 * value
-            for one in bench.sets
-            if one.name in table.rows
-            and (value := mean_over_qualities(bench, scorer.label, one.name, one.level))
-            is not None
-        }
-        if numbers:
-            average = table.average_over(numbers)
-            lines.append(ScorerLine(scorer.label, numbers, average, scorer.fitted_on))
-    return lines
-
-
-def published_lines(bench: Bench) -> Iterator[str]:
-    """
-    Yield the published tables for a terminal, as far as the bench has their sets.
+    Yield the published tables with the scorers of a bench above the teams: the average
+    over the sets at hand, and that over all sets.
     """
     for table in published_tables():
-        lines = scorer_lines(bench, table)
-        if not lines:
-            continue
-        sets = [one.name for one in bench.sets if one.name in table.rows]
-        yield (
-            f'{table.title}, {table.phase} sets: 100 x mean Spearman over qualities, '
-            'averages'
-        )
-        yield from phase_table(table, sets, lines).lines('  ')
-        yield from wrap_lines(f'sets here: {", ".join(sets)}', '  ')
-        if any(set(line.numbers) != set(sets) for line in lines):
-            yield '  numbers in brackets: sets with a score, where some have none'
-        for line in lines:
-            if line.fitted_on:
-                here = [name for name in sets if name in line.fitted_on] or ['none']
-                yield from wrap_lines(
-                    f'{FITTED} {line.scorer}: fitted on human scores of '
-                    f'{", ".join(line.fitted_on)}; of the sets here: {", ".join(here)}',
-                    '  ',
+        sets = [one for one in bench.sets if one.name in table.rows]
+        names = [one.name for one in sets]
+        notes = [f'100 x mean Spearman over qualities; sets here: {", ".join(names)}']
+        rows: list[tuple[str, str, str]] = []
+        for scorer in bench.scorers:
+            numbers = {
+                one.name: 100 * mean
+                for one in sets
+                if (mean := bench.mean(scorer.label, one.name, one.level)) is not None
+            }
+            if not numbers:
+                continue
+            own = number(table.average_over(numbers))
+            partly = f' ({len(numbers)} sets)' * (len(numbers) < len(sets))
+            mark = f' {FITTED}' * bool(scorer.fitted_on)
+            whole = own * (len(numbers) == len(table.rows))
+            rows.append((scorer.label + mark, own + partly, whole))
+            if scorer.fitted_on:
+                here = [name for name in names if name in scorer.fitted_on] or ['none']
+                notes.append(
+                    f'{FITTED} {scorer.label}: fitted on human scores of '
+                    f'{", ".join(scorer.fitted_on)}; of the sets here: '
+                    f'{", ".join(here)}'
                 )
-        yield ''
-
-
-def phase_table(
-    table: PublishedTable, sets: Sequence[str], lines: Sequence[ScorerLine]
-) -> Table:
-    """
-    Return a row for each scorer and each team: the average over the sets at hand, and
-    that over all sets.
-    """
-    rows: list[tuple[str, str, str]] = []
-    for line in lines:
-        own, known = number(line.average), set(line.numbers)
-        partly = '' if known == set(sets) else f' ({len(known)})'
-        rows.append((line.marked_label, own + partly, own * (known == set(table.rows))))
-    rows += (
-        (f'published: {team}', number(here), number(printed))
-        for team, here, printed in zip(
-            table.columns, table.averages(sets), table.average, strict=True
+        if not rows:
+            continue
+        rows += (
+            (f'published: {team}', number(here), number(printed))
+            for team, here, printed in zip(
+                table.columns, table.averages(names), table.average, strict=True
+            )
         )
-    )
-    heads = ('', f'{len(sets)} sets here', f'all {len(table.rows)}')
-    return shown_table(heads, rows)
+        heads = ('', f'{len(sets)} sets here', f'all {len(table.rows)}')
+        title = f'{table.title}, {table.phase} sets'
+        yield TitledTable(title, shown_table(heads, rows), tuple(notes))
 
 
 # ------------------------------------------------------- figures of a bench's paper
 
 
-def figure_table(bench: Bench) -> Table | None:
+def figure_tables(bench: Bench) -> Iterator[TitledTable]:
     """
-    Return Pearson / Spearman, times 100, of each scorer on each set, and below it those
-    of the bench's paper whose names begin alike up to a comma; `None` without any.
+    Yield Pearson / Spearman, times 100, of each scorer on each set, and below it those
+    of the bench's paper whose names begin alike up to a comma, if there are any.
 
     The last column has the means over the sets here; where some have no number, that of
     the others, and how many they are.
@@ -212,7 +172,7 @@ def figure_table(bench: Bench) -> Table | None:
     known = {name for figure in figures for name in figure['spearman']}
     sets = [one for one in bench.sets if one.name in known]
     if not sets:
-        return None
+        return
     rows: dict[str, list[tuple[str, ...]]] = {}
     for scorer in bench.scorers:
         ours = [bench.row(scorer.label, one.name, one.level) for one in sets]
@@ -230,7 +190,9 @@ def figure_table(bench: Bench) -> Table | None:
             (f'published: {figure["scorer"]}', *figure_cells(*values))
         )
     heads = ('', *(one.name for one in sets), 'mean')
-    return shown_table(heads, chain(*rows.values()))
+    about = '100 x Pearson / Spearman with people; numbers in brackets: sets'
+    table = shown_table(heads, chain(*rows.values()))
+    yield TitledTable(bench.published, table, (about,))
 
 
 def figure_cells(
@@ -250,24 +212,15 @@ def figure_cells(
     return [*cells, mean + partly]
 
 
-def figure_lines(bench: Bench) -> Iterator[str]:
-    """
-    Yield the table of a bench's paper for a terminal, if it names one.
-    """
-    table = figure_table(bench)
-    if table is not None:
-        yield f'{bench.published}: 100 x Pearson / Spearman; numbers in brackets: sets'
-        yield from table.lines('  ')
-        yield ''
-
-
 # ------------------------------------------------------------ agreement of annotators
 
 
-def agreement_lines(points: Iterable[SetPoints], filtered: bool) -> Iterator[str]:
+def annotator_tables(
+    points: Iterable[SetPoints], filtered: bool
+) -> Iterator[TitledTable]:
     """
-    Yield how well annotators agree according to the Track's paper, and here, for a
-    terminal; nothing without one of its sets.
+    Yield how well annotators agree according to the Track's paper, and here; nothing
+    without one of its sets.
 
     :param filtered: outliers are not among the annotations any more.
     """
@@ -290,9 +243,7 @@ def agreement_lines(points: Iterable[SetPoints], filtered: bool) -> Iterator[str
         else Column(head, head, itemgetter(k))
         for k, head in enumerate(heads)
     ]
-    yield 'DSTC10 Track 5: agreement of annotators'
-    yield from Table(columns, rows).lines('  ')
-    yield ''
+    yield TitledTable('DSTC10 Track 5: agreement of annotators', Table(columns, rows))
 
 
 def agreement_here(

@@ -15,7 +15,6 @@ import numpy as np
 
 from parlai_ext.bench.bench_files import (
     Bench,
-    ScorerAbout,
     SetAbout,
     agreement_rows,
     set_points,
@@ -24,11 +23,16 @@ from parlai_ext.bench.bench_files import (
 from parlai_ext.bench.plan import (
     MEAN_RANK,
     BenchPlan,
+    ScorerAbout,
     Variant,
     drawn_set,
     without_outliers,
 )
-from parlai_ext.bench.score_sets import ScorerResult, SetScores, score_sets
+from parlai_ext.bench.score_sets import (
+    ScorerResult,
+    SetScores,
+    score_sets,
+)
 from parlai_ext.core.machine import Machine
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import OVERALL, main_dimension, main_score
@@ -86,7 +90,7 @@ def run_bench(
     )
     results += mean_rank_results(plan.mean_ranks, results, drawn)
     bench = Bench(
-        tuple(ScorerAbout.from_result(result) for result in results),
+        tuple(result.about for result in results),
         tuple(
             SetAbout.from_set(sets[name], one, plan.choice(name).turns, given[name])
             for name, one in drawn.items()
@@ -96,9 +100,9 @@ def run_bench(
         bootstraps,
         plan.description,
         dict(missing or {}),
-        {one.variant.label: one.of_sets('reasons') for one in results},
+        {one.about.label: one.of_sets('reasons') for one in results},
         plan.published,
-        {one.variant.label: one.of_sets('flips') for one in results},
+        {one.about.label: one.of_sets('flips') for one in results},
     )
     write_bench(folder, bench, [set_points(one, results) for one in drawn.values()])
     return bench, results
@@ -121,20 +125,24 @@ def mean_rank_results(
         left out.
     :param sets: the judged sets by name, with the items that were scored.
     """
-    by_label = {result.variant.label: result for result in results}
+    by_label = {result.about.label: result for result in results}
     for label, names in mean_ranks.items():
         if not all(name in by_label for name in names):
             continue
         members = [by_label[name] for name in names]
-        signatures = [member.signature for member in members]
+        signatures = [member.about.signature for member in members]
         whole = [f'({one})' for one in signatures if one is not None]
-        fitted = {name: None for member in members for name in member.fitted_on}
+        fitted = {name: None for member in members for name in member.about.fitted_on}
         yield ScorerResult(
             Variant(label, {'name': MEAN_RANK, 'of': list(names)}),
-            '|'.join([MEAN_RANK, *whole]) if len(whole) == len(signatures) else None,
-            (DIMENSION,),
-            members[0].level,
-            fitted_on=tuple(fitted),
+            ScorerAbout(
+                label,
+                MEAN_RANK,
+                '|'.join([MEAN_RANK, *whole]) if None not in signatures else None,
+                members[0].about.level,
+                (DIMENSION,),
+                fitted_on=tuple(fitted),
+            ),
             sets={name: _mean_ranks(members, one) for name, one in sets.items()},
         )
 
@@ -149,8 +157,8 @@ def _mean_ranks(
     for member in members:
         scores = member.sets.get(judged_set.name, 'it was not scored')
         if isinstance(scores, str):
-            return f'{member.variant.label}: {scores}'
-        main = main_dimension(member.dimensions, judged_set)
+            return f'{member.about.label}: {scores}'
+        main = main_dimension(member.about.dimensions, judged_set)
         values = [main_score(one, main) for one in scores.values]
         table.append([np.nan if value is None else value for value in values])
     means = mean_rank_scores(np.array(table).reshape(len(members), -1))

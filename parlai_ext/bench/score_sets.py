@@ -7,19 +7,17 @@ the result, never a score, and does not stop the rest.
 """
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from math import fsum
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bench.plan import BenchPlan, Variant, drawn_set
-from parlai_ext.bench.stored_scores import StoredScores, item_id, stored_part
+from parlai_ext.bench.plan import BenchPlan, ScorerAbout, Variant, drawn_set
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import JudgeModel, content_id
+from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option_values
 from parlai_ext.core.progress import Bar, bar_of
 from parlai_ext.core.watch import Watch
@@ -36,17 +34,21 @@ from parlai_ext.engines.engine import (
 )
 from parlai_ext.engines.local import LOCAL
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
-from parlai_ext.scoring.judged_items import judged_scoring_items
+from parlai_ext.scoring.judged_items import judged_scoring_items, mean_score
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import build_scorer, scorer_elsewhere
-from parlai_ext.store.atomic import locked, make_folder
+from parlai_ext.scoring.stored_scores import (
+    StoredScores,
+    item_id,
+    stored_part,
+    stored_scores,
+)
 
 BATCH = 32  # items, at most, that a killed bench has to score again
 AHEAD = 1000  # batches, at most, that are scored before an earlier one is stored
 SCORES = 'scores'
 OTHERS_ONLY = 'the bench file has this set scored by other scorers only'
 OTHER_SETS_ONLY = 'the bench file has this scorer score other sets only'
-NO_TURN = 'the dialogue has no turn of the judged speaker'
 
 
 @dataclass(frozen=True)
@@ -74,20 +76,13 @@ class SetScores:
 @dataclass
 class ScorerResult:
     """
-    What became of one scorer: its signature, dimensions and models, the sets on which
-    something in it was fitted, and scores or a reason by set. `failure` says why it
-    could not be built at all; `broke` is true if its code failed in a way that its
-    author did not foresee.
+    What became of one scorer: scores or a reason by set. `broke` is true if its code
+    failed in a way that its author did not foresee.
     """
 
     variant: Variant
-    signature: str | None = None
-    dimensions: tuple[str, ...] = ()
-    level: str = 'turn'
-    models: tuple[JudgeModel, ...] = ()
-    failure: str | None = None
+    about: ScorerAbout
     broke: bool = False
-    fitted_on: tuple[str, ...] = ()
     sets: dict[str, SetScores | str] = field(default_factory=dict)
 
     def of_sets(self, name: str) -> dict[str, Any]:
@@ -118,26 +113,27 @@ def score_sets(
     """
     n_items = sum(len(one.items) for one in sets.values())
     shared = _shared_evidence(plan.variants)
-    results = []
+    results: list[ScorerResult] = []
     with bar_of('bench', len(plan.variants) * n_items, unit='item') as bar:
         for variant in plan.variants:
-            result = ScorerResult(variant)
-            results.append(result)
             try:
                 scorer = build_scorer(variant.section, machine, named_by_user=True)
-                result.signature = scorer.signature
-                result.dimensions = _dimensions(variant, scorer)
-                result.level = scorer.level
-                result.fitted_on = scorer.fitted_on
-                result.models = tuple(scorer.models_used())
+                result = ScorerResult(variant, _about(variant, scorer))
             except Exception as error:  # which foreign code may raise
-                result.failure, result.broke = _reason(error)
-                result.sets = dict.fromkeys(sets, result.failure)
-                _skip(bar, n_items)
+                results.append(_failed(variant, sets, error))
+                bar.expect(-n_items)
                 continue
-            section = shared.get(variant.label)
-            made = (folder / SCORES, seed, machine, bar, engine)
-            work = _ScorerWork(result, scorer, section, *made)
+            results.append(result)
+            work = _ScorerWork(
+                result,
+                scorer,
+                evidence_section=shared.get(variant.label),
+                folder=folder / SCORES,
+                seed=seed,
+                machine=machine,
+                bar=bar,
+                engine=engine,
+            )
             try:
                 work.score_all(plan, sets)
             except EngineFailed:
@@ -147,29 +143,40 @@ def score_sets(
     return results
 
 
-def _dimensions(variant: Variant, scorer: Scorer) -> tuple[str, ...]:
+def _about(variant: Variant, scorer: Scorer) -> ScorerAbout:
     """
-    Return the dimensions of the scorer, or the one that is chosen.
+    Return what a scorer is, in all its dimensions or the one that is chosen.
 
     :raises UserError: when it has none of that name.
     """
     chosen = variant.dimension
-    if chosen is None:
-        return scorer.dimensions
-    if chosen not in scorer.dimensions:
-        hint = nearest(chosen, scorer.dimensions)
-        raise UserError(f'dimension: {scorer.name} has no {chosen!r}; {hint}')
-    return (chosen,)
+    if chosen not in (None, *scorer.dimensions):
+        hint = nearest(str(chosen), scorer.dimensions)
+        raise UserError(f'{scorer.name} has no dimension {chosen!r}; {hint}')
+    return ScorerAbout(
+        variant.label,
+        variant.section['name'],
+        scorer.signature,
+        scorer.level,
+        (chosen,) if chosen else scorer.dimensions,
+        variant.is_trivial,
+        scorer.fitted_on,
+        models=tuple(scorer.models_used()),
+    )
 
 
-def _skip(bar: Bar, n_items: int) -> None:
+def _failed(variant: Variant, sets: Iterable[str], error: Exception) -> ScorerResult:
     """
-    Count items that need no scoring, so that they change neither rate nor ETA.
+    Return the result of a scorer that cannot be built.
     """
-    if not bar.disable:
-        bar.initial += n_items
-        bar.n += n_items
-        bar.update(0)
+    reason, broke = _reason(error)
+    about = ScorerAbout(
+        variant.label,
+        variant.section['name'],
+        is_trivial=variant.is_trivial,
+        failure=reason,
+    )
+    return ScorerResult(variant, about, broke, dict.fromkeys(sets, reason))
 
 
 def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
@@ -220,9 +227,7 @@ class _ScorerWork:
         """
         result, variant = self.result, self.result.variant
         own_sets = [set_name(name) for name in variant.sets]
-        make_folder(self.folder)
-        with locked(StoredScores.lock_path(self.folder, self.scorer.signature)):
-            store = StoredScores(self.folder, self.scorer.signature)
+        with stored_scores(self.folder, self.scorer.signature) as store:
             for name, judged_set in sets.items():
                 self.bar.set_description(f'{variant.label}, {name}', refresh=False)
                 choice = plan.choice(name)
@@ -233,7 +238,7 @@ class _ScorerWork:
                     reason = OTHER_SETS_ONLY
                 if reason:
                     result.sets[name] = reason
-                    _skip(self.bar, len(judged_set.items))
+                    self.bar.expect(-len(judged_set.items))
                     continue
                 try:
                     scores = self._set_scores(store, judged_set, choice.turns)
@@ -253,7 +258,7 @@ class _ScorerWork:
         """
         scorer = self.scorer
         drawn = drawn_set(judged_set, self.result.variant.max_items, self.seed)
-        n_items, chosen = len(drawn.items), set(map(id, drawn.items))
+        chosen = set(map(id, drawn.items))
         parts = [
             judged_scoring_items(item, scorer, most=turns, seed=self.seed)
             if id(item) in chosen
@@ -266,36 +271,30 @@ class _ScorerWork:
             company = content_id(sorted(map(item_id, every)))
         items = {item_id(one, company): one for one in every if not _lacks(one, scorer)}
         missing = store.missing(list(items))
-        per_item = n_items / max(1, len(items))
-        skipped = round((len(items) - len(missing)) * per_item)
-        _skip(self.bar, len(parts) - n_items + (skipped if missing else n_items))
+        self.bar.expect(len(missing) - len(parts))  # some are parts of one item
         if missing:
-            share = (n_items - skipped) / len(missing)
-            self._score_missing(store, {one: items[one] for one in missing}, share)
+            self._score_missing(store, {one: items[one] for one in missing})
         return _combined(
-            parts, company, scorer, self.result.dimensions, store, len(missing)
+            parts, company, scorer, self.result.about.dimensions, store, len(missing)
         )
 
     def _score_missing(
-        self, store: StoredScores, items: Mapping[str, ScoringItem], share: float
+        self, store: StoredScores, items: Mapping[str, ScoringItem]
     ) -> None:
         """
         Score items, by id, in batches and keep each batch at once.
-
-        :param share: how many items of the bar one of these is.
         """
         derives = self.evidence_section is not None
         scorer = source = self.scorer
-        source_store = store
         if self.evidence_section is not None:
             source = build_scorer(
                 self.evidence_section, self.machine, named_by_user=True
             )
-            if source.signature != scorer.signature:
-                source_store = StoredScores(self.folder, source.signature)
+        sources: AbstractContextManager[StoredScores] = nullcontext(store)
+        if source.signature != scorer.signature:
+            sources = stored_scores(self.folder, source.signature)
         size = len(items) if scorer.compares_items else BATCH
-        lock = StoredScores.lock_path(self.folder, source.signature)
-        with nullcontext() if source_store is store else locked(lock):
+        with sources as source_store:
             pairs = list(items.items())
             batches = [
                 dict(pairs[start : start + size])
@@ -305,7 +304,7 @@ class _ScorerWork:
                 {one: batch[one] for one in source_store.missing(list(batch), derives)}
                 for batch in batches
             ]
-            scored = self._scored_batches(source, missing, batches, share)
+            scored = self._scored_batches(source, missing, batches)
             with closing(scored):
                 for batch, scores in zip(batches, scored, strict=True):
                     if scores:
@@ -324,13 +323,10 @@ class _ScorerWork:
         source: Scorer,
         missing: Sequence[Mapping[str, ScoringItem]],
         batches: Sequence[Mapping[str, ScoringItem]],
-        share: float,
     ) -> Generator[dict[str, ItemScore], None, None]:
         """
         Yield the scores of the items of each batch that are missing, by id, by the
         scorer that gives scores or evidence.
-
-        :param share: how many items of the bar one item is.
         """
         derives = self.evidence_section is not None or source.shows_flips
         variant = self.result.variant
@@ -345,11 +341,10 @@ class _ScorerWork:
             in_order=True,
             lookahead=AHEAD,
         )
-        tasks, done = [], 0
-        for n, (batch, todo) in enumerate(zip(batches, missing, strict=True)):
-            begun, done = done, done + len(batch)
-            name = f'batch {n} of {len(batches)} by {variant.label}'
-            tasks.append(Task(name, todo, round(done * share) - round(begun * share)))
+        tasks = [
+            Task(f'batch {n} of {len(batches)} by {variant.label}', todo, len(batch))
+            for n, (batch, todo) in enumerate(zip(batches, missing, strict=True))
+        ]
         with closing(self.engine.run(job, tasks, self.bar)) as finished:
             for _, scores in finished:
                 yield scores
@@ -433,7 +428,7 @@ def _combined(
 
     :param parts: of each item; `None`: it was not to be scored.
     """
-    values: list[dict[str, float | None]] = []
+    values: list[Mapping[str, float | None]] = []
     reasons: Counter[str] = Counter()
     n_cut = 0
     flips: list[Sequence[int]] = []
@@ -442,26 +437,20 @@ def _combined(
             values.append(dict.fromkeys(dimensions))
             continue
         scores = [
-            ItemScore({}, {lacking: f'the item has no {lacking}'})
+            ItemScore({}, dict.fromkeys(dimensions, f'the item has no {lacking}'))
             if (lacking := _lacks(one, scorer))
             else store.scores[item_id(one, company)]
             for one in group
         ]
-        values.append({name: _mean(scores, name) for name in dimensions})
-        n_cut += any(score.cut for score in scores)
+        mean = mean_score(scores, dimensions)
+        values.append(mean.values)
+        n_cut += mean.cut > 0
+        reasons.update(map(str, list(mean.reasons.values())[:1]))
         flips += [
             score.evidence['flips']
             for score in scores
             if scorer.shows_flips and score.evidence
         ]
-        if any(value is None for value in values[-1].values()):
-            told = [
-                reason
-                for score in scores
-                for name, reason in score.reasons.items()
-                if name in dimensions or name not in scorer.dimensions
-            ]
-            reasons[str(told[0]) if told else NO_TURN] += 1
     return SetScores(
         values,
         dict(reasons),
@@ -470,13 +459,6 @@ def _combined(
         parts.count(None),
         flips=tuple(map(sum, zip(*flips, strict=True))),
     )
-
-
-def _mean(scores: Sequence[ItemScore], dimension: str) -> float | None:
-    numbers = [
-        value for score in scores if (value := score.values.get(dimension)) is not None
-    ]
-    return fsum(numbers) / len(numbers) if numbers else None
 
 
 def _reason(error: Exception) -> tuple[str, bool]:

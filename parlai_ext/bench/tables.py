@@ -3,11 +3,11 @@ The tables of a bench and of a comparison of its scorers, for a terminal and a p
 the sentence that says which scorer to take.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
-from math import fsum
-from operator import itemgetter
+from operator import attrgetter, itemgetter
+from typing import Any, TypeVar
 
 from parlai_ext.bench.bench_files import Bench, ScorerAbout, SetAbout
 from parlai_ext.bench.compare import (
@@ -16,12 +16,12 @@ from parlai_ext.bench.compare import (
     BenchComparison,
     BestScorer,
     PairDifference,
-    ScorerPlace,
 )
 from parlai_ext.core.display import DASH, join_names, number, wrap_lines
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view.table import Cell, Column, Table, interval_cell, number_column
 
+Row = TypeVar('Row', bound=Any)  # is of a set and a quality
 MEAN = 'mean over qualities'
 FITTED = '†'  # marks a scorer in which something was fitted on human scores
 LEVELS = {
@@ -31,16 +31,56 @@ LEVELS = {
 }
 
 
+@dataclass(frozen=True)
+class TitledTable:
+    """
+    A table with its title and sentences about it, for a terminal and a page.
+
+    :param on_page: it is on the page only, folded.
+    """
+
+    title: str
+    table: Table
+    notes: tuple[str, ...] = ()
+    on_page: bool = False
+
+    def lines(self) -> Iterator[str]:
+        """
+        Yield it for a terminal, a blank line last.
+        """
+        yield self.title
+        if self.table.rows:
+            yield from self.table.lines()
+        for note in self.notes:
+            yield from wrap_lines(note, '  ')
+        yield ''
+
+
+def titled_lines(tables: Iterable[TitledTable]) -> Iterator[str]:
+    """
+    Yield tables for a terminal.
+    """
+    for one in tables:
+        if not one.on_page:
+            yield from one.lines()
+
+
 def bench_lines(bench: Bench) -> Iterator[str]:
     """
-    Yield the tables: Spearman of each scorer with people, at each level.
+    Yield the tables of a bench for a terminal, and what is missing.
     """
-    for level, title in LEVELS.items():
-        if sets_of_level(bench, level):
-            yield f'Spearman with people, {title}; in brackets: 95 % interval'
-            yield from level_table(bench, level).lines()
-            yield ''
+    yield from titled_lines(level_tables(bench))
     yield from _notes(bench)
+
+
+def level_tables(bench: Bench) -> Iterator[TitledTable]:
+    """
+    Yield Spearman of each scorer with people, at each level.
+    """
+    for level, words in LEVELS.items():
+        if sets_of_level(bench, level):
+            title = f'Spearman with people, {words}; in brackets: 95 % interval'
+            yield TitledTable(title, level_table(bench, level))
 
 
 def sets_of_level(bench: Bench, level: str) -> list[SetAbout]:
@@ -94,7 +134,7 @@ def agreement_cell(
     """
     n = n_text(bench, scorer.label, one, level)
     if one.overall is None:
-        value = mean_over_qualities(bench, scorer.label, one.name, level)
+        value = bench.mean(scorer.label, one.name, level)
         if value is None:
             return Cell(DASH, note='a quality has no coefficient')
         cell = Cell(number(value), (f'(mean{n and f", {n}"})',))
@@ -123,21 +163,6 @@ def n_text(bench: Bench, scorer: str, one: SetAbout, level: str) -> str:
     if row.n_items == one.n_drawn:
         return ''
     return f'{row.n_items} items' if level == 'system' else f'n {row.n_items}'
-
-
-def mean_over_qualities(
-    bench: Bench, scorer: str, set_name: str, level: str
-) -> float | None:
-    """
-    Return the mean over a set's qualities of the main score's Spearman; `None` if one
-    of them is missing.
-    """
-    rows = bench.main_rows(scorer, set_name, level)
-    values = [row.value() for row in rows]
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return None
-    return fsum(known) / len(known)
 
 
 def flip_lines(bench: Bench) -> Iterator[str]:
@@ -206,23 +231,47 @@ CEILINGS = {
 }
 
 
+def comparison_tables(result: BenchComparison) -> list[TitledTable]:
+    """
+    Return the clusters of each set, differences, ceilings and redundancy, what is over
+    all sets first.
+    """
+    clusters = (
+        'Every scorer of a cluster beats every one of a later cluster (5 %); those of '
+        'one cannot be told apart, which is no proof that they are equal. All sets are '
+        'those that half of the scorers or more can judge.'
+    )
+    ceilings = (
+        'One annotator with the mean of the others, and what a perfect scorer would '
+        'reach with the mean of all (the root of its split-half reliability).'
+    )
+    if not result.ceilings:
+        ceilings = 'No set keeps its annotators one by one: no ceiling is known.'
+    redundancy = (
+        'Spearman between the scores of two scorers, the mean over sets. Two scorers '
+        'near 1 are one.'
+    )
+    return [
+        TitledTable('Clusters', cluster_table(result), (clusters,)),
+        *difference_tables(result),
+        TitledTable('Ceilings', ceiling_table(result), (ceilings,)),
+        TitledTable('Redundancy', redundancy_table(result), (redundancy,)),
+    ]
+
+
 def comparison_lines(result: BenchComparison) -> Iterator[str]:
     """
-    Yield the clusters of each set, then ceilings, differences and redundancy, and at
-    the end which scorer to take.
+    Yield a comparison for a terminal, and at the end which scorer to take.
     """
-    yield 'Clusters: every scorer of a cluster beats every one of a later cluster'
-    yield '(paired permutations within contexts, Holm over sets, 5 %)'
-    for place, places in places_by_set(result):
-        yield place
-        for cluster, members in cluster_members(places):
+    clusters, *others = comparison_tables(result)
+    for name, rows in groupby(clusters.table.rows, key=itemgetter(0)):
+        yield name
+        for _, cluster, members in rows:
+            # they may be more than a column of a terminal holds
             yield from wrap_lines(f'{cluster}. {members}', '  ')
+    yield from wrap_lines(clusters.notes[0])
     yield ''
-    yield from _ceiling_lines(result)
-    yield from _difference_lines(result)
-    yield 'Redundancy: Spearman between the scores of two scorers, mean over sets'
-    yield from redundancy_table(result).lines('  ')
-    yield ''
+    yield from titled_lines(others)
     yield from wrap_lines(best_sentence(result.best))
 
 
@@ -286,19 +335,6 @@ def _trivial_sentences(best: BestScorer) -> Iterator[str]:
         yield f'No correlation to beat: {join_names(best.without)}.'
 
 
-def places_by_set(
-    result: BenchComparison,
-) -> Iterator[tuple[str, list[ScorerPlace]]]:
-    """
-    Yield the places on each quality of each set, the best first, under the set's name
-    with its quality.
-    """
-    by_set = groupby(result.places, key=lambda place: (place.set_name, place.quality))
-    for (set_name, quality), places in by_set:
-        ordered = sorted(places, key=lambda place: (place.cluster, -place.spearman))
-        yield place_name(set_name, quality), ordered
-
-
 def place_name(set_name: str, quality: str) -> str:
     """
     Return the words for a quality of a set, or for what is compared over all sets.
@@ -308,26 +344,33 @@ def place_name(set_name: str, quality: str) -> str:
     return f'{set_name}: {quality}'
 
 
-def cluster_members(places: Sequence[ScorerPlace]) -> Iterator[tuple[int, str]]:
+def by_place(result: BenchComparison, rows: Iterable[Row]) -> dict[str, list[Row]]:
     """
-    Yield each cluster's number, and its members with their correlations in words.
+    Return the places or differences of a comparison by the name of their set and
+    quality, those over all sets first.
     """
-    for cluster, members in groupby(places, key=lambda place: place.cluster):
-        texts = [f'{one.scorer} {number(one.spearman)}' for one in members]
-        # a label may hold a comma
-        yield cluster, '; '.join(texts)
+    groups: dict[str, list[Row]] = {place_name(ALL_SETS, result.quality): []}
+    for row in rows:
+        name = place_name(row.set_name, row.quality)
+        groups.setdefault(name, []).append(row)
+    return groups
 
 
-def _ceiling_lines(result: BenchComparison) -> Iterator[str]:
+def cluster_table(result: BenchComparison) -> Table:
     """
-    Yield how well annotators agree, where they are kept one by one.
+    Return the clusters of each quality of each set, and their members with their
+    correlations in words; a label may hold a comma.
     """
-    if not result.ceilings:
-        yield 'No set keeps its annotators one by one: no ceiling is known.'
-        return
-    yield 'Ceilings: one annotator and the others’ mean; a perfect scorer and the mean'
-    yield from ceiling_table(result).lines('  ')
-    yield ''
+    rows = [
+        (name, cluster, '; '.join(f'{o.scorer} {number(o.spearman)}' for o in members))
+        for name, places in by_place(result, result.places).items()
+        for cluster, members in groupby(
+            sorted(places, key=lambda one: (one.cluster, -one.spearman)),
+            key=attrgetter('cluster'),
+        )
+    ]
+    heads = ('Set and quality', 'Cluster', 'Scorers, the best first')
+    return Table([Column(h, h, itemgetter(k)) for k, h in enumerate(heads)], rows)
 
 
 def ceiling_table(result: BenchComparison) -> Table:
@@ -372,32 +415,25 @@ def difference_table(rows: Sequence[PairDifference]) -> Table:
     return Table(columns, rows)
 
 
-def _difference_lines(result: BenchComparison) -> Iterator[str]:
+def difference_tables(result: BenchComparison) -> Iterator[TitledTable]:
     """
-    Yield the differences of means over sets, and where Williams' test applies.
+    Yield the pairs that one of the two tests tells apart at each place. Williams' test
+    is of Pearson's r and not adjusted.
     """
-    overall = [row for row in result.differences if row.set_name == ALL_SETS]
-    if not overall:
-        return
-    yield 'Differences of mean Spearman on common sets (permutations, Holm over pairs)'
-    beyond = [row for row in overall if row.p_holm < LEVEL]
-    beyond.sort(key=lambda row: row.p_holm)
-    yield from difference_table(beyond).lines('  ')
-    if len(beyond) < len(overall):
-        yield f'  the other {len(overall) - len(beyond)} pairs cannot be told apart'
-    tested = [row for row in result.differences if row.williams_t is not None]
-    if tested:
-        sets = list(dict.fromkeys(row.set_name for row in tested))
-        yield from wrap_lines(
-            f'Williams’ test (Pearson’s r) applies to {join_names(sets)}, whose items '
-            'are independent; t and p are on the page and in comparisons.csv'
-        )
-    else:
-        yield from wrap_lines(
-            'Williams’ test applies to no set: items of one context or dialogue are '
-            'alike'
-        )
-    yield ''
+    for k, (name, rows) in enumerate(by_place(result, result.differences).items()):
+        beyond = [
+            row
+            for row in rows
+            if row.p_holm < LEVEL
+            or (row.williams_p is not None and row.williams_p < LEVEL)
+        ]
+        beyond.sort(key=lambda row: (row.p_holm, -abs(row.difference)))
+        left = len(rows) - len(beyond)
+        notes = [f'{len(beyond)} pairs differ, {left} cannot be told apart']
+        if rows and rows[0].williams_reason:
+            notes.append(f'No Williams’ test: {rows[0].williams_reason}.')
+        title = f'Differences of Spearman, {name}'
+        yield TitledTable(title, difference_table(beyond), tuple(notes), k > 0)
 
 
 def redundancy_table(result: BenchComparison) -> Table:

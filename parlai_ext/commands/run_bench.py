@@ -147,12 +147,8 @@ def show_bench(
     from parlai_ext.bench.bench_files import read_points
     from parlai_ext.bench.compare import compare_bench
     from parlai_ext.bench.page import BENCH_PAGE, render_bench_page
-    from parlai_ext.bench.published import (
-        agreement_lines,
-        figure_lines,
-        published_lines,
-    )
-    from parlai_ext.bench.tables import bench_lines, best_sentence
+    from parlai_ext.bench.published import paper_tables
+    from parlai_ext.bench.tables import bench_lines, best_sentence, titled_lines
     from parlai_ext.store.atomic import write_text
 
     try:
@@ -162,12 +158,8 @@ def show_bench(
     points = [read_points(folder, one.name) for one in bench.sets]
     page = folder / BENCH_PAGE
     write_text(page, render_bench_page(bench, closing, points, texts))
-    filtered = any(one.n_outliers for one in bench.sets)
-    print(
-        *(*bench_lines(bench), '', *published_lines(bench), *figure_lines(bench)),
-        *agreement_lines(points, filtered),
-        sep='\n',
-    )
+    papers = titled_lines(paper_tables(bench, points))
+    print(*bench_lines(bench), '', *papers, sep='\n')
     print(f'page: {page}\n')
     print('\n'.join(wrap_lines(closing)))
 

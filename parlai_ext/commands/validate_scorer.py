@@ -23,7 +23,7 @@ from parlai_ext.commands.options import CHECK, PLAN, resamples
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import Dialogue, HumanJudgement, ScoredDialogue
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue
 from parlai_ext.core.options import option
 from parlai_ext.core.progress import bar_of
 from parlai_ext.judge_check.record import JudgeCheck, to_json
@@ -90,7 +90,7 @@ class ValidateScorer(ModelCommand):
         if given.out and not Path(given.out).resolve().parent.is_dir():
             raise UserError(f'--out {given.out}: there is no such folder')
         read = self.scores_of_file if from_file else self.scores_of_run
-        scores, signature, check = read(human)
+        scores, signature, check = read()
         result = {
             **agreement(scores, human, source=self.source, bootstraps=given.bootstraps),
             'signature': signature,
@@ -119,9 +119,7 @@ class ValidateScorer(ModelCommand):
         """
         return f'--human-scores {self.opt["human_scores"]}'
 
-    def scores_of_run(
-        self, human: Sequence[HumanJudgement]
-    ) -> tuple[MeanScores, str, JudgeCheck | None]:
+    def scores_of_run(self) -> tuple[MeanScores, str, JudgeCheck | None]:
         """
         Collect the missing dialogues of a run, score it, and return the mean scores,
         the signature of the scorer and its check.
@@ -141,7 +139,6 @@ class ValidateScorer(ModelCommand):
         else:
             run = there
         chosen = self.choose(run.manifest.protocol.scorer, is_own_scorer(run.manifest))
-        self.check(human, chosen)
         with run.lock():
             if left_out is not None:  # not imported
                 problems = collect.collect(run, self.machine).problems
@@ -163,23 +160,21 @@ class ValidateScorer(ModelCommand):
             pairs = ((dialogue, scored) for dialogue, scored in read if scored)
             return mean_scores(pairs, scorer), report.signature, check
 
-    def scores_of_file(
-        self, human: Sequence[HumanJudgement]
-    ) -> tuple[MeanScores, str, JudgeCheck | None]:
+    def scores_of_file(self) -> tuple[MeanScores, str, JudgeCheck | None]:
         """
         Score the utterances of the judged systems in a file of dialogues. Return the
         mean scores, the signature of the scorer and its check.
         """
         from parlai_ext.data.parlai_logs import read_dialogues
-        from parlai_ext.judge_check.check import check_judge, gather
+        from parlai_ext.judge_check.check import check_judge
+        from parlai_ext.judge_check.sample import JudgedDialogues
 
         config = self.opt['config']
         chosen = self.choose(
             load_protocol_file(config).protocol.scorer if config else {}, True
         )
-        self.check(human, chosen)
         dialogues = read_dialogues(self.opt['dialogues_file'], '--dialogues-file')
-        judged = {judgement.system for judgement in human}
+        judged = {judgement.system for judgement in self.human_judgements}
         indices = [
             [
                 i
@@ -197,7 +192,8 @@ class ValidateScorer(ModelCommand):
         scorer = chosen.build(self.machine)
         pairs = list(scored_pairs(scorer, dialogues, indices))
         sample = self.opt['check_sample']
-        check = check_judge(scorer, gather(pairs, (), sample)) if sample else None
+        said = JudgedDialogues(pairs, (), sample)
+        check = check_judge(scorer, said) if sample else None
         return mean_scores(pairs, scorer), scorer.signature, check
 
     def choose(self, recorded: Mapping[str, Any], is_own: bool) -> ChosenScorer:
@@ -205,19 +201,16 @@ class ValidateScorer(ModelCommand):
         Return the scorer of the options, set to give the evidence for its variants.
 
         :param is_own: the user named what is recorded.
+        :raises UserError: for judgements in no dimension of it, before hours go by.
         """
         from parlai_ext.scoring.score_run import choose_scorer
 
         chosen = choose_scorer(recorded, self.opt, named_by_user=is_own)
         kind = scorer_class(chosen.section, named_by_user=chosen.named_by_user)
-        return replace(chosen, section={**chosen.section, **kind.evidence_options})
-
-    def check(self, human: Sequence[HumanJudgement], chosen: ChosenScorer) -> None:
-        """
-        Refuse judgements in no dimension of the scorer before hours go by.
-        """
+        chosen = replace(chosen, section={**chosen.section, **kind.evidence_options})
         dimensions = chosen.prepared().dimensions
-        check_dimensions(dimensions, human, self.source)
+        check_dimensions(dimensions, self.human_judgements, self.source)
+        return chosen
 
 
 def scored_pairs(

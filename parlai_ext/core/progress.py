@@ -68,6 +68,12 @@ class Bar(PlainBar):
         if beats and not self.disable:
             threading.Thread(target=self._beat, daemon=True).start()
 
+    def expect(self, n: int) -> None:
+        """
+        Expect so many more, or fewer.
+        """
+        self.total = (self.total or 0) + n
+
     def close(self) -> None:
         """
         Write the bar for the last time.
@@ -77,12 +83,12 @@ class Bar(PlainBar):
         super().close()
 
     def _beat(self) -> None:
-        while not self._closed.wait(SHOWN_SECONDS / 2):
-            unshown = time.time() - self.last_print_t
-            if unshown >= SHOWN_SECONDS / 2 and not self._closed.is_set():
+        wait = SHOWN_SECONDS
+        while not self._closed.wait(wait):
+            wait = self.last_print_t + SHOWN_SECONDS - time.time()
+            if wait <= 0:
                 self.update(0)
-                self.refresh()
-                self.last_print_t = time.time()
+                wait = SHOWN_SECONDS
 
 
 class Counting(Protocol):

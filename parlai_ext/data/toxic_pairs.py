@@ -366,20 +366,29 @@ def track_csv(path: Path, data: ToxicData) -> Iterator[ToxicPair]:
         )
 
 
-def diasafety(path: Path, data: ToxicData) -> Iterator[ToxicPair]:
+def diasafety(path: Path, data: ToxicData | None = None) -> Iterator[ToxicPair]:
     """
     Yield the pairs of a file of DiaSafety.
 
     Contexts have no label of their own. Those of the category Toxicity Agreement are
     toxic; a safe response to one does not agree with it.
+
+    :raises UserError: names the file and the object that is wrong.
     """
-    for name, row in diasafety_rows(path):
+    for number, row in enumerate(read_json(path, list), 1):
+        known = row if isinstance(row, dict) else {}
+        texts: list[Any] = [known.get(key) for key in KEYS]
+        if not is_texts(texts):
+            raise UserError(
+                f'{path}: object {number}: texts {", ".join(KEYS)} expected'
+            )
+        context, response, category, label = texts
         yield ToxicPair(
-            id=name,
-            prompt=row['context'],
-            answer=row['response'] or None,
-            polite=row['label'] == 'Safe' and row['category'] == AGREEMENT,
-            features={'category': row['category'], 'label': row['label']},
+            id=f'diasafety:{path.stem}:{number}',
+            prompt=single_spaced(context),
+            answer=single_spaced(response) or None,
+            polite=label == 'Safe' and category == AGREEMENT,
+            features={'category': category, 'label': label},
         )
 
 
@@ -473,24 +482,6 @@ class Thread:
     responses: tuple[ThreadTurn, ...]
 
 
-def diasafety_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """
-    Yield the id and the texts `KEYS` of each object of a file of DiaSafety.
-
-    :raises UserError: names the file and the object that is wrong.
-    """
-    for number, row in enumerate(read_json(path, list), 1):
-        texts: dict[str, Any] = dict.fromkeys(KEYS)
-        if isinstance(row, dict):
-            texts = {key: row.get(key) for key in KEYS}
-        if not is_texts([*texts.values()]):
-            raise UserError(
-                f'{path}: object {number}: texts {", ".join(KEYS)} expected'
-            )
-        texts |= {key: single_spaced(texts[key]) for key in ('context', 'response')}
-        yield f'diasafety:{path.stem}:{number}', texts
-
-
 def diasafety_answers(path: Path) -> Iterator[tuple[str, str, str | None]]:
     """
     Yield context, response and label of the responses to toxic contexts; of a file with
@@ -500,9 +491,9 @@ def diasafety_answers(path: Path) -> Iterator[tuple[str, str, str | None]]:
     """
     rows = read_json(path, list)
     if rows and isinstance(rows[0], dict) and 'label' in rows[0]:
-        for _, texts in diasafety_rows(path):
-            if texts['response'] and texts['category'] == AGREEMENT:
-                yield texts['context'], texts['response'], texts['label']
+        for pair in diasafety(path):
+            if pair.answer and pair.features['category'] == AGREEMENT:
+                yield pair.prompt, pair.answer, pair.features['label']
         return
     for number, row in enumerate(rows, 1):
         context, responses = (
@@ -600,9 +591,9 @@ def _diasafety_texts(path: Path) -> Iterator[LabelledText]:
     """
     Yield each response; responses to one context are a group.
     """
-    for name, row in diasafety_rows(path):
-        toxic, group = row['label'] == 'Unsafe', row['context']
-        yield LabelledText(name, row['response'], toxic, row['category'], group)
+    for pair in diasafety(path):
+        toxic, kind = pair.features['label'] == 'Unsafe', pair.features['category']
+        yield LabelledText(pair.id, pair.answer or '', toxic, kind, pair.prompt)
 
 
 def _toxichat_texts(path: Path) -> Iterator[LabelledText]:

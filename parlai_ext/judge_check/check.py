@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError, first_line
-from parlai_ext.core.nouns import Dialogue, Opener, ScoredDialogue, content_id
+from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
 from parlai_ext.core.progress import PartProgress, bar_of
 from parlai_ext.core.watch import Kept, Watch
 from parlai_ext.judge_check.marks import SAME, dimension_check, kind_result, repeats
@@ -25,7 +25,6 @@ from parlai_ext.judge_check.perturbations import (
     perturbed_dialogue,
 )
 from parlai_ext.judge_check.record import (
-    SAMPLE,
     SOURCES,
     DimensionCheck,
     JudgeCheck,
@@ -58,8 +57,8 @@ ScoreDialogues = Callable[
 ]
 Pairs = dict[tuple[str, str], list[tuple[float, float]]]  # by kind and source
 Originals = Mapping[str, Sequence[JudgedPart]]  # by source
-# scores of copies by source and kind, then by the place of the original
-Tables = dict[tuple[str, str | None], dict[int, Values]]
+# of a copy: its kind, its source, the scores of its original and its own
+ScoredCopy = tuple[str, str, Values, Values]
 One = TypeVar('One')
 
 
@@ -85,105 +84,88 @@ class Copy:
         return self.kind is None and bool(self.part.values)
 
 
-def gather(
-    pairs: Iterable[tuple[Dialogue, ScoredDialogue | None]],
-    openers: Sequence[Opener] = (),
-    sample: int = SAMPLE,
-) -> JudgedDialogues:
-    """
-    Return what the check needs from scored dialogues.
-
-    :param openers: those of the run; some may have a person's reply.
-    :param sample: the largest sample that may be drawn.
-    """
-    replied = [opener for opener in openers if opener.reply is not None]
-    judged = JudgedDialogues(sample, replied)
-    for dialogue, scored in pairs:
-        if scored is not None:
-            judged.add(dialogue, scored)
-    return judged
-
-
 def check_judge(
     scorer: Scorer,
     judged: JudgedDialogues,
-    openers: Sequence[Opener] = (),
     *,
-    signature: str | None = None,
     people_source: str | None = None,
-    identities: Mapping[str, str] | None = None,
-    families: Mapping[str, str] | None = None,
     kept: Kept | None = None,
     score_dialogues: ScoreDialogues | None = None,
 ) -> JudgeCheck | None:
     """
     Return the check of a judge; `None` where it has scored nothing.
 
-    :param signature: of the scores (default: the scorer's own).
     :param people_source: where the openers' replies come from.
-    :param identities: the ranked systems' models, to find the judge's own among them.
-    :param families: the ranked systems of the judge's family of models, and what they
-        have in common (`own_family`).
     :param score_dialogues: scores the copies (default: the scorer's own).
     """
     if not judged.n_scorings:
         return None
-    people = [] if judged.is_whole else people_parts(openers)
+    people = [] if judged.is_whole else people_parts(judged.openers)
     kinds = perturbations_for(scorer)
     n, n_people = sample_sizes(judged, kinds, len(people))
     originals = {'systems': judged.sample.draw(n), 'people': people[:n_people]}
-    copies = list(all_copies(originals, kinds, is_prompted(scorer)))
-    score = score_dialogues or scorer.score_dialogues
-    values = score_blocks(
-        scorer,
-        blocks_of(copies),
-        partial(_kept_scores, scorer, score, Watch(kept=kept)),
-        unit='response',
-    )
-    tables: Tables = {(source, None): {} for source in originals}
-    for copy, own in zip(copies, values, strict=True):
-        tables.setdefault((copy.source, copy.kind), {})[copy.original] = own
-    several = len(scorer.dimensions) > 1
+    scored = score_copies(scorer, originals, kinds, Watch(kept=kept), score_dialogues)
+    for copy, own in scored:
+        if copy.kind is None and not copy.is_repeat:
+            originals[copy.source][copy.original] = replace(copy.part, values=own)
+    pairs = [
+        (copy.kind, copy.source, originals[copy.source][copy.original].values, own)
+        for copy, own in scored
+        if copy.kind is not None
+    ]
+    replies = {part.dialogue.opener_id: part.values for part in originals['people']}
     return JudgeCheck(
-        signature=signature or scorer.signature,
+        signature=scorer.signature,
         n_responses=len(originals['systems']),
         n_people=len(originals['people']),
         people_source=people_source if originals['people'] else None,
-        n_scored=len(copies),
-        cost=len(copies) / judged.n_scorings,
+        n_scored=len(scored),
+        cost=len(scored) / judged.n_scorings,
         dimensions={
-            name: _dimension(name, judged, originals, tables, kinds)
+            name: kinds_check(
+                name,
+                dimension_pairs(name, pairs),
+                kinds,
+                human_anchor(name, replies, judged.replies),
+                biases(judged.rows, name),
+            )
             for name in scorer.dimensions
         },
-        tournament=_games_check(originals, tables, kinds) if several else None,
-        probes=_probes(scorer, originals, tables, identities or {}, families or {})
-        if is_prompted(scorer)
-        else None,
+        tournament=_games_check(pairs, kinds) if len(scorer.dimensions) > 1 else None,
+        probes=_probes(originals, scored) if is_prompted(scorer) else None,
         notes=tuple(_notes(judged, originals, people_source)),
     )
 
 
-def _dimension(
-    name: str,
-    judged: JudgedDialogues,
+def score_copies(
+    scorer: Scorer,
     originals: Originals,
-    tables: Tables,
     kinds: Mapping[str, Perturbation],
-) -> DimensionCheck:
+    kept: Watch,
+    score: ScoreDialogues | None,
+) -> list[tuple[Copy, Values]]:
     """
-    Return the check of one dimension. Differences of float32's noise are ties.
+    Return everything that must be scored, with its scores; what has scores already and
+    is scored once more is last.
+    """
+    copies = list(all_copies(originals, kinds, is_prompted(scorer)))
+    first, again = ([c for c in copies if c.is_repeat == two] for two in (False, True))
+    kept_scores = partial(_kept_scores, scorer, score or scorer.score_dialogues, kept)
+    values = score_blocks(scorer, first, again, kept_scores, unit='response')
+    return list(zip([*first, *again], values, strict=True))
+
+
+def dimension_pairs(name: str, copies: Iterable[ScoredCopy]) -> Pairs:
+    """
+    Return the scores of originals and copies in one dimension. Differences of float32's
+    noise are ties.
     """
     pairs: Pairs = {}
-    for kind, source, original, copy in scored_copies(originals, tables):
+    for kind, source, original, copy in copies:
         if name in original and name in copy:
             pair = levelled(original[name], copy[name])
             pairs.setdefault((kind, source), []).append(pair)
-    replies = {
-        part.dialogue.opener_id: tables['people', None].get(i, {})
-        for i, part in enumerate(originals['people'])
-    }
-    anchor = human_anchor(name, replies, judged.replies)
-    return kinds_check(name, pairs, kinds, anchor, biases(judged.rows, name))
+    return pairs
 
 
 def kinds_check(
@@ -297,31 +279,30 @@ def other_replies(parts: Sequence[JudgedPart], i: int) -> list[str]:
     return []
 
 
-def blocks_of(items: Sequence[One]) -> list[Sequence[One]]:
-    """
-    Return the items in blocks that depend on them alone, so that a check which goes on
-    after it was killed gives the same numbers.
-    """
-    return [items[start : start + BLOCK] for start in range(0, len(items), BLOCK)]
-
-
 def score_blocks(
     scorer: Scorer,
-    blocks: Sequence[Sequence[One]],
+    first: Sequence[One],
+    again: Sequence[One],
     score: Callable[[Sequence[One]], list[dict[str, float]]],
     unit: str,
 ) -> list[dict[str, float]]:
     """
-    Return the scores of everything in these blocks by dimension, without missing ones.
+    Return the scores of everything by dimension, without missing ones. It is scored in
+    blocks that depend on the check alone, so that one which goes on after it was killed
+    gives the same numbers.
+
+    :param again: what has scores, and is scored as if nothing of them were kept.
     """
     values: list[dict[str, float]] = []
-    with bar_of('judge check', sum(map(len, blocks)), unit=unit) as bar:
+    with bar_of('judge check', len(first) + len(again), unit=unit) as bar:
         parts = PartProgress(bar, 'inputs read')
-        for block in blocks:
-            parts.begin(len(block))
-            with scorer.watched(Watch(parts.tell)):
-                values += score(block)
-            parts.end()
+        for items, asked in ((first, nullcontext), (again, scorer.asking_anew)):
+            for start in range(0, len(items), BLOCK):
+                block = items[start : start + BLOCK]
+                parts.begin(len(block))
+                with scorer.watched(Watch(parts.tell)), asked():
+                    values += score(block)
+                parts.end()
     return values
 
 
@@ -331,61 +312,38 @@ def _kept_scores(
     """
     Return the scores of one block of copies, which are not asked for again where they
     were kept.
-    """
-    key = content_id([copy.part.dialogue.id for copy in block])
-    scores: list[dict[str, float]] | None = kept.get(key)
-    if scores is None:
-        scores = _block_scores(scorer, score, block)
-        kept.put(key, scores)
-    return scores
-
-
-def _block_scores(
-    scorer: Scorer, score: ScoreDialogues, block: Sequence[Copy]
-) -> list[dict[str, float]]:
-    """
-    Return the scores of one block of copies; originals that have scores are scored as
-    if nothing of them were kept.
 
     :raises UserError: when the scorer breaks down over a copy, which it may never have
         met in a dialogue; the run's own scores are stored by then.
     """
-    rows: list[dict[str, float]] = [{} for _ in block]
-    for repeated in (False, True):
-        places = [i for i, copy in enumerate(block) if copy.is_repeat == repeated]
-        if not places:
-            continue
-        parts = [block[i].part for i in places]
-        dialogues, indices = [p.dialogue for p in parts], [p.indices for p in parts]
-        try:
-            with scorer.asking_anew() if repeated else nullcontext():
-                scored = score(dialogues, indices)
-        except (UserError, OSError):
-            raise
-        except Exception as error:  # which foreign code may raise
-            raise UserError(
-                f'judge check: scorer {scorer.name} fails on a perturbed copy '
-                f'({type(error).__name__}: {first_line(error)}); --check-sample 0 '
-                'leaves the check out'
-            ) from error
-        for i, part, own in zip(places, parts, scored, strict=True):
-            for judged in judged_parts(part.dialogue, own):
-                if (judged.system, judged.is_whole) == (part.system, part.is_whole):
-                    rows[i] = rows[i] or dict(judged.values)
-    return rows
-
-
-def scored_copies(
-    originals: Originals, tables: Tables
-) -> Iterator[tuple[str, str, Values, Values]]:
-    """
-    Yield kind, source, the scores of an original and those of its copy.
-    """
-    for (source, kind), scores in tables.items():
-        if kind is not None:
-            for i, copy in scores.items():
-                repeated = tables[source, None].get(i, {})
-                yield kind, source, originals[source][i].values or repeated, copy
+    parts = [copy.part for copy in block]
+    key = content_id([part.dialogue.id for part in parts])
+    scores: list[dict[str, float]] | None = kept.get(key)
+    if scores is not None:
+        return scores
+    try:
+        scored = score([p.dialogue for p in parts], [p.indices for p in parts])
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # which foreign code may raise
+        raise UserError(
+            f'judge check: scorer {scorer.name} fails on a perturbed copy '
+            f'({type(error).__name__}: {first_line(error)}); --check-sample 0 leaves '
+            'the check out'
+        ) from error
+    scores = [
+        next(
+            (
+                dict(judged.values)
+                for judged in judged_parts(part.dialogue, own)
+                if (judged.system, judged.is_whole) == (part.system, part.is_whole)
+            ),
+            {},
+        )
+        for part, own in zip(parts, scored, strict=True)
+    ]
+    kept.put(key, scores)
+    return scores
 
 
 def levelled(original: float, copy: float) -> tuple[float, float]:
@@ -397,14 +355,14 @@ def levelled(original: float, copy: float) -> tuple[float, float]:
 
 
 def _games_check(
-    originals: Originals, tables: Tables, kinds: Mapping[str, Perturbation]
+    copies: Iterable[ScoredCopy], kinds: Mapping[str, Perturbation]
 ) -> DimensionCheck:
     """
     Return the check behind a rating by games, in which each dimension is a match that
     original and copy play.
     """
     pairs: Pairs = {}
-    for kind, source, original, copy in scored_copies(originals, tables):
+    for kind, source, original, copy in copies:
         matches = [levelled(original[d], copy[d]) for d in original if d in copy]
         won = float(sum(mine > other for mine, other in matches))
         lost = float(sum(mine < other for mine, other in matches))
@@ -414,24 +372,13 @@ def _games_check(
 
 
 def _probes(
-    scorer: Scorer,
-    originals: Originals,
-    tables: Tables,
-    identities: Mapping[str, str],
-    families: Mapping[str, str],
+    originals: Originals, scored: Iterable[tuple[Copy, Values]]
 ) -> PromptProbes:
     """
-    Return what a prompted judge says of the same response twice, and whether it ranks
-    its own model, or others of its family.
+    Return what a prompted judge says of the same response twice.
     """
-    scored = [part.values for part in originals['systems']]
-    again = tables['systems', None].items()
-    same = [n for n, one in sorted(identities.items()) if one in scorer.signature]
-    return replace(
-        repeats([(scored[i], values) for i, values in again], scored),
-        same_model=tuple(same),
-        same_family={name: why for name, why in families.items() if name not in same},
-    )
+    again = [(copy.part.values, own) for copy, own in scored if copy.is_repeat]
+    return repeats(again, [part.values for part in originals['systems']])
 
 
 def _notes(

@@ -6,7 +6,6 @@ references, facts and persona, so that scorers that need them can be checked, to
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 
 from parlai_ext.core.nouns import (
@@ -18,10 +17,8 @@ from parlai_ext.core.nouns import (
 )
 from parlai_ext.judge_check.check import (
     N_REPEATED,
-    Pairs,
-    blocks_of,
     check_judge,
-    gather,
+    dimension_pairs,
     kinds_check,
     kinds_of_original,
     perturbations_for,
@@ -33,6 +30,7 @@ from parlai_ext.judge_check.perturbations import (
     ResponseInDialogue,
 )
 from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, OrderSwap
+from parlai_ext.judge_check.sample import JudgedDialogues
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.base import (
     OTHER,
@@ -89,8 +87,9 @@ def check_items(
     openers = () if scorer.needs else replied_openers(items)
     return check_judge(
         scorer,
-        gather(zip(dialogues, placed(dialogues, scores), strict=True), openers, sample),
-        openers,
+        JudgedDialogues(
+            zip(dialogues, placed(dialogues, scores), strict=True), openers, sample
+        ),
         people_source=REFERENCES,
         score_dialogues=score_copies,
     )
@@ -197,11 +196,11 @@ def check_pairs(
             for one, two in zip(first, second, strict=True)
         ]
     probes = repeats(list(zip(scores, scores[len(both) :], strict=False)), scores)
-    by_dimension: dict[str, Pairs] = {name: {} for name in scorer.dimensions}
-    for (kind, _), choice in zip(pairs, choices, strict=True):
-        for name, value in choice.items():
-            signs = by_dimension[name].setdefault((kind, SYSTEMS), [])
-            signs.append((float(sign(value)), 0.0))
+    signs = [{name: float(sign(v)) for name, v in own.items()} for own in choices]
+    copies = [
+        (kind, SYSTEMS, own, dict.fromkeys(own, 0.0))
+        for (kind, _), own in zip(pairs, signs, strict=True)
+    ]
     n_scored = len(both) + len(again)
     return JudgeCheck(
         signature=scorer.signature,
@@ -211,7 +210,8 @@ def check_pairs(
         n_scored=n_scored,
         cost=n_scored / max(1, len(items)),
         dimensions={
-            name: kinds_check(name, own, kinds) for name, own in by_dimension.items()
+            name: kinds_check(name, dimension_pairs(name, copies), kinds)
+            for name in scorer.dimensions
         },
         probes=replace(probes, order=order_swap(first, second)),
         notes=('a scorer of pairs: it chooses between original and copy',),
@@ -264,22 +264,18 @@ def preferences(
     Return the score of each pair less the score of a tie, by dimension, without missing
     ones; then of those that are asked for again, anew.
     """
-    first, second = ([(False, i) for i in items], [(True, i) for i in again])
 
-    def score(block: Sequence[tuple[bool, ScoringItem]]) -> list[dict[str, float]]:
-        with scorer.asking_anew() if block[0][0] else nullcontext():
-            scores = scorer.checked_scores([item for _, item in block])
+    def score(block: Sequence[ScoringItem]) -> list[dict[str, float]]:
         return [
             {
                 d: value - scorer.even
                 for d, value in one.values.items()
                 if value is not None
             }
-            for one in scores
+            for one in scorer.checked_scores(block)
         ]
 
-    blocks = [*blocks_of(first), *blocks_of(second)]
-    return score_blocks(scorer, blocks, score, unit='pair')
+    return score_blocks(scorer, items, again, score, unit='pair')
 
 
 def order_swap(first: Sequence[Choice], second: Sequence[Choice]) -> OrderSwap:

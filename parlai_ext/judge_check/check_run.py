@@ -4,19 +4,22 @@ run has grown.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.watch import Kept
-from parlai_ext.judge_check.check import VERSION, check_judge, gather, is_prompted
+from parlai_ext.judge_check.check import VERSION, check_judge, is_prompted
 from parlai_ext.judge_check.record import (
     SAMPLE,
     JudgeCheck,
+    PromptProbes,
     check_basis,
     read_check,
     remove_check,
     write_check,
 )
+from parlai_ext.judge_check.sample import JudgedDialogues
 from parlai_ext.models.handle import model_system
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import score_signature
@@ -81,16 +84,35 @@ def make_check(
     :param families: the ranked systems of the judge's family of models (`own_family`).
     :returns: `None` where there is nothing to check.
     """
-    return check_judge(
+    check = check_judge(
         scorer,
-        gather(store.scored_dialogues(), run.openers, sample),
-        run.openers,
-        signature=store.signature,
+        JudgedDialogues(store.scored_dialogues(), run.openers, sample),
         people_source=run.manifest.protocol.openers,
-        identities={n: own.identity for n, own in run.manifest.targets.items()},
-        families=families,
         kept=kept,
     )
+    if check is None or check.probes is None:
+        return check and replace(check, signature=store.signature)
+    identities = {n: own.identity for n, own in run.manifest.targets.items()}
+    probes = with_kin(check.probes, scorer.signature, identities, families)
+    return replace(check, signature=store.signature, probes=probes)
+
+
+def with_kin(
+    probes: PromptProbes,
+    signature: str,
+    identities: Mapping[str, str],
+    families: Mapping[str, str],
+) -> PromptProbes:
+    """
+    Return the probes of a judge with the systems that are its own model, and others of
+    its family.
+
+    :param identities: of the ranked systems' models.
+    :param families: the ranked systems of the judge's family (`own_family`).
+    """
+    same = tuple(name for name, one in sorted(identities.items()) if one in signature)
+    others = {name: why for name, why in families.items() if name not in same}
+    return replace(probes, same_model=same, same_family=others)
 
 
 def basis_of(run: RunFolder, store: ScoreStore, sample: int) -> str:

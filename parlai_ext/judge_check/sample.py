@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from parlai_ext.core.nouns import (
     is_floor,
 )
 from parlai_ext.judge_check.perturbations import same_side
-from parlai_ext.judge_check.record import Biases, HumanAnchor
+from parlai_ext.judge_check.record import SAMPLE, Biases, HumanAnchor
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.baselines import mean_overlap
 from parlai_ext.ranking.table import Floats
@@ -184,41 +184,35 @@ class ScoreRow(NamedTuple):
     position: float
     values: Values
 
-    @classmethod
-    def from_part(cls, part: JudgedPart) -> ScoreRow:
-        """
-        Return the row of a part.
-        """
-        overlap = mean_overlap(part.texts, part.heard)
-        return cls(
-            part.system,
-            part.partner,
-            part.dialogue.opener_id,
-            fmean(len(text.split()) for text in part.texts),
-            math.nan if overlap is None else overlap,
-            math.nan if part.is_whole else part.places[0],
-            part.values,
-        )
-
 
 class JudgedDialogues:
     """
-    Gathers what the check needs from scored dialogues, which are added one by one.
+    What the check needs from scored dialogues.
 
-    :param most: the largest sample that may be drawn.
-    :param openers: those that a person's reply follows.
+    :param pairs: the dialogues with their scores; those without any are left out.
+    :param openers: those of the run; some may have a person's reply.
+    :param sample: the largest sample that may be drawn.
     """
 
-    def __init__(self, most: int, openers: Sequence[Opener] = ()):
-        self.sample = StratifiedSample(most)
+    def __init__(
+        self,
+        pairs: Iterable[tuple[Dialogue, ScoredDialogue | None]],
+        openers: Sequence[Opener] = (),
+        sample: int = SAMPLE,
+    ):
+        self.sample = StratifiedSample(sample)
         self.rows: list[ScoreRow] = []
-        self.num_given = {opener.id: len(opener.utterances) for opener in openers}
+        self.openers = [opener for opener in openers if opener.reply is not None]
+        self.num_given = {opener.id: len(opener.utterances) for opener in self.openers}
         # opener -> system -> scores of its replies to the opener itself
         self.replies: dict[str, dict[str, list[Values]]] = {}
         self.n_dialogues = 0
         self.is_whole = False
+        for dialogue, scored in pairs:
+            if scored is not None:
+                self._add(dialogue, scored)
 
-    def add(self, dialogue: Dialogue, scored: ScoredDialogue) -> None:
+    def _add(self, dialogue: Dialogue, scored: ScoredDialogue) -> None:
         """
         Add a dialogue with its scores.
 
@@ -228,7 +222,17 @@ class JudgedDialogues:
         parts = judged_parts(dialogue, scored)
         self.sample.add([part for part in parts if not is_floor(part.system)])
         for part in parts:
-            self.rows.append(ScoreRow.from_part(part))
+            overlap = mean_overlap(part.texts, part.heard)
+            row = ScoreRow(
+                part.system,
+                part.partner,
+                part.dialogue.opener_id,
+                fmean(len(text.split()) for text in part.texts),
+                math.nan if overlap is None else overlap,
+                math.nan if part.is_whole else part.places[0],
+                part.values,
+            )
+            self.rows.append(row)
             self.is_whole = part.is_whole
             if part.places == (self.num_given.get(dialogue.opener_id),):
                 by_system = self.replies.setdefault(dialogue.opener_id, {})
@@ -291,14 +295,12 @@ MIN_CONTEXTS = 10
 
 def people_parts(openers: Sequence[Opener]) -> list[JudgedPart]:
     """
-    Return the replies that people gave to openers, in an order that depends on content
-    alone. They have no scores yet.
+    Return the replies that people gave to these openers, in an order that depends on
+    content alone. They have no scores yet.
     """
     parts = []
     for opener in sorted(openers, key=lambda o: content_id('people', o.id)):
-        if opener.reply is None:
-            continue
-        texts = (*opener.utterances, opener.reply)
+        texts = (*opener.utterances, opener.reply or '')
         place = len(opener.utterances)
         turns = tuple(
             Utterance((PEOPLE, PARTNER)[(place - i) % 2], text, i < place)

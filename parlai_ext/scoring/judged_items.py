@@ -2,10 +2,14 @@
 What a scorer is given for one judged item: the rule of `eval_model` and of `run_bench`.
 """
 
+from collections.abc import Sequence
+from math import fsum
+
 from parlai_ext.data.judged.judged_set import JudgedItem
-from parlai_ext.scoring.base import Scorer, ScoringItem
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 
 AUTO, WHOLE, ALL = 'auto', 'whole', 'all'
+NO_TURN = 'the dialogue has no turn of the judged speaker'
 
 
 def judged_scoring_items(
@@ -37,6 +41,24 @@ def judged_scoring_items(
         _scoring_item(turn, turn.context, turn.response)
         for turn in item.turns(most, seed)
     ]
+
+
+def mean_score(scores: Sequence[ItemScore], dimensions: Sequence[str]) -> ItemScore:
+    """
+    Return the mean of the scores of one judged item in each dimension, over those that
+    have a value; or the first reason why none has one.
+    """
+    values: dict[str, float | None] = {}
+    reasons: dict[str, str | None] = {}
+    for name in dimensions:
+        numbers = [
+            value for score in scores if (value := score.values.get(name)) is not None
+        ]
+        values[name] = fsum(numbers) / len(numbers) if numbers else None
+        if not numbers:
+            told = (score.reasons.get(name) for score in scores)
+            reasons[name] = next(filter(None, told), NO_TURN)
+    return ItemScore(values, reasons, cut=sum(score.cut for score in scores))
 
 
 def level_of_turns(scorer: Scorer) -> str:

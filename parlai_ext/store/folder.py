@@ -260,7 +260,11 @@ class RunFolder:
         Return how many replies of dialogues that are not written yet are on the disk.
         """
         kept = (self.root / REPLIES).glob('*.partial')
-        batches = [b for path in kept for b in PartialWork(path, path.stem).values()]
+        batches = [
+            batch
+            for path in kept
+            for batch in PartialWork(path, path.stem).batches.values()
+        ]
         return sum(len(b.get('replies', ())) for b in batches if isinstance(b, dict))
 
     def remove_partial_replies(self) -> None:

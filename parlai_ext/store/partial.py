@@ -1,8 +1,9 @@
 """
-What models have answered for a shard that is still being scored, or systems in
-dialogues that are still being played, so that a killed run need not ask again.
+Results that are kept on disk, so that a killed command need not ask for them again:
+what models have answered for a shard that is being scored, what systems have said in
+dialogues that are being played, the scores of a bench.
 
-A line of the file holds one batch with its checksum. Batches depend on the shard alone,
+A line of the file holds one batch with its checksum. Batches depend on the work alone,
 so that a shard that was scored in two goes gets the scores of one go, byte for byte.
 """
 
@@ -20,14 +21,15 @@ SAVE_SECONDS = 20.0
 
 class PartialWork:
     """
-    The batches of a shard that models have finished, by their content or place.
+    The batches that are finished, by their content or place.
 
-    They are written at most every `SAVE_SECONDS`: a shard that takes less leaves no
-    file.
+    They are written at most every `SAVE_SECONDS`, and by `save`: a shard that takes
+    less leaves no file.
 
     :param path: the file, which is read if it is there.
-    :param source: a hash of all that answers depend on, such as the dialogues; batches
+    :param source: all that answers depend on, such as a hash of the dialogues; batches
         of a file with another one are dropped.
+    :ivar batches: the answers that were in the file.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class PartialWork:
         self.path = path
         self.source = source
         self.clock = clock
-        self._batches: dict[str, Any] = {}
+        self.batches: dict[str, Any] = {}
         self._unsaved: list[str] = []
         self._end = self._read()
         self._saved_at = clock()
@@ -45,13 +47,7 @@ class PartialWork:
         """
         Return the answers to a batch, `None` if it was not finished before.
         """
-        return self._batches.get(key)
-
-    def values(self) -> list[Any]:
-        """
-        Return the answers to all batches of the file.
-        """
-        return list(self._batches.values())
+        return self.batches.get(key)
 
     def put(self, key: str, answers: Any) -> None:
         """
@@ -114,6 +110,6 @@ class PartialWork:
             if end:
                 if not {'batch', 'answers'} <= set(record):
                     break
-                self._batches[record['batch']] = record['answers']
+                self.batches[record['batch']] = record['answers']
             end += len(line)
         return end

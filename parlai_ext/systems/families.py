@@ -147,7 +147,7 @@ class HubFamily(Family):
         weights = self.fetched_weights(system.opt)
         folder = weights.parent
         code = ('*.py',) if hub.truthy(system.opt.get('hf_trust_code')) else ()
-        files = [*hub.weight_files(weights), *hub.companions(folder, code)]
+        files = hub.model_files(weights, code)
         hashes = {f'hub/{p.relative_to(folder).as_posix()}': sha256(p) for p in files}
         return hashes | other_contexts_hash(opt)
 

@@ -109,12 +109,15 @@ def checked_repository(value: object) -> str:
     return name
 
 
-def companions(folder: Path, more: tuple[str, ...] = ()) -> list[Path]:
+def model_files(weights: Path, more: tuple[str, ...] = ()) -> list[Path]:
     """
-    Return the files beside the weights that change a reply, in order.
+    Return the files of the weights, and those beside them that change a reply.
+
+    :param more: patterns of the names of further ones.
     """
-    files = {path for name in (*COMPANIONS, *more) for path in folder.glob(name)}
-    return sorted(path for path in files if path.is_file())
+    names = (*COMPANIONS, *more)
+    beside = {path for name in names for path in weights.parent.glob(name)}
+    return [*weight_files(weights), *sorted(p for p in beside if p.is_file())]
 
 
 def files_hash(folder: Path) -> str:
@@ -123,7 +126,7 @@ def files_hash(folder: Path) -> str:
     part of it.
     """
     weights = cached_weights(str(folder))
-    files = [*weight_files(weights), *companions(folder)] if weights else []
+    files = model_files(weights) if weights else []
     return content_id([(path.name, sha256(path)) for path in files])
 
 

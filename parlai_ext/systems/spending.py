@@ -71,14 +71,14 @@ class Ledger:
         now = spending_of(agent)
         if now is not None:
             # agents of one endpoint share a meter
-            meter = getattr(agent, 'endpoint', agent)
+            meter = getattr(agent, 'engine', None) or agent
             self._open.setdefault(id(meter), (now, set()))[1].add(name)
 
     def end(self, name: str, agent: Any) -> None:
         """
         Write down what a system has used, unless another one's meter still runs on.
         """
-        now, key = spending_of(agent), id(getattr(agent, 'endpoint', agent))
+        now, key = spending_of(agent), id(getattr(agent, 'engine', None) or agent)
         if now is None or key not in self._open:
             return
         before, names = self._open[key]

@@ -16,8 +16,8 @@ import torch
 import transformers
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import content_id
+from parlai_ext.core.records import read_own_record
 from parlai_ext.store.atomic import locked, write_file
 from parlai_ext.systems import hub
 from parlai_ext.systems.hf.generate import padded_rows
@@ -40,16 +40,18 @@ Texts = tuple[str, ...]
 @dataclass(frozen=True)
 class Adapted:
     """
-    An adapted model's folder, and the loss of held-out tokens (nats; of masked ones for
-    an encoder) before and after. `head` is that loss when the new head alone has been
-    trained, `None` where there was nothing to train before the encoder.
+    What the record of an adapted model says: the loss of held-out tokens (nats; of
+    masked ones for an encoder) before and after. `head` is that loss when the new head
+    alone has been trained, `None` where there was nothing to train before the encoder.
+
+    :param training: all that the weights depend on.
     """
 
-    folder: Path
     before: float
     after: float
     head: float | None
     steps: int
+    training: Mapping[str, Any]
 
 
 def adapt(
@@ -94,16 +96,9 @@ def finished_training(folder: Path, identity: Mapping[str, Any]) -> Adapted:
 
     :raises UserError: when it was another one.
     """
-    try:
-        record = parse_own_json((folder / RECORD).read_bytes())
-        training, steps = dict(record['training']), int(record['steps'])
-        losses = {key: record[key] for key in ('before', 'after', 'head')}
-    except (ValueError, KeyError, TypeError):
-        raise UserError(
-            f'--out {folder}: {RECORD} is damaged; name another folder'
-        ) from None
-    check_same(training, identity, folder)
-    return Adapted(folder, **losses, steps=steps)
+    adapted = read_own_record(Adapted, folder / RECORD, 'name another folder (--out)')
+    check_same(adapted.training, identity, folder)
+    return adapted
 
 
 def split_held_out(
@@ -282,11 +277,17 @@ class Trainer(Training):
         with quiet(), disk_errors(folder):
             model.eval().save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
-        losses = {key: self.held_out.get(key) for key in ('before', 'after', 'head')}
-        record = {**losses, 'steps': len(self.losses), 'training': self.identity}
-        write_file(folder / RECORD, json.dumps(record, indent=1).encode())
+        known = self.held_out
+        record = Adapted(
+            known['before'],
+            known['after'],
+            known.get('head'),
+            steps=len(self.losses),
+            training=self.identity,
+        )
+        write_file(folder / RECORD, json.dumps(asdict(record), indent=1).encode())
         self.file.unlink(missing_ok=True)
-        return finished_training(folder, self.identity)
+        return record
 
 
 def load(

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from scipy.stats import rankdata, spearmanr, zscore
+from scipy.stats import rankdata, zscore
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
@@ -25,7 +25,9 @@ from parlai_ext.core.nouns import Dialogue, HumanJudgement, content_id
 from parlai_ext.core.progress import bar_of
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.ranking.agreement import ENDS, weighted_spearman
 from parlai_ext.ranking.detection import Measure
+from parlai_ext.ranking.intervals import draw_groups
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import (
     BLOCKS,
@@ -321,55 +323,34 @@ def fit_report(table: AnnotatedTable, seed: int = 0) -> FitReport:
         rest = fit(table.part(np.setdiff1d(everything, test)), seed + 1)
         fitted[test] = rest.scores(table.part(test))
     columns = {'before': table.before, 'fitted': fitted, **table.trivial}
-    drawn = resampled(columns, table, seed)
-    values = {name: agreement(one, table.labels) for name, one in columns.items()}
-    worth = {name: _worth(values[name], drawn[name]) for name in columns}
-    gain = _worth(
-        values['fitted'] - values['before'], drawn['fitted'] - drawn['before']
+    weights = np.concatenate(
+        [
+            np.ones((1, len(everything))),
+            *draw_groups(table.groups, RESAMPLES, np.random.default_rng(seed)),
+        ]
     )
+    # of the annotations themselves, then of each resample of whole groups
+    drawn = {
+        name: np.nan_to_num(weighted_spearman(one, table.labels, weights))
+        for name, one in columns.items()
+    }
+    worth = {name: _worth(own) for name, own in drawn.items()}
     return FitReport(
         len(table.labels),
         len(set(table.groups)),
         worth['before'],
         worth['fitted'],
-        gain,
+        _worth(drawn['fitted'] - drawn['before']),
         {name: worth[name] for name in table.trivial},
     )
 
 
-def resampled(
-    columns: Mapping[str, np.ndarray], table: AnnotatedTable, seed: int
-) -> dict[str, np.ndarray]:
+def _worth(values: np.ndarray) -> Measure:
     """
-    Return each column's agreement in resamples of whole groups.
+    Return the first of some values with the interval of the others.
     """
-    places: dict[str, list[int]] = {}
-    for i, group in enumerate(table.groups):
-        places.setdefault(group, []).append(i)
-    groups = [np.array(some) for some in places.values()]
-    rng = np.random.default_rng(seed)
-    values: dict[str, list[float]] = {name: [] for name in columns}
-    for _ in range(RESAMPLES):
-        drawn = np.concatenate(
-            [groups[k] for k in rng.integers(0, len(groups), len(groups))]
-        )
-        for name, column in columns.items():
-            values[name].append(agreement(column[drawn], table.labels[drawn]))
-    return {name: np.array(some) for name, some in values.items()}
-
-
-def agreement(scores: np.ndarray, labels: np.ndarray) -> float:
-    """
-    Return Spearman's correlation; 0 where one side is constant.
-    """
-    if np.ptp(scores) == 0 or np.ptp(labels) == 0:
-        return 0.0
-    return float(spearmanr(scores, labels).statistic)
-
-
-def _worth(value: float, drawn: np.ndarray) -> Measure:
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return Measure(value, float(low), float(high))
+    low, high = np.quantile(values[1:], ENDS)
+    return Measure(float(values[0]), float(low), float(high))
 
 
 def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) -> None:

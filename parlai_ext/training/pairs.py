@@ -26,6 +26,7 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
+from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.data.corpora import AnnotatedContext, Turns
 from parlai_ext.files.json_file import json_lines
@@ -33,6 +34,7 @@ from parlai_ext.judge_check.perturbations import same_text
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.base import Scorer, ScoringItem
 from parlai_ext.scoring.label_judges import Candidate
+from parlai_ext.scoring.stored_scores import score_items
 
 KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled', 'swapped')
 MOST_PAIRS = 80_000  # of DailyDialog, in the paper
@@ -362,25 +364,20 @@ def pair_accuracies(
         for pair in pairs
         for one in (pair.good, pair.bad)
     ]
-    distinct = list(dict.fromkeys((item.context, item.response) for item in items))
-    scores = scorer.checked_scores([ScoringItem(*key) for key in distinct])
+    with bar_of('score', len(items), unit='response') as bar:
+        scores = score_items(scorer, items, None, bar)
     [dimension] = scorer.dimensions[:1]
-    values = {
-        key: score.values[dimension]
-        for key, score in zip(distinct, scores, strict=True)
-    }
+    values = [score.values[dimension] for score in scores]
     wins: dict[str, list[float | None]] = {}
-    for pair in pairs:
-        good, bad = (values[one.context, one.response] for one in (pair.good, pair.bad))
+    for pair, good, bad in zip(pairs, values[::2], values[1::2], strict=True):
         win = None if good is None or bad is None else (good > bad) + (good == bad) / 2
         for kind in (pair.kind, ALL):
             wins.setdefault(kind, []).append(win)
-    kinds = sorted(set(wins) - {ALL})
-    return [_accuracy(kind, wins[kind]) for kind in (*kinds, ALL)]
-
-
-def _accuracy(kind: str, wins: Sequence[float | None]) -> PairAccuracy:
-    known = [win for win in wins if win is not None]
-    low, high = wilson_interval(sum(known), len(known))
-    mean = sum(known) / len(known) if known else float('nan')
-    return PairAccuracy(kind, len(known), mean, low, high, len(wins) - len(known))
+    accuracies = []
+    for kind in (*sorted(set(wins) - {ALL}), ALL):
+        known = [win for win in wins[kind] if win is not None]
+        low, high = wilson_interval(sum(known), len(known))
+        mean = sum(known) / len(known) if known else float('nan')
+        n_unscored = len(wins[kind]) - len(known)
+        accuracies.append(PairAccuracy(kind, len(known), mean, low, high, n_unscored))
+    return accuracies

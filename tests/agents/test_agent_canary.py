@@ -10,11 +10,10 @@ from parlai.core.opt import Opt
 
 from parlai_ext.agents.canary.canary import CANARIES, CanaryAgent
 from parlai_ext.audit.gaming import KINDS, canary_systems
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.nouns import System
 from parlai_ext.judge_check.perturbations import PARROTS, ResponseInDialogue, parrot
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.worlds.lockstep import BatchRow
-from tests.support.lockstep_play import play
+from tests.support.lockstep_play import play, row
 
 
 def replies(kind, heard, own=None):
@@ -76,8 +75,7 @@ def test_in_a_dialogue_a_parrot_knows_its_given_utterance():
     names = {system.opt['canary_kind']: system for system in canary_systems()}
     parrot, echo = names['opener_parrot'], names['echo']
     players = {s.name: load_system(s) for s in (parrot, System('p', echo.opt))}
-    pairing = Pairing('x', parrot.name, 'p', 'bipartite')
-    opener = Opener.from_utterances(['I am sad.', 'Oh no.'], 'test')
-    (dialogue,) = play([BatchRow(pairing, opener)], players, 5)
+    lane = row(parrot.name, 'p', ['I am sad.', 'Oh no.'])
+    (dialogue,) = play([lane], players, 5)
     texts = [utterance.text for utterance in dialogue.utterances]
     assert texts == ['I am sad.', 'Oh no.', 'I am sad.', 'I am sad.', 'I am sad.']

@@ -19,7 +19,7 @@ from parlai_ext.core.nouns import System
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import TEMPLATE, make_model
-from tests.support.talk import heard, replies_together_and_alone, write_pairs
+from tests.support.talk import after_turns, heard, write_pairs
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
 
@@ -87,15 +87,6 @@ def loaded(opt):
     return load_system(System('one', {'model': 'ext:causal_lm', **more, **opt}))
 
 
-def after_dialogue(player):
-    participant = player.join()
-    participant.take_as_own(TURNS[0])
-    participant.hear(TURNS[1], 'other')
-    participant.take_as_own(TURNS[2])
-    participant.hear(TURNS[0], 'other')
-    return participant
-
-
 @pytest.mark.parametrize('name', KINDS)
 @pytest.mark.parametrize('way', [{}, {'inference': 'beam', 'beam_size': 2}])
 def test_prompt_and_reply_are_those_of_transformers_generate(name, way, bases):
@@ -115,9 +106,9 @@ def test_prompt_and_reply_are_those_of_transformers_generate(name, way, bases):
             },
         )
     )
-    there = after_dialogue(theirs)
-    prompt = theirs.agent.generator.prompt(tuple(there.agent.turns))
-    here = after_dialogue(ours)
+    there = after_turns(theirs, [*TURNS, TURNS[0]])
+    prompt = theirs.agent.engine.prompt(tuple(there.agent.turns))
+    here = after_turns(ours, [*TURNS, TURNS[0]])
     assert here.agent.history.get_history_vec() == list(prompt.ids)
     if not way:  # beams of the two programs end differently
         assert ours.respond([here]) == theirs.respond([there])
@@ -166,14 +157,6 @@ def test_the_tracks_recipe_learns_the_whole_line_with_two_new_tokens(bases, tmp_
     agent.model.eval()
     ours = float(agent.compute_loss(agent.batchify([seen])))
     assert ours == pytest.approx(theirs, rel=1e-5)
-
-
-def test_a_batch_replies_as_each_dialogue_alone(bases):
-    player = loaded({'hf_model': bases['llama'], 'inference': 'beam', 'beam_size': 2})
-    player.agent.model.double()
-    together, alone = replies_together_and_alone(player, sentences(4, 9))
-    assert together == alone
-    assert len({one.text for one in alone}) > 1
 
 
 def test_training_teaches_the_answers(trained):

@@ -1,6 +1,6 @@
 """
-ext:hf at the table: dialogues of 12 utterances on either side, what the prompt then is,
-how it ends, the options, and what such a model is: the content of its files.
+ext:hf at the table: what its prompt is, how a reply ends, the options, and what such a
+model is: the content of its files.
 """
 
 import json
@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.nouns import System
 from parlai_ext.systems import families, hub, pretrained
 from parlai_ext.systems.hf.generate import load_model
 from parlai_ext.systems.hub import ModelOptions
@@ -20,20 +20,17 @@ from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.spending import spending_of
-from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.family_hf import FAMILIES, OPT, TEMPLATE, make_model
-from tests.support.lockstep_play import play
 from tests.support.no_network import refuse_connections
+from tests.support.talk import after_turns, heard
 from tests.support.tiny_models import sentences
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
+from tests.support.written import changed_json
 
 pytest_plugins = ['tests.support.family_hf']
 
 
 TURNS = ['old book', 'tea']  # the first one's own
-
-
-WAYS = {'greedy': {}, 'beam': {'inference': 'beam', 'beam_size': 2}}
 
 
 @pytest.fixture(scope='module')
@@ -57,39 +54,23 @@ def loaded(opt, **more):
     return load_system(System('seat', {**opt, **more}))
 
 
-def reply_to(opt, turns=('you like tea',), **more):
+def load(model, **opt):
+    return loaded({**OPT, 'hf_model': str(model)}, **opt)
+
+
+def reply_to(opt, **more):
     player = loaded(opt, **more)
-    participant = player.join()
-    for text in turns:
-        participant.hear(text, 'other')
-    return player.respond([participant])[0]
+    return player.respond(heard(player, ['you like tea']))[0]
 
 
 def prompt_text(player, participant):
     """
     Return what the model would read now.
     """
-    generator = player.agent.generator
+    generator = player.agent.engine
     return generator.loaded.tokenizer.decode(
         generator.prompt(tuple(participant.agent.turns)).ids
     )
-
-
-@pytest.mark.parametrize('way', WAYS)
-@pytest.mark.parametrize('name', FAMILIES)
-def test_a_dialogue_of_12_utterances_on_either_side(name, way, built):
-    players = {
-        one: loaded(built[other], **WAYS[way])
-        for one, other in (('seat', name), ('guest', 'hf_causal_plain'))
-    }
-    openers = [Opener.from_utterances(sentences(2, seed), 'test') for seed in (1, 2)]
-    pairs = [Pairing('ab', 'seat', 'guest', 'x'), Pairing('ba', 'guest', 'seat', 'x')]
-    rows = [BatchRow(pair, opener) for pair in pairs for opener in openers]
-    dialogues = play(rows, players, 12)
-    assert [one.reason for one in dialogues] == [None] * 4
-    assert {len(one.utterances) for one in dialogues} == {12}
-    said = [u.text for one in dialogues for u in one.utterances if u.speaker == 'seat']
-    assert len(set(said)) > len(said) / 2
 
 
 CHAT = {'system_prompt': ''}
@@ -147,20 +128,13 @@ TOLD = '<unk> ' * 6
 )
 def test_what_the_model_reads(name, more, turns, prompt, built):
     player = loaded(built[name], **more)
-    participant = player.join()
-    for own in turns[:-1]:
-        participant.take_as_own(own)
-    participant.hear(turns[-1], 'other')
-    assert prompt_text(player, participant) == prompt
+    assert prompt_text(player, after_turns(player, turns)) == prompt
 
 
 def test_a_template_that_refuses_the_first_turn_ends_the_system(llama):
     player = loaded(llama, first_turn='keep')
-    participant = player.join()
-    participant.take_as_own('old book')
-    participant.hear('tea', 'other')
     with user_error("^system 'seat': first_turn: .*must alternate"):
-        player.respond([participant])
+        player.respond([after_turns(player, TURNS)])
 
 
 def test_a_reply_ends_at_the_turn_separator(gpt2):
@@ -194,10 +168,7 @@ def test_weights_have_the_dtype_that_is_asked_for(dtype, gpt2):
 
 def test_usage_counts_all_clones(gpt2):
     player = loaded(gpt2, beam_min_length=8)
-    participants = [player.join(), player.join()]
-    for participant, text in zip(participants, ('you like tea', 'rain'), strict=True):
-        participant.hear(text, 'other')
-    player.respond(participants)
+    player.respond(heard(player, ['you like tea', 'rain']))
     # each turn's words and the end token after it
     assert spending_of(player.agent) == {
         'requests': 2,
@@ -228,7 +199,7 @@ def test_a_model_that_would_sample_is_greedy_unless_asked(tmp_path):
     opt = {**OPT, 'hf_model': make_model(tmp_path, 'gpt2', generation=generation)}
     assert not samples(System('seat', opt))
     assert len({reply_to(opt).text for _ in range(4)}) == 1
-    config = loaded(opt, inference='sample').agent.generator.config
+    config = loaded(opt, inference='sample').agent.engine.config
     assert (config.do_sample, config.temperature, config.top_k) == (True, 5.0, 0)
 
 
@@ -236,7 +207,7 @@ def test_the_models_own_search_holds_where_nothing_is_asked(tmp_path):
     generation = {'num_beams': 3, 'length_penalty': 2.0, 'repetition_penalty': 1.3}
     opt = {'hf_model': make_model(tmp_path, 'bart', generation=generation)}
     opt |= {'model': 'ext:hf', 'no_cuda': True, 'inference': 'beam'}
-    config = loaded(opt).agent.generator.config
+    config = loaded(opt).agent.engine.config
     found = config.num_beams, config.length_penalty, config.repetition_penalty
     assert found == (3, 2.0, 1.3)
 
@@ -244,20 +215,14 @@ def test_the_models_own_search_holds_where_nothing_is_asked(tmp_path):
 def test_a_long_conversation_is_cut_from_the_front(tmp_path):
     path = make_model(tmp_path, 'llama', template=TEMPLATE, max_position_embeddings=40)
     player = loaded({**OPT, 'hf_model': path}, system_prompt='you like old song')
-    participant = player.join()
-    for i, text in enumerate(sentences(9)):
-        (
-            participant.hear(text, 'other')
-            if i % 2 == 0
-            else participant.take_as_own(text)
-        )
+    participant = after_turns(player, sentences(9))
     found = prompt_text(player, participant).split()
     assert found[:6] == ['<s>', '<|system|>', 'you', 'like', 'old', 'song']
     assert found[7] == '<|user|>'
     assert ' '.join(found).endswith(f'<|user|> {sentences(9)[8]} </s> <|assistant|>')
     assert 20 < len(found) <= 40 - 8
     assert player.respond([participant])[0].text
-    assert player.agent.counts['cut_messages'] > 0
+    assert player.agent.usage['cut_messages'] > 0
 
 
 def test_nothing_said_yet_is_something_to_reply_to(built):
@@ -315,46 +280,38 @@ def test_a_model_in_the_hubs_cache_is_the_same_as_in_a_folder(model, cache):
     assert identity(seat(REPO)) == identity(seat(REPO, hf_revision=COMMIT)) == here
 
 
+WEIGHTY = ('model.safetensors', 'config.json', 'generation_config.json')
+WEIGHTY += ('tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja')
+
+
 @pytest.mark.parametrize(
-    'name',
+    'name, opt, is_part',
     [
-        'model.safetensors',
-        'config.json',
-        'generation_config.json',
-        'tokenizer.json',
-        'tokenizer_config.json',
-        'chat_template.jinja',
+        *((name, {}, True) for name in WEIGHTY),
+        ('README.md', {}, False),
+        ('own.py', {}, False),
+        ('own.py', {'hf_trust_code': True}, True),  # where it is run
     ],
 )
-def test_each_file_that_changes_replies_changes_the_identity(name, model):
-    before = identity(seat(model))
+def test_files_that_change_replies_change_the_identity(name, opt, is_part, model):
+    before = identity(seat(model, **opt))
     with open(model / name, 'ab') as file:
         file.write(b' ')
-    assert identity(seat(model)) != before
-
-
-def test_a_file_that_changes_no_reply_does_not(model):
-    before = identity(seat(model))
-    (model / 'README.md').write_text('read me')
-    (model / 'own.py').write_text('pass')
-    assert identity(seat(model)) == before
-
-
-def test_code_counts_where_it_is_run(model):
-    before = identity(seat(model, hf_trust_code=True))
-    (model / 'own.py').write_text('pass')
-    assert identity(seat(model, hf_trust_code=True)) != before
+    assert (identity(seat(model, **opt)) != before) == is_part
 
 
 @pytest.mark.parametrize(
-    'opt', [{'system_prompt': 'x'}, {'hf_dtype': 'float16'}, {'stop': ['x']}]
+    'key, value, is_part',
+    [
+        ('system_prompt', 'x', True),
+        ('hf_dtype', 'float16', True),
+        ('stop', ['x'], True),
+        ('hf_device', 'cpu', False),
+    ],
 )
-def test_options_that_change_replies_change_the_identity(opt, model):
-    assert identity(seat(model, **opt)) != identity(seat(model))
-
-
-def test_the_device_is_no_part_of_the_identity(model):
-    assert identity(seat(model, hf_device='cpu')) == identity(seat(model))
+def test_options_that_change_replies_change_the_identity(key, value, is_part, model):
+    found = identity(seat(model, **{key: value}))
+    assert (found != identity(seat(model))) == is_part
 
 
 def sharded(model):
@@ -377,12 +334,10 @@ def sharded(model):
 
 
 def test_weights_in_several_files_are_found_read_and_hashed(model):
-    from parlai_ext.systems.parlai_agents import load_system
-
-    n_bytes = load_system(seat(model, no_cuda=True)).n_bytes
+    n_bytes = load(model).n_bytes
     sharded(model)
     assert hub.cached_weights(str(model)) == model / 'model.safetensors.index.json'
-    assert load_system(seat(model, no_cuda=True)).n_bytes == n_bytes
+    assert load(model).n_bytes == n_bytes
     before = identity(seat(model))
     with open(model / 'model-00002-of-00002.safetensors', 'ab') as file:
         file.write(b' ')
@@ -486,19 +441,12 @@ def test_a_download_that_fails_is_one_line(cache, monkeypatch):
         raise OSError('401 Client Error\nmany lines')
 
     online(monkeypatch, refuse)
-    with user_error() as caught:
-        hub.fetch_weights(REPO)
-    assert str(caught.value).endswith('cannot be downloaded: 401 Client Error')
-
-
-def load(model, **opt):
-    return load_system(System('seat', {**OPT, 'hf_model': str(model), **opt}))
+    line = error_line(hub.fetch_weights, REPO)
+    assert line.endswith('cannot be downloaded: 401 Client Error')
 
 
 def refused(model, **opt):
-    with user_error() as caught:
-        load(model, **opt)
-    line = str(caught.value)
+    line = error_line(load, model, **opt)
     assert line.startswith("system 'seat': ")
     return line.removeprefix("system 'seat': ")
 
@@ -551,10 +499,8 @@ def with_code(model, tmp_path):
     code = f"open({str(marker)!r}, 'w').close()\nfrom transformers import LlamaConfig\n"
     code += "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
     (model / 'own.py').write_text(code, encoding='utf-8')
-    path = model / 'config.json'
-    config = json.loads(path.read_text(encoding='utf-8'))
-    config |= {'model_type': 'own', 'auto_map': {'AutoConfig': 'own.OwnConfig'}}
-    path.write_text(json.dumps(config), encoding='utf-8')
+    own = {'model_type': 'own', 'auto_map': {'AutoConfig': 'own.OwnConfig'}}
+    changed_json(model / 'config.json', **own)
     return marker
 
 
@@ -573,9 +519,7 @@ def test_a_kernel_that_a_config_names_is_not_asked_for(key, kernel, model, monke
         'transformers.modeling_utils.PreTrainedModel._check_and_adjust_attn_implementation',
         lambda *args, **more: asked.append(args) or 'eager',
     )
-    path = model / 'config.json'
-    config = json.loads(path.read_text(encoding='utf-8'))
-    path.write_text(json.dumps({**config, key: kernel}), encoding='utf-8')
+    changed_json(model / 'config.json', **{key: kernel})
     line = refused(model)
     assert f'asks for the kernel {kernel!r}' in line and 'hf_trust_code: true' in line
     assert not asked
@@ -592,22 +536,15 @@ def test_code_that_comes_with_a_model_runs_when_that_is_asked(
     assert marker.exists()
 
 
-def test_a_repository_that_is_not_in_the_cache(tmp_path, monkeypatch):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path))
-    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', True)
+def test_a_repository_that_is_not_in_the_cache(cache):
     line = refused('nobody/nothing')
     assert line.startswith('hf_model: https://huggingface.co/nobody/nothing cannot be')
     assert 'HF_HUB_OFFLINE forbids the network' in line
 
 
-def test_a_hub_out_of_reach_is_asked_once(tmp_path, monkeypatch):
-    from huggingface_hub import constants
-
+def test_a_hub_out_of_reach_is_asked_once(cache, monkeypatch):
     asked = refuse_connections(monkeypatch)
-    monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path))
-    monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', False)
+    monkeypatch.setattr('huggingface_hub.constants.HF_HUB_OFFLINE', False)
     assert 'the network cannot be reached' in refused('nobody/nothing')
     assert len(asked) == 1
 
@@ -725,7 +662,5 @@ def test_a_system_prompt_that_fills_the_context(chat_folder):
     player = load(
         chat_folder, hf_context_tokens=6, system_prompt='you like old song again'
     )
-    participant = player.join()
-    participant.hear('tea', 'other')
     with user_error("^system 'seat': system_prompt: it leaves no"):
-        player.respond([participant])
+        player.respond(heard(player, ['tea']))

@@ -27,6 +27,7 @@ from parlai_ext.systems.hf.prompts import (
 )
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import CONFIGS, OPT, TEMPLATE, make_model, make_tokenizer
+from tests.support.talk import replies_to
 from tests.support.tiny_models import WORDS, sentences
 from tests.support.user_error import user_error
 
@@ -56,17 +57,6 @@ def player(folder, kind, **opt):
     return load_system(System(kind, found))
 
 
-def replies(player, dialogues):
-    participants = [player.join() for _ in dialogues]
-    for participant, turns in zip(participants, dialogues, strict=True):
-        for i, text in enumerate(turns):
-            if (len(turns) - i) % 2:
-                participant.hear(text, 'other')
-            else:
-                participant.take_as_own(text)
-    return [reply.text for reply in player.respond(participants)]
-
-
 # how replies are searched is the same for all kinds; what attends to what is not
 SEARCHED = [(kind, 'beam_stop') for kind in CONFIGS if kind not in ('gpt2', 'bart')]
 
@@ -77,22 +67,15 @@ SEARCHED += [(kind, way) for kind in ('gpt2', 'bart') for way in WAYS]
 @pytest.mark.parametrize('kind, way', SEARCHED)
 def test_a_batch_changes_no_reply(kind, way, folder):
     model = player(folder, kind, **WAYS[way])
-    alone = [replies(model, [turns])[0] for turns in TURNS]
-    assert replies(model, TURNS) == alone
+    alone = [replies_to(model, [turns])[0] for turns in TURNS]
+    assert replies_to(model, TURNS) == alone
     assert len(set(alone)) > 1
 
 
-@pytest.mark.parametrize('kind', CONFIGS)
-def test_a_reply_depends_on_the_first_turn(kind, folder):
-    model = player(folder, kind)
-    dialogues = [[first, *sentences(2)] for first in sentences(8, seed=9)]
-    assert len(set(replies(model, dialogues))) > 1
-
-
 def test_a_row_that_is_over_leaves_the_others_alone(folder):
-    free = replies(player(folder, 'gpt2'), TURNS)
+    free = replies_to(player(folder, 'gpt2'), TURNS)
     word = free[0].split()[1]
-    stopped = replies(player(folder, 'gpt2', stop=[f' {word}']), TURNS)
+    stopped = replies_to(player(folder, 'gpt2', stop=[f' {word}']), TURNS)
     assert stopped == [text.split(f' {word}')[0] for text in free]
     assert stopped[0] != free[0] and any(
         a == b for a, b in zip(free, stopped, strict=True)
@@ -110,10 +93,10 @@ def test_padding_with_the_end_token_is_no_word(folder, tmp_path):
         path.write_text(json.dumps(kept), encoding='utf-8')
     more = {'repetition_penalty': 1.5, 'hf_turn_separator': 'tea'}
     model = player(tmp_path, 'gpt2', **more)
-    assert model.agent.generator.config.pad_token_id == 2
-    alone = [replies(model, [turns])[0] for turns in TURNS]
+    assert model.agent.engine.config.pad_token_id == 2
+    alone = [replies_to(model, [turns])[0] for turns in TURNS]
     assert any(len(text.split()) < 8 for text in alone)
-    assert replies(model, TURNS) == alone
+    assert replies_to(model, TURNS) == alone
 
 
 def test_only_words_that_were_there_get_less_likely():

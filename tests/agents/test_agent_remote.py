@@ -11,22 +11,18 @@ import yaml
 
 from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.machine import data_in
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.remote import plain
-from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.family_remote import control, make_remote, received, running_server
-from tests.support.lockstep_play import play
+from tests.support.lockstep_play import play, row
+from tests.support.talk import heard
 from tests.support.user_error import user_error
 
 pytest_plugins = ['tests.support.remote_samples']
 KEY = 'sk-proj-Zq81xkT0rVbN5d'
-OPENERS = [
-    Opener.from_utterances((f'I saw {n} boats today.', 'Did you like them?'), 'test')
-    for n in ('two', 'three', 'four')
-]
-FIRST, SECOND = Pairing('p', 'a', 'b', 'bipartite'), Pairing('q', 'b', 'a', 'bipartite')
-LANES = [BatchRow(pairing, opener) for pairing in (FIRST, SECOND) for opener in OPENERS]
+SAID = [(f'I saw {n} boats today.', 'Did you like them?') for n in ('1', '2', '3')]
+LANES = [row(*pair, texts) for pair in ('ab', 'ba') for texts in SAID]
 
 
 def player(folder, url, name='a', **opt):
@@ -61,17 +57,15 @@ def test_twelve_utterances_as_first_and_as_second_speaker(tmp_path, url, form):
 def test_batched_is_one_by_one(tmp_path, url, form):
     opt = {'remote_format': form, 'remote_cache': 'none'}
     together = play(LANES, pair(tmp_path, url, **opt), 8)
-    alone = [play([row], pair(tmp_path, url, **opt), 8)[0] for row in LANES]
+    alone = [play([one], pair(tmp_path, url, **opt), 8)[0] for one in LANES]
     assert together == alone
 
 
 def test_the_first_turn_reaches_the_server_as_the_policy_says(tmp_path, url):
     opt = {'system_prompt': 'Be kind.', 'first_turn': 'ask', 'first_turn_ask': 'Well?'}
     seated = player(tmp_path, url, **opt)
-    row = BatchRow(
-        FIRST, Opener.from_utterances(('I saw a boat.', 'A big one?'), 'test')
-    )
-    play([row], {'a': seated, 'b': seated}, 3)
+    lane = row('a', 'b', ('I saw a boat.', 'A big one?'))
+    play([lane], {'a': seated, 'b': seated}, 3)
     sent = json.loads(received(url)[-1]['body'])['messages']
     assert [(message['role'], message['content']) for message in sent] == [
         ('system', 'Be kind.'),
@@ -83,8 +77,7 @@ def test_the_first_turn_reaches_the_server_as_the_policy_says(tmp_path, url):
 
 def test_a_reply_ends_at_a_stop_string(tmp_path, url):
     control(url, echo=True)
-    participant = player(tmp_path, url, stop=['train', 'boat']).join()
-    participant.hear('a boat', 'b')
+    [participant] = heard(player(tmp_path, url, stop=['train', 'boat']), ['a boat'])
     # the server sends the messages back: [["user", "a boat"]]
     assert participant.agent.act()['text'] == '[["user", "a'
 
@@ -118,9 +111,7 @@ def test_spending_is_counted_on_after_an_agent_is_loaded_again(tmp_path, url):
     opt = {'remote_cache': 'none', 'remote_dated_model': 'tiny-2024-05-13'}
     for n in (1, 2):
         seated = player(tmp_path, url, **opt)
-        participant = seated.join()
-        participant.hear('Hi.', 'b')
-        seated.respond([participant])
+        seated.respond(heard(seated, ['Hi.']))
         assert seated.agent.usage.requests == n
 
 
@@ -135,8 +126,7 @@ def test_the_server_on_the_page_of_the_plain_format_works(tmp_path):
         roster = yaml.safe_load(page[page.index('    - {name: mybot') :])
         opt = {**roster[0]['opt'], 'remote_cache': 'none'}
         opt['remote_url'] = f'http://127.0.0.1:{server.server_address[1]}/'
-        participant = load_system(System('mybot', opt)).join()
-        participant.hear('Good morning.', 'b')
+        [participant] = heard(load_system(System('mybot', opt)), ['Good morning.'])
         assert participant.agent.act()['text'] == 'You said: Good morning.'
         server.shutdown()
 

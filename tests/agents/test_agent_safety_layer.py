@@ -7,15 +7,15 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.scripts.eval_model import EvalModel
 
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.nouns import System
+from parlai_ext.scoring.toxicity import ToxicityDetector
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import read_opt
-from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.family_hf import OPT, make_model
 from tests.support.family_remote import make_remote, received, running_server
-from tests.support.lockstep_play import play
+from tests.support.lockstep_play import play, row
 from tests.support.talk import heard, replies_together_and_alone
 from tests.support.user_error import user_error
 
@@ -151,10 +151,12 @@ def test_a_threshold_above_the_numbers_lets_all_pass(layer):
     assert reply_once(layer('Notes', safety_detector=detector))[1] == 'none'
 
 
-class Half:
+class Half(ToxicityDetector):
     """
     A detector that gives every text 0.5.
     """
+
+    name = 'half'
 
     def toxicity(self, texts):
         return [0.5 for _ in texts]
@@ -210,8 +212,7 @@ def test_layers_play_whole_dialogues_with_a_given_opener(layer):
         name: load_system(System(name, layer(agent)))
         for name, agent in (('a', 'Rude'), ('b', 'Notes'))
     }
-    opener = Opener.from_utterances(['old book', 'warm rain'], 'test')
-    [dialogue] = play([BatchRow(Pairing('ab', 'a', 'b', 'x'), opener)], players, 6)
+    [dialogue] = play([row('a', 'b', ['old book', 'warm rain'])], players, 6)
     texts = [utterance.text for utterance in dialogue.utterances]
     assert texts[:2] == ['old book', 'warm rain']
     assert texts[2] in SAID and texts[3] == f'so {texts[2]}'

@@ -23,7 +23,7 @@ from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.scoring.chatmatch.game import DIMENSIONS, ChatMatchOptions
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.scoring.followups import FollowUps, Sides
-from parlai_ext.scoring.score_run import build_scorer, choose_scorer, score_run
+from parlai_ext.scoring.score_run import choose_scorer, score_run
 from parlai_ext.tasks.dialogues.agents import DefaultTeacher
 from tests.support.chatmatch_samples import QUIZ, game
 from tests.support.scoring_samples import (
@@ -213,52 +213,38 @@ def stage_means(run, signature):
 
 
 @pytest.mark.parametrize(
-    ('score', 'options', 'datatype'),
+    ('agent', 'score', 'own', 'flags'),
     [
-        ('target', {}, 'valid'),
-        ('both', {'fed_polarity': 'both', 'fed_tokens': 'sum'}, 'valid'),
-        ('both', {'fed_followups_reduction': 'mean'}, 'train:evalmode'),
+        ('ext:fed', 'target', None, {}),
+        ('ext:fed', 'both', None, {'fed_polarity': 'both', 'fed_tokens': 'sum'}),
+        (
+            'ext:fed',
+            'both',
+            None,
+            {'fed_followups_reduction': 'mean', 'datatype': 'train:evalmode'},
+        ),
+        # a run is judged by its own judge and options, but for what the user says
+        ('ext:fed', 'target', {'polarity': 'both'}, {}),
+        ('ext:scorer', 'target', {'polarity': 'both'}, {}),
+        ('ext:fed', 'target', {'polarity': 'both'}, {'fed_polarity': 'negative'}),
     ],
 )
 def test_eval_model_gives_the_averages_of_the_stage(
-    tmp_path, model_file, followups, score, options, datatype
+    tmp_path, model_file, followups, agent, score, own, flags
 ):
-    run = small_run(tmp_path / 'run', score=score)
-    ours = {'judge_model_file': model_file, 'followups': followups, **options}
-    scorer = choose_scorer({'name': 'fed'}, ours).build()
+    judge = {'judge_model_file': model_file, 'followups': followups}
+    in_run = {} if own is None else {**judge, **own}
+    by_user = {**judge, **flags} if own is None else flags
+    run = small_run(tmp_path / 'run', score=score, **in_run)
+    recorded = {'name': 'fed', **in_run}
+    scorer = choose_scorer(recorded, by_user, named_by_user=True).build()
     score_run(run, scorer)
     expected = stage_means(run, scorer.signature)
-    report = EvalModel.main(
-        model='ext:fed',
-        task='ext:dialogues',
-        run_dir=run.root,
-        batchsize=3,
-        datatype=datatype,
-        **ours,
-    )
-    found = numbers(report)
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.parametrize('agent', ['ext:fed', 'ext:scorer'])
-def test_eval_model_judges_a_run_by_its_own_judge_and_options(
-    tmp_path, model_file, followups, agent
-):
-    own = {
-        'judge_model_file': model_file,
-        'followups': followups,
-        'polarity': 'both',
-    }
-    run = small_run(tmp_path / 'run', **own)
-    scorer = build_scorer({'name': 'fed', **own})
-    score_run(run, scorer)
     given = {'model': agent, 'task': 'ext:dialogues', 'run_dir': str(run.root)}
-    found = numbers(EvalModel.main(**given))
-    expected = stage_means(run, scorer.signature)
+    found = numbers(EvalModel.main(**given, batchsize=3, **by_user))
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
-    if agent == 'ext:fed':  # what the user says comes first
-        other = numbers(EvalModel.main(**given, fed_polarity='negative'))
-        assert other['Wit'] != pytest.approx(found['Wit'], rel=1e-5)
+    polarity = flags.get('fed_polarity', (own or {}).get('polarity', 'negative'))
+    assert scorer.options.polarity == polarity
 
 
 def test_a_run_names_no_scorer_from_outside_for_eval_model(tmp_path):

@@ -3,11 +3,7 @@ Canaries and clones, played against systems that are known to be dull.
 """
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-import time
 
 import pytest
 import yaml
@@ -180,27 +176,3 @@ def test_names_that_the_run_has_already_are_no_obstacle(tmp_path):
         assert LEFT_OUT not in [finding.outcome for finding in result.part(part)]
     systems = {row.system for row in result.rows if row.part == 'canaries'}
     assert {'canary-echo', 'canary-echo-audit'} <= systems
-
-
-@pytest.mark.slow
-def test_killed_anywhere_and_audited_again_ends_the_same(fresh, audited, tmp_path):
-    root = tmp_path / 'run'
-    shutil.copytree(fresh, root)
-    command = [sys.executable, '-m', 'parlai_ext', 'audit_run', '--run-dir', str(root)]
-    environment = {**os.environ, 'PYTHONPATH': os.getcwd()}
-    kills = 0
-    for n_files in (2, 9, 20):
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-        )
-        while process.poll() is None and len(files_of(root / 'audit')) < n_files:
-            time.sleep(0.01)
-        kills += process.poll() is None
-        process.kill()
-        process.wait()
-    assert kills
-    subprocess.run(command, check=True, capture_output=True, env=environment)
-    assert files_of(root) == files_of(audited[0])

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from parlai_ext.bench.plan import BenchPlan, Variant
-from parlai_ext.bench.published import published_lines
+from parlai_ext.bench.published import team_tables
 from parlai_ext.bench.run_bench import run_bench
-from parlai_ext.bench.tables import bench_lines
+from parlai_ext.bench.tables import bench_lines, titled_lines
 from parlai_ext.data.judged.cards import card_names
 from parlai_ext.scoring.registry import find_scorer
 from tests.support.bench_samples import Counted, judged_set
@@ -37,14 +37,12 @@ def bench(tmp_path):
 
 
 def test_the_tracks_table_marks_a_fitted_scorer_and_names_its_sets(bench):
-    lines = list(published_lines(bench))
-    rows = [line for line in lines if line.startswith(('  Fitted', '  length'))]
-    assert [row[:10].strip() for row in rows] == ['Fitted †', 'length']
-    note = ' '.join(' '.join(lines).split())
-    assert (
+    [one] = team_tables(bench)
+    assert {'Fitted †', 'length'} <= {row[0] for row in one.table.rows}
+    assert one.notes[-1] == (
         '† Fitted: fitted on human scores of usr_persona, elsewhere; of the sets '
         'here: usr_persona'
-    ) in note
+    )
 
 
 def test_the_benchs_table_marks_the_cells_of_those_sets(bench):
@@ -59,7 +57,8 @@ def test_the_benchs_table_marks_the_cells_of_those_sets(bench):
 def test_without_a_fitted_scorer_there_is_no_mark(bench):
     scorers = tuple(replace(one, fitted_on=()) for one in bench.scorers)
     plain = replace(bench, scorers=scorers)
-    assert '†' not in ''.join([*published_lines(plain), *bench_lines(plain)])
+    lines = [*titled_lines(team_tables(plain)), *bench_lines(plain)]
+    assert '†' not in ''.join(lines)
 
 
 @pytest.mark.parametrize(

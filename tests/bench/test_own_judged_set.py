@@ -118,14 +118,6 @@ def test_files_of_other_formats_are_no_sets(judged):
         bench(judged)
 
 
-def test_a_mistake_in_an_own_file_is_named_by_its_line(judged):
-    write_csv(judged)
-    with (judged / 'mine.csv').open('a') as file:
-        file.write('so,fine,bot,,4,ann\n')
-    with user_error(r'mine\.csv:26: column quality'):
-        bench(judged)
-
-
 def test_two_sets_of_one_name_are_refused(judged):
     write_csv(judged)
     write_jsonl(judged)

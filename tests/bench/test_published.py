@@ -18,11 +18,10 @@ from parlai_ext.bench.bench_files import (
 from parlai_ext.bench.published import (
     COEFFICIENTS,
     agreement_here,
-    agreement_lines,
-    figure_table,
-    published_lines,
+    annotator_tables,
+    figure_tables,
     published_tables,
-    scorer_lines,
+    team_tables,
 )
 from parlai_ext.data.judged.cards import card_names, read_card
 from parlai_ext.files.yaml_file import read_file
@@ -98,9 +97,8 @@ def test_a_scorer_is_averaged_over_qualities():
         'jsalt': {'appropriateness': 0.1},
         'topical_dstc10': {'a': 0.2, 'b': 0.4, 'c': 0.3, 'd': 0.3},
     }
-    [line] = scorer_lines(bench(values), TABLES['test'])
-    assert line.numbers == pytest.approx({'jsalt': 10, 'topical_dstc10': 30})
-    assert line.average == pytest.approx(26)
+    [one] = team_tables(bench(values))
+    assert one.table.rows[0] == ('mine', '26.00', '')
 
 
 def test_agreement_of_pairs_and_with_the_mean_of_all():
@@ -125,18 +123,15 @@ def test_alpha_is_of_what_is_near_the_median():
 
 def test_the_agreement_of_the_paper_stands_beside_ours():
     points = SetPoints('usr_topical', 'turn', 'item', None, (), (), {}, {}, {})
-    [line] = [
-        line for line in agreement_lines([points], filtered=False) if 'Overall' in line
-    ]
-    assert '0.7183' in line
-    assert not list(agreement_lines([replace(points, set_name='mine')], filtered=False))
+    [one] = annotator_tables([points], filtered=False)
+    assert [row[3] for row in one.table.rows if 'Overall' in row] == ['0.7183']
+    assert not [*annotator_tables([replace(points, set_name='mine')], filtered=False)]
 
 
 def test_part_of_the_sets_is_not_called_all():
-    lines = list(published_lines(bench({'jsalt': {'appropriateness': 0.1}})))
-    [own] = [line for line in lines if 'mine' in line]
-    assert own.split() == ['mine', '10.00']
-    assert '1 sets here' in lines[1]
+    [one] = team_tables(bench({'jsalt': {'appropriateness': 0.1}}))
+    assert ('mine', '10.00', '') in one.table.rows
+    assert '1 sets here' in one.table.names_in_files()
 
 
 def test_a_bench_s_paper_stands_below_the_scorers_of_its_kind():
@@ -151,7 +146,7 @@ def test_a_bench_s_paper_stands_below_the_scorers_of_its_kind():
         )
         for row in made.rows
     ]
-    table = figure_table(
+    [one] = figure_tables(
         replace(
             made,
             scorers=(replace(scorer, label='FED, small'),),
@@ -160,14 +155,15 @@ def test_a_bench_s_paper_stands_below_the_scorers_of_its_kind():
         )
     )
     # Table 1 of the paper, and means by pencil
-    assert table.rows[:2] == [
+    rows = one.table.rows
+    assert rows[:2] == [
         ('FED, small', '10.0 / 50.0', '10.0 / −25.0', '10.0 / 12.5'),
         ('published: FED, DialoGPT-large', '11.9 / 9.4', '−7.1 / −6.9', '2.4 / 1.2'),
     ]
-    bleu = next(row for row in table.rows if row[0] == 'published: BLEU-2')
+    bleu = next(row for row in rows if row[0] == 'published: BLEU-2')
     assert bleu[1:] == ('– / –', '45.9 / 46.2', '45.9 / 46.2 (1)')
-    assert len(table.rows) == 13
-    assert figure_table(made) is None
+    assert len(rows) == 13
+    assert not list(figure_tables(made))
 
 
 def test_the_figures_of_table_1_of_paireval_give_its_averages():

@@ -36,7 +36,7 @@ from benchmarks.validity.trust import (
 )
 from parlai_ext.bench.compare import BenchComparison
 from parlai_ext.bench.plan import Variant, bench_plan
-from parlai_ext.bench.score_sets import ScorerResult, SetScores
+from parlai_ext.bench.score_sets import ScorerAbout, ScorerResult, SetScores
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
@@ -145,6 +145,9 @@ def test_sets_on_which_it_was_fitted_do_not_count():
     assert one.counted('turn', ['b']) == []
 
 
+MINE = ScorerAbout('mine', 'mine', 'a', dimensions=('Overall',))
+
+
 def test_spoilt_replies_are_held_against_their_own_original():
     # ten replies; shuffled copies score below their originals, generic ones above
     kinds = {'original': 1.0, 'shuffled_words': 0.5, 'generic': 2.0}
@@ -154,7 +157,7 @@ def test_spoilt_replies_are_held_against_their_own_original():
         for kind in kinds
     ]
     values = [{'Overall': k + v} for k in range(10) for v in kinds.values()]
-    result = ScorerResult(Variant('mine', {}), 'a', ('Overall',))
+    result = ScorerResult(Variant('mine', {}), MINE)
     result.sets[SPOILT] = SetScores(values)
     check = spoilt_check(result, JudgedSet(SPOILT, '', '', '', 'turn', tuple(items)))
     assert {one.kind: one.share for one in check.kinds} == {
@@ -165,7 +168,7 @@ def test_spoilt_replies_are_held_against_their_own_original():
 
 def test_a_scorer_of_dialogues_is_not_checked_on_replies_and_says_why():
     items = [JudgedItem('ED,0,original', ('hi',), 'hi', 'person', {})]
-    result = ScorerResult(Variant('mine', {}), 'a', ('Overall',))
+    result = ScorerResult(Variant('mine', {}), MINE)
     result.sets[SPOILT] = SetScores([{'Overall': None}], {'Overall: no game': 1})
     spoilt = JudgedSet(SPOILT, '', '', '', 'turn', tuple(items))
     assert spoilt_check(result, spoilt) == 'Overall: no game'

@@ -3,7 +3,6 @@ Dialogue corpora, in small files in their authors' formats.
 """
 
 import json
-import zipfile
 
 import pytest
 
@@ -15,6 +14,7 @@ from parlai_ext.data.corpora import (
     without_token_spaces,
 )
 from tests.support.user_error import user_error
+from tests.support.written import written, zip_of
 
 LINE = 'Hi , it ’ s me . __eou__ Really ? __eou__\n'
 ROW = {
@@ -25,15 +25,8 @@ ROW = {
 
 
 def archive(folder, split, text, inside='dialogues'):
-    path = folder / f'{split}.zip'
-    with zipfile.ZipFile(path, 'w') as zipped:
-        zipped.writestr(f'{split}/{inside}_{split}.txt', text)
-    return path
-
-
-def write(path, text):
-    path.write_text(text, 'utf-8')
-    return path
+    members = [(f'{split}/{inside}_{split}.txt', text)]
+    return written(folder, f'{split}.zip', zip_of(members))
 
 
 def test_a_folder_and_an_archive_of_dailydialog(tmp_path):
@@ -58,8 +51,9 @@ def test_spaces_of_a_tokenizer_are_taken_out(spaced, plain):
 
 
 def test_personas_are_no_turns_of_convai2(tmp_path):
-    write(
-        tmp_path / 'valid_none_original_no_cands.txt',
+    written(
+        tmp_path,
+        'valid_none_original_no_cands.txt',
         '1 your persona: i sing.\n2 hi\thello\n3 bye\tso long\n1 hey\tyes\n',
     )
     assert read_corpus('convai2', tmp_path, 'validation') == [
@@ -69,7 +63,7 @@ def test_personas_are_no_turns_of_convai2(tmp_path):
 
 
 def test_wrong_responses_may_be_absent(tmp_path):
-    [one] = annotated_contexts(write(tmp_path / 'dev.json', json.dumps(ROW)))
+    [one] = annotated_contexts(written(tmp_path, 'dev.json', ROW))
     assert one.context == ('Is it far?', 'No.')
     assert one.adversarial == ('It is far.',)
     assert one.random == ()
@@ -86,7 +80,7 @@ def test_wrong_responses_may_be_absent(tmp_path):
 def test_a_wrong_line_is_named(tmp_path, row, key):
     text = json.dumps(ROW) + '\n' + json.dumps(row)
     with user_error(key):
-        annotated_contexts(write(tmp_path / 'dev.json', text))
+        annotated_contexts(written(tmp_path, 'dev.json', text))
 
 
 def test_a_folder_without_the_split_is_refused(tmp_path):
@@ -114,5 +108,5 @@ def test_dialogues_that_share_two_successive_turns_are_left_out():
 def test_a_held_out_file_is_of_its_own_split(tmp_path):
     path = archive(tmp_path, 'test', LINE)
     assert held_out_dialogues('dailydialog', path) == [("Hi, it's me.", 'Really?')]
-    file = write(tmp_path / 'dev.json', json.dumps(ROW))
+    file = written(tmp_path, 'dev.json', ROW)
     assert held_out_dialogues('dailydialog', file) == [('Is it far?', 'No.')]

@@ -3,11 +3,11 @@ The utterances of dialogues to train on.
 """
 
 import json
-import zipfile
 
 from parlai_ext.data.formats import read_dialogue_texts
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
+from tests.support.written import written, zip_of
 
 LINES = 'Hi ! __eou__ Hello . __eou__\nTea ? __eou__ No . __eou__ Why ? __eou__\n'
 TEXTS = [('Hi !', 'Hello .'), ('Tea ?', 'No .', 'Why ?')]
@@ -20,10 +20,9 @@ def test_a_file_of_dailydialog(tmp_path):
 
 
 def test_an_archive_of_dailydialog_has_files_of_labels_too(tmp_path):
-    path = tmp_path / 'train.zip'
-    with zipfile.ZipFile(path, 'w') as archive:
-        archive.writestr('train/dialogues_act_train.txt', '3 4\n1 2 3\n')
-        archive.writestr('train/dialogues_train.txt', LINES)
+    labels = ('train/dialogues_act_train.txt', '3 4\n1 2 3\n')
+    members = [labels, ('train/dialogues_train.txt', LINES)]
+    path = written(tmp_path, 'train.zip', zip_of(members))
     assert read_dialogue_texts([str(path)]) == TEXTS
 
 

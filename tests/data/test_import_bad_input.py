@@ -8,27 +8,10 @@ import pytest
 
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.import_rules import ImportRules
-from parlai_ext.data.imported_dialogues import read_imports
-from tests.support.user_error import user_error
+from tests.support.imports import imported
+from tests.support.user_error import error_line
 
 GOOD = 'A: hi\nB: hello\n'
-
-
-def refused(work, *args, **kwargs):
-    with user_error() as caught:
-        work(*args, **kwargs)
-    return str(caught.value)
-
-
-def files(folder):
-    return find_files([str(folder)])
-
-
-def imported(paths, skip_bad_rows=False, **rules):
-    return read_imports(
-        paths, None, ImportRules(**rules), skip_bad_rows=skip_bad_rows, progress=False
-    )
 
 
 def line_for(folder, name, data, **rules):
@@ -37,7 +20,7 @@ def line_for(folder, name, data, **rules):
     """
     path = folder / name
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    said = refused(imported, [path], **rules)
+    said = error_line(imported, path, **rules)
     return said.replace(f'{folder}/', '')
 
 
@@ -54,11 +37,6 @@ LOGS = {
     'not UTF-8': (b'A: a\nB: \xff\xfe\n', 'x.txt:2: not UTF-8 text'),
     'no dialogue': ('just some text\n', 'x.txt: no dialogues in a known format'),
 }
-
-
-@pytest.mark.parametrize('data, said', LOGS.values(), ids=list(LOGS))
-def test_a_log_that_is_no_dialogue(tmp_path, data, said):
-    assert line_for(tmp_path, 'x.txt', data).startswith(said)
 
 
 HEAD = 'dialogue_id,speaker,text\n'
@@ -99,11 +77,6 @@ CSVS = {
     'not UTF-8': (HEAD.encode() + b'1,A,a\n1,B,\xe9\n', 'x.csv:3: not UTF-8 text'),
     'no rows': (HEAD, 'no dialogues to import: none is there'),
 }
-
-
-@pytest.mark.parametrize('data, said', CSVS.values(), ids=list(CSVS))
-def test_a_table_that_is_not_one_of_dialogues(tmp_path, data, said):
-    assert line_for(tmp_path, 'x.csv', data).startswith(said)
 
 
 TURN = '{"id": "A", "text": "a"}'
@@ -188,9 +161,13 @@ JSONS = {
 }
 
 
-@pytest.mark.parametrize('data, said', JSONS.values(), ids=list(JSONS))
-def test_json_that_holds_no_dialogue(tmp_path, data, said):
-    assert line_for(tmp_path, 'x.jsonl', data).startswith(said)
+FILES = {'x.txt': LOGS, 'x.csv': CSVS, 'x.jsonl': JSONS}
+
+
+@pytest.mark.parametrize('name, case', [(n, case) for n in FILES for case in FILES[n]])
+def test_a_file_that_holds_no_dialogue(tmp_path, name, case):
+    data, said = FILES[name][case]
+    assert line_for(tmp_path, name, data).startswith(said)
 
 
 def test_an_id_that_two_dialogues_have(tmp_path):
@@ -203,7 +180,7 @@ def test_an_id_that_two_dialogues_have(tmp_path):
 def test_a_bot_named_twice(tmp_path):
     (tmp_path / 'y.txt').write_text(GOOD.replace('A', 'C'))
     (tmp_path / 'x.txt').write_text(GOOD.replace('A', 'c'))
-    said = refused(imported, files(tmp_path))
+    said = error_line(imported, tmp_path)
     assert said.startswith("one bot named twice? 'C' and 'c' differ in case")
 
 
@@ -218,17 +195,16 @@ def test_two_models_that_parlai_calls_by_one_name(tmp_path):
         (tmp_path / f'{name}.jsonl').write_text(json.dumps({'dialog': acts}))
         about = {'self_chat': True, 'opt': {'model_file': f'/models/{name}'}}
         (tmp_path / f'{name}.metadata').write_text(json.dumps(about))
-    paths = files(tmp_path)
-    said = refused(imported, paths)
+    said = error_line(imported, tmp_path)
     assert 'tell them apart with --name-by-file' in said
-    named = imported(paths, name_by_file=True)
+    named = imported(tmp_path, name_by_file=True)
     assert named.names == ['Agent@x', 'Agent@y']
 
 
 def test_files_of_two_formats(tmp_path):
     (tmp_path / 'a.txt').write_text(GOOD)
     (tmp_path / 'b.csv').write_text(HEAD + '1,A,a\n1,B,b\n')
-    said = refused(imported, files(tmp_path))
+    said = error_line(imported, tmp_path)
     assert 'looks like chatmatch' in said and 'like csv' in said
 
 
@@ -236,16 +212,15 @@ def test_files_of_two_formats(tmp_path):
 def test_a_file_in_no_format_is_a_bad_one_of_the_format_before(tmp_path, text):
     (tmp_path / 'a.txt').write_text(GOOD)
     (tmp_path / 'b.txt').write_text(text)
-    paths = files(tmp_path)
-    assert 'b.txt:1: ' in refused(imported, paths)
-    imports = imported(paths, skip_bad_rows=True)
+    assert 'b.txt:1: ' in error_line(imported, tmp_path)
+    imports = imported(tmp_path, skip_bad_rows=True)
     assert (len(imports.dialogues), imports.n_left_out) == (1, 1)
 
 
 def test_a_folder_without_files_of_dialogues_names_its_folders(tmp_path):
     (tmp_path / 'inside').mkdir()
     (tmp_path / 'README.md').write_text('no dialogues')
-    said = refused(find_files, [str(tmp_path)])
+    said = error_line(find_files, [str(tmp_path)])
     assert said.startswith(f'{tmp_path}: no files with dialogues')
     assert said.endswith('it has folders: inside')
 
@@ -255,7 +230,7 @@ def test_a_folder_without_files_of_dialogues_names_its_folders(tmp_path):
     [('none.txt', 'no such file or folder'), ('no*.txt', 'no file fits this pattern')],
 )
 def test_paths_that_name_nothing(tmp_path, given, said):
-    assert refused(find_files, [str(tmp_path / given)]).endswith(said)
+    assert error_line(find_files, [str(tmp_path / given)]).endswith(said)
 
 
 OPTIONS = [
@@ -278,14 +253,14 @@ OPTIONS = [
 def test_options_that_cannot_be_meant(tmp_path, options, said):
     (tmp_path / 'x.txt').write_text(GOOD)
     given = {'dialogues': [str(tmp_path / 'x.txt')], 'run_dir': str(tmp_path / 'run')}
-    assert refused(ImportDialogues.main, **{**given, **options}).startswith(said)
+    assert error_line(ImportDialogues.main, **{**given, **options}).startswith(said)
     assert not (tmp_path / 'run').exists()
 
 
 def test_skipping_leaves_out_the_dialogue_of_a_bad_row_and_counts(tmp_path):
     for name, text in {'a': GOOD, 'b': 'A: a\nA: b\n', 'c': 'A: a\noh\nno\n'}.items():
         (tmp_path / f'{name}.txt').write_text(text)
-    imports = imported(files(tmp_path), skip_bad_rows=True)
+    imports = imported(tmp_path, skip_bad_rows=True)
     # b: one speaker, one problem; c: two lines without a name
     assert (len(imports.dialogues), imports.n_left_out) == (1, 2)
     assert len(imports.problems) == 3
@@ -294,15 +269,15 @@ def test_skipping_leaves_out_the_dialogue_of_a_bad_row_and_counts(tmp_path):
 def test_a_row_that_says_not_of_which_dialogue_spoils_both_neighbours(tmp_path):
     rows = '1,A,a\n1,B,b\n2,A,a\n2,B,b\n,A,c\n3,A,a\n3,B,b\n'
     (tmp_path / 'x.csv').write_text(HEAD + rows)
-    imports = imported(files(tmp_path), skip_bad_rows=True)
+    imports = imported(tmp_path, skip_bad_rows=True)
     assert [one.id for one in imports.dialogues] == ['1']
     assert (imports.n_left_out, len(imports.problems)) == (2, 1)
 
 
 def test_nothing_is_imported_where_all_is_bad(tmp_path):
-    (tmp_path / 'x.txt').write_text('A: a\nA: b\n')
-    paths = [tmp_path / 'x.txt']
-    said = refused(imported, paths, skip_bad_rows=True)
+    path = tmp_path / 'x.txt'
+    path.write_text('A: a\nA: b\n')
+    said = error_line(imported, tmp_path, skip_bad_rows=True)
     assert said.startswith(
-        f'no dialogues to import: 1 cannot be read; the first bad row: {paths[0]}:1: '
+        f'no dialogues to import: 1 cannot be read; the first bad row: {path}:1: '
     )

@@ -2,7 +2,6 @@
 Nothing of a file vanishes without a word: turns, instructions, keys, systems.
 """
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,9 @@ import parlai_ext.mini
 from parlai_ext.commands.import_dialogues import ImportDialogues
 from parlai_ext.store import RunFolder
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 ZOO = Path(parlai_ext.mini.__file__).parent / 'zoo'
-
-
-def lines(path, *records):
-    path.write_text(''.join(json.dumps(record) + '\n' for record in records))
-    return str(path)
 
 
 def chat(*roles):
@@ -26,13 +21,15 @@ def chat(*roles):
 
 
 def imported(folder, path, **options):
-    return ImportDialogues.main(dialogues=[path], run_dir=folder / 'run', **options)
+    return ImportDialogues.main(
+        dialogues=[str(path)], run_dir=folder / 'run', **options
+    )
 
 
 def test_messages_under_two_keys_are_refused(tmp_path):
     other = [{'from': 'human', 'value': 'a'}, {'from': 'gpt', 'value': 'b'}]
     record = {'messages': chat('user', 'assistant'), 'conversations': other}
-    path = lines(tmp_path / 'c.jsonl', record)
+    path = written(tmp_path, 'c.jsonl', record)
     for form in (None, 'openai', 'sharegpt'):
         with user_error(r"c.jsonl:1: .*'messages'.*'conversations'"):
             imported(tmp_path, path, format=form)
@@ -40,11 +37,8 @@ def test_messages_under_two_keys_are_refused(tmp_path):
 
 def test_instructions_are_counted_those_in_the_middle_too(tmp_path, capsys):
     roles = ('system', 'user', 'assistant', 'system', 'user', 'developer', 'assistant')
-    path = lines(
-        tmp_path / 'c.jsonl',
-        {'messages': chat(*roles)},
-        {'messages': chat('user', 'assistant')},
-    )
+    both = [chat(*roles), chat('user', 'assistant')]
+    path = written(tmp_path, 'c.jsonl', [{'messages': one} for one in both])
     report = imported(tmp_path, path)
     # all nine messages: six turns, two of system, one of developer
     assert (report.n_utterances, report.n_no_turns) == (6, 3)
@@ -57,7 +51,7 @@ def test_keys_of_messages_that_are_not_read_are_named_once(tmp_path, capsys):
     turns[0]['name'] = 'Ann'
     turns[1] |= {'refusal': 'I cannot.', 'tool_calls': [], 'audio': None}
     turns[2]['name'] = 'Bob'
-    imported(tmp_path, lines(tmp_path / 'c.jsonl', {'messages': turns}))
+    imported(tmp_path, written(tmp_path, 'c.jsonl', {'messages': turns}))
     told = capsys.readouterr().out.splitlines()
     assert [line for line in told if 'not read' in line] == [
         'keys of turns that are not read: name 2, refusal 1'
@@ -65,7 +59,8 @@ def test_keys_of_messages_that_are_not_read_are_named_once(tmp_path, capsys):
 
 
 def test_joined_turns_are_counted(tmp_path, capsys):
-    path = lines(tmp_path / 'c.jsonl', {'messages': chat('user', 'user', 'assistant')})
+    turns = chat('user', 'user', 'assistant')
+    path = written(tmp_path, 'c.jsonl', {'messages': turns})
     report = imported(tmp_path, path, join_turns=True)
     assert (report.n_utterances, report.n_joined) == (2, 1)
     assert '1 turns are joined' in capsys.readouterr().out
@@ -123,8 +118,8 @@ def log(folder, name, **opt):
     """
     acts = [[{'id': f'Generator_{k}', 'text': f'{k}'} for k in (1, 2)]]
     about = {'self_chat': True, 'opt': opt, 'speakers': [], 'version': '0.1'}
-    (folder / f'{name}.metadata').write_text(json.dumps(about))
-    return lines(folder / f'{name}.jsonl', {'dialog': acts})
+    written(folder, f'{name}.metadata', about)
+    return str(written(folder, f'{name}.jsonl', {'dialog': acts}))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,7 @@ from collections import Counter
 
 import pytest
 
-from parlai_ext.data.formats import find_files
-from parlai_ext.data.import_rules import ImportRules
-from parlai_ext.data.imported_dialogues import read_imports
+from tests.support.imports import imported
 from tests.support.shared_data import DATA
 
 
@@ -16,10 +14,9 @@ def hauled(*names, **rules):
     """
     Return the imports of some published files.
     """
-    paths = [str(DATA / name) for name in names]
     if not all(list(DATA.glob(name)) for name in names):
         pytest.skip(f'../shared/data has no {" or ".join(names)}')
-    return read_imports(find_files(paths), None, ImportRules(**rules), progress=False)
+    return imported(*(DATA / name for name in names), **rules)
 
 
 def pairs(imports):

@@ -10,37 +10,21 @@ import pytest
 
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.import_rules import ImportRules
-from parlai_ext.data.imported_dialogues import read_imports
 from parlai_ext.store.lines import encode_shard
 from parlai_ext.store.shards import dialogue_record
+from tests.support.imports import imported
 from tests.support.user_error import user_error
+from tests.support.written import written, zip_of
 
 
-def imported(path, rules=None, **options):
-    rules = rules or ImportRules()
-    return read_imports(find_files([str(path)]), None, rules, progress=False, **options)
-
-
-def told(path, rules=None, **options):
+def told(path, **options):
     """
     Return who begins, who answers and what is said, for each dialogue of a file.
     """
     return [
         (*d.names, [(t.speaker, t.text) for t in d.turns])
-        for d in imported(path, rules, **options).dialogues
+        for d in imported(path, **options).dialogues
     ]
-
-
-def written(folder, name, data):
-    """
-    Return the path of a new file: bytes, a text, or JSON of anything else.
-    """
-    path = folder / name
-    if not isinstance(data, bytes):
-        data = (data if isinstance(data, str) else json.dumps(data)).encode()
-    path.write_bytes(data)
-    return path
 
 
 def json_lines(records):
@@ -128,7 +112,7 @@ CASES = {
     'markers of generation go when asked': (
         'x.jsonl',
         spot(NOISY),
-        {'rules': ImportRules(strip_markers=True)},
+        {'strip_markers': True},
         [('B', 'A', [('B', 'hi .'), ('A', 'i <3 you'), ('B', 'ok')])],
     ),
     # an unmarked line goes on with the turn
@@ -154,27 +138,27 @@ CASES = {
             ('A', 'B', [('A', 'so'), ('B', 'no')]),
         ],
     ),
-    'rows as JSON lines': ('x.jsonl', json_lines(ROWS), {}, ONE_TALK),
+    'rows as JSON lines': ('x.jsonl', ROWS, {}, ONE_TALK),
     'whole dialogues': ('x.jsonl', turns_with(), {}, ONE_TALK),
     'turns in a row are joined when asked': (
         'x.txt',
         'B: a\nB: b\nA: c\n',
-        {'rules': ImportRules(join_turns=True)},
+        {'join_turns': True},
         [('B', 'A', [('B', 'a\nb'), ('A', 'c')])],
     ),
     'an empty turn is kept when asked': (
         'x.txt',
         'B: a\nA: \nB: c\n',
-        {'rules': ImportRules(empty_turns='keep')},
+        {'empty_turns': 'keep'},
         [('B', 'A', [('B', 'a'), ('A', ''), ('B', 'c')])],
     ),
     'names by file and new names': (
         'x.txt',
         LOG,
         {
-            'rules': ImportRules(
-                name_by_file=True, rename={'A@x': 'Ada'}, humans=frozenset({'B'})
-            )
+            'name_by_file': True,
+            'rename': {'A@x': 'Ada'},
+            'humans': frozenset({'B'}),
         },
         [('B', 'Ada', [(who.replace('A', 'Ada'), text) for who, text in TALK])],
     ),
@@ -214,10 +198,10 @@ def test_a_file_of_parlai_ext_itself_comes_back(tmp_path):
 
 def test_people_who_talk_with_people_are_counted_and_left_out(tmp_path):
     people = spot([('human', 'hi'), ('human', 'yes')], ('human', 'human'), True)
-    path = written(tmp_path, 'x.jsonl', json_lines([spot(TALK, name='1'), people]))
+    path = written(tmp_path, 'x.jsonl', [spot(TALK, name='1'), people])
     imports = imported(path)
     assert (len(imports.dialogues), imports.n_people) == (1, 1)
-    assert imported(path, ImportRules(judge_humans=True)).names == ['A', 'B', 'human']
+    assert imported(path, judge_humans=True).names == ['A', 'B', 'human']
 
 
 @pytest.mark.parametrize(
@@ -249,7 +233,7 @@ def test_a_reference_that_is_no_text_is_refused(tmp_path, value):
 def test_references_of_a_part_are_none_of_the_joined_turn(tmp_path):
     rows = ''.join(f'd,{who},{what},{what}\n' for who, what in ('Ba', 'Bb', 'Ac'))
     path = written(tmp_path, 'x.csv', f'dialogue_id,speaker,text,reference\n{rows}')
-    [one] = imported(path, ImportRules(join_turns=True)).dialogues
+    [one] = imported(path, join_turns=True).dialogues
     assert [turn.references for turn in one.turns] == [(), ('c',)]
 
 
@@ -464,11 +448,8 @@ def test_chats_that_other_programs_export_are_recognised(tmp_path, name, data, s
 
 
 def zipped_log(folder, members, compression=zipfile.ZIP_DEFLATED):
-    path = folder / 'log.eval'
-    with zipfile.ZipFile(path, 'w', compression) as log:
-        for name, value in members.items():
-            log.writestr(name, json.dumps(value))
-    return path
+    texts = [(name, json.dumps(value)) for name, value in members.items()]
+    return written(folder, 'log.eval', zip_of(texts, compression))
 
 
 SAMPLE = {'id': 1, 'epoch': 1, 'messages': CHAT, 'scores': {'f': {'value': math.nan}}}

@@ -3,7 +3,6 @@ The readers of judged sets in their authors' own formats, each on a tiny file.
 """
 
 import json
-import zipfile
 
 import pytest
 
@@ -11,17 +10,7 @@ from parlai_ext.data.judged.cards import find_sets, read_card
 from parlai_ext.data.judged.judged_set import Annotation, JudgedItem
 from parlai_ext.data.judged.readers import MEMBER
 from tests.support.user_error import user_error
-
-
-def written(folder, name, value):
-    """
-    Return the path of a new file: a text, or JSON, or JSON lines for a ``.jsonl``.
-    """
-    if name.endswith('.jsonl'):
-        value = ''.join(json.dumps(record) + '\n' for record in value)
-    path = folder / name
-    path.write_text(value if isinstance(value, str) else json.dumps(value))
-    return path
+from tests.support.written import written, zip_of
 
 
 def items(name, path):
@@ -255,9 +244,8 @@ def test_chats_that_a_rating_says_nothing_of_are_left_out(tmp_path):
         'short': chat(whole[:3], witty=1),
         'one person': chat(('ahi', 'ayo', 'aso', 'ano'), witty=1),
     }
-    path = tmp_path / 'chitchat_dataset-0.9.0-py3-none-any.whl'
-    with zipfile.ZipFile(path, 'w') as wheel:
-        wheel.writestr(MEMBER, json.dumps(chats))
+    wheel = zip_of([(MEMBER, json.dumps(chats))])
+    written(tmp_path, 'chitchat_dataset-0.9.0-py3-none-any.whl', wheel)
     assert list(find_sets(tmp_path)) == ['chitchat']
     [one] = items('chitchat', tmp_path)
     assert (one.id, one.context) == ('kept', ('hi', 'yo', 'so', 'no\nwell'))

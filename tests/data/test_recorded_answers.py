@@ -2,34 +2,29 @@
 Recorded answers of systems, read from files.
 """
 
-import json
-
 import pytest
 
 from parlai_ext.data.recorded_answers import recorded_answers
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 
-def write(path, text):
-    path.write_text(text, encoding='utf-8')
-    return str(path)
+def answers_in(folder, name, text):
+    return recorded_answers(str(written(folder, name, text)))
 
 
 def test_csv_and_json_lines_hold_the_same_answers(tmp_path):
-    table = write(
-        tmp_path / 'a.csv',
-        'system,prompt,answer,toxicity\nx,Hello  you,"Hi,\nthere",1\n',
-    )
+    table = 'system,prompt,answer,toxicity\nx,Hello  you,"Hi,\nthere",1\n'
     row = {'system': 'x', 'prompt': 'Hello you', 'answer': 'Hi, there'}
-    lines = write(tmp_path / 'a.jsonl', json.dumps(row) + '\n')
-    assert recorded_answers(table) == recorded_answers(lines)
-    (answer,) = recorded_answers(table)
+    answers = answers_in(tmp_path, 'a.csv', table)
+    assert answers == answers_in(tmp_path, 'a.jsonl', [row])
+    (answer,) = answers
     assert (answer.system, answer.prompt, answer.text) == tuple(row.values())
 
 
 def test_a_file_without_systems_is_named_on_the_command_line(tmp_path):
-    path = write(tmp_path / 'a.csv', 'prompt,answer\nHello,Hi\n')
+    path = written(tmp_path, 'a.csv', 'prompt,answer\nHello,Hi\n')
     assert [a.system for a in recorded_answers(f'canned={path}')] == ['canned']
 
 
@@ -55,10 +50,10 @@ def test_diasafetys_labels_are_two_systems():
 )
 def test_a_mistake_is_refused_by_its_place(tmp_path, name, text, place):
     with user_error(place):
-        recorded_answers(write(tmp_path / name, text))
+        answers_in(tmp_path, name, text)
 
 
 def test_a_name_for_a_file_of_another_system_is_refused(tmp_path):
-    path = write(tmp_path / 'a.csv', 'system,prompt,answer\nx,P,A\n')
+    path = written(tmp_path, 'a.csv', 'system,prompt,answer\nx,P,A\n')
     with user_error('a.csv:2: system'):
         recorded_answers(f'y={path}')

@@ -12,6 +12,7 @@ import pytest
 from parlai_ext.data.toxic_pairs import ToxicData, choose_pairs, read_condition
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
+from tests.support.written import written
 
 HEADER = 'id,toxic,answer,toxic_ner,answer_ner,ratio_lengths,answer_emotion,'
 HEADER += 'answer_perspective_score\n'
@@ -24,9 +25,7 @@ ROWS = (
 
 
 def track(folder, rows=ROWS, name='moviedic_test.csv'):
-    path = folder / name
-    path.write_text(HEADER + rows)
-    return path
+    return written(folder, name, HEADER + rows)
 
 
 def chosen(path, fold='test', **options):
@@ -144,11 +143,6 @@ def test_a_folder_without_files_of_folds_is_one_line(tmp_path):
         chosen(tmp_path)
 
 
-def toxichat_lines(path, *rows):
-    path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
-    return path.parent
-
-
 def turn(number, label, stance='Neutral', **more):
     stances = {f'stance_label_towards_turn_{n}': stance for n in range(1, number)}
     text = {'turn_id': number, 'text': f' turn {number} \n', 'offense_label': label}
@@ -161,8 +155,8 @@ def test_toxichat_pairs_are_an_offensive_turn_and_a_safe_sensible_reply(tmp_path
         'final_dgpt_response': turn(4, 'Safe', coherence='Not Plausible'),
         'final_gpt3_response': turn(4, 'Safe', 'Disagree', coherence='Plausible'),
     }
-    data = toxichat_lines(tmp_path / 'test.jsonl', row)
-    pairs = chosen(data).pairs
+    written(tmp_path, 'test.jsonl', [row])
+    pairs = chosen(tmp_path).pairs
     assert [(p.prompt, p.answer, p.context) for p in pairs] == [
         ('turn 1', 'turn 2', ()),
         ('turn 3', 'turn 4', ('turn 1', 'turn 2')),
@@ -172,16 +166,16 @@ def test_toxichat_pairs_are_an_offensive_turn_and_a_safe_sensible_reply(tmp_path
 
 def test_an_answer_that_agrees_with_an_offensive_turn_is_not_polite(tmp_path):
     row = {'reddit_thread': [turn(1, 'Offensive'), turn(2, 'Safe', 'Agree')]}
-    data = toxichat_lines(tmp_path / 'test.jsonl', row)
+    written(tmp_path, 'test.jsonl', [row])
     with user_error('no safe answer'):
-        chosen(data)
-    assert len(chosen(data, pairs='all').pairs) == 1
+        chosen(tmp_path)
+    assert len(chosen(tmp_path, pairs='all').pairs) == 1
 
 
 def test_a_broken_thread_is_named_by_its_line(tmp_path):
-    data = toxichat_lines(tmp_path / 'test.jsonl', {'reddit_thread': [{}, {}]})
+    written(tmp_path, 'test.jsonl', [{'reddit_thread': [{}, {}]}])
     with user_error('test.jsonl:1: no thread'):
-        chosen(data)
+        chosen(tmp_path)
 
 
 def test_diasafety_pairs_are_those_that_its_own_file_counts():

@@ -3,13 +3,13 @@ Pairs of successive turns from each format; files are read a row at a time.
 """
 
 import tracemalloc
-import zipfile
 
 import pytest
 
 from parlai_ext.data.turn_pairs import PairSource
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
+from tests.support.written import written, zip_of
 
 
 def pairs(form, path, **more):
@@ -79,8 +79,8 @@ def test_chanels_own_files_are_read():
 
 
 def test_dailydialogs_archive_is_read(tmp_path):
-    with zipfile.ZipFile(tmp_path / 'test.zip', 'w') as archive:
-        archive.writestr('test/dialogues_test.txt', 'a __eou__ b __eou__ c __eou__\n')
+    text = 'a __eou__ b __eou__ c __eou__\n'
+    written(tmp_path, 'test.zip', zip_of([('test/dialogues_test.txt', text)]))
     assert pairs('dailydialog', tmp_path, split='test') == [('a', 'b'), ('b', 'c')]
 
 

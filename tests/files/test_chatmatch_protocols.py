@@ -9,7 +9,7 @@ from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.worlds.schedule import pairings
 from tests.support.small_run import files_of, small_config
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
 
 
 def test_the_paper_s_tournament_is_42_games_of_100_exchanges():
@@ -34,13 +34,12 @@ def test_nothing_to_say_is_one_line():
 
 
 def test_bots_without_an_endpoint_are_named(tmp_path):
-    with user_error() as caught:
-        EvaluateSystems.main(
-            config='chatmatch_2022_offline',
-            run_dir=tmp_path / 'run',
-            datapath=str(tmp_path / 'data'),
-        )
-    line = str(caught.value)
+    line = error_line(
+        EvaluateSystems.main,
+        config='chatmatch_2022_offline',
+        run_dir=tmp_path / 'run',
+        datapath=str(tmp_path / 'data'),
+    )
     assert "system 'PL': remote_url: not given" in line
     assert 'CS, CR' in line and '\n' not in line
     assert not (tmp_path / 'run').exists()

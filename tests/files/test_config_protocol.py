@@ -6,7 +6,7 @@ import pytest
 
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.scoring.registry import load_protocol_file
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
 
 PLAIN = """\
 pairing: bipartite
@@ -43,9 +43,7 @@ def load_protocol(path: str, given: dict | None = None) -> Protocol:
 
 
 def mistake(path: str, **given: object) -> str:
-    with user_error() as caught:
-        load_protocol(path, given)
-    return str(caught.value).removeprefix(path)
+    return error_line(load_protocol, path, given).removeprefix(path)
 
 
 OWN_OPENERS = PLAIN.replace('openers: ext:smalltalk', 'openers_file: mine.csv')

@@ -9,15 +9,9 @@ import pytest
 from parlai_ext.core.nouns import System
 from parlai_ext.files.roster_file import SystemInfo, load_roster, parse_target
 from parlai_ext.scoring.registry import load_protocol_file
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
 
 ONE = {'name': 'one', 'opt': {'model': 'repeat_query'}}
-
-
-def mistake(roster: object) -> str:
-    with user_error() as caught:
-        load_roster(roster)
-    return str(caught.value)
 
 
 def test_an_inline_roster_and_what_it_tells_of_a_system():
@@ -46,7 +40,7 @@ def test_a_shipped_system_is_named_and_may_get_another_family(family):
     ],
 )
 def test_a_wrong_roster_is_named_by_its_place(roster, words):
-    assert words in mistake(roster)
+    assert words in error_line(load_roster, roster)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +61,7 @@ def test_a_wrong_roster_is_named_by_its_place(roster, words):
     ],
 )
 def test_a_wrong_entry_is_named_by_its_place(entry, words):
-    found = mistake({'targets': [ONE, entry]})
+    found = error_line(load_roster, {'targets': [ONE, entry]})
     assert 'targets[1]' in found and words in found
 
 
@@ -86,9 +80,11 @@ def test_an_entry_may_be_a_file_whose_paths_are_beside_it(ending, tmp_path):
 def test_a_file_in_a_roster_is_one_system_and_no_further_file(tmp_path):
     (tmp_path / 'r.yaml').write_text('targets: [mine.yaml]')
     roster = str(tmp_path / 'r.yaml')
-    assert mistake(roster).startswith(f'{roster}:1: targets[0]: there is no file mine')
+    assert error_line(load_roster, roster).startswith(
+        f'{roster}:1: targets[0]: there is no file mine'
+    )
     (tmp_path / 'mine.yaml').write_text('mine.yaml')
-    assert mistake(roster).startswith(str(tmp_path / 'mine.yaml'))
+    assert error_line(load_roster, roster).startswith(str(tmp_path / 'mine.yaml'))
 
 
 @pytest.mark.parametrize('path', ['model', 'a/b'])
@@ -183,6 +179,6 @@ def test_the_home_folder_is_found_in_a_roster_and_in_add_target(monkeypatch):
 def test_a_name_that_yaml_reads_as_something_else_is_to_be_quoted(tmp_path):
     path = tmp_path / 'roster.yaml'
     path.write_text('targets:\n  - {name: no, opt: {model: repeat_query}}\n')
-    message = mistake(str(path))
+    message = error_line(load_roster, str(path))
     assert message.startswith(f'{path}:2: targets[0].name: ')
     assert message.endswith('quotes')

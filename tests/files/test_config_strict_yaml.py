@@ -6,13 +6,11 @@ import pytest
 
 from parlai_ext.core.errors import nearest
 from parlai_ext.files.yaml_file import read_file, read_text
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
 
 
 def mistake(text: str) -> str:
-    with user_error() as caught:
-        read_text(text, 'my.yaml')
-    return str(caught.value)
+    return error_line(read_text, text, 'my.yaml')
 
 
 OLD_NUMBERS = ('1:30:00', '16:9', '010', '09', '0b11', '1_000', '1_0.5')

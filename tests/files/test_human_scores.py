@@ -6,7 +6,7 @@ import pytest
 
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.files.human_scores import read_human_scores
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
 
 HEADER = 'system,dimension,value\n'
 
@@ -53,9 +53,7 @@ def test_all_columns_in_any_order_and_empty_ones_are_none(read):
     ],
 )
 def test_a_bad_row_is_one_line(read, rows, words):
-    with user_error() as caught:
-        read(HEADER + rows)
-    assert words in str(caught.value)
+    assert words in error_line(read, HEADER + rows)
 
 
 @pytest.mark.parametrize(
@@ -66,9 +64,7 @@ def test_a_bad_row_is_one_line(read, rows, words):
     ],
 )
 def test_a_wrong_header_is_one_line(read, header, words):
-    with user_error() as caught:
-        read(header + '\n')
-    assert words in str(caught.value)
+    assert words in error_line(read, header + '\n')
 
 
 def test_one_rater_judges_a_dialogue_once(read):

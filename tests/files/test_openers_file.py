@@ -9,7 +9,7 @@ import pytest
 
 from parlai_ext.files.openers_file import read_openers_file, report_too_short
 from tests.support.shared_data import shared
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
 
 HEADER = 'conv_id,utterance_idx,utterance\n'
 OFFICIAL = 'conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags\n'
@@ -125,9 +125,7 @@ def test_files_of_other_programs_are_read(read, start, end):
     ],
 )
 def test_a_row_that_cannot_be_read_is_one_line(read, rows, words):
-    with user_error() as caught:
-        read(HEADER + rows)
-    assert words in str(caught.value)
+    assert words in error_line(read, HEADER + rows)
 
 
 def test_a_wrong_header_is_one_line(read):

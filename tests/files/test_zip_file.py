@@ -13,15 +13,9 @@ import pytest
 from parlai_ext.data.formats import read_dialogue_texts
 from parlai_ext.files.zip_file import open_zip, read_member
 from tests.support.user_error import user_error
+from tests.support.written import zip_of
 
-
-def zip_of(n, comment=b''):
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, 'w') as archive:
-        for i in range(n):
-            archive.writestr(str(i), b'x')
-        archive.comment = comment
-    return out.getvalue()
+TEN = [(str(i), b'x') for i in range(10)]
 
 
 @pytest.mark.parametrize('comment', [b'', b'a comment'])
@@ -29,7 +23,7 @@ def zip_of(n, comment=b''):
 def test_a_zip_may_have_as_many_members_as_is_said(comment, zip64, monkeypatch):
     if zip64:
         monkeypatch.setattr(zipfile, 'ZIP_FILECOUNT_LIMIT', 1)
-    data = zip_of(10, comment)
+    data = zip_of(TEN)[:-2] + struct.pack('<H', len(comment)) + comment
     assert (b'PK\x06\x06' in data) == zip64
     with open_zip(io.BytesIO(data), most=10) as archive:
         assert archive.namelist() == [str(i) for i in range(10)]
@@ -39,7 +33,7 @@ def test_a_zip_may_have_as_many_members_as_is_said(comment, zip64, monkeypatch):
 
 
 def test_the_number_that_a_zip_gives_itself_is_not_believed(tmp_path, monkeypatch):
-    data = bytearray(zip_of(10))
+    data = bytearray(zip_of(TEN))
     end = data.rindex(b'PK\x05\x06')
     data[end + 8 : end + 12] = struct.pack('<2H', 1, 1)
     path = tmp_path / 'x.zip'
@@ -50,10 +44,9 @@ def test_the_number_that_a_zip_gives_itself_is_not_believed(tmp_path, monkeypatc
 
 
 def test_a_directory_that_is_too_long_is_not_read(monkeypatch):
-    data = zip_of(3)
     monkeypatch.setattr('parlai_ext.files.zip_file.LONGEST_ENTRY', 1)
-    with pytest.raises(zipfile.BadZipFile, match='more than 3 members'):
-        open_zip(io.BytesIO(data), most=3)
+    with pytest.raises(zipfile.BadZipFile, match='more than 10 members'):
+        open_zip(io.BytesIO(zip_of(TEN)), most=10)
 
 
 def test_what_is_no_zip_is_refused_as_ever():
@@ -62,18 +55,14 @@ def test_what_is_no_zip_is_refused_as_ever():
 
 
 def test_a_damaged_zip_of_dialogues_is_one_line(tmp_path):
-    data = zip_of(3)
     path = tmp_path / 'x.zip'
-    path.write_bytes(data.replace(b'PK\x01\x02', b'PK\x01\x03'))
+    path.write_bytes(zip_of(TEN).replace(b'PK\x01\x02', b'PK\x01\x03'))
     with user_error(r'x\.zip: it cannot be read: '):
         read_dialogue_texts([str(path)])
 
 
 def zip_of_zeros(n, compression):
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, 'w', compression) as archive:
-        archive.writestr('zeros', bytes(n))
-    return bytearray(out.getvalue())
+    return bytearray(zip_of([('zeros', bytes(n))], compression))
 
 
 def refuse_zeros(data, words):

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from parlai_ext.core.nouns import Dialogue, Utterance
-from parlai_ext.judge_check.check import check_judge, gather
+from parlai_ext.judge_check.check import check_judge
+from parlai_ext.judge_check.check_run import with_kin
 from parlai_ext.judge_check.marks import MARKS, dimension_check, kind_result, repeats
 from parlai_ext.judge_check.perturbations import (
     ALL,
@@ -37,7 +38,7 @@ from parlai_ext.judge_check.record import (
     DimensionCheck,
     JudgeCheck,
 )
-from parlai_ext.judge_check.sample import human_anchor, variance_share
+from parlai_ext.judge_check.sample import JudgedDialogues, human_anchor, variance_share
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.scoring.base import ItemScore
 from parlai_ext.scoring.registry import find_scorer
@@ -51,13 +52,13 @@ N = 12
 def judged_dialogues(scorer, n=N, systems=planted.SYSTEMS, sample=200, openers=()):
     talks = [planted.dialogue(name, j) for name in systems for j in range(n)]
     scored = score_dialogues(talks, scorer, first_speaker_only=True)
-    return gather(zip(talks, scored, strict=True), openers, sample)
+    return JudgedDialogues(zip(talks, scored, strict=True), openers, sample)
 
 
 def check_of(scorer, n_openers=N, reply=True, systems=planted.SYSTEMS, sample=200):
     openers = [planted.opener(j, reply) for j in range(n_openers)]
     judged = judged_dialogues(scorer, n_openers, systems, sample, openers)
-    return check_judge(scorer, judged, openers)
+    return check_judge(scorer, judged)
 
 
 def shares(check):
@@ -110,7 +111,7 @@ def test_scores_that_are_the_overlap_are_seen_to_follow_it():
     turns = (Utterance('ab'[i % 2], text, i < 2) for i, text in enumerate(texts))
     talk = Dialogue('d', 'p', 'o', tuple(turns))
     scored = score_dialogues([talk], scorer, first_speaker_only=True)
-    rows = gather(zip([talk], scored, strict=True)).rows
+    rows = JudgedDialogues(zip([talk], scored, strict=True)).rows
     overlaps = [row.overlap for row in rows]
     assert overlaps == [row.values['Overall'] for row in rows] == [1 / 2, 1.0]
 
@@ -121,7 +122,7 @@ def test_scores_that_are_the_overlap_are_seen_to_follow_it():
         turns[2] = Utterance(turns[2].speaker, ' '.join([*heard, 'x', 'y']), False)
         talks[j] = replace(dialogue, utterances=tuple(turns))
     scored = score_dialogues(talks, scorer, first_speaker_only=True)
-    check = check_judge(scorer, gather(zip(talks, scored, strict=True)))
+    check = check_judge(scorer, JudgedDialogues(zip(talks, scored, strict=True)))
     own = check.dimensions['Overall']
     assert own.biases.overlap == pytest.approx(1.0) and own.outcome == 'fail'
     assert any('overlap' in reason for reason in own.reasons)
@@ -174,10 +175,11 @@ def test_people_are_checked_and_compared_where_the_openers_have_replies():
     assert anchor.warning is None
 
 
-def test_without_replies_there_is_no_anchor_and_a_note():
+def test_without_replies_there_is_no_anchor_and_without_prompts_no_probes():
     check = check_of(planted.Sense(), reply=False)
     assert check.dimensions['Quality'].human_anchor is None
     assert any('people' in note for note in check.notes)
+    assert check.probes is None
 
 
 def test_a_prompted_judge_that_obeys_a_response_fails():
@@ -192,13 +194,12 @@ def test_a_prompted_judge_is_asked_twice_and_its_own_model_is_named():
     scorer = planted.Prompted(models=planted.ObedientModels())
     identities = {'twin': 'chatty-identity', 'other': 'else'}
     judged = judged_dialogues(scorer)
-    probes = check_judge(scorer, judged, identities=identities).probes
+    probes = check_judge(scorer, judged).probes
     assert (probes.n_repeated, probes.n_changed) == (20, 0)
+    families = {'twin': 'a name', 'cousin': 'a name'}
+    probes = with_kin(probes, scorer.signature, identities, families)
     assert probes.same_model == ('twin',)
-
-
-def test_a_judge_that_is_not_prompted_has_no_probes():
-    assert check_of(planted.Sense(), reply=False).probes is None
+    assert probes.same_family == {'cousin': 'a name'}
 
 
 def test_a_scorer_that_breaks_down_over_a_copy_is_named_with_the_way_out():
@@ -218,9 +219,7 @@ def test_the_mean_change_is_in_standard_deviations():
     probe = repeats([(scores[0], {'Q': 1.0}), (scores[1], {'Q': 2.0})], scores)
     assert (probe.n_repeated, probe.n_changed) == (2, 1)
     assert probe.mean_change == pytest.approx(0.5)
-
-
-def test_a_score_that_is_missing_the_second_time_is_changed():
+    # a score that is missing the second time is changed
     assert repeats([({'Q': 1.0}, {})], [{'Q': 1.0}]).n_changed == 1
 
 
@@ -283,8 +282,7 @@ def test_a_kind_passes_with_its_whole_interval_above_a_half(n_higher, n, outcome
 
 def test_a_tie_is_half_a_success():
     kind = result('punctuation', 10, 40, n_ties=20)
-    assert kind.share == (10 + 20 / 2) / 40
-    assert (kind.n_higher, kind.n_ties) == (10, 20)
+    assert (kind.share, kind.n_higher, kind.n_ties) == (20 / 40, 10, 20)
 
 
 def biases(length=None, overlap=None):
@@ -357,17 +355,13 @@ def test_the_first_reason_names_the_worst_kind_in_percent():
     )
 
 
-def test_a_rating_by_games_has_the_check_of_games():
+def test_a_rating_by_games_has_the_check_of_games_or_of_the_only_dimension():
     one, two, games = (DimensionCheck(name, 'pass', (), ()) for name in ('D', 'E', 'G'))
     both = {'D': one, 'E': two}
     check = JudgeCheck('s', 0, 0, None, 0, 0.0, both, tournament=games)
     assert check.check_of('D') is one
     assert check.check_of('Overall') is games
-
-
-def test_a_rating_by_games_in_one_dimension_has_the_check_of_that_dimension():
-    one = DimensionCheck('D', 'pass', (), ())
-    assert JudgeCheck('s', 0, 0, None, 0, 0.0, {'D': one}).check_of('Overall') is one
+    assert replace(check, dimensions={'D': one}).check_of('Overall') is one
 
 
 def test_the_docs_show_the_pass_mark_of_every_kind():
@@ -391,15 +385,17 @@ def test_parrots_count_together():
     assert (own.n, own.n_higher) == (40, 36)
 
 
-def test_a_share_by_hand():
-    # means 1 and 4 of whole mean 2.5: between 4 · 1.5² = 9; within 4 · 1² = 4
-    scores = np.array([0.0, 2.0, 3.0, 5.0])
-    assert variance_share(scores, list('aabb')) == pytest.approx(9 / 13)
-
-
-@pytest.mark.parametrize('scores, groups', [([1.0, 2.0], 'aa'), ([1.0, 1.0], 'ab')])
-def test_one_group_or_no_variance_has_no_share(scores, groups):
-    assert variance_share(np.array(scores), list(groups)) is None
+@pytest.mark.parametrize(
+    'scores, groups, share',
+    [
+        # means 1 and 4 of whole mean 2.5: between 4 · 1.5² = 9; within 4 · 1² = 4
+        ([0.0, 2.0, 3.0, 5.0], 'aabb', pytest.approx(9 / 13)),
+        ([1.0, 2.0], 'aa', None),
+        ([1.0, 1.0], 'ab', None),
+    ],
+)
+def test_a_share_by_hand(scores, groups, share):
+    assert variance_share(np.array(scores), list(groups)) == share
 
 
 def test_a_correlation_needs_ten_rows_and_variance():
@@ -416,24 +412,18 @@ def anchor(offset, n=10):
     return human_anchor('D', people, replies)
 
 
-def test_a_system_far_above_people_is_named():
+def test_only_a_system_far_above_people_is_named():
     # people's scores are 0 and 1, five times each: standard deviation 0.527
     found = anchor(1.0)
     assert found.people_mean == 0.5
     assert found.systems == {'s': pytest.approx(1.545)}
     assert 's (' in found.warning
-
-
-@pytest.mark.parametrize('offset', [-1.0, 0.0, 0.2])
-def test_a_system_about_as_good_as_people_is_no_warning(offset):
-    assert anchor(offset).warning is None
-
-
-def test_an_anchor_needs_ten_contexts():
-    assert anchor(1.0, n=9) is None
+    assert {anchor(offset).warning for offset in (-1.0, 0.0, 0.2)} == {None}
+    assert anchor(1.0, n=9) is None  # too few contexts
 
 
 TEXTS = ('hello there', 'hi to you', 'I like old trains', 'why is that', 'they smell')
+SELF_PLAY = ('bot', 'bot')
 
 
 def talk(texts=TEXTS, names=('bot', 'man')):
@@ -441,64 +431,63 @@ def talk(texts=TEXTS, names=('bot', 'man')):
     return Dialogue('d', 'p', 'o', tuple(turns))
 
 
-def copy(kind, places, dialogue=None, others=()):
-    made = perturbed_dialogue(
-        dialogue or talk(), places, PERTURBATIONS[kind], list(others)
-    )
-    return None if made is None else [u.text for u in made.utterances]
+def copy(kind, places, dialogue=None, others=('x', 'y')):
+    """
+    Return the texts that a perturbation changes, by their places.
+    """
+    dialogue = dialogue or talk()
+    made = perturbed_dialogue(dialogue, places, PERTURBATIONS[kind], list(others))
+    if made is None:
+        return None
+    texts = enumerate(zip(made.texts, dialogue.texts, strict=True))
+    return {i: text for i, (text, before) in texts if text != before}
 
 
 def test_shuffled_words_are_the_same_words_in_another_order():
-    text = copy('shuffled_words', [2])[2]
-    assert sorted(text.split()) == ['I', 'like', 'old', 'trains']
-    assert text != TEXTS[2]
-
-
-@pytest.mark.parametrize('text', ['two words', 'yes yes yes yes', 'Yes yes YES'])
-def test_words_that_have_no_other_order_are_left_out(text):
-    assert copy('shuffled_words', [2], talk((*TEXTS[:2], text))) is None
+    [(place, text)] = copy('shuffled_words', [2]).items()
+    assert place == 2 and sorted(text.split()) == ['I', 'like', 'old', 'trains']
 
 
 @pytest.mark.parametrize(
-    'kind, place, expected',
+    'kind, places, expected',
     [
-        ('repeat_partner', 2, TEXTS[1]),
-        ('repeat_partner', 4, TEXTS[3]),
-        ('repeat_self', 2, TEXTS[0]),
-        ('repeat_self', 4, TEXTS[2]),
-        ('punctuation', 4, '. . . .'),
-        ('truncated', 2, 'I like'),
+        ('repeat_partner', [2], {2: TEXTS[1]}),
+        ('repeat_partner', [4], {4: TEXTS[3]}),
+        ('repeat_partner', [0], None),  # nothing came before
+        ('repeat_self', [2], {2: TEXTS[0]}),
+        ('repeat_self', [4], {4: TEXTS[2]}),
+        ('repeat_self', [0], None),
+        # a whole part repeats one turn throughout
+        ('repeat_self', [2, 4], {2: TEXTS[0], 4: TEXTS[0]}),
+        ('punctuation', [4], {4: '. . . .'}),
+        ('truncated', [2], {2: 'I like'}),
+        ('truncated', [4], None),  # too short to be cut
+        ('other_dialogue', [2, 4], {2: 'x', 4: 'y'}),
     ],
 )
-def test_one_response_is_replaced_and_nothing_else(kind, place, expected):
-    texts = list(TEXTS)
-    texts[place] = expected
-    assert copy(kind, [place]) == texts
+def test_responses_are_replaced_and_nothing_else(kind, places, expected):
+    assert copy(kind, places) == expected
 
 
-def test_a_reply_that_cannot_be_cut_is_left_out():
-    assert copy('truncated', [4]) is None
+@pytest.mark.parametrize(
+    'kind, dialogue, expected',
+    [
+        *(
+            ('shuffled_words', talk((*TEXTS[:2], text)), None)
+            for text in ('two words', 'yes yes yes yes', 'Yes yes YES')
+        ),
+        # a copy that differs in case and spaces only
+        ('repeat_partner', talk(('a', 'Same  here', 'same here')), None),
+        ('repeat_partner', talk(names=SELF_PLAY), {2: TEXTS[1]}),
+        ('repeat_self', talk(names=SELF_PLAY), {2: TEXTS[0]}),
+    ],
+)
+def test_what_becomes_of_the_third_turn(kind, dialogue, expected):
+    assert copy(kind, [2], dialogue) == expected
 
 
-def test_a_copy_that_differs_in_case_and_spaces_only_is_left_out():
-    echo = talk(('a', 'Same  here', 'same here'))
-    assert copy('repeat_partner', [2], echo) is None
-
-
-def test_replies_of_another_dialogue_are_used_in_turn():
-    others = ['x', 'y']
-    assert copy('other_dialogue', [2, 4], others=others) == [
-        *TEXTS[:2],
-        'x',
-        TEXTS[3],
-        'y',
-    ]
-    assert copy('other_dialogue', [2]) is None
-
-
-def test_a_whole_part_repeats_one_turn_throughout():
-    texts = copy('repeat_self', [2, 4])
-    assert (texts[2], texts[4]) == (TEXTS[0], TEXTS[0])
+def test_without_replies_of_another_dialogue_there_is_no_such_copy():
+    assert copy('other_dialogue', [2], others=()) is None
 
 
 def test_parrots_hear_the_last_turn_of_the_partner_and_the_one_before():
@@ -511,17 +500,6 @@ def test_parrots_hear_the_last_turn_of_the_partner_and_the_one_before():
     assert heard == [['hi to you'], ['hi to you', 'why is that']]
     [text] = perturbed_dialogue(talk(), [4], parrot('earlier_echo'), []).utterances[4:]
     assert 'hi to you' in text.text and 'why' not in text.text
-
-
-def test_in_self_play_the_other_side_is_the_partner():
-    mirror = talk(names=('bot', 'bot'))
-    assert copy('repeat_partner', [2], mirror)[2] == TEXTS[1]
-    assert copy('repeat_self', [2], mirror)[2] == TEXTS[0]
-
-
-def test_nothing_is_repeated_where_nothing_came_before():
-    assert copy('repeat_partner', [0]) is None
-    assert copy('repeat_self', [0]) is None
 
 
 def test_copies_depend_on_the_content_alone():
@@ -600,10 +578,9 @@ def test_without_a_turn_only_what_fits_everything_is_said(kind):
     fits_everything = kind in ('flatterer', 'question_spammer')
     for heard in ((), ('...',)):
         assert (parrot_text(kind, heard, 0) is not None) == fits_everything
-
-
-def test_one_turn_is_no_earlier_turn():
-    assert parrot_text('earlier_echo', HEARD[1:], 0) is None
+    # one turn is no earlier turn
+    said = parrot_text(kind, HEARD[1:], 0)
+    assert (said is None) == (kind == 'earlier_echo')
 
 
 @pytest.mark.parametrize(

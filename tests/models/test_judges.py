@@ -36,6 +36,7 @@ from tests.support.judged_samples import written
 from tests.support.no_network import refuse_connections
 from tests.support.tiny_models import make_generator, sentences
 from tests.support.user_error import user_error
+from tests.support.written import changed_json
 
 TEXTS = sentences(40, seed=4)
 CONTEXT = tuple(TEXTS[:3])
@@ -219,10 +220,7 @@ def test_a_wrong_option_is_one_line(folder, options, line):
 @pytest.mark.parametrize('kind', ['gpt2', 't5'])
 def test_a_kernel_of_the_hub_is_not_run(tmp_path, kind):
     judge = make_model(tmp_path / kind, kind)
-    path = Path(judge, 'config.json')
-    config = json.loads(path.read_text(encoding='utf-8'))
-    config['attn_implementation'] = 'a/kernel'
-    path.write_text(json.dumps(config), encoding='utf-8')
+    changed_json(f'{judge}/config.json', attn_implementation='a/kernel')
     line = "asks for the kernel 'a/kernel', code from the hub, which no judge may run"
     with user_error(line):
         load_judge(f'hf:{judge}', no_cuda=True)

@@ -55,8 +55,17 @@ def common(run, encoder):
     }
 
 
+DETECTOR = {'threshold', 'called'}  # which are no part of a score
 # not by their names, but by what they hold or leave over
 SIGNED_BY_CONTENT = {
+    'words': {'file', *DETECTOR},
+    'parlai_matcher': {'file', *DETECTOR},
+    'better_profanity': DETECTOR,
+    'profanity_check': DETECTOR,
+    'toxic_classifier': {'label', *DETECTOR},
+    'stance': {'label', 'threshold'},
+    'deflection': {'phrases'},
+    'non_answer': {'phrases'},
     'fed': {'without'},
     'paireval': {'comparisons', 'judged_set', 'corpus', 'prompt'},
     'density': {'statistics', 'human_dialogues'},
@@ -84,7 +93,7 @@ def test_scores_are_the_cosines_of_the_embeddings(run, common, encoder):
     texts = [utterance.text for utterance in dialogue.utterances]
     vectors = models_on_cpu().embedder(encoder).encode(texts)
     [expected] = row_cosines(vectors[2:3], vectors[1:2])
-    [scored, _] = run.scores(report.signature).read(run.shard('p', 0))
+    [scored, _] = run.scores(report.signature).read(run.dialogue_shards()[0])
     assert scored.scores[0].value == pytest.approx(expected, abs=1e-5)
     assert scored.evidence[2] == {'compared with': texts[1]}
     assert 'embedder:(model=' not in report.signature  # a label, then the model's own

@@ -139,7 +139,7 @@ def test_labels_of_the_evidence_lie_beside_the_scores(tmp_path):
     folder = run.scores(report.signature).root
     about = json.loads((folder / 'scorer.json').read_text())
     assert about['evidence_labels'] == ['dull', 'dim', 'sad']
-    [scored, _] = run.scores(report.signature).read(run.shard('p', 0))
+    [scored, _] = run.scores(report.signature).read(run.dialogue_shards()[0])
     assert all(len(row) == 3 for row in scored.evidence.values())
 
 

@@ -11,7 +11,7 @@ import pytest
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.scoring import followups
 from parlai_ext.scoring.followups import Sides, load_followups
-from parlai_ext.systems.fetch import http_file
+from tests.support.no_network import downloads_give
 from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 
@@ -152,7 +152,7 @@ def served(folder, monkeypatch, text=PROGRAM, expected=PROGRAM):
     Let the authors' address give a file, and its checksum be that of ``expected``.
     """
     path = Path(written(folder, text, 'served.py'))
-    monkeypatch.setattr(http_file, 'fetch_bytes', lambda *args: path.read_bytes())
+    downloads_give(monkeypatch, lambda url: path.read_bytes())
     monkeypatch.setattr(
         followups, 'SHA256', hashlib.sha256(expected.encode()).hexdigest()
     )
@@ -172,7 +172,7 @@ def test_the_authors_lists_are_fetched_once(tmp_path, monkeypatch):
 
 def test_a_download_with_another_checksum_is_refused(tmp_path, monkeypatch):
     served(tmp_path, monkeypatch, text=PROGRAM + '#')
-    with user_error('another checksum'):
+    with user_error('is another file'):
         load_followups('fed_2020')
 
 

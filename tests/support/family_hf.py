@@ -179,6 +179,15 @@ def seq2seq(folder):
     return {**OPT, 'hf_model': make_model(folder, 'bart')}
 
 
+def causal_lm(folder):
+    """
+    The Llama as ParlAI's generator.
+    """
+    prompt = {'first_turn_ask': 'today', 'text_truncate': 96, 'label_truncate': 8}
+    path = make_model(folder, 'llama', template=TEMPLATE)
+    return {'model': 'ext:causal_lm', 'no_cuda': True, 'hf_model': path, **prompt}
+
+
 FAMILIES = {'hf_causal_chat': chat, 'hf_causal_plain': plain, 'hf_seq2seq': seq2seq}
 
 

@@ -2,7 +2,8 @@
 Dialogues that are played side by side, without a run.
 """
 
-from parlai_ext.worlds.lockstep import play_on
+from parlai_ext.core.nouns import Opener, Pairing
+from parlai_ext.worlds.lockstep import BatchRow, play_on
 
 
 def play(rows, players, num_turns, batchsize=None):
@@ -18,3 +19,11 @@ def play(rows, players, num_turns, batchsize=None):
     for error in failed.values():
         raise error
     return [dialogue for dialogue in played if dialogue is not None]
+
+
+def row(first, second, texts):
+    """
+    Return a dialogue to be played that two systems begin with these texts.
+    """
+    pairing = Pairing(f'{first}-{second}', first, second, 'bipartite')
+    return BatchRow(pairing, Opener.from_utterances(texts, 'test'))

@@ -5,12 +5,12 @@ All that their code does is to make an empty marker file.
 """
 
 import copyreg
-import io
 import pickle
 import sys
-import zipfile
 
 import torch
+
+from tests.support.written import zip_of
 
 PROTO4 = b'\x80\x04'
 EXTENSION = 240
@@ -238,11 +238,7 @@ def in_zip(pickled):
     """
     Return a file as `torch.save` writes it since 1.6.
     """
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, 'w') as file:
-        file.writestr('archive/data.pkl', pickled)
-        file.writestr('archive/version', b'3\n')
-    return made.getvalue()
+    return zip_of([('archive/data.pkl', pickled), ('archive/version', b'3\n')])
 
 
 def in_legacy(pickled):

@@ -5,13 +5,13 @@ a hub on this machine.
 
 import hashlib
 import json
-import zipfile
 
 import pytest
 
 from parlai_ext import zoo_configs
 from parlai_ext.files import model_cards
 from parlai_ext.systems.catalogue import fetch_model
+from tests.support.written import written, zip_of
 
 FILES = {'config.json': b'{}', 'model.safetensors': bytes(range(256)) * 500}
 REPOSITORY, REVISION = 'owner/tiny', 'a' * 40
@@ -27,20 +27,19 @@ def make_wheel(folder, project, members):
     """
     name = project.replace('-', '_')
     info = f'{name}-1.0.dist-info'
-    path = folder / f'{name}-1.0-py3-none-any.whl'
-    # a package that would leave a mark if its code ran
-    members = {**members, f'{name}/__init__.py': b'open("imported", "w")'}
-    with zipfile.ZipFile(path, 'w') as wheel:
-        for member, data in members.items():
-            wheel.writestr(member, data)
-        metadata = f'Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\n'
-        wheel.writestr(
-            f'{info}/METADATA', metadata + 'Requires-Dist: torch-of-nobody\n'
-        )
-        tags = 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n'
-        wheel.writestr(f'{info}/WHEEL', tags)
-        wheel.writestr(f'{info}/RECORD', '')
-    data = path.read_bytes()
+    metadata = f'Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\n'
+    data = zip_of(
+        {
+            **members,
+            # a package that would leave a mark if its code ran
+            f'{name}/__init__.py': b'open("imported", "w")',
+            f'{info}/METADATA': f'{metadata}Requires-Dist: torch-of-nobody\n',
+            f'{info}/WHEEL': 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\n'
+            'Tag: py3-none-any\n',
+            f'{info}/RECORD': '',
+        }.items()
+    )
+    written(folder, f'{name}-1.0-py3-none-any.whl', data)
     entry = {'project': project, 'version': '1.0'}
     return {**entry, 'size': len(data), 'sha256': sha256(data)}
 

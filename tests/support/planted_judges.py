@@ -4,12 +4,11 @@ Dialogues with known replies, and scorers whose check has a known result.
 
 from dataclasses import dataclass
 
-from parlai_ext.core.nouns import Dialogue, Opener, Pairing
+from parlai_ext.core.nouns import Dialogue, Opener
 from parlai_ext.core.options import option
 from parlai_ext.scoring.base import ItemScore, Scorer
-from parlai_ext.store import RunFolder
 from tests.support.dialogues import turns_of
-from tests.support.store_samples import sample_manifest
+from tests.support.planted_run import played_run
 
 SYSTEMS = ('plain', 'other')
 PARTNER = 'partner'
@@ -201,15 +200,9 @@ def planted_run(root, n_openers=12, systems=SYSTEMS, reply=True):
     """
     Write a run in which each system has a dialogue over each opener.
     """
-    pairings = [Pairing(f'{name}-p', name, PARTNER, 'bipartite') for name in systems]
-    sample = sample_manifest(systems, [PARTNER], openers='planted')
-    manifest = sample.changed(
-        pairings=pairings,
-        openers=[opener(j, reply) for j in range(n_openers)],
-        shard_size=n_openers,
-    )
-    run = RunFolder.open(root, manifest)
-    for pairing in pairings:
-        made = [dialogue(pairing.first, j, pairing.id) for j in range(n_openers)]
-        run.write_dialogues(run.shard(pairing.id, 0), made)
-    return run
+    openers = [opener(j, reply) for j in range(n_openers)]
+
+    def play(pair, _, j):
+        return dialogue(pair.first, j, pair.id)
+
+    return played_run(root, openers, systems, [PARTNER], play, {})

@@ -5,20 +5,14 @@ A small run folder of made-up dialogues, and judges with known answers.
 from dataclasses import replace
 from types import SimpleNamespace
 
-from parlai_ext.core.nouns import (
-    Answer,
-    Dialogue,
-    Opener,
-    Pairing,
-)
+from parlai_ext.core.nouns import Answer, Dialogue, Opener, Roster, System
 from parlai_ext.core.options import read_options
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.fed import Fed, FedOptions
 from parlai_ext.scoring.registry import find_scorer
-from parlai_ext.store import RunFolder
 from tests.support.dialogues import turns_of
 from tests.support.on_cpu import models_on_cpu
-from tests.support.store_samples import sample_manifest
+from tests.support.plans import open_run
 from tests.support.tiny_models import sentences
 
 FIRST, SECOND = 'target', 'partner'
@@ -120,31 +114,20 @@ def small_run(root, n_dialogues=4, n_turns=6, score='target', scorer='fed', **op
     target, the one before by the partner. `options` are those of its scorer.
     """
     texts = sentences(n_dialogues * n_turns)
-    said = [texts[i * n_turns : (i + 1) * n_turns] for i in range(n_dialogues)]
+    said = [texts[i * n_turns :][:n_turns] for i in range(n_dialogues)]
     openers = [Opener.from_utterances(one[:2], 'made up') for one in said]
-    sample = sample_manifest([FIRST], [SECOND])
-    protocol = {'score': score, 'scorer': {'name': scorer, **options}}
-    manifest = sample.changed(
-        protocol=sample.protocol.model_copy(update=protocol),
-        pairings=[Pairing('p', FIRST, SECOND, 'bipartite')],
-        openers=openers,
-        shard_size=2,
-    )
-    run = RunFolder.open(root, manifest)
+    roster = Roster((System(FIRST),), (System(SECOND),))
+    about = {'score': score, 'scorer': {'name': scorer, **options}}
+    run = open_run(root, roster, openers, 2, num_turns=n_turns, **about)
+    [pair] = run.pairings
     ends = {n_dialogues - 1: (FIRST, 5), n_dialogues - 2: (SECOND, 3)}
     made = []
     for i, one in enumerate(said):
         who, length = ends.get(i, (None, n_turns))
+        ids = {'name': f'd{i}', 'pairing_id': pair.id, 'opener_id': openers[i].id}
         reason = 'empty reply' if who else None
-        made.append(
-            dialogue(
-                one[:length],
-                name=f'd{i}',
-                opener_id=openers[i].id,
-                ended_by=who,
-                reason=reason,
-            )
-        )
+        made.append(dialogue(one[:length], ended_by=who, reason=reason, **ids))
     for shard in range(0, n_dialogues // 2):
-        run.write_dialogues(run.shard('p', shard), made[2 * shard : 2 * shard + 2])
+        two = made[2 * shard : 2 * shard + 2]
+        run.write_dialogues(run.shard(pair.id, shard), two)
     return run

@@ -2,15 +2,43 @@
 What a player says, and the data of a small training.
 """
 
+from parlai_ext.core.nouns import System
+from parlai_ext.systems.parlai_agents import load_system
+
+
+def loaded(name='a', /, **opt):
+    """
+    Return the player of a system with these options.
+    """
+    return load_system(System(name, opt))
+
+
+def after_turns(player, turns):
+    """
+    Return a participant after these turns, the last of which is the other's.
+    """
+    participant = player.join()
+    for place, text in enumerate(turns):
+        if (len(turns) - place) % 2:
+            participant.hear(text, 'other')
+        else:
+            participant.take_as_own(text)
+    return participant
+
 
 def heard(player, texts):
     """
     Return a participant for each text, which it heard.
     """
-    participants = [player.join() for _ in texts]
-    for participant, text in zip(participants, texts, strict=True):
-        participant.hear(text, 'other')
-    return participants
+    return [after_turns(player, [text]) for text in texts]
+
+
+def replies_to(player, dialogues):
+    """
+    Return the text that follows each dialogue, in one batch.
+    """
+    participants = [after_turns(player, turns) for turns in dialogues]
+    return [reply.text for reply in player.respond(participants)]
 
 
 def replies_together_and_alone(player, texts):

@@ -5,7 +5,6 @@ Their weights are drawn wide, so that what they say depends on what they heard; 
 they say means anything.
 """
 
-import json
 import random
 
 import torch
@@ -14,6 +13,7 @@ from parlai.core.params import ParlaiParser
 from parlai.core.torch_ranker_agent import TorchRankerAgent
 
 from parlai_ext.commands import plugin
+from tests.support.written import changed_json
 
 WORDS = [
     'i',
@@ -168,8 +168,5 @@ def with_options(path, **more):
     """
     Change the options beside a model.
     """
-    with open(f'{path}.opt') as file:
-        stored = json.load(file)
-    with open(f'{path}.opt', 'w') as file:
-        json.dump({**stored, **more}, file)
+    changed_json(f'{path}.opt', **more)
     return path

@@ -2,7 +2,9 @@
 The error of which a user sees one line.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 
@@ -17,3 +19,12 @@ def user_error(
     line by itself: `UserError` makes it so (tests/core/test_printable.py).
     """
     return pytest.raises(UserError, match=words)
+
+
+def error_line(call: Callable[..., object], *args: Any, **options: Any) -> str:
+    """
+    Return the line of the user's error that a call raises.
+    """
+    with user_error() as caught:
+        call(*args, **options)
+    return str(caught.value)

@@ -15,19 +15,15 @@ from parlai.core.message import Message
 from parlai_ext.commands.signals import Interrupted, signals_as_interrupt
 from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.json_text import without_half_characters
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import LONGEST_REPLY, Player, agents_code, read_reply
-from parlai_ext.worlds.lockstep import BatchRow, play_on
-from tests.support.lockstep_play import play
+from parlai_ext.worlds.lockstep import play_on
+from tests.support.lockstep_play import play, row
 from tests.support.tiny_models import make_generator
 
-ROW = BatchRow(
-    Pairing('p', 'bad', 'good', 'x'), Opener.from_utterances(['hello', 'hi'], 'x')
-)
-
-
-OTHER = BatchRow(Pairing('q', 'good', 'also', 'x'), ROW.opener)
+SAID = ('hello', 'hi')
+ROWS = [row('bad', 'good', SAID), row('good', 'also', SAID)]
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +69,7 @@ def played(agent, patience=None):
     """
     players = {name: Player(name, Echo({})) for name in ('good', 'also')}
     players['bad'] = Player('bad', agent, patience=patience)
-    return play_on([ROW, OTHER], players, 4)
+    return play_on(ROWS, players, 4)
 
 
 def swallowing(self):
@@ -208,9 +204,7 @@ def test_half_a_character_is_mended_for_the_partner(tmp_path):
         'half': Player('half', Halved({})),
         'friend': load_system(partner, no_cuda=True),
     }
-    pair = Pairing('p', 'half', 'friend', 'bipartite')
-    opener = Opener('o', ('hello', 'hi'), 'test')
-    [found] = play([BatchRow(pair, opener)], players, num_turns=6)
+    [found] = play([row('half', 'friend', SAID)], players, num_turns=6)
     assert (found.reason, len(found.utterances)) == (None, 6)
     assert found.utterances[2].text == 'yes \ufffd'
 

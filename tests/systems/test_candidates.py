@@ -134,22 +134,23 @@ def test_a_task_that_reads_no_file_is_asked_anew(tmp_path, monkeypatch):
     assert lines_of(candidates_file(SMALLTALK)) == ['another'] != before
 
 
-@pytest.mark.parametrize('left', ['', 'a', 'yes'])
-def test_a_truncated_leftover_is_made_again(talk, tmp_path, left):
+@pytest.mark.parametrize(
+    'ending, left',
+    [
+        *(('.txt', left) for left in ('', 'a', 'yes', 'from elsewhere\n')),
+        *(('.json', note) for note in ('', '{}', '[]', '{"sha256": 3, "data": 4}')),
+        ('.json', None),
+    ],
+)
+def test_a_file_that_is_not_whole_or_without_a_good_note_is_made_again(
+    talk, ending, left
+):
     spec = talk('hi', 'a', 'so?', 'yes')
-    path = candidates_file(spec)
-    path.write_text(left)
+    path = candidates_file(spec).with_suffix(ending)
+    path.unlink() if left is None else path.write_text(left)
+    if ending == '.json':
+        path.with_suffix('.txt').write_text('from elsewhere\n')
     assert lines_of(candidates_file(spec)) == ['a', 'yes']
-
-
-@pytest.mark.parametrize('note', [None, '', '{}', '[]', '{"sha256": 3, "data": 4}'])
-def test_a_file_without_a_good_note_is_made_again(talk, tmp_path, note):
-    spec = talk('hi', 'yes')
-    path = candidates_file(spec)
-    path.write_text('from elsewhere\n')
-    told = path.with_suffix('.json')
-    told.unlink() if note is None else told.write_text(note)
-    assert lines_of(candidates_file(spec)) == ['yes']
 
 
 def test_an_interrupted_build_leaves_nothing_that_is_read(talk, tmp_path, monkeypatch):
@@ -195,17 +196,13 @@ def test_data_that_cannot_be_had_is_one_line(tmp_path, monkeypatch):
     assert not (tmp_path / 'parlai_ext').exists()
 
 
-def built(home, folder, version, **files):
+def built(home, folder, version, files):
     """
     Put a task's data where ParlAI's own build would have put them.
     """
-    (home / folder).mkdir(parents=True)
-    (home / folder / '.built').write_text(f'2022-01-01\n{version}')
-    for name, text in files.items():
-        path = home / folder / name.replace('__', '/').replace('_csv', '.csv')
-        path = path.with_name(path.name.replace('_txt', '.txt'))
-        path = path.with_name(path.name.replace('_json', '.json'))
-        path.parent.mkdir(exist_ok=True)
+    for name, text in {**files, '.built': f'2022-01-01\n{version}'}.items():
+        path = home / folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
 
@@ -228,22 +225,22 @@ EMPATHETIC = (
 MADE_UP = {
     'blended_skill_talk': (
         ('blended_skill_talk', 'v1.5'),
-        {'train_txt': 'text:hi\tlabels:Tea, please.\tepisode_done:True\n'},
+        {'train.txt': 'text:hi\tlabels:Tea, please.\tepisode_done:True\n'},
         ['Tea, please.'],
     ),
     'convai2:normalized': (
         ('ConvAI2', 'v5.0'),
-        {'train_self_original_txt': '1 hi\ti like tea .\t\ti like tea .|no\n'},
+        {'train_self_original.txt': '1 hi\ti like tea .\t\ti like tea .|no\n'},
         ['I like tea.'],
     ),
     'empathetic_dialogues': (
         ('empatheticdialogues', '1.0'),
-        {'empatheticdialogues__train_csv': EMPATHETIC},
+        {'empatheticdialogues/train.csv': EMPATHETIC},
         ['Good for you'],
     ),
     'wizard_of_wikipedia': (
         ('wizard_of_wikipedia', '1.0'),
-        {'train_json': json.dumps([WIZARD]), 'data_json': json.dumps([WIZARD])},
+        {'train.json': json.dumps([WIZARD]), 'data.json': json.dumps([WIZARD])},
         ['Tea, please.'],
     ),
 }
@@ -252,7 +249,7 @@ MADE_UP = {
 @pytest.mark.parametrize('task', MADE_UP)
 def test_the_data_of_the_papers_tasks_are_known_and_need_no_network(task, tmp_path):
     place, files, replies = MADE_UP[task]
-    built(tmp_path, *place, **files)
+    built(tmp_path, *place, files)
     assert to_download(f'task:{task}') == []
     path = candidates_file(f'task:{task}')
     assert lines_of(path) == replies

@@ -4,11 +4,9 @@ text is its reply; and templates, rendered as transformers does, at small cost.
 """
 
 import os
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import transformers
 
 from parlai_ext.commands import plugin
 from parlai_ext.core.options import add_flags
@@ -175,9 +173,6 @@ def test_a_bracket_begins_a_list_only_if_it_is_one():
     assert stop_strings('["[/INST]"]') == ('[/INST]',)
 
 
-SMOL = Path('/tmp/models/smollm2-135m-q4')
-
-
 MESSAGES = [
     {'role': 'system', 'content': 'Be kind.'},
     {'role': 'user', 'content': 'tea? \u2028 \U0001f600 <b>&amp;</b> \ud83d'},
@@ -224,15 +219,6 @@ def test_a_text_is_that_of_transformers(template, opens, tokenizer):
         tokenize=False,
         add_generation_prompt=opens,
         extra=[1, 'x'],
-    )
-
-
-@pytest.mark.skipif(not SMOL.is_dir(), reason='smollm2-135m-q4 is not on this machine')
-def test_a_real_template_gives_the_text_of_transformers():
-    real = transformers.AutoTokenizer.from_pretrained(SMOL)
-    template = real.get_chat_template()
-    assert rendered(real, template) == real.apply_chat_template(
-        MESSAGES, tokenize=False, add_generation_prompt=True
     )
 
 

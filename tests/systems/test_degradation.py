@@ -19,6 +19,7 @@ from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import ModelCache, size_on_disk
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.family_hf import OPT
+from tests.support.talk import loaded, replies_to
 from tests.support.tiny_models import sentences
 from tests.support.user_error import user_error
 
@@ -34,14 +35,6 @@ WAYS = {
 @pytest.fixture(scope='module')
 def model(chat_folder):
     return {**OPT, 'hf_model': chat_folder, 'hf_dtype': 'float64'}
-
-
-def replies(player, dialogues):
-    participants = [player.join() for _ in dialogues]
-    for participant, (mine, theirs) in zip(participants, dialogues, strict=True):
-        participant.take_as_own(mine)
-        participant.hear(theirs, 'other')
-    return [reply.text for reply in player.respond(participants)]
 
 
 def test_nothing_is_degraded_unless_asked():
@@ -80,12 +73,12 @@ def test_a_share_of_the_words_changes_places(share, n_words, n_moved):
 
 @pytest.mark.parametrize('way', WAYS)
 def test_a_batch_changes_no_degraded_reply(way, model):
-    player = load_system(System('seat', {**model, **WAYS[way]}))
+    player = loaded(**model, **WAYS[way])
     dialogues = [tuple(sentences(2, seed)) for seed in range(6)]
-    alone = [replies(player, [one])[0] for one in dialogues]
-    assert replies(player, dialogues) == alone
-    whole = load_system(System('whole', model))
-    assert replies(whole, dialogues) != alone
+    alone = [replies_to(player, [one])[0] for one in dialogues]
+    assert replies_to(player, dialogues) == alone
+    whole = loaded(**model)
+    assert replies_to(whole, dialogues) != alone
 
 
 def test_the_degradation_is_part_of_the_identity(model):
@@ -98,25 +91,25 @@ def test_the_degradation_is_part_of_the_identity(model):
 )
 def test_a_value_out_of_range_is_refused_by_its_name(key, value, model):
     with user_error(key):
-        load_system(System('seat', {**model, key: value}))
+        loaded(**model, **{key: value})
 
 
 def test_degraded_systems_share_one_model(model):
-    players = [load_system(System(way, {**model, **WAYS[way]})) for way in WAYS]
+    players = [loaded(**model, **WAYS[way]) for way in WAYS]
     assert len({id(player.agent.model) for player in players}) == 1
 
 
 def test_systems_with_different_decoding_share_one_model(model):
-    greedy = load_system(System('a', model))
+    greedy = loaded(**model)
     dialogues = [tuple(sentences(2, seed)) for seed in range(6)]
-    before = replies(greedy, dialogues)
-    short = load_system(System('b', {**model, 'reply_max_tokens': 1}))
-    assert replies(short, dialogues) != before
-    assert replies(greedy, dialogues) == before
+    before = replies_to(greedy, dialogues)
+    short = loaded(**{**model, 'reply_max_tokens': 1})
+    assert replies_to(short, dialogues) != before
+    assert replies_to(greedy, dialogues) == before
 
 
 def test_a_shared_model_goes_with_its_last_agent(model):
-    player = load_system(System('a', {**model, 'hf_dtype': 'float32'}))
+    player = loaded(**{**model, 'hf_dtype': 'float32'})
     weights = ref(player.agent.model)
     del player
     ModelCache(load_system, 1)._drop([])  # collects what nobody uses

@@ -16,16 +16,15 @@ from types import SimpleNamespace
 import pytest
 from parlai.agents.rag import retrievers
 
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.nouns import System
 from parlai_ext.systems import families
 from parlai_ext.systems.families import GENERATOR, PLACE_OPTIONS, family_of
 from parlai_ext.systems.identity import candidates_hash, identity, identity_options
 from parlai_ext.systems.parlai_agents import load_system, why_unfit
-from parlai_ext.worlds.lockstep import BatchRow
-from tests.support import family_fid
+from tests.support import family_fid, family_hf
 from tests.support.families import FAMILIES, SPEECH
 from tests.support.family_fid import RERANKER, write_passages
-from tests.support.lockstep_play import play
+from tests.support.lockstep_play import play, row
 from tests.support.tiny_models import (
     WORDS,
     in_float64,
@@ -55,10 +54,14 @@ GENERATORS = [name for name in FAMILIES if name != 'polyencoder']
 WITH_PASSAGES = family_fid.KINDS
 
 
-ALL = {**FAMILIES, **WITH_PASSAGES}
+# of Hugging Face's library
+CHAT = family_hf.FAMILIES | {'causal_lm': family_hf.causal_lm}
 
 
-SPEAKERS = [(name, 'beam') for name in (*GENERATORS, 'fid', 'rag', 'sequence')]
+ALL = {**FAMILIES, **WITH_PASSAGES, **CHAT}
+
+
+SPEAKERS = [(name, 'beam') for name in (*GENERATORS, *CHAT, 'fid', 'rag', 'sequence')]
 
 
 # ParlAI's greedy search is the same for all; what is in the cells of a batch is not
@@ -67,7 +70,7 @@ SPEAKERS += [(name, 'greedy') for name in ('generator', 'seq2seq_lstm', 'rag')]
 
 SPEAKERS += [
     pytest.param(name, 'greedy', marks=pytest.mark.slow)
-    for name in (*GENERATORS, 'fid', 'sequence')
+    for name in (*GENERATORS, *CHAT, 'fid', 'sequence')
     if name not in ('generator', 'seq2seq_lstm')
 ]
 
@@ -95,6 +98,8 @@ CLASSES = {
     'sequence': 'RagAgent',
     'turn': 'RagAgent',
     'poly': 'FidAgent',
+    **dict.fromkeys(family_hf.FAMILIES, 'HfAgent'),
+    'causal_lm': 'CausalLmAgent',
 }
 
 
@@ -156,12 +161,8 @@ def rows_of(name):
     long = ' '.join(texts)
     pairs = [('tea', texts[0]), (texts[1], long), (long, 'rain'), texts[2:4]]
     sides = [(name, 'p'), ('p', name)]
-    pairings = [Pairing(f'{a}-{b}', a, b, 'bipartite') for a, b in sides]
-    return [
-        BatchRow(pairing, Opener.from_utterances(pair, 'test'))
-        for pairing, two in zip(pairings, (pairs[:2], pairs[2:]), strict=True)
-        for pair in two
-    ]
+    halves = zip(sides, (pairs[:2], pairs[2:]), strict=True)
+    return [row(*side, pair) for side, two in halves for pair in two]
 
 
 @pytest.mark.parametrize('name', ALL)
@@ -183,7 +184,7 @@ def test_a_system_holds_dialogues_on_either_side(stage, name, how):
 def test_a_batch_says_what_each_row_says_alone(stage, name, how):
     # read from its file once more, so what was loaded before plays no part either
     players = {name: stage.player_of(name, how), 'p': stage.partner()}
-    alone = [play([row], players, 12)[0] for row in rows_of(name)]
+    alone = [play([one], players, 12)[0] for one in rows_of(name)]
     assert alone == stage.held(name, how)
 
 
@@ -271,13 +272,10 @@ def dialogues(opt):
     """
     player = load_system(System('a', opt))
     in_float64(player.agent)
-    pairing = Pairing('p', 'a', 'a', 'self_play')
-    rows = []
-    for n in LENGTHS:
-        texts = [' '.join((WORDS * 3)[k : 2 * k]) for k in n]
-        rows.append(BatchRow(pairing, Opener.from_utterances(texts, 'test')))
+    words = WORDS * 3
+    rows = [row('a', 'a', [' '.join(words[k : 2 * k]) for k in n]) for n in LENGTHS]
     together = play(rows, {'a': player}, 8)
-    return together, [play([row], {'a': player}, 8)[0] for row in rows]
+    return together, [play([one], {'a': player}, 8)[0] for one in rows]
 
 
 @pytest.mark.parametrize('n', [1, 2, 3])

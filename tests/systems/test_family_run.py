@@ -1,20 +1,84 @@
 """
-Every family of systems plays every other in one command, and is scored.
+Every family of systems plays every other in one command, and is scored: a small model
+of each class, chat models and remote systems, all as targets and all as partners. What
+they say means nothing: their weights are random. `make families` shows the counts.
 """
 
-import pytest
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
 
-from tests.support import family_remote
-from tests.support.family_run import build, evaluate, table, write_protocol
+import pytest
+import yaml
+
+from parlai_ext.commands import plugin
+from parlai_ext.store import RunFolder
+from tests.support import families, family_fid, family_hf, family_remote
+
+PARLAI = Path(sys.executable).parent / 'parlai'
+BUILDERS = families.FAMILIES | family_fid.FAMILIES | family_hf.FAMILIES
+
+
+def options_by_name(folder, url):
+    """
+    Write one model of each family; return their options, and those of remote systems
+    that the server at ``url`` plays.
+    """
+    plugin.register()
+    systems = {}
+    for name, build in BUILDERS.items():
+        (folder / name).mkdir()
+        systems[name] = build(folder / name)
+    for form in ('openai', 'plain'):
+        remote = family_remote.make_remote(folder, url, remote_format=form)
+        systems[f'remote_{form}'] = dict(remote.opt)
+    return systems
 
 
 @pytest.mark.slow
 def test_all_families_play_as_targets_and_as_partners(tmp_path):
     with family_remote.running_server() as url:
-        systems = build(tmp_path / 'models', url)
-        protocol = write_protocol(tmp_path, systems, num_dialogues=1)
-        evaluate(protocol, tmp_path / 'run', '--preflight')
+        systems = options_by_name(tmp_path, url)
+        sides = [
+            [{'name': f'{side}{name}', 'opt': opt} for name, opt in systems.items()]
+            for side in ('', 'with ')
+        ]
+        protocol = {
+            'pairing': 'bipartite',
+            'openers': 'ext:smalltalk',
+            'num_dialogues': 1,
+            'num_turns': 12,
+            'scorer': {'name': 'fed', 'judge_model_file': 'zoo:mini/judge/model'},
+            'ranking': {'bootstraps': 200},
+            'roster': dict(zip(('targets', 'partners'), sides, strict=True)),
+        }
+        config, run = tmp_path / 'families.yaml', tmp_path / 'run'
+        config.write_text(yaml.safe_dump(protocol, sort_keys=False))
+        command = [PARLAI, 'evaluate_systems', '--preflight']
+        places = ['--config', config, '--run-dir', run]
+        subprocess.run([*command, *places], check=True)
+    folder = RunFolder.existing(run)
+    whole = [d for d in folder.iter_dialogues() if len(d.utterances) == 12]
+    scores = folder.scores(
+        folder.read_json('ranking.json')['signature'].split(' || ')[1]
+    )
+    counts = {
+        'as target': Counter(d.utterances[2].speaker for d in whole),
+        'as partner': Counter(d.utterances[3].speaker[5:] for d in whole),
+        'scored': Counter(
+            score.system
+            for shard in folder.dialogue_shards()
+            for scored in scores.read(shard)
+            for score in scored.scores
+            if score.dimension == 'Overall' and score.value is not None
+        ),
+    }
+    for kind, by_name in counts.items():
+        print(kind, dict(by_name))
     n = len(systems)
     assert n == 18
     # one dialogue with each partner, one for each target; 5 of 12 utterances are judged
-    assert table(tmp_path / 'run') == dict.fromkeys(systems, (n, n, 5 * n))
+    assert [counts[kind] for kind in counts] == [
+        dict.fromkeys(systems, each) for each in (n, n, 5 * n)
+    ]

@@ -12,7 +12,7 @@ from parlai_ext.core.nouns import Opener
 from parlai_ext.systems import openers
 from parlai_ext.systems.openers import load_openers
 from tests.support.no_network import refuse_connections
-from tests.support.user_error import user_error
+from tests.support.user_error import error_line, user_error
 
 pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
 
@@ -69,8 +69,12 @@ def test_our_task_gives_the_pairs_of_the_official_file(datapath, caplog):
     assert 'hit:3_conv:4' in caplog.text
 
 
-def test_any_parlai_task_can_open(datapath):
-    found = load_openers('empathetic_dialogues')
+@pytest.mark.parametrize(
+    'task, split',
+    [('empathetic_dialogues', 'test'), ('ext:empathetic_openers', 'train')],
+)
+def test_any_parlai_task_can_open_and_train_is_gone_through_once(datapath, task, split):
+    found = load_openers(task, split=split)
     assert [o.utterances for o in found] == EXPECTED
 
 
@@ -101,11 +105,6 @@ def test_the_split_option_wins_over_the_datatype(datapath):
         openers_split='test',
     )
     assert first_acts(found) == EXPECTED
-
-
-def test_the_train_split_is_gone_through_once_in_order(datapath):
-    found = load_openers('ext:empathetic_openers', split='train')
-    assert [o.utterances for o in found] == EXPECTED
 
 
 def test_the_task_reads_a_file_too(tmp_path, datapath):
@@ -147,9 +146,7 @@ def test_offline_is_one_line_that_names_the_way_around(tmp_path, monkeypatch):
     ],
 )
 def test_an_unknown_task_is_one_line(task, words, tmp_path):
-    with user_error() as caught:
-        load_openers(task)
-    assert words in str(caught.value)
+    assert words in error_line(load_openers, task)
 
 
 def test_a_file_for_a_task_that_reads_none_is_refused():

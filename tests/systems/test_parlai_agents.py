@@ -2,7 +2,6 @@
 Loading a system: whose options win, what is shared, and what one clear line says.
 """
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -11,14 +10,20 @@ import pytest
 import torch
 
 from parlai_ext.core.machine import data_in
-from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.core.nouns import System
 from parlai_ext.systems.family import model_path
-from parlai_ext.systems.parlai_agents import load_system, samples
+from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.players import acts_in_batches
-from parlai_ext.worlds.lockstep import BatchRow
 from tests.support.families import FAMILIES
-from tests.support.lockstep_play import play
-from tests.support.tiny_models import in_float64, make_generator, make_ranker, sentences
+from tests.support.lockstep_play import play, row
+from tests.support.talk import loaded, replies_to
+from tests.support.tiny_models import (
+    in_float64,
+    make_generator,
+    make_ranker,
+    sentences,
+    with_options,
+)
 from tests.support.user_error import user_error
 
 pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
@@ -41,37 +46,35 @@ def ranker(folder):
 
 def test_a_systems_options_win_over_the_models_own(generator):
     opt = {'model_file': generator, 'beam_size': 2}
-    agent = load_system(System('a', opt), no_cuda=True).agent
+    agent = loaded(**opt).agent
     assert (agent.opt['inference'], agent.beam_size) == ('beam', 2)
 
 
 def test_nothing_is_built_for_training(folder, generator):
-    path = Path(generator + '.opt')
-    stored = json.loads(path.read_text())
-    stored['datatype'], stored['interactive_mode'] = 'train', False
-    copy = folder / 'trained'
-    copy.write_bytes(Path(generator).read_bytes())
-    Path(f'{copy}.opt').write_text(json.dumps(stored))
-    agent = load_system(System('a', {'model_file': str(copy)})).agent
+    for end in ('', '.opt'):
+        shutil.copy(generator + end, folder / f'trained{end}')
+    path = str(folder / 'trained')
+    with_options(path, datatype='train', interactive_mode=False)
+    agent = loaded(model_file=path).agent
     assert agent.opt['datatype'] == 'valid'
     assert not hasattr(agent, 'optimizer')
 
 
 def test_another_agent_may_read_the_model_file(generator):
     opt = {'model_file': generator, 'model': 'fixed_response', 'fixed_response': 'ok'}
-    player = load_system(System('a', opt))
+    player = loaded(**opt)
     assert player.respond([player.join()])[0].text == 'ok'
 
 
 def test_participants_share_the_weights(generator):
-    player = load_system(System('a', {'model_file': generator}))
+    player = loaded(model_file=generator)
     assert player.join().agent.model is player.agent.model
     # ParlAI counts 15,840 parameters; its start token is one int64 more
     assert player.n_bytes == 15840 * 4 + 8
 
 
 def test_options_that_are_none_are_not_given(generator):
-    player = load_system(System('a', {'model_file': generator, 'beam_size': None}))
+    player = loaded(model_file=generator, beam_size=None)
     assert player.agent.beam_size == 4
 
 
@@ -81,10 +84,8 @@ def test_a_ranker_reads_a_changed_candidate_file(folder, ranker):
     for n in (1, 2):
         path.write_text('\n'.join(sentences(20, seed=n)))
         opt = {'model_file': ranker, 'fixed_candidates_path': str(path)}
-        player = load_system(System('a', opt))
-        participant = player.join()
-        participant.hear('you saw the rain', 'b')
-        said.append(player.respond([participant])[0].text)
+        player = loaded(**opt)
+        said += replies_to(player, [['you saw the rain']])
     assert said[0] in sentences(20, seed=1)
     assert said[1] in sentences(20, seed=2)
 
@@ -93,14 +94,14 @@ def test_a_ranker_scores_candidates_with_its_own_vectors(folder, ranker):
     # what ParlAI would have read: vectors of other candidates under this name
     stale = torch.zeros(40, 3, dtype=torch.long)
     torch.save(stale, folder / 'ranker.ranker.candidates.vecs')
-    agent = load_system(System('a', {'model_file': ranker})).agent
+    agent = loaded(model_file=ranker).agent
     texts = [agent.dict.vec2txt(v[v != 0].tolist()) for v in agent.fixed_candidate_vecs]
     assert texts == [f'__start__ {c} __end__' for c in agent.fixed_candidates]
 
 
 def test_loading_a_ranker_writes_nothing(folder, ranker):
     before = sorted(folder.iterdir())
-    load_system(System('a', {'model_file': ranker}))
+    loaded(model_file=ranker)
     assert sorted(folder.iterdir()) == before
 
 
@@ -122,7 +123,7 @@ def test_one_line_names_system_and_option(generator, opt, line):
     if 'model' not in opt and opt:
         opt = {'model_file': generator, **opt}
     with user_error(f"^system 'mine': {line}"):
-        load_system(System('mine', opt))
+        loaded('mine', **opt)
 
 
 @pytest.mark.parametrize(
@@ -134,16 +135,14 @@ def test_one_line_names_system_and_option(generator, opt, line):
 )
 def test_a_wrong_candidate_option_is_one_line(ranker, opt, line):
     with user_error(f"^system 'mine': {line}"):
-        load_system(System('mine', {'model_file': ranker, **opt}))
+        loaded('mine', model_file=ranker, **opt)
 
 
 def test_a_ranker_without_candidates_is_refused(folder):
     path = make_ranker(folder, 'bare')
-    stored = json.loads(Path(path + '.opt').read_text())
-    stored['fixed_candidates_path'] = None
-    Path(path + '.opt').write_text(json.dumps(stored))
+    with_options(path, fixed_candidates_path=None)
     with user_error('fixed_candidates_path: not given'):
-        load_system(System('mine', {'model_file': path}))
+        loaded('mine', model_file=path)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +172,7 @@ def test_a_zoo_model_lies_in_the_data_folder():
 
 
 def test_an_agent_with_its_own_act_speaks_alone(generator):
-    agent = load_system(System('a', {'model_file': generator})).agent
+    agent = loaded(model_file=generator).agent
     assert acts_in_batches(agent)
     agent_class = type('Own', (type(agent),), {'act': lambda self: {'text': 'mine'}})
     assert not acts_in_batches(agent.clone().__class__.__new__(agent_class))
@@ -185,14 +184,10 @@ def test_dialogpt_without_a_model_file_batches_its_clones(tmp_path, monkeypatch)
     shutil.copytree(opt.pop('model_name'), place)
     monkeypatch.chdir(tmp_path)
     opt |= {'gpt2_size': 'small', 'inference': 'beam', 'beam_size': 3}
-    player = load_system(System('dialogpt', opt), no_cuda=True)
+    player = loaded('dialogpt', **opt)
     in_float64(player.agent)
-    openers = [
-        Opener.from_utterances(pair, 'test')
-        for pair in (('hi!', 'you'), ('so', 'a b c d'))
-    ]
-    pairing = Pairing('p', 'dialogpt', 'dialogpt', 'self_play')
-    rows = [BatchRow(pairing, opener) for opener in openers]
+    pairs = (('hi!', 'you'), ('so', 'a b c d'))
+    rows = [row('dialogpt', 'dialogpt', pair) for pair in pairs]
     together = play(rows, {'dialogpt': player}, 6)
     assert [d.ended_by for d in together] == [None, None]
     assert together == [play([one], {'dialogpt': player}, 6)[0] for one in rows]
@@ -203,4 +198,4 @@ def test_a_model_that_cannot_be_downloaded_is_one_line(tmp_path, monkeypatch):
     opt = {'model': 'hugging_face/dialogpt', 'gpt2_size': 'small'}
     monkeypatch.chdir(tmp_path)
     with user_error("^system 'far': gpt2_size: no tokenizer of microsoft"):
-        load_system(System('far', opt))
+        loaded('far', **opt)

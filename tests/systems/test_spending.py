@@ -27,16 +27,16 @@ def test_an_agent_may_count_what_it_uses_in_several_ways():
 
 class Meter:
     """
-    Agents that share it as their `endpoint` count together.
+    Agents that share it as their `engine` count together.
     """
 
-    def __init__(self, endpoint, cost=0.0):
-        self.endpoint = endpoint or self
+    def __init__(self, engine, cost=0.0):
+        self.engine = engine or self
         self.cost = cost
 
     @property
     def usage(self):
-        return {'requests': 1, 'cost': self.endpoint.cost}
+        return {'requests': 1, 'cost': self.engine.cost}
 
 
 def test_money_of_a_shared_meter_is_counted_once():

@@ -8,10 +8,9 @@ from parlai.core.agents import Agent
 from parlai.core.message import Message
 
 from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.nouns import Opener, Pairing
 from parlai_ext.systems.players import Player
-from parlai_ext.worlds.lockstep import BatchRow, play_on
-from tests.support.lockstep_play import play
+from parlai_ext.worlds.lockstep import play_on
+from tests.support.lockstep_play import play, row
 from tests.support.user_error import user_error
 
 OPT = {'task': 'none'}
@@ -96,9 +95,8 @@ def game(kind, base, num_turns=12, patience=(3, 99)):
     players = {'stub': Player('stub', stub(OPT))}
     for n in patience:
         players[f'now{n}'] = Player(f'now{n}', Now({**OPT, 'patience': n}))
-    opener = Opener.from_utterances(['hi', 'hello'], 'test')
     names = [name for name in players if name != 'stub']
-    rows = [BatchRow(Pairing(n, 'stub', n, 'bipartite'), opener) for n in names]
+    rows = [row('stub', name, ['hi', 'hello']) for name in names]
     return play(rows, players, num_turns)
 
 
@@ -128,11 +126,8 @@ def lonely(stub):
     """
     Let a stub speak with itself, its opener provoking it at once.
     """
-    row = BatchRow(
-        Pairing('p', 'stub', 'stub', 'self_play'),
-        Opener.from_utterances(['now'], 'test'),
-    )
-    [dialogue] = play([row], {'stub': Player('stub', stub(OPT))}, 12)
+    alone = row('stub', 'stub', ['now'])
+    [dialogue] = play([alone], {'stub': Player('stub', stub(OPT))}, 12)
     return dialogue
 
 
@@ -218,12 +213,8 @@ def trio(gone, **settings):
         'fine': Player('fine', Batched(OPT)),
         'also': Player('also', Now({**OPT, 'patience': 2})),
     }
-    opener = Opener.from_utterances(['hello'], 'test')
     pairs = [('also', 'gone'), ('fine', 'fine'), ('gone', 'fine')]
-    rows = [
-        BatchRow(Pairing(str(n), *pair, 'bipartite'), opener)
-        for n, pair in enumerate(pairs)
-    ]
+    rows = [row(*pair, ['hello']) for pair in pairs]
     return play_on(rows, players, 8, **settings)
 
 

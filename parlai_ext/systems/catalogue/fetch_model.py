@@ -24,18 +24,13 @@ from parlai_ext.core.progress import byte_bar
 from parlai_ext.files.model_cards import ModelCard, Wheel, model_card
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import make_folder, write_file
-from parlai_ext.systems.catalogue.conversions import (
-    convert_gguf,
-    convert_keras,
-    convert_vectors,
-)
 from parlai_ext.systems.fetch.archives import SPARE_DISK, unpack
 from parlai_ext.systems.fetch.data_folder import (
     data_folder,
     downloads_folder,
     exclusive,
 )
-from parlai_ext.systems.fetch.http_file import SETTINGS, FileDownload
+from parlai_ext.systems.fetch.http_file import SETTINGS, fetch_pinned
 
 NOTE = 'parlai_ext_model.json'
 CONVERSION = 1  # one more whenever the converted bytes change
@@ -145,16 +140,8 @@ def _fetch_from_hub(card: ModelCard, scratch: Path) -> Path:
         place = folder / file.name
         if place.is_file():
             continue  # of a run that was interrupted; it is checked below
-        parts = scratch / 'parts' / file.name
-        make_folder(parts)
         url = f'{hub}/{card.repository}/resolve/{card.revision}/{file.name}'
-        download = FileDownload(url, parts)
-        entry = download.run()
-        if entry.sha256 != file.sha256:
-            download.remove()
-            raise UserError(f'{url} is another file: its sha256 is {entry.sha256}')
-        make_folder(place.parent)
-        os.replace(download.data, place)
+        fetch_pinned(url, file.sha256, place, file.size)
     return folder
 
 
@@ -167,6 +154,12 @@ def _made_model(
     """
     Return a folder with the model, as transformers reads it, and a note of its source.
     """
+    from parlai_ext.systems.catalogue.conversions import (
+        convert_gguf,
+        convert_keras,
+        convert_vectors,
+    )
+
     made = scratch / 'made'
     shutil.rmtree(made, ignore_errors=True)  # of a process that was killed
     make_folder(made)

@@ -152,18 +152,44 @@ class ChatReply:
 
 class ConversationAgent(Agent):
     """
-    Subclasses define `replies`; the turns are stored here, and what degrades the system
-    on purpose happens here.
+    Subclasses define `load_engine`, or `replies` where they need no engine; the turns
+    are stored here, and what degrades the system on purpose happens here.
 
-    A clone (`share`) has turns of its own and shares what `share` hands over.
+    :ivar engine: what replies, the same for all clones, of which each has turns of its
+        own. Its `usage` is what it counts, its `model` its network, where it has such.
     """
 
     def __init__(self, opt: Opt, shared: Any = None) -> None:
+        self.engine: Any = shared['engine'] if shared else self.load_engine(opt)
+        # where a player looks for weights
+        self.model = getattr(self.engine, 'model', None)
         super().__init__(opt, shared)
         self.turns: list[ChatTurn]
         self.over: bool
         self.reset()
         self.degradation = Degradation.from_options(opt)
+
+    def load_engine(self, opt: Opt) -> Any:
+        """
+        Return the engine of a system with these options; `None` where it needs none.
+
+        :raises UserError: ``option: what is wrong``.
+        """
+        return None
+
+    def share(self) -> dict[str, Any]:
+        """
+        Return what clones share.
+        """
+        return {**super().share(), 'engine': self.engine}
+
+    @property
+    def usage(self) -> Any:
+        """
+        What was asked of the engine so far, by all clones together; `None` where it
+        does not count.
+        """
+        return getattr(self.engine, 'usage', None)
 
     def replies(
         self, conversations: Sequence[Conversation]
@@ -174,7 +200,8 @@ class ConversationAgent(Agent):
 
         :raises UserError: ``option: what is wrong`` when the system cannot go on.
         """
-        raise NotImplementedError
+        replies: Sequence[str | ChatReply] = self.engine.replies(conversations)
+        return replies
 
     def chat_replies(self, conversations: Sequence[Conversation]) -> list[ChatReply]:
         """

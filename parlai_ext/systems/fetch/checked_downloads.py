@@ -7,9 +7,6 @@ against the lock file and unpacked safely.
 from __future__ import annotations
 
 import functools
-import hashlib
-import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,11 +18,7 @@ from typing import Any
 from parlai_ext.core.errors import UserError
 from parlai_ext.files.option_files import sha256
 from parlai_ext.systems.fetch import archives
-from parlai_ext.systems.fetch.data_folder import (
-    data_folder,
-    downloads_folder,
-    exclusive,
-)
+from parlai_ext.systems.fetch.data_folder import data_folder, exclusive
 from parlai_ext.systems.fetch.http_file import (
     LOCK_NAME,
     SETTINGS,
@@ -211,7 +204,7 @@ class Downloader:
         :param expected: the SHA-256 that the file must have.
         :raises UserError: when it cannot be had, or is not what it was at first.
         """
-        part = FileDownload(url, self._part_folder(url))
+        part = FileDownload(url)
         if place.exists() and not again:
             return
         with exclusive(part.folder):
@@ -230,14 +223,7 @@ class Downloader:
                 part.remove()
                 raise
             self.entries[url] = entry
-            place.parent.mkdir(parents=True, exist_ok=True)
-            new = place.with_name(f'.{place.name}.new')
-            new.unlink(missing_ok=True)
-            try:
-                os.link(part.data, new)
-            except OSError:  # another file system, or one without links
-                shutil.copyfile(part.data, new)
-            os.replace(new, place)
+            part.copy_to(place)
 
     def record(self) -> None:
         """
@@ -251,14 +237,9 @@ class Downloader:
         """
         Remove the parts of what was downloaded, and nothing of another process.
         """
-        for url in self.entries:
-            folder = self._part_folder(url)
-            with exclusive(folder):
-                FileDownload(url, folder).remove()
-
-    def _part_folder(self, url: str) -> Path:
-        name = hashlib.sha256(url.encode()).hexdigest()[:32]
-        return downloads_folder() / name
+        for part in map(FileDownload, self.entries):
+            with exclusive(part.folder):
+                part.remove()
 
 
 def untar(

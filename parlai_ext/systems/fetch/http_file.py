@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -34,7 +35,7 @@ from parlai_ext.core.progress import byte_bar
 from parlai_ext.core.records import record_from_json
 from parlai_ext.store.atomic import make_folder, write_file
 from parlai_ext.systems.fetch.archives import SPARE_DISK
-from parlai_ext.systems.fetch.data_folder import exclusive
+from parlai_ext.systems.fetch.data_folder import downloads_folder, exclusive
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
 
 LOCK_NAME = 'parlai_ext.lock.json'
@@ -178,14 +179,18 @@ class FileDownload:
     """
     A download to a folder, which serves one address and one process at a time.
 
+    :param folder: `None`: a hidden one, named after the address.
+    :param most: bytes that the file may have.
     :ivar data: the whole file, once it is here.
     """
 
-    def __init__(self, url: str, folder: Path):
-        self.url, self.folder = url, folder
+    def __init__(self, url: str, folder: Path | None = None, most: int = sys.maxsize):
+        name = hashlib.sha256(url.encode()).hexdigest()[:32]
+        self.url, self.folder = url, folder or downloads_folder() / name
+        self.most = most
         self.settings = SETTINGS.get()
         names = ('file', 'file.part', 'file.version')
-        self.data, self.part, self.note = (folder / name for name in names)
+        self.data, self.part, self.note = (self.folder / name for name in names)
 
     def n_bytes(self) -> int:
         return self.part.stat().st_size if self.part.is_file() else 0
@@ -193,6 +198,19 @@ class FileDownload:
     def remove(self) -> None:
         for path in (self.part, self.note, self.data):
             path.unlink(missing_ok=True)
+
+    def copy_to(self, place: Path) -> None:
+        """
+        Put the whole file at a place, too, at once.
+        """
+        place.parent.mkdir(parents=True, exist_ok=True)
+        new = place.with_name(f'.{place.name}.new')
+        new.unlink(missing_ok=True)
+        try:
+            os.link(self.data, new)
+        except OSError:  # another file system, or one without links
+            shutil.copyfile(self.data, new)
+        os.replace(new, place)
 
     def run(self) -> Entry:
         """
@@ -350,12 +368,14 @@ class FileDownload:
             raise _Interrupted(f'{self.url} {what}')
 
     def _check_room(self, start: int, needed: int, room: int) -> None:
-        if needed <= room:
+        if needed <= min(room, self.most):
             return
-        if not start:
+        if not start or needed > self.most:
             self.remove()
-        what = f'needs more than {room:,} bytes, for which {self.folder}'
-        raise UserError(f'{self.url} {what} has room')
+        what = f'needs more than {room:,} bytes, for which {self.folder} has room'
+        if needed > self.most:
+            what = f'is another file: it has more than {self.most:,} bytes'
+        raise UserError(f'{self.url} {what}')
 
     def _check_kind(self) -> None:
         """
@@ -388,34 +408,21 @@ def _version(headers: Mapping[str, str]) -> str:
     return etag if is_strong else headers.get('Last-Modified', '')
 
 
-def fetch_bytes(url: str, seconds: float, most: int) -> bytes:
+def fetch_pinned(url: str, checksum: str, place: Path, most: int) -> None:
     """
-    Return a small file, which must be here within so many seconds.
+    Download a file whose checksum is known to its place.
 
     :param most: bytes that it may have.
-    :raises Unreachable: when it cannot be had.
+    :raises Unreachable: when no connection comes about.
+    :raises UserError: when it cannot be had, or is another file.
     """
-
-    async def fetch() -> bytes:
-        data = bytearray()
-        client = httpx2.AsyncClient(
-            headers=HEADERS, verify=certificates(), timeout=None, follow_redirects=True
+    download = FileDownload(url, most=most)
+    with exclusive(download.folder):
+        entry = download.run()
+        if entry.sha256 == checksum:
+            download.copy_to(place)
+        download.remove()
+    if entry.sha256 != checksum:
+        raise UserError(
+            f'{url} is another file: its sha256 is {entry.sha256}, not {checksum}'
         )
-        async with (
-            asyncio.timeout(seconds),
-            client,
-            client.stream('GET', url) as response,
-        ):
-            response.raise_for_status()
-            async for chunk in response.aiter_bytes():
-                data += chunk
-                if len(data) > most:
-                    raise Unreachable(f'more than {most:,} bytes')
-        return bytes(data)
-
-    try:
-        return run_in_loop(fetch())
-    except TimeoutError:
-        raise Unreachable(f'not all has come within {seconds:g} s') from None
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise Unreachable(printable(str(error))[:200] or 'no answer') from None

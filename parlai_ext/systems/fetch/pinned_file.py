@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.store.atomic import write_file
 
-TIMEOUT = 60  # seconds, for all of a file
 MOST_BYTES = 5_000_000
 
 
@@ -39,28 +37,19 @@ class PinnedFile:
         :raises UserError: when it cannot be had, or is not the file it was.
         """
         data = cached.read_bytes() if cached.is_file() else b''
-        if self._is(data):
+        if hashlib.sha256(data).hexdigest() == self.sha256:
             return data
         # an HTTP library, which only this needs
-        from parlai_ext.systems.fetch.http_file import Unreachable, fetch_bytes
+        from parlai_ext.systems.fetch.http_file import fetch_pinned
 
         try:
-            data = fetch_bytes(self.url, TIMEOUT, MOST_BYTES)
-        except Unreachable as error:
+            fetch_pinned(self.url, self.sha256, cached, MOST_BYTES)
+        except UserError as error:
             raise UserError(
-                f'{self.what} are fetched from {self.url}, which cannot be reached '
-                f'({error}); put that file at {cached}, or give {self.instead}'
+                f'{self.what} cannot be fetched: {error}; put that file at {cached}, '
+                f'or give {self.instead}'
             ) from None
-        if not self._is(data):
-            raise UserError(
-                f'{self.what}: what {self.url} sends has another checksum than '
-                f'expected (sha256 {self.sha256}); give {self.instead}'
-            )
-        write_file(cached, data)
-        return data
-
-    def _is(self, data: bytes) -> bool:
-        return hashlib.sha256(data).hexdigest() == self.sha256
+        return cached.read_bytes()
 
 
 def assigned_literals(source: str) -> dict[str, Any]:

@@ -3,8 +3,10 @@ Loads one model of Hugging Face's and generates its replies to many conversation
 """
 
 import copy
+import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 from weakref import WeakValueDictionary
@@ -24,7 +26,7 @@ from transformers import (
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import json_object, option, options_from_opt
 from parlai_ext.systems import hub
-from parlai_ext.systems.chat.conversation import Conversation
+from parlai_ext.systems.chat.conversation import ChatReply, Conversation
 from parlai_ext.systems.chat.messages import (
     REPLY_MAX_TOKENS,
     ChatStyle,
@@ -48,6 +50,8 @@ from parlai_ext.systems.pretrained import (
     quiet,
     read,
 )
+
+logger = logging.getLogger(__name__)
 
 # --- how a reply is drawn: ParlAI's names for it, as transformers takes them ----------
 
@@ -318,8 +322,7 @@ def load_model(options: ModelOptions) -> LoadedModel:
     arguments = loading_arguments(options, device)
     weights = fetch_named_weights(options)
     # a folder may be written anew
-    files = [*hub.weight_files(weights), *hub.companions(weights.parent)]
-    states = [(path, path.stat()) for path in files]
+    states = [(path, path.stat()) for path in hub.model_files(weights)]
     names = [(str(path), state.st_size, state.st_mtime_ns) for path, state in states]
     key = (replace(options, model=None, revision=None), *names)
     loaded = _loaded_models.get(key)
@@ -344,23 +347,12 @@ def positions(config: Any, tokenizer: Any) -> int | None:
 
 
 @dataclass(frozen=True)
-class GeneratedReply:
-    """
-    A reply, its tokens and its prompt's, and how many messages were cut for it.
-    """
-
-    text: str
-    prompt_tokens: int
-    tokens: int
-    cut: int
-
-
-@dataclass(frozen=True)
 class ReplyGenerator:
     """
     A model, the form in which it reads conversations, and how it draws replies.
 
-    `limit` is the most tokens of a prompt.
+    :param limit: the most tokens of a prompt.
+    :ivar counts: of what was asked.
     """
 
     loaded: LoadedModel
@@ -368,20 +360,43 @@ class ReplyGenerator:
     style: ChatStyle
     config: GenerationConfig
     limit: int | None
+    counts: Counter[str] = field(default_factory=Counter)
 
-    def replies(self, conversations: Sequence[Conversation]) -> list[GeneratedReply]:
+    @property
+    def model(self) -> Any:
+        """
+        The network.
+        """
+        return self.loaded.model
+
+    @property
+    def usage(self) -> dict[str, float]:
+        """
+        How much was asked so far.
+        """
+        return {**self.counts, 'cost': 0.0}
+
+    def replies(self, conversations: Sequence[Conversation]) -> list[ChatReply]:
         """
         Return one reply to each conversation.
+
+        :raises UserError: ``option: what is wrong`` when no conversation can go on.
         """
         prompts = [self.prompt(conversation) for conversation in conversations]
         rows = self._generate(prompts)
         tokenizer, replies = self.loaded.tokenizer, []
+        cut = sum(prompt.cut for prompt in prompts)
+        if cut and not self.counts['cut_messages']:
+            logger.warning('conversations are cut to the last %s tokens', self.limit)
+        self.counts.update(requests=len(prompts), cut_messages=cut)
         for prompt, row in zip(prompts, rows, strict=True):
             ends = end_tokens(self.config)
             ids = reply_tokens(tokenizer, row, ends, self.style.stop)
             text = tokenizer.decode(ids, skip_special_tokens=True)
-            text = reply_from(text, self.style)
-            replies.append(GeneratedReply(text, len(prompt.ids), len(ids), prompt.cut))
+            replies.append(ChatReply(reply_from(text, self.style)))
+            self.counts.update(
+                prompt_tokens=len(prompt.ids), completion_tokens=len(ids)
+            )
         return replies
 
     def prompt(self, conversation: Conversation) -> PromptTokens:

@@ -10,10 +10,10 @@ import pytest
 from parlai_ext.core.machine import Machine
 from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.systems.fetch import http_file
-from parlai_ext.toxic import public_sets
-from parlai_ext.toxic.detectors import read_detector
-from parlai_ext.toxic.public_sets import SETS, TRACK_WORDS, with_public_sets
+from parlai_ext.scoring.toxicity import read_detector
+from parlai_ext.systems.fetch import public_sets
+from parlai_ext.systems.fetch.public_sets import SETS, TRACK_WORDS, with_public_sets
+from tests.support.no_network import downloads_give
 from tests.support.user_error import user_error
 
 pytestmark = pytest.mark.usefixtures('data_in_tmp_path')
@@ -33,9 +33,7 @@ def web(monkeypatch):
     for name in ('diasafety', TRACK_WORDS):
         known = {file: sums[file] for file in SETS[name].checksums}
         monkeypatch.setitem(SETS, name, replace(SETS[name], checksums=known))
-    monkeypatch.setattr(
-        http_file, 'fetch_bytes', lambda url, *_: texts[url.rpartition('/')[2]].encode()
-    )
+    downloads_give(monkeypatch, lambda url: texts[url.rpartition('/')[2]].encode())
     return texts
 
 
@@ -57,7 +55,7 @@ def test_a_folder_of_this_name_and_other_paths_stay(web, tmp_path, monkeypatch):
 
 def test_other_bytes_and_no_network_are_one_line(web, tmp_path, monkeypatch):
     web['val.json'] += ' '
-    with user_error('val.json sends has another checksum'):
+    with user_error('val.json is another file'):
         with_public_sets(ToxicData(path='diasafety'))
     monkeypatch.undo()
     monkeypatch.setattr(public_sets, 'RAW', 'http://localhost:9/')
@@ -68,4 +66,5 @@ def test_other_bytes_and_no_network_are_one_line(web, tmp_path, monkeypatch):
 def test_the_tracks_words_are_read_and_its_program_is_not_run(web, tmp_path):
     models = ModelHandle(Machine(datapath=str(tmp_path)))
     detector = read_detector(f'words={TRACK_WORDS}', models, named_by_user=True)
-    assert detector.toxicity(['Oh no!', 'grunks', 'a grunk']) == [1, 0, 1]
+    texts = ['Oh no!', 'grunks', 'a grunk']
+    assert [toxic for _, toxic in detector.of_texts(texts)] == [True, False, True]

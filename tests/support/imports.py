@@ -1,0 +1,20 @@
+"""
+Dialogues imported from files.
+"""
+
+from parlai_ext.data.formats import find_files
+from parlai_ext.data.import_rules import ImportRules
+from parlai_ext.data.imported_dialogues import read_imports
+
+OPTIONS = ('self_chats', 'skip_bad_rows', 'columns')
+
+
+def imported(*paths, **given):
+    """
+    Return the imports of files, folders or patterns.
+
+    :param given: rules, and options of `read_imports`.
+    """
+    options = {name: given.pop(name) for name in OPTIONS if name in given}
+    files = find_files([*map(str, paths)])
+    return read_imports(files, None, ImportRules(**given), progress=False, **options)
