@@ -6,10 +6,31 @@ mistakes need none. Every other command is ParlAI's, with ours in it; both work 
 another `parlai_internal` hides ours.
 """
 
-import contextlib
 import os
-import subprocess
 import sys
+
+
+def ignore_current_folder() -> None:
+    """
+    Import no modules from the current folder, as `parlai` does not.
+
+    ``python -m`` looks there first, and a `projects` or a `transformers.py` in it would
+    run. With PYTHONPATH=. they still do.
+    """
+    safe = getattr(sys.flags, 'safe_path', False)  # since Python 3.11
+    try:
+        if not safe and sys.path and os.path.realpath(sys.path[0]) == os.getcwd():
+            del sys.path[0]
+    except OSError:  # the current folder may be gone
+        pass
+
+
+# before anything else is imported
+ignore_current_folder()
+
+# ruff: noqa: E402
+
+import subprocess
 import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -41,7 +62,6 @@ def main(args: Sequence[str] | None = None) -> None:
     """
     Run one command, ours or ParlAI's.
     """
-    ignore_current_folder()
     args = list(sys.argv[1:] if args is None else args)
     print_anywhere()
     try:
@@ -189,19 +209,6 @@ def import_problem(error: Exception) -> str:
     if not wrong:
         return f'parlai cannot be imported: {type(error).__name__}: {error}'
     return f'{wrong[0].problem}; solve it with: {wrong[0].solution}'
-
-
-def ignore_current_folder() -> None:
-    """
-    Import no modules from the current folder, as `parlai` does not.
-
-    ``python -m`` looks there first, and a `projects` or a `transformers.py` in it would
-    run. With PYTHONPATH=. they still do.
-    """
-    safe = getattr(sys.flags, 'safe_path', False)  # since Python 3.11
-    with contextlib.suppress(OSError):  # the current folder may be gone
-        if not safe and sys.path and os.path.realpath(sys.path[0]) == os.getcwd():
-            del sys.path[0]
 
 
 if __name__ == '__main__':

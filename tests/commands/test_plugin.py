@@ -206,7 +206,8 @@ def internal_scripts(folder):
 
 def test_the_current_folder_is_no_place_for_modules(tmp_path):
     # as under `parlai`: a model's options may name `projects:…`
-    (tmp_path / 'tqdm.py').write_text("print('from here')")
+    for module in ('tqdm', 'difflib', 'argparse'):
+        (tmp_path / f'{module}.py').write_text("print('from here')")
     command = [sys.executable, '-m', 'parlai_ext', 'rank_systems', '--run-dir', 'none']
     given = {'capture_output': True, 'text': True, 'cwd': tmp_path}
     assert 'from here' not in subprocess.run(command, **given).stdout
