@@ -13,7 +13,7 @@ from parlai_ext.collect.collect import CollectReport, collect
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.store import RunFolder
-from parlai_ext.systems import model_cache
+from parlai_ext.systems import model_cache, player_process
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.worlds import block_player
 from tests.support.plans import collected as collected_run
@@ -172,7 +172,7 @@ def counted(monkeypatch):
         loads[system.name] += 1
         return load_system(system, **kwargs)
 
-    monkeypatch.setattr(block_player, 'load_system', load)
+    monkeypatch.setattr(player_process, 'load_system', load)
     return loads
 
 
