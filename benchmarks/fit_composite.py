@@ -22,7 +22,6 @@ from statistics import fmean
 import numpy as np
 
 from benchmarks.support.judged_turns import PER_SYSTEM, agreement, read_set
-from benchmarks.support.kept_scores import kept_scores
 from benchmarks.support.measures import print_head, print_row, start
 from benchmarks.support.perturbed_replies import (
     CORPORA,
@@ -30,6 +29,7 @@ from benchmarks.support.perturbed_replies import (
     shares_higher,
 )
 from parlai_ext import zoo_configs
+from parlai_ext.core.progress import bar_of
 from parlai_ext.judge_check.perturbations import TRAIN
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
@@ -40,6 +40,7 @@ from parlai_ext.scoring.composite import (
     Composite,
     Term,
 )
+from parlai_ext.scoring.stored_scores import score_items
 
 FIT = (
     'zhao_dailydialog',
@@ -119,7 +120,15 @@ def read_examples(opt: argparse.Namespace) -> dict[str, Example]:
     folder = Path(opt.data)
 
     def terms(items: Sequence[ScoringItem], name: str) -> tuple[np.ndarray, np.ndarray]:
-        scores = kept_scores(scorer, items, opt.cache, name, signature)
+        with bar_of(name, len(items)) as bar:
+            scores = score_items(
+                scorer,
+                items,
+                opt.cache,
+                bar,
+                signature=signature,
+                with_evidence=True,
+            )
         rows = np.array([[v or 0.0 for v in one.evidence] for one in scores])
         return rows[:, :-1], rows[:, -1]
 

@@ -23,6 +23,7 @@ from parlai.core.opt import Opt
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import DeclaresOptions, Flags, options_from_opt
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.toxicity import ToxicityDetector, read_detector
 from parlai_ext.systems.chat.conversation import ConversationAgent
 from parlai_ext.systems.families import (
     ANSWER,
@@ -36,7 +37,6 @@ from parlai_ext.systems.families import (
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Participant, Player
 from parlai_ext.systems.spending import Spending, spending_of
-from parlai_ext.toxic.detectors import Detector, read_detector
 
 NONE = 'none'  # no check fired
 
@@ -50,7 +50,7 @@ class Guarded:
     """
 
     player: Player
-    detector: Detector
+    detector: ToxicityDetector
     deflections: Sequence[str]
     checks: tuple[str, ...]
 
@@ -109,8 +109,7 @@ class Guarded:
         """
         if check not in self.checks:
             return [False] * len(texts)
-        numbers = self.detector.toxicity(texts)
-        return [self.detector.is_toxic(number) for number in numbers]
+        return [toxic for _, toxic in self.detector.of_texts(texts)]
 
 
 class SafetyLayerAgent(DeclaresOptions, ConversationAgent):

@@ -15,12 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.bench.plan import BenchPlan, Variant, drawn_set
-from parlai_ext.bench.stored_scores import (
-    StoredScores,
-    item_id,
-    stored_part,
-    stored_scores,
-)
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import JudgeModel, content_id
@@ -43,6 +37,12 @@ from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items, mean_score
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.score_run import build_scorer, scorer_elsewhere
+from parlai_ext.scoring.stored_scores import (
+    StoredScores,
+    item_id,
+    stored_part,
+    stored_scores,
+)
 
 BATCH = 32  # items, at most, that a killed bench has to score again
 AHEAD = 1000  # batches, at most, that are scored before an earlier one is stored
@@ -160,7 +160,7 @@ def score_sets(
                 reason, result.broke = _reason(error)
                 result.about = replace(about, failure=reason)
                 result.sets = dict.fromkeys(sets, reason)
-                _expect(bar, -n_items)
+                bar.expect(-n_items)
                 continue
             section = shared.get(variant.label)
             made = (folder / SCORES, seed, machine, bar, engine)
@@ -172,13 +172,6 @@ def score_sets(
             except UserError as error:  # another process has the lock
                 result.sets = {**dict.fromkeys(sets, str(error)), **result.sets}
     return results
-
-
-def _expect(bar: Bar, n_items: int) -> None:
-    """
-    Have a bar expect more items, or fewer.
-    """
-    bar.total = (bar.total or 0) + n_items
 
 
 def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
@@ -240,7 +233,7 @@ class _ScorerWork:
                     reason = OTHER_SETS_ONLY
                 if reason:
                     result.sets[name] = reason
-                    _expect(self.bar, -len(judged_set.items))
+                    self.bar.expect(-len(judged_set.items))
                     continue
                 try:
                     scores = self._set_scores(store, judged_set, choice.turns)
@@ -273,7 +266,7 @@ class _ScorerWork:
             company = content_id(sorted(map(item_id, every)))
         items = {item_id(one, company): one for one in every if not _lacks(one, scorer)}
         missing = store.missing(list(items))
-        _expect(self.bar, len(missing) - len(parts))  # some are parts of one item
+        self.bar.expect(len(missing) - len(parts))  # some are parts of one item
         if missing:
             self._score_missing(store, {one: items[one] for one in missing})
         return _combined(

@@ -16,6 +16,7 @@ from parlai_ext.core.options import Flags, flag_values, option
 from parlai_ext.data.toxic_pairs import ToxicData
 from parlai_ext.data.turn_pairs import SOURCES, PairSource, TurnPair
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
+from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.toxic.build_prompts import (
     TABLE,
     BlockSelector,
@@ -25,7 +26,6 @@ from parlai_ext.toxic.build_prompts import (
     selector_elsewhere,
     statistics_table,
 )
-from parlai_ext.toxic.public_sets import with_public_sets
 
 
 @dataclass(frozen=True)

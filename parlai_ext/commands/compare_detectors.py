@@ -11,22 +11,16 @@ from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
+from parlai_ext.scoring.toxicity import DetectorChoice
 from parlai_ext.store.atomic import write_text
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareDetectorsOptions(Resamples):
+class CompareDetectorsOptions(DetectorChoice, Resamples):
     """
     Which labelled texts are scored, and where the numbers go.
     """
 
-    detectors: tuple[str, ...] = option(
-        nargs='+',
-        metavar='DETECTOR',
-        help='words=FILE (or track_2021, fetched), parlai_matcher[=FILE], '
-        'better_profanity, profanity_check, toxic-comments, hf:REPOSITORY, a folder, '
-        'zoo:…, module:Class; settings follow: NAME,threshold=0.8,label=toxic',
-    )
     sets: tuple[str, ...] = option(
         (),
         nargs='+',
@@ -48,7 +42,11 @@ class CompareDetectorsOptions(Resamples):
         None, low=2, help='only the first N texts of each set'
     )
     out: str | None = option(
-        None, metavar='FOLDER', path=True, help='writes CSV files: no text is in them'
+        None,
+        metavar='FOLDER',
+        path=True,
+        help='writes CSV files, without texts; the same command goes on where it was '
+        'killed',
     )
 
 
@@ -71,10 +69,11 @@ class CompareDetectors(Command):
         :raises UserError: when no detector can be had, or two have one name.
         """
         from parlai_ext.models.handle import ModelHandle
+        from parlai_ext.scoring.toxicity import load_detectors
         from parlai_ext.toxic import detector_table as tables
-        from parlai_ext.toxic.detectors import load_detectors
 
         given = self.options(CompareDetectorsOptions)
+        self.require(detectors='what is compared')
         models = ModelHandle(self.machine)
         detectors, missing = load_detectors(given.detectors, models, named_by_user=True)
         if not detectors:
@@ -84,6 +83,7 @@ class CompareDetectors(Command):
             self._texts(given),
             bootstraps=given.bootstraps,
             seed=given.seed,
+            folder=Path(given.out, 'scores') if given.out else None,
         )
         print('\n'.join(tables.table_lines(table)))
         if given.out:
@@ -100,7 +100,7 @@ class CompareDetectors(Command):
 
     def _texts(self, given: CompareDetectorsOptions) -> dict:
         from parlai_ext.data.toxic_pairs import SETS, labelled_texts, sets_in
-        from parlai_ext.toxic.public_sets import fetch_public_set
+        from parlai_ext.systems.fetch.public_sets import fetch_public_set
 
         if not given.sets:
             self.require(toxic_path='the folder of DiaSafety and ToxiChat; or --sets')

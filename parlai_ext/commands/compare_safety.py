@@ -18,6 +18,7 @@ from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, choose_pairs
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
+from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.toxic import comparison as comparing
 from parlai_ext.toxic.measures import (
     REFERENCE_METRICS,
@@ -25,7 +26,6 @@ from parlai_ext.toxic.measures import (
     Prompt,
     load_measures,
 )
-from parlai_ext.toxic.public_sets import with_public_sets
 
 TEXTS, REFERENCES = 'answers.jsonl', 'references.jsonl'  # the files with texts
 
@@ -95,7 +95,7 @@ class CompareSafety(ModelCommand):
         if not (collected or answers):
             raise UserError(f'no system gave an answer: {problems[0]}')
         measured, notes = comparing.measured_answers(
-            [*collected, *answers], prompts, measures
+            [*collected, *answers], prompts, measures, Path(given.out, 'scores')
         )
         notes += [f'left out: {line}' for line in (*measures.missing, *problems)]
         result = comparing.compare_answers(

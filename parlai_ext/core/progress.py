@@ -68,6 +68,12 @@ class Bar(PlainBar):
         if beats and not self.disable:
             threading.Thread(target=self._beat, daemon=True).start()
 
+    def expect(self, n: int) -> None:
+        """
+        Expect so many more, or fewer.
+        """
+        self.total = (self.total or 0) + n
+
     def close(self) -> None:
         """
         Write the bar for the last time.

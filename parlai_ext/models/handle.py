@@ -3,7 +3,7 @@ The models that scorers ask for by name, loaded on demand and kept for the proce
 
     smollm2-135m-q4, minilm, …                a model of the catalogue
     hf:REPOSITORY[@REVISION], a folder        a Hugging Face model
-    zoo:…, a model file                       a ParlAI model (likelihood)
+    zoo:…, a model file                       a ParlAI model (likelihood, classifier)
     http://…/v1,remote_model=NAME             an endpoint (chat)
     glove-50d, a text file                    word vectors
 
@@ -71,6 +71,10 @@ def _load_encoder(kind: str, name: str, machine: Machine) -> Any:
 
     system = model_system(kind, name)
     try:
+        if 'model_file' in system.opt:
+            from parlai_ext.models.parlai_classifier import ParlaiClassifier
+
+            return ParlaiClassifier(system, machine)
         opt = {**system.opt, 'no_cuda': machine.no_cuda}
         options = options_from_opt(ModelOptions, opt, PREFIX)
         folder = fetch_named_weights(options).parent
@@ -192,6 +196,7 @@ def model_system(kind: str, name: str) -> System:
     """
     from parlai_ext.models.judge_names import judge_system
     from parlai_ext.systems import hub
+    from parlai_ext.systems.fetch.data_folder import is_zoo_path
 
     system = judge_system(name)
     model = str(system.opt.get('hf_model'))
@@ -205,6 +210,9 @@ def model_system(kind: str, name: str) -> System:
         return system
     if kind == 'word_vectors' and path is not None and Path(path).is_file():
         return system
+    if kind == 'classifier' and path and (is_zoo_path(path) or Path(path).is_file()):
+        opt = {'model': 'transformer/classifier', 'model_file': path}
+        return System(system.name, opt)
     if path is not None:
         if Path(path).is_dir():
             raise UserError(f'{kind} {name}: there is no config.json in this folder')

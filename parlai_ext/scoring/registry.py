@@ -66,6 +66,14 @@ SCORERS = {
     'embedding_extrema': 'parlai_ext.scoring.embedding:EmbeddingExtrema',
     'embedding_greedy': 'parlai_ext.scoring.embedding:EmbeddingGreedy',
     'bertscore': 'parlai_ext.scoring.bertscore:BertScore',
+    'words': 'parlai_ext.scoring.toxicity:Words',
+    'parlai_matcher': 'parlai_ext.scoring.toxicity:ParlaiMatcher',
+    'better_profanity': 'parlai_ext.scoring.toxicity:BetterProfanity',
+    'profanity_check': 'parlai_ext.scoring.toxicity:ProfanityCheck',
+    'toxic_classifier': 'parlai_ext.scoring.toxicity:ToxicClassifier',
+    'stance': 'parlai_ext.scoring.safety:Stance',
+    'deflection': 'parlai_ext.scoring.safety:Deflection',
+    'non_answer': 'parlai_ext.scoring.safety:NonAnswer',
 }
 DEFAULT = 'learned'  # where none is named
 WITH_REFERENCES = 'learned_references'  # of imports whose judged turns all have some

@@ -39,16 +39,16 @@ from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
 from parlai_ext.files.csv_file import csv_text
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.store.atomic import append_synced, locked, write_text
-from parlai_ext.toxic.detectors import (
-    Detector,
-    WordList,
-    find_label,
+from parlai_ext.scoring.toxicity import (
+    DetectorChoice,
+    ToxicityDetector,
+    detector_section,
+    detector_title,
     read_detector,
-    short_name,
     split_words,
 )
-from parlai_ext.toxic.public_sets import moderation_data
+from parlai_ext.store.atomic import append_synced, locked, write_text
+from parlai_ext.systems.fetch.public_sets import moderation_data
 from parlai_ext.view.table import Table, shown_table
 
 SIDES = ('toxic', 'answer')  # what the Track calls prompt and answer
@@ -148,12 +148,13 @@ def _label_filler(model: Any, columns: Sequence[str], label: str, name: str) -> 
     Return what writes the probability of a label: the one named, one called as the
     feature, or the last of two.
     """
-    place = find_label(model.labels, [label or name])
     names = [one.casefold() for one in model.labels]
-    if place is None and not label and [n[:5] for n in names] == ['label'] * 2:
-        place = 1
-    if place is None:
+    wanted = (label or name).casefold()
+    if wanted not in names and not label and [n[:5] for n in names] == ['label'] * 2:
+        wanted = names[1]
+    if wanted not in names:
         raise UserError(f'which label? {", ".join(model.labels)}: MODEL,LABEL')
+    place = names.index(wanted)
 
     def fill(rows: Sequence[Row]) -> None:
         for side, column in zip(SIDES, columns, strict=True):
@@ -254,18 +255,12 @@ AHEAD = 32  # blocks, at most, that are read before an earlier one is written
 
 
 @dataclass(frozen=True)
-class SelectionOptions:
+class SelectionOptions(DetectorChoice):
     """
-    What makes a prompt toxic and an answer safe.
+    What makes a prompt toxic and an answer safe: the first detector decides, and each
+    gives two columns.
     """
 
-    detectors: tuple[str, ...] = option(
-        (),
-        nargs='+',
-        metavar='DETECTOR',
-        help='the first decides what is toxic; each gives two columns '
-        '(parlai compare_detectors --help lists them)',
-    )
     recorded: str | None = option(
         None,
         metavar='NAME',
@@ -423,43 +418,40 @@ class BlockSelector(Worker):
         self.features = load_features(features, self.models)
         self.missing = self.features.missing
         read = partial(read_detector, models=self.models, named_by_user=True)
-        self.detectors: list[Detector] = []
+        self.detectors: dict[str, ToxicityDetector] = {}
         absent = []
         for place, spec in enumerate(chosen.detectors):
+            title = detector_title(detector_section(spec, named_by_user=True))
+            # those of the first one are `…_toxicity`
+            title = title if self.detectors else 'toxicity'
             try:
-                self.detectors.append(read(spec))
+                self.detectors[title] = read(spec)
             except UserError as error:
                 if not place and not chosen.recorded:
                     raise  # the one that decides
-                absent.append(short_name(spec.partition(',')[0]))
-                self.missing.append(f'{error}; the columns of {absent[-1]} stay empty')
+                absent.append(title)
+                self.missing.append(f'{error}; the columns of {title} stay empty')
         if not (self.detectors or chosen.recorded or chosen.words):
             raise UserError(
                 '--detectors is needed (or --recorded, or --words): what is toxic?'
             )
         self.words = read(chosen.words) if chosen.words else None
         self.threats = {word.casefold() for word in chosen.threats}
-        # those of the first detector are `…_toxicity`
-        self.names = ['toxicity', *(one.name for one in self.detectors[1:])]
-        self.names = self.names[: len(self.detectors)]
-        filled = [f'{side}_{name}' for name in self.names + absent for side in SIDES]
+        named = [*self.detectors, *absent]
+        filled = [f'{side}_{name}' for name in named for side in SIDES]
         self.columns = ['id', 'split', *SIDES, *filled, *self.features.columns]
 
     def contents(self) -> dict[str, str]:
         """
         Return what must be equal wherever the selector works: the signatures of its
-        models, hashes of its lists of words, and which models cannot be had.
+        models and detectors, and which models cannot be had.
         """
-        lists = {one.name: one.numbers for one in self.detectors}
+        detectors: dict[str, ToxicityDetector] = dict(self.detectors)
         if self.words is not None:
-            lists['--words'] = self.words.numbers
+            detectors['--words'] = self.words
         return {
             **self.models.signatures(),
-            **{
-                f'the word list of {name}': content_id(sorted(words.phrases))
-                for name, words in lists.items()
-                if isinstance(words, WordList)
-            },
+            **{f'the detector {n}': one.signature for n, one in detectors.items()},
             'models that cannot be had': str(self.missing),
         }
 
@@ -503,15 +495,12 @@ class BlockSelector(Worker):
         before the answers.
         """
         reasons = [self._cheap_reason(row) for row in rows]
-        for n, (name, detector) in enumerate(
-            zip(self.names, self.detectors, strict=True)
-        ):
+        for n, (name, detector) in enumerate(self.detectors.items()):
             for side in SIDES:
                 left = [i for i, reason in enumerate(reasons) if reason is None]
-                values = detector.toxicity([rows[i][side] for i in left])
-                for i, value in zip(left, values, strict=True):
+                found = detector.of_texts([rows[i][side] for i in left])
+                for i, (value, toxic) in zip(left, found, strict=True):
                     rows[i][f'{side}_{name}'] = f'{value:.4f}'
-                    toxic = detector.is_toxic(value)
                     if n or self.chosen.recorded or toxic == (side == 'toxic'):
                         continue
                     reasons[i] = (
@@ -525,7 +514,8 @@ class BlockSelector(Worker):
         if self.threats & set(split_words(row['answer'])):
             return 'a threat word in the answer'
         if self.words is not None:
-            in_prompt, in_answer = self.words.numbers([row[side] for side in SIDES])
+            found = self.words.of_texts([row[side] for side in SIDES])
+            in_prompt, in_answer = (number for number, _ in found)
             if not in_prompt:
                 return 'no listed word in the prompt'
             if in_answer:

@@ -14,7 +14,9 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,8 +37,9 @@ from parlai_ext.ranking.prompt_means import (
     prompt_means,
 )
 from parlai_ext.ranking.table import Floats
+from parlai_ext.scoring.stored_scores import score_items
+from parlai_ext.scoring.toxicity import split_words
 from parlai_ext.store.lines import json_lines_text
-from parlai_ext.toxic.detectors import split_words
 from parlai_ext.toxic.measures import BLEU, AnswerMeasures, Prompt, corpus_bleu
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import (
@@ -53,7 +56,6 @@ DISTINCT = 'distinct_2'
 ANY = 'any '  # before a measure: the share of prompts with such an answer
 SCHEMA = 1
 PEOPLE = 'human'  # the system of people's polite answers
-BATCH = 512  # answers that are measured together
 ABOUT = ('system', 'prompt', 'text', 'reason')  # columns that are no measures
 
 
@@ -144,11 +146,13 @@ def measured_answers(
     answers: Iterable[RecordedAnswer],
     prompts: Sequence[Prompt],
     measures: AnswerMeasures,
+    folder: Path,
 ) -> tuple[pd.DataFrame, list[str]]:
     """
     Return the answers to the prompts, measured, and lines about answers to other
     prompts and prompts without an answer.
 
+    :param folder: where scores are kept, so that a killed call goes on.
     :raises UserError: when a system has no answer to any prompt.
     """
     by_name = {_key(prompt.text): prompt for prompt in prompts}
@@ -170,18 +174,19 @@ def measured_answers(
     for name in names:
         if not any(answer.system == name for _, answer in rows):
             raise UserError(f'{name}: it has no answer to any of the prompts')
-    parts = []
-    with bar_of('measure', len(rows), unit='answer', delay=2) as bar:
-        for start in range(0, len(rows), BATCH):
-            batch = rows[start : start + BATCH]
-            parts.append(measures.measure([p for p, _ in batch], [a for _, a in batch]))
-            bar.update(len(batch))
+    total = len(measures.scorers) * sum(a.text is not None for _, a in rows)
+    with bar_of('measure', total, unit='answer', delay=2) as bar:
+        measured = measures.measure(
+            [p for p, _ in rows],
+            [a for _, a in rows],
+            partial(score_items, folder=folder, bar=bar),
+        )
     about = pd.DataFrame(
         [(a.system, prompt.id, a.text, a.reason) for prompt, a in rows],
         columns=list(ABOUT),
         dtype=object,
     )
-    frame = about.join(pd.concat(parts, ignore_index=True))
+    frame = about.join(measured)
     return frame, _coverage_notes(answered_systems(frame), len(prompts), num_others)
 
 

@@ -5,23 +5,25 @@ What detectors are worth: measures on labelled texts, false alarms at identity t
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import fsum
 from operator import attrgetter
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from parlai_ext.core.display import number
+from parlai_ext.core.display import DASH, number
 from parlai_ext.core.progress import bar_of
 from parlai_ext.data.toxic_pairs import LabelledText
 from parlai_ext.ranking.detection import MEASURES, Measure, detection_measures
 from parlai_ext.ranking.intervals import wilson_interval
-from parlai_ext.toxic.detectors import Detector
-from parlai_ext.toxic.public_sets import moderation_data
+from parlai_ext.scoring.items import ScoringItem
+from parlai_ext.scoring.stored_scores import score_items
+from parlai_ext.scoring.toxicity import ToxicityDetector
+from parlai_ext.systems.fetch.public_sets import moderation_data
 from parlai_ext.view.table import Column, IntervalColumn, Table, plain_table
 
 ALL = 'all'
-BATCH = 256
 MOST_TERMS = 4  # identity terms that are shown
 SHOWN = {
     'precision': 'precision',
@@ -54,14 +56,12 @@ class IdentityRow:
     :param identities: share of sentences with a group's name that it flags, and the
         interval.
     :param others: the same of sentences with other words in that place.
-    :param mean: of its numbers on the former.
     :param by_term: the mean number of each name, highest first.
     """
 
     detector: str
     identities: Measure
     others: Measure
-    mean: float
     by_term: Mapping[str, float]
 
 
@@ -72,7 +72,7 @@ class DetectorTable:
 
     :param texts: by set, a row for each text with the fields of `LabelledText` and the
         number of each detector.
-    :param speeds: texts a second, by detector.
+    :param speeds: texts a second, by detector; of one whose scores were kept, none.
     """
 
     rows: Sequence[DetectorRow]
@@ -82,72 +82,89 @@ class DetectorTable:
 
 
 def compare_detectors(
-    detectors: Sequence[Detector],
+    detectors: Mapping[str, ToxicityDetector],
     sets: Mapping[str, Sequence[LabelledText]],
     *,
     bootstraps: int,
     seed: int = 0,
+    folder: Path | None = None,
 ) -> DetectorTable:
     """
     Return what the detectors are worth on the sets, and on identity terms.
+
+    :param detectors: by what tables call them.
+    :param folder: where their scores are kept, so that a killed call goes on.
     """
     frames = {name: pd.DataFrame(list(texts)) for name, texts in sets.items()}
+    sentences = identity_sentences()
+    every = [texts['text'] for texts in frames.values()] + [sentences['sentence']]
+    items = [ScoringItem((), text) for texts in every for text in texts]
+    ends = np.cumsum([*map(len, frames.values())])
     speeds: dict[str, float] = {}
-    n_texts = sum(map(len, sets.values()))
-    rows = []
-    for detector in detectors:
+    rows, identities = [], []
+    for name, detector in detectors.items():
         began = time.perf_counter()
-        with bar_of(detector.name, n_texts, unit='text', delay=2) as bar:
-            for texts in frames.values():
-                values: list[float] = []
-                for start in range(0, len(texts), BATCH):
-                    batch = texts['text'][start : start + BATCH].to_list()
-                    values += detector.toxicity(batch)
-                    bar.update(len(batch))
-                texts[detector.name] = values
-        speeds[detector.name] = n_texts / max(1e-9, time.perf_counter() - began)
-        for set_name, texts in frames.items():
+        with bar_of(name, len(items), unit='text', delay=2) as bar:
+            scores = score_items(detector, items, folder, bar)
+        if bar.n:  # the others were kept
+            speeds[name] = bar.n / max(1e-9, time.perf_counter() - began)
+        numbers = np.array([detector.number(one) for one in scores], np.float64)
+        *of_sets, of_sentences = np.split(numbers, ends)
+        for (set_name, texts), values in zip(frames.items(), of_sets, strict=True):
+            texts[name] = values
             kinds = texts['kind'].unique()
             for kind in [ALL, *(kinds if len(kinds) > 1 else ())]:
                 part = texts if kind == ALL else texts[texts['kind'] == kind]
+                part = part[part[name].notna()]
                 measures = detection_measures(
-                    part[detector.name].to_numpy(np.float64),
+                    part[name].to_numpy(),
                     part['toxic'].to_numpy(bool),
                     detector.threshold,
                     part['group'].to_list(),
                     bootstraps=bootstraps,
                     seed=seed,
                 )
-                about = (detector.name, set_name, kind, len(part))
+                about = (name, set_name, kind, len(part))
                 rows.append(DetectorRow(*about, int(part['toxic'].sum()), measures))
-    return DetectorTable(rows, [*map(identity_row, detectors)], frames, speeds)
+        of_terms = sentences.assign(number=of_sentences)
+        identities.append(identity_row(name, of_terms, detector.threshold))
+    return DetectorTable(rows, identities, frames, speeds)
 
 
-def identity_row(detector: Detector) -> IdentityRow:
+def identity_sentences() -> pd.DataFrame:
     """
-    Return what a detector makes of the sentences with identity terms and without.
+    Return harmless sentences about people: ``side`` (``identities``, with the name of a
+    group, or ``others``), ``term`` and ``sentence``.
     """
     terms: Mapping[str, list[str]] = moderation_data('identity_terms')
-    values = {
-        side: {
-            term: detector.toxicity([t.format(term) for t in terms['templates']])
-            for term in terms[side]
-        }
+    rows = [
+        (side, term, template.format(term))
         for side in ('identities', 'others')
-    }
+        for term in terms[side]
+        for template in terms['templates']
+    ]
+    return pd.DataFrame(rows, columns=['side', 'term', 'sentence'])
+
+
+def identity_row(name: str, sentences: pd.DataFrame, threshold: float) -> IdentityRow:
+    """
+    Return what a detector makes of the sentences with identity terms and without.
+
+    :param sentences: with the detector's ``number`` of each.
+    """
     shares = {}
-    for side, by_term in values.items():
-        numbers = [number for row in by_term.values() for number in row]
-        flagged = sum(map(detector.is_toxic, numbers))
+    sentences = sentences.dropna()
+    for side, numbers in sentences.groupby('side')['number']:
+        flagged = int((numbers >= threshold).sum())
         low, high = wilson_interval(flagged, len(numbers))
         shares[side] = Measure(flagged / len(numbers), low, high)
-    means = {term: fsum(row) / len(row) for term, row in values['identities'].items()}
+    own = sentences[sentences['side'] == 'identities']
+    means: Any = own.groupby('term', sort=False)['number'].mean()
     return IdentityRow(
-        detector.name,
+        name,
         shares['identities'],
         shares['others'],
-        fsum(means.values()) / len(means),
-        dict(sorted(means.items(), key=lambda pair: -pair[1])),
+        means.sort_values(ascending=False, kind='stable').to_dict(),
     )
 
 
@@ -228,5 +245,5 @@ def table_lines(table: DetectorTable) -> Iterator[str]:
     yield 'harmless sentences that are flagged'
     yield from identities_table(table).lines()
     yield ''
-    speeds = (f'{name} {speed:,.0f}' for name, speed in table.speeds.items())
-    yield f'texts a second: {", ".join(speeds)}'
+    speeds = [f'{name} {speed:,.0f}' for name, speed in table.speeds.items()]
+    yield f'texts a second: {", ".join(speeds) or DASH}'

@@ -9,150 +9,28 @@ What is measured of an answer to a toxic prompt.
     sacrebleu, rouge_l, bertscore, bleurt, …    against polite answers, where there are
                    any; BLEU is of all answers together
 
-A value is missing where there is none: no answer, or no reference.
-
-Agreement is told by a rule over words, or by a classifier of pairs. ToxiChat's
-annotators marked the stance of each turn towards the earlier ones (Agree, Disagree,
-Neutral; Baheti et al. 2021); DiaSafety calls the worst of it toxicity agreement.
-docs/safety_worth.md says how far the rule agrees with them.
+All but BLEU are scorers. A value is missing where there is none: no answer, or no
+reference.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from parlai_ext import zoo_configs
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option, read_pairs
 from parlai_ext.data.recorded_answers import RecordedAnswer
-from parlai_ext.files.yaml_file import read_file
 from parlai_ext.models.handle import ModelHandle, is_here
-from parlai_ext.scoring.base import Scorer, ScoringItem
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.references import OVERALL, ReferenceScorer, metric_library
 from parlai_ext.scoring.registry import find_scorer
-from parlai_ext.toxic.detectors import (
-    LONGEST,
-    ClassifierSettings,
-    Detector,
-    WordList,
-    find_label,
-    label_probability,
-    load_detectors,
-    read_phrases,
-    split_words,
-)
-from parlai_ext.toxic.public_sets import moderation_data
-
-# ----------------------------------------------------------- agreement with a prompt
+from parlai_ext.scoring.safety import DEFLECTED, Deflection, NonAnswer, Stance
+from parlai_ext.scoring.toxicity import Detector, DetectorChoice, load_detectors
+from parlai_ext.scoring.trivial import Length
 
 LEXICAL, NONE = 'lexical', 'none'
-WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-
-
-class LexicalStance:
-    """
-    Points for words, as `zoo_configs/moderation/stance.yaml` has them.
-    """
-
-    def __init__(self) -> None:
-        rule: Any = moderation_data('stance')
-        self.threshold = float(rule['threshold'])
-        self.points: dict[str, float] = rule['points']
-        self.begins = [phrase.split() for phrase in rule['begins']]
-        self.holds = [phrase.split() for phrase in rule['holds']]
-        self.you, self.they = set(rule['you']), set(rule['they'])
-        self.common = {*rule['common'], *self.you, *self.they}
-
-    def numbers(self, prompts: Sequence[str], answers: Sequence[str]) -> list[float]:
-        """
-        Return the points of each answer; 0 for one without words.
-        """
-        return [
-            sum(
-                self.points[name] * value
-                for name, value in self.features(*pair).items()
-            )
-            for pair in zip(prompts, answers, strict=True)
-        ]
-
-    def features(self, prompt: str, answer: str) -> dict[str, float]:
-        """
-        Return what gives points: 0 or 1, and the share of words that are an echo.
-        """
-        words = _words(answer)
-        own = set(words) - self.common
-        return {
-            'begins': any(words[: len(p)] == p for p in self.begins),
-            'holds': any(
-                words[k : k + len(phrase)] == phrase
-                for phrase in self.holds
-                for k in range(len(words) - len(phrase) + 1)
-            ),
-            'question': '?' in answer,
-            'you': not self.you.isdisjoint(words),
-            'they': not self.they.isdisjoint(words),
-            'echo': len(own & set(_words(prompt))) / max(1, len(own)),
-        }
-
-
-@dataclass(frozen=True)
-class StanceClassifier:
-    """
-    A classifier of pairs.
-
-    :param numbers: gives prompts and answers the probability of agreement.
-    """
-
-    numbers: Callable[[Sequence[str], Sequence[str]], list[float]]
-    threshold: float
-
-
-# gives each answer a number, and calls those from its threshold on agreement
-Stance = LexicalStance | StanceClassifier
-
-
-def read_stance(spec: str, models: ModelHandle) -> Stance | None:
-    """
-    Return the measure of agreement that a text names: ``lexical``, ``none``, or a
-    classifier with settings, such as ``hf:REPOSITORY,label=agree,threshold=0.5``.
-
-    :raises UserError: when the classifier cannot be had.
-    """
-    name, *pairs = spec.split(',')
-    if name == NONE:
-        return None
-    if name == LEXICAL:
-        return LexicalStance()
-    settings = ClassifierSettings(
-        **read_pairs(ClassifierSettings, pairs, f'--stance {name}:')
-    )
-    try:
-        model = models.classifier(name)
-        wanted = (
-            [settings.label] if settings.label else moderation_data('labels')['agree']
-        )
-        column = find_label(model.labels, wanted)
-        if column is None:
-            hint = nearest(wanted[0], model.labels)
-            raise UserError(f'which label is agreement? {hint}')
-    except UserError as error:
-        raise UserError(f'--stance {name}: {error}') from None
-    return StanceClassifier(label_probability(model, column), settings.threshold)
-
-
-def _words(text: str) -> list[str]:
-    return WORD.findall(text.casefold().replace('\u2019', "'"))
-
-
-# -------------------------------------------------------------- the measures of answers
-
-HOME = zoo_configs.HOME / 'moderation'
-DEFLECTIONS = HOME / 'deflection_phrases.yaml'
-LONGEST_ANSWER = 30  # words of one that says nothing
 BLEU = 'sacrebleu'
 REFERENCE_METRICS = (BLEU, 'rouge_l', 'bertscore', 'bleurt')
 TOXIC = 'toxic ({})'
@@ -175,19 +53,11 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class MeasureOptions:
+class MeasureOptions(DetectorChoice):
     """
     How answers are measured.
     """
 
-    detectors: tuple[str, ...] = option(
-        (),
-        nargs='+',
-        metavar='NAME',
-        help='what calls an answer toxic, as in docs/detectors.md: words=FILE, '
-        'parlai_matcher[=FILE], better_profanity, profanity_check, toxic-comments, '
-        'hf:REPOSITORY, a folder, zoo:…, module:Class',
-    )
     reference_metrics: tuple[str, ...] | None = option(
         None,
         nargs='*',
@@ -213,19 +83,20 @@ class MeasureOptions:
     )
 
 
+# how a scorer scores items: stored scores may come in its place
+Score = Callable[[Scorer, Sequence[ScoringItem]], Sequence[ItemScore]]
+
+
 @dataclass(frozen=True)
 class AnswerMeasures:
     """
     What measures answers, its models loaded.
 
+    :param scorers: by the name of the measure.
     :param missing: a line for each metric or detector that cannot be had.
     """
 
-    detectors: Sequence[Detector]
-    stance: Stance | None
-    deflections: WordList
-    non_answers: frozenset[tuple[str, ...]]
-    scorers: Mapping[str, Scorer] = field(default_factory=dict)
+    scorers: Mapping[str, Scorer]
     bleu: Any = None
     missing: Sequence[str] = ()
 
@@ -234,40 +105,35 @@ class AnswerMeasures:
         """
         The measures that are 0 or 1 of an answer.
         """
-        toxic = [TOXIC.format(detector.name) for detector in self.detectors]
-        return [*toxic, *([AGREES] if self.stance else ()), NON_ANSWER, DEFLECTION]
+        return [n for n, one in self.scorers.items() if isinstance(one, Detector)]
 
     def measure(
-        self, prompts: Sequence[Prompt], answers: Sequence[RecordedAnswer]
+        self,
+        prompts: Sequence[Prompt],
+        answers: Sequence[RecordedAnswer],
+        score: Score = Scorer.checked_scores,
     ) -> pd.DataFrame:
         """
         Return a row for each answer: its measures, NaN where there is none, and in the
         last column what BLEU counts in it.
 
         :param prompts: of each answer.
+        :param score: gives items the scores of a scorer.
         """
         given = [i for i, answer in enumerate(answers) if answer.text is not None]
-        texts = [str(answers[i].text) for i in given]
-        columns: dict[str, Sequence[float | None]] = {
-            TOXIC.format(one.name): [*map(one.is_toxic, one.toxicity(texts))]
-            for one in self.detectors
-        }
-        if self.stance:
-            numbers = self.stance.numbers([prompts[i].text for i in given], texts)
-            columns[AGREES] = [n >= self.stance.threshold for n in numbers]
-        says = [tuple(split_words(text)) for text in texts]
-        columns[NON_ANSWER] = [not w or w in self.non_answers for w in says]
-        columns[DEFLECTION] = [
-            bool(answers[i].deflected) or self.deflections.is_in(text)
-            for i, text in zip(given, texts, strict=True)
-        ]
-        columns[WORDS] = [len(text.split()) for text in texts]
         items = [
-            ScoringItem((prompts[i].text,), text, references=prompts[i].references)
-            for i, text in zip(given, texts, strict=True)
+            ScoringItem(
+                (prompts[i].text,),
+                answers[i].text,
+                references=prompts[i].references,
+                extras={DEFLECTED: True} if answers[i].deflected else {},
+            )
+            for i in given
         ]
-        for name, scorer in self.scorers.items():
-            columns[name] = [one.values[OVERALL] for one in scorer.score(items)]
+        columns = {
+            name: [measured_value(scorer, one) for one in score(scorer, items)]
+            for name, scorer in self.scorers.items()
+        }
         frame = pd.DataFrame(columns, given, dtype=float).reindex(range(len(answers)))
         counts = map(self._bleu_counts, prompts, answers)
         return frame.assign(**{BLEU: pd.Series([*counts], dtype=object)})
@@ -282,6 +148,15 @@ class AnswerMeasures:
             return None
         score = self.bleu.sentence_score(answer.text, list(prompt.references))
         return (*score.counts, *score.totals, score.sys_len, score.ref_len)
+
+
+def measured_value(scorer: Scorer, score: ItemScore) -> float | None:
+    """
+    Return a score, or of a detector whether it counts the answer.
+    """
+    if isinstance(scorer, Detector):
+        return scorer.is_counted(score)
+    return score.values[OVERALL]
 
 
 def load_measures(
@@ -310,19 +185,38 @@ def load_measures(
         may_download=metrics is not None,
     )
     bleu = scorers.pop(BLEU, None)
+    stance = read_stance(options.stance, models)
     return AnswerMeasures(
-        detectors,
-        read_stance(options.stance, models),
-        WordList(read_phrase_file(options.deflections or DEFLECTIONS)),
-        frozenset(
-            tuple(split_words(text))
-            # a whole answer is compared with them
-            for text in read_phrase_file(HOME / 'non_answers.yaml', LONGEST_ANSWER)
-        ),
-        scorers,
+        {
+            **{TOXIC.format(title): one for title, one in detectors.items()},
+            **({AGREES: stance} if stance else {}),
+            NON_ANSWER: NonAnswer(),
+            DEFLECTION: Deflection({'phrases': options.deflections}),
+            WORDS: Length(),
+            **scorers,
+        },
         bleu,
         [*missing_detectors, *missing_metrics],
     )
+
+
+def read_stance(spec: str, models: ModelHandle) -> Stance | None:
+    """
+    Return the measure of agreement that a text names: ``lexical``, ``none``, or a
+    classifier with settings, such as ``hf:REPOSITORY,label=agree,threshold=0.5``.
+
+    :raises UserError: when the classifier cannot be had.
+    """
+    name, *pairs = spec.split(',')
+    if name == NONE:
+        return None
+    given = read_pairs(Stance.options_class, pairs, f'--stance {name}:')
+    stance = Stance({'model': None if name == LEXICAL else name, **given}, models)
+    try:
+        stance.load_models()
+    except UserError as error:
+        raise UserError(f'--stance {name}: {error}') from None
+    return stance
 
 
 def _load_reference_metrics(
@@ -380,27 +274,3 @@ def corpus_bleu(counts: Sequence[float]) -> float:
 
 def _sacrebleu() -> Any:
     return metric_library(BLEU, 'sacrebleu.metrics', 'sacrebleu')
-
-
-def read_phrase_file(path: str | Path, longest: int = LONGEST) -> list[str]:
-    """
-    Return the phrases of a file (lines, JSON or YAML list).
-
-    :raises UserError: for an entry that no answer could hold: no text, a text without
-        words, or one of more than ``longest`` words, which are not compared.
-    """
-    document = read_file(path) if str(path).endswith(('.yaml', '.yml')) else None
-    if document is None:
-        phrases = read_phrases(str(path))
-    else:
-        phrases = document.typed(document.data, (), list)
-    for i, phrase in enumerate(phrases):
-        if document is not None:
-            document.typed(phrase, (i,), str)
-        n_words = len(split_words(phrase))
-        if not 1 <= n_words <= longest:
-            problem = f'{phrase!r:.60} has {n_words} words; 1 to {longest} are expected'
-            if document is not None:
-                raise document.error((i,), problem)
-            raise UserError(f'--deflections {path}: entry {i + 1}: {problem}')
-    return phrases

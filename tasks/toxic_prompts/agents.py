@@ -18,6 +18,7 @@ from parlai_ext.core.options import Flags, option, options_from_opt, options_of
 from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, ToxicPair, choose_pairs
 from parlai_ext.models.handle import ModelHandle
+from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.systems.players import fired_check
 from parlai_ext.tasks.items_teacher import ItemsTeacher
 from parlai_ext.tasks.toxic_prompts.metrics import (
@@ -35,7 +36,6 @@ from parlai_ext.toxic.measures import (
     Prompt,
     load_measures,
 )
-from parlai_ext.toxic.public_sets import with_public_sets
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from parlai.core.message import Message
 from parlai.scripts.eval_model import EvalModel
 
 from parlai_ext.core.nouns import System
+from parlai_ext.scoring.toxicity import ToxicityDetector
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system, samples
 from parlai_ext.systems.resolve import resolve
@@ -150,10 +151,12 @@ def test_a_threshold_above_the_numbers_lets_all_pass(layer):
     assert reply_once(layer('Notes', safety_detector=detector))[1] == 'none'
 
 
-class Half:
+class Half(ToxicityDetector):
     """
     A detector that gives every text 0.5.
     """
+
+    name = 'half'
 
     def toxicity(self, texts):
         return [0.5 for _ in texts]

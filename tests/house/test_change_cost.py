@@ -22,6 +22,16 @@ class Vowels(Trivial):
     def item_score(self, item):
         return float(sum(c in 'aeiou' for c in item.response))
 '''
+NEW_DETECTOR = '''
+from parlai_ext.scoring.toxicity import ToxicityDetector
+
+class Shouting(ToxicityDetector):
+    """The share of capitals."""
+    name = 'shouting'
+
+    def toxicity(self, texts):
+        return [sum(map(str.isupper, text)) / len(text) for text in texts]
+'''
 NEW_SECTION = '''
 from parlai_ext.view.page import Section
 
@@ -72,6 +82,16 @@ CHANGES = {
         "scorer = build_scorer({'name': 'vowels'})\n"
         "print(scorer.score([ScoringItem(('hi',), 'aeiou')])[0].values)",
         "{'Overall': 5.0}",
+    ),
+    'detector of toxic texts': (
+        1,
+        {'parlai_ext/scoring/shouting.py': NEW_DETECTOR},
+        'from parlai_ext.models.handle import ModelHandle\n'
+        'from parlai_ext.scoring.toxicity import read_detector\n'
+        "name = 'parlai_ext.scoring.shouting:Shouting,threshold=0.5'\n"
+        'one = read_detector(name, ModelHandle(), named_by_user=True)\n'
+        "print(one.of_texts(['Ab', 'abcD']))",
+        '[(0.5, True), (0.25, False)]',
     ),
     'kind of model': (
         2,

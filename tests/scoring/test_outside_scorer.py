@@ -55,8 +55,17 @@ def common(run, encoder):
     }
 
 
+DETECTOR = {'threshold', 'called'}  # which are no part of a score
 # not by their names, but by what they hold or leave over
 SIGNED_BY_CONTENT = {
+    'words': {'file', *DETECTOR},
+    'parlai_matcher': {'file', *DETECTOR},
+    'better_profanity': DETECTOR,
+    'profanity_check': DETECTOR,
+    'toxic_classifier': {'label', *DETECTOR},
+    'stance': {'label', 'threshold'},
+    'deflection': {'phrases'},
+    'non_answer': {'phrases'},
     'fed': {'without'},
     'paireval': {'comparisons', 'judged_set', 'corpus', 'prompt'},
     'density': {'statistics', 'human_dialogues'},

@@ -6,6 +6,7 @@ import builtins
 import sys
 
 import pytest
+import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 from parlai.scripts.display_data import DisplayData
@@ -112,15 +113,16 @@ def test_a_model_trains_on_the_pairs_and_answers_in_interactive(
         'no_cuda': True,
     }
     training = {
-        'max_train_steps': 40,
+        'max_train_steps': 80,
         'batchsize': 6,
         'learningrate': 0.05,
         'optimizer': 'adam',
-        'validation_every_n_epochs': 40,
+        'validation_every_n_epochs': 80,
         'validation_metric': 'ppl',
         'skip_generation': True,
         'dict_file': str(tmp_path / 'model.dict'),
     }
+    torch.manual_seed(0)  # whatever ran before
     report, _ = TrainModel.main(**data, **model, **training)
     # six answers of three words (and an end): far below chance over the dictionary
     assert report['ppl'] < 10

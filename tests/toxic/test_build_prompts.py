@@ -83,7 +83,7 @@ def test_a_second_detector_that_is_not_there_leaves_empty_columns(files, capsys)
     good = f'words={files / "words.txt"}'
     build(files, detectors=[good, 'words=/none,called=x'])
     assert 'stay empty' in capsys.readouterr().out
-    assert table(files)['a']['toxic_words'] == ''
+    assert table(files)['a']['toxic_x'] == ''
     with user_error('/none'):
         build(files, detectors=['words=/none', good])
 

@@ -1,29 +1,22 @@
 """
-What is measured of an answer; agreement with a prompt: the rule's points by hand,
-classifiers, and people's labels.
+What is measured of an answer.
 """
 
 import sys
 
-import numpy as np
 import pytest
 import sacrebleu
 
 from parlai_ext.data.recorded_answers import RecordedAnswer
-from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.ranking.detection import detection_measures
 from parlai_ext.systems import hub
 from parlai_ext.toxic.comparison import bleu_values
 from parlai_ext.toxic.measures import (
-    LexicalStance,
     MeasureOptions,
     Prompt,
     corpus_bleu,
     load_measures,
-    read_stance,
 )
-from tests.support.shared_data import shared
 from tests.support.user_error import user_error
 
 
@@ -157,74 +150,3 @@ def test_metrics_that_nobody_asked_for_download_nothing(monkeypatch):
 def test_a_name_that_means_nothing_is_an_error(tmp_path, metric):
     with user_error(metric.partition(',')[0]):
         load(tmp_path, [metric])
-
-
-@pytest.mark.parametrize(
-    'prompt, answer, points',
-    [
-        # begins 12; you -4; the prompt has 0 of 2 other words
-        ('cold soup', 'Yes, you know best.', 8),
-        ('cold soup', 'YES, they know best.', 19),  # begins, they 7
-        ('cold soup', 'Why? I agree!', 9 - 7),  # holds 9, question -7
-        ('Cold soup burns', 'soup tastes cold today', 12 * 2 / 4),
-        ('cold soup', 'Yesterday was fine', 0),  # "yes" is no word of it
-        ('cold soup', '', 0),
-    ],
-)
-def test_points_are_those_of_the_words(prompt, answer, points):
-    assert LexicalStance().numbers([prompt], [answer]) == [pytest.approx(points)]
-
-
-class Pairs:
-    """
-    A classifier that finds pairs of equal texts entailed.
-    """
-
-    def __init__(self, *labels):
-        self.labels = labels
-
-    def probabilities(self, texts, seconds):
-        same = [float(a == b) for a, b in zip(texts, seconds, strict=True)]
-        column = self.labels.index('entailment')
-        rows = np.zeros((len(same), len(self.labels)))
-        rows[:, column] = same
-        return rows
-
-
-class Models:
-    """
-    A handle with one classifier.
-    """
-
-    def __init__(self, *labels):
-        self.classifier = lambda name: Pairs(*labels)
-
-
-def test_a_classifier_reads_prompt_and_answer():
-    stance = read_stance('m', Models('contradiction', 'entailment'))
-    assert stance.numbers(['a', 'b'], ['a', 'c']) == [1.0, 0.0]
-    assert stance.numbers([], []) == []
-    with user_error('--stance m'):
-        read_stance('m,label=yes', Models('entailment'))
-
-
-def test_a_classifier_that_is_not_there_is_one_line():
-    with user_error('--stance /none'):
-        read_stance('/none', ModelHandle())
-    assert read_stance('none', ModelHandle()) is None
-
-
-def test_the_rule_orders_answers_better_than_chance_on_labels_it_was_not_fitted_on():
-    path = shared('toxichat')
-    pairs = [
-        pair
-        for pair in read_pairs(ToxicData(path=str(path), pairs='all'))['test']
-        if pair.features['prompt_label'] == 'Offensive' and pair.answer
-    ]
-    numbers = LexicalStance().numbers(
-        [pair.prompt for pair in pairs], [pair.answer for pair in pairs]
-    )
-    labels = np.array([pair.features['stance'] == 'Agree' for pair in pairs])
-    measures = detection_measures(np.array(numbers), labels, 7, bootstraps=200)
-    # what docs/safety_worth.md promises: better than chance, and not by much
-    assert 0.55 < measures['roc_auc'].low < measures['roc_auc'].high < 0.8

@@ -7,14 +7,17 @@ batch at most. No text of an item is in the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from parlai_ext.core.nouns import content_id
-from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.core.progress import Bar
+from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.store.atomic import locked
 from parlai_ext.store.partial import PartialWork
+
+BATCH = 256  # items, at most, that a killed call has to score again
 
 
 def item_id(item: ScoringItem, company: str = '') -> str:
@@ -87,3 +90,42 @@ def stored_scores(folder: Path, signature: str) -> Iterator[StoredScores]:
     path = folder / f'{content_id("bench scores", signature)}.jsonl'
     with locked(path.with_suffix('.lock')):
         yield StoredScores(path, signature)
+
+
+def score_items(
+    scorer: Scorer,
+    items: Sequence[ScoringItem],
+    folder: Path | None,
+    bar: Bar,
+    *,
+    signature: str | None = None,
+    with_evidence: bool = False,
+) -> list[ItemScore]:
+    """
+    Return the scores of items, in order; equal items are scored once.
+
+    :param folder: where scores are kept, so that a killed call goes on; `None`:
+        nowhere.
+    :param bar: told of each item that is scored; the others are not expected.
+    :param signature: of what is kept; `None`: the scorer's.
+    :raises UserError: when another process adds scores of this signature.
+    """
+    ids = [item_id(item) for item in items]
+    by_id = dict(zip(ids, items, strict=True))
+    name = signature or scorer.signature
+    with nullcontext() if folder is None else stored_scores(folder, name) as store:
+        scores = {} if store is None else store.scores
+        missing = [one for one in by_id if one not in scores]
+        bar.expect(len(missing) - len(items))
+        # equal contexts are read together
+        missing.sort(key=lambda one: by_id[one].context)
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            found = scorer.checked_scores([by_id[one] for one in batch])
+            parts = (stored_part(one, with_evidence) for one in found)
+            new = dict(zip(batch, parts, strict=True))
+            scores |= new
+            if store is not None:
+                store.add(new)
+            bar.update(len(batch))
+    return [scores[one] for one in ids]

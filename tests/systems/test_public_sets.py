@@ -10,9 +10,9 @@ import pytest
 from parlai_ext.core.machine import Machine
 from parlai_ext.data.toxic_pairs import ToxicData, read_pairs
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.toxic import public_sets
-from parlai_ext.toxic.detectors import read_detector
-from parlai_ext.toxic.public_sets import SETS, TRACK_WORDS, with_public_sets
+from parlai_ext.scoring.toxicity import read_detector
+from parlai_ext.systems.fetch import public_sets
+from parlai_ext.systems.fetch.public_sets import SETS, TRACK_WORDS, with_public_sets
 from tests.support.no_network import downloads_give
 from tests.support.user_error import user_error
 
@@ -66,4 +66,5 @@ def test_other_bytes_and_no_network_are_one_line(web, tmp_path, monkeypatch):
 def test_the_tracks_words_are_read_and_its_program_is_not_run(web, tmp_path):
     models = ModelHandle(Machine(datapath=str(tmp_path)))
     detector = read_detector(f'words={TRACK_WORDS}', models, named_by_user=True)
-    assert detector.toxicity(['Oh no!', 'grunks', 'a grunk']) == [1, 0, 1]
+    texts = ['Oh no!', 'grunks', 'a grunk']
+    assert [toxic for _, toxic in detector.of_texts(texts)] == [True, False, True]

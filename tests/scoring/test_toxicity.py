@@ -1,0 +1,179 @@
+"""
+Detectors by name: whole words, toxic labels, ParlAI's matcher and classifier.
+
+The words of these lists stand for swear words; none is one.
+"""
+
+import json
+from contextlib import nullcontext
+
+import pytest
+import torch
+from parlai.core.agents import create_agent
+from parlai.core.params import ParlaiParser
+
+from parlai_ext.commands import plugin
+from parlai_ext.core.machine import Machine
+from parlai_ext.models.handle import ModelHandle
+from parlai_ext.scoring.base import ScoringItem
+from parlai_ext.scoring.score_run import build_scorer
+from parlai_ext.scoring.toxicity import (
+    KINDS,
+    ToxicityDetector,
+    label_column,
+    load_detectors,
+    read_detector,
+)
+from tests.support.on_cpu import models_on_cpu
+from tests.support.tiny_encoders import make_encoder
+from tests.support.user_error import user_error
+
+MODELS = models_on_cpu()
+
+
+class Capitals(ToxicityDetector):
+    """
+    A detector from outside: the share of a text's letters that are capitals.
+    """
+
+    name = 'capitals'
+
+    def toxicity(self, texts):
+        return [sum(map(str.isupper, t)) / len(t) for t in texts]
+
+
+def toxicity(spec, texts, models=MODELS, **how):
+    return [number for number, _ in read_detector(spec, models, **how).of_texts(texts)]
+
+
+@pytest.fixture
+def words(tmp_path):
+    path = tmp_path / 'words.txt'
+    path.write_text("grunk\nblue moon\nit's off\n")
+    return f'words={path}'
+
+
+@pytest.mark.parametrize(
+    'text, toxic',
+    [
+        ('You grunk!', 1),
+        ('GRUNK', 1),
+        ('the grunkle of the ungrunk', 0),  # part of other words
+        ('a blue, moon', 1),
+        ('a blue and moon', 0),
+        ("well, it's off", 1),
+        ('', 0),
+    ],
+)
+def test_a_word_list_finds_whole_words(words, text, toxic):
+    assert toxicity(words, [text]) == [toxic]
+
+
+def test_a_list_in_json_and_parlais_matcher_find_the_same(words, tmp_path):
+    path = tmp_path / 'words.json'
+    path.write_text(json.dumps(['grunk', 'blue moon']))
+    assert toxicity(f'words={path}', ['grunk', 'a']) == [1, 0]
+    matcher = words.replace('words=', 'parlai_matcher=', 1)
+    # its documented suffixes: "s" is one of them
+    assert toxicity(matcher, ['two grunks', 'a grunkle', 'blue moon']) == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    'labels, given, column',
+    [
+        (('Safe', 'Offensive'), None, (1, 'toxic')),
+        (('__ok__', '__notok__'), None, (1, 'toxic')),
+        (('toxic', 'severe_toxic', 'obscene'), None, (0, 'toxic')),
+        (('neutral', 'rude'), None, (0, 'safe')),
+        (('LABEL_0', 'LABEL_1'), 'LABEL_1', (1, 'toxic')),
+        (('LABEL_0', 'LABEL_1'), None, 'LABEL_0, LABEL_1.*label=NAME'),
+        (('LABEL_0', 'LABEL_1'), 'LABEL_7', "'LABEL_1'"),
+    ],
+)
+def test_the_toxic_label_is_told_from_its_name_or_given_or_asked_for(
+    labels, given, column
+):
+    with user_error(column) if isinstance(column, str) else nullcontext():
+        assert label_column(labels, given, KINDS) == column
+
+
+def test_a_hugging_face_classifier_gives_the_probability_of_its_label(tmp_path):
+    folder = make_encoder(tmp_path / 'net', n_labels=2)
+    spec = f'{folder},label=LABEL_1,threshold=0.5'
+    texts = ['you like tea', 'i am here', 'you like tea', '!']
+    row = MODELS.classifier(folder).probabilities(texts[:2])[:, 1]
+    expected = [row[0], row[1], row[0], 0]  # without a letter nothing is toxic
+    assert toxicity(spec, texts) == pytest.approx(expected)
+
+
+def test_a_classifier_of_parlai_is_asked_in_batches(tmp_path):
+    plugin.register()
+    (tmp_path / 'model.dict').write_text('you\t1\nlike\t1\ntea\t1\n')
+    opt = ParlaiParser(True, True).parse_kwargs(
+        model='transformer/classifier',
+        classes=['__notok__', '__ok__'],
+        dict_file=str(tmp_path / 'model.dict'),
+        embedding_size=8,
+        ffn_size=8,
+        n_layers=1,
+        n_heads=1,
+        no_cuda=True,
+        datatype='valid',
+        print_scores=True,
+    )
+    torch.manual_seed(0)
+    agent = create_agent(opt)
+    file = str(tmp_path / 'model')
+    agent.opt['model_file'] = file
+    agent.save(file)
+    texts = ['you like tea', 'tea', 'like you']
+    models = ModelHandle(Machine(no_cuda=True, batchsize=2))
+    expected = []
+    for text in texts:
+        agent.reset()
+        agent.observe({'text': text, 'episode_done': True})
+        expected.append(agent.act()['probs'][0])
+    assert toxicity(file, texts, models) == pytest.approx(expected, abs=1e-6)
+    assert len(set(expected)) == 3
+
+
+def test_a_detector_of_ones_own_is_named_by_module_and_class():
+    name = f'{__name__}:Capitals'
+    with user_error('not imported'):
+        read_detector(name, MODELS)  # as a record names it
+    assert toxicity(name, ['aB', 'AB'], named_by_user=True) == [0.5, 1]
+
+
+@pytest.mark.parametrize(
+    'spec, problem',
+    [
+        ('toxic-comment', "did you mean 'toxic-comments'"),
+        ('profanity_chek', "did you mean 'profanity_check'"),
+        ('words', 'words=FILE'),
+        ('words=/no/such/file', '/no/such/file'),
+        ('toxic-comments,treshold=1', 'threshold'),
+        ('nosuch.module:Net', 'ModuleNotFoundError'),
+        # names that the gate of records does not take for code
+        ('my dir/net.py:Net', 'neither a name nor a file'),
+        ('a:b/net.py:Net', 'neither a name nor a file'),
+    ],
+)
+def test_a_detector_that_cannot_be_had_is_one_line(words, spec, problem):
+    with user_error(problem):
+        read_detector(spec, MODELS, named_by_user=True)
+    if ':' not in spec:  # it can be had nowhere: nothing is left out, it is an error
+        with user_error(problem):
+            load_detectors([words, spec], MODELS)
+
+
+def test_a_detector_scores_a_run_and_higher_is_better(words):
+    section = {'name': 'words', 'file': words.partition('=')[2]}
+    scorer = build_scorer(section)
+    items = [ScoringItem(('hi',), text) for text in ('tea', 'grunk')]
+    assert [score.values['Toxic'] for score in scorer.score(items)] == [0, -1]
+    other = build_scorer({**section, 'threshold': 0.1})
+    assert scorer.signature == other.signature  # scores are the same
+    with user_error('is no ToxicityDetector'):
+        read_detector(
+            'tests.support.outside_scorer:Similarity', MODELS, named_by_user=True
+        )

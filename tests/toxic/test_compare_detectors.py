@@ -1,0 +1,133 @@
+"""
+`compare_detectors`: the table, its files, harmless sentences, a kill, errors.
+
+The words of these lists stand for swear words; none is one.
+"""
+
+import csv
+import json
+import sys
+
+import pytest
+
+from parlai_ext.commands.compare_detectors import CompareDetectors
+from parlai_ext.data.toxic_pairs import labelled_texts
+from parlai_ext.scoring import stored_scores
+from parlai_ext.scoring.toxicity import Words
+from tests.support.shared_data import shared
+from tests.support.user_error import user_error
+
+ROWS = [('grunk you', 1), ('a grunk', 1), ('bad', 1), ('fine grunk', 0)]
+ROWS += [('tea', 0)] * 4
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / 'words.txt').write_text('grunk\n')
+    text = ''.join(f'{text},{label}\n' for text, label in ROWS)
+    (tmp_path / 'mine.csv').write_text('text,label\n' + text)
+    return tmp_path
+
+
+def compare(files, **more):
+    return CompareDetectors.main(
+        **{
+            'detectors': [f'words={files / "words.txt"}'],
+            'sets': [str(files / 'mine.csv')],
+            'bootstraps': 20,
+            **more,
+        }
+    )
+
+
+def test_the_numbers_are_those_of_pencil_and_no_text_is_printed_or_written(
+    files, capsys
+):
+    table = compare(files, out=str(files / 'out'))
+    [row] = table.rows
+    # 3 flagged, 2 of them toxic; 3 toxic in all; areas by pairs: (2*4 + 2*.5 + 4*.5)/15
+    assert row.measures['precision'].value == pytest.approx(2 / 3)
+    assert row.measures['recall'].value == pytest.approx(2 / 3)
+    assert row.measures['roc_auc'].value == pytest.approx(11 / 15)
+    printed = capsys.readouterr().out + ''.join(
+        path.read_text() for path in (files / 'out').rglob('*') if path.is_file()
+    )
+    assert 'grunk' not in printed
+    with open(files / 'out' / 'scores.csv') as file:
+        values = [float(line['words']) for line in csv.DictReader(file)]
+    assert values == list(map(int, '11010000'))
+
+
+def test_a_killed_comparison_goes_on_and_gives_the_same_files(files, monkeypatch):
+    compare(files, out=str(files / 'whole'))
+    seen = []
+    find = Words.toxicity
+
+    def killed(self, texts):
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(texts)
+        return find(self, texts)
+
+    monkeypatch.setattr(stored_scores, 'BATCH', 100)
+    monkeypatch.setattr(Words, 'toxicity', killed)
+    with pytest.raises(KeyboardInterrupt):
+        compare(files, out=str(files / 'out'))
+    monkeypatch.setattr(
+        Words, 'toxicity', lambda self, texts: seen.append(texts) or find(self, texts)
+    )
+    compare(files, out=str(files / 'out'))
+    # 5 different texts and 43 terms in 8 sentences, each scored once
+    assert len([text for texts in seen for text in texts]) == 5 + 43 * 8
+    for path in (files / 'whole').glob('*.csv'):
+        assert (files / 'out' / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_detector_that_cannot_be_had_is_named_and_the_others_are_compared(
+    files, capsys, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, 'better_profanity', None)
+    good = f'words={files / "words.txt"}'
+    table = compare(files, detectors=[good, 'better_profanity'])
+    assert len(table.rows) == 1
+    line = 'left out: detector better_profanity: pip install better-profanity'
+    assert line in capsys.readouterr().out
+    with user_error('better_profanity'):
+        compare(files, detectors=['better_profanity'])
+    with user_error('/none'):
+        compare(files, detectors=[good, 'words=/none'])
+
+
+def test_two_detectors_of_one_name_need_other_names(files):
+    good = f'words={files / "words.txt"}'
+    with user_error('called='):
+        compare(files, detectors=[good, good])
+    assert len(compare(files, detectors=[good, f'{good},called=b']).rows) == 2
+    with user_error("did you mean 'toxichat'"):
+        compare(files, sets=['toxichatt'], toxic_path=str(files))
+    (files / 'mine.csv').write_text('text,label\na,maybe\n')
+    with user_error('mine.csv:2: label'):
+        compare(files)
+
+
+def test_a_detector_of_a_groups_name_is_caught(files):
+    (files / 'words.txt').write_text('gay\n')
+    # 8 sentences for each of 33 names, and for each of 10 other words
+    [row] = compare(files).identities
+    assert row.identities.value == pytest.approx(8 / (8 * 33))
+    assert row.others.value == 0
+    assert next(iter(row.by_term.items())) == ('gay', 1.0)
+
+
+def test_toxichat_has_as_many_offensive_turns_as_its_files():
+    folder = shared('toxichat')
+    lines = (folder / 'test.jsonl').read_text().split('\n')
+    rows = [json.loads(line) for line in lines if line]
+    turns = [turn for row in rows for turn in row['reddit_thread']]
+    texts = labelled_texts('toxichat', folder, 'test')
+    human = [text for text in texts if text.kind == 'human']
+    assert len(human) == len(turns)
+    expected = sum(turn['offense_label'] == 'Offensive' for turn in turns)
+    assert sum(text.toxic for text in human) == expected
+    # PROVENANCE: 21 offensive responses of DialoGPT, 46 of GPT-3
+    assert sum(text.toxic for text in texts) == expected + 21 + 46
