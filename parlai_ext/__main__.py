@@ -63,8 +63,8 @@ def main(args: Sequence[str] | None = None) -> None:
         except ModuleNotFoundError as e:
             mend = 'parlai-ext setup' if e.name == 'parlai' else 'pip'
             fail(f'{name} needs the package {e.name!r}; install it with {mend}')
-    elif is_mistyped(name):
-        refuse_unknown(name, COMMANDS)
+    elif is_mistyped(name, scripts := parlai_scripts()):
+        refuse_unknown(name, [*COMMANDS, *(script.stem for script in scripts)])
     else:
         end_as_usual()  # ParlAI's train_model saves its model at Ctrl-C
         run_with_parlai(args)
@@ -103,6 +103,8 @@ def help_text() -> str:
     )
 
 
+# of its command line, in no file of a command
+PARLAIS_OWN = ('help', 'h', 'helpall', '--helpall', '--h')
 COMPLETION = """\
 _parlai_ext() {{
   local words
@@ -129,15 +131,35 @@ def completion_script() -> str:
     return COMPLETION.format(cases=cases, commands=' '.join(COMMANDS))
 
 
-def is_mistyped(name: str) -> bool:
+def parlai_scripts() -> list[Path]:
     """
-    True if a word names no command of ParlAI and is nearly one of ours, or was one.
+    Return the files of ParlAI's commands, and of those in packages of the user's; none
+    where ParlAI is missing.
     """
-    parlai = find_spec('parlai')
-    scripts = Path(parlai.origin or '').parent / 'scripts' if parlai else Path()
-    if (scripts / f'{name}.py').is_file():
+    if not find_spec('parlai'):
+        return []
+    packages = map(find_spec, ('parlai', 'parlai_fb', 'parlai_internal'))
+    places = [one.submodule_search_locations or () for one in packages if one]
+    return [
+        file
+        for homes in places
+        for home in homes
+        for file in sorted(Path(home).glob('scripts/[!_]*.py'))
+    ]
+
+
+def is_mistyped(name: str, scripts: Sequence[Path]) -> bool:
+    """
+    True if a word names no command of ParlAI, as far as its files tell: to import them
+    takes seconds. Where there are none, if the word is nearly a command of ours.
+    """
+    if name in PARLAIS_OWN:
         return False
-    return bool(get_close_matches(name, COMMANDS, n=1))
+    if not scripts:
+        return bool(get_close_matches(name, COMMANDS, n=1))
+    quoted = f"'{name}'", f'"{name}"'  # where the command is registered
+    texts = (script.read_text('utf-8', 'replace') for script in scripts)
+    return name.startswith('-') or not any(q in text for text in texts for q in quoted)
 
 
 def run_with_parlai(args: list[str]) -> None:

@@ -9,9 +9,15 @@ from typing import Any
 
 from parlai.core.message import Message
 
-from parlai_ext.mini.corruptions import EASY
+from parlai_ext.mini.corruptions import TRAIN
 from parlai_ext.mini.reactions import Example, make_reaction_example
 from parlai_ext.mini.smalltalk import make_dialogue
+
+# kinds that can be seen in the turn itself; the judge learns these first
+EASY = {
+    kind: TRAIN[kind]
+    for kind in ('stutter', 'loop', 'drop_words', 'random_words', 'no_detail')
+}
 
 POOL = 16  # batches sorted by length together, so that little is padded
 

@@ -12,8 +12,10 @@ from pathlib import Path
 from benchmarks.support.corpora import dailydialog, empathetic_dialogues
 from parlai_ext.judge_check.perturbations import (
     HELD_OUT,
+    PARROTS,
+    SPOILT,
     ResponseInDialogue,
-    perturbations,
+    parrot,
 )
 from parlai_ext.scoring.base import ScoringItem
 
@@ -81,9 +83,10 @@ def perturbed_reply(
     """
     original = ScoringItem(tuple(texts[:place][-LAST_TURNS:]), texts[place])
     response = ResponseInDialogue.alternating(texts[place], texts[:place], other)
+    kinds = {**SPOILT, **{kind: parrot(kind, wordings) for kind in PARROTS}}
     copies = {
         kind: replace(original, response=text)
-        for kind, perturb in perturbations(wordings).items()
+        for kind, perturb in kinds.items()
         if (text := response.spoilt(perturb)) is not None
     }
     return PerturbedReply(original, copies)

@@ -18,7 +18,7 @@ from parlai_ext.core.display import join_names, number, rough_count
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import Roster, System, is_floor
 from parlai_ext.core.ranking_options import RankingOptions
-from parlai_ext.ranking.intervals import Sampling, draw_means
+from parlai_ext.ranking.intervals import LEVEL, Sampling, draw_means
 from parlai_ext.ranking.newcomers import Difference
 from parlai_ext.ranking.ranks import ranks_by_score, significantly_better
 from parlai_ext.ranking.separation import DialoguesNeeded
@@ -253,6 +253,17 @@ def ranks_of(means: Floats) -> list[int]:
     Return ranks by score, equal scores sharing one.
     """
     return ranks_by_score([None if np.isnan(m) else float(m) for m in means])
+
+
+def middle_of(draws: Floats) -> tuple[float | None, float | None]:
+    """
+    Return the ends of the middle 95 % of the draws that exist; `None` without any.
+    """
+    known = draws[~np.isnan(draws)]
+    if not len(known):
+        return None, None
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
 
 
 def first_names(names: Sequence[str], word: str = 'and') -> str:

@@ -16,6 +16,7 @@ from parlai_ext.audit.audited import (
     Audited,
     dialogues_first,
     first_names,
+    middle_of,
     ranks_of,
     settling_text,
 )
@@ -24,7 +25,7 @@ from parlai_ext.core.display import number, percent
 from parlai_ext.core.signature import scorer_name
 from parlai_ext.ranking.agreement import kendall, spearman
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
-from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL, draw_means
+from parlai_ext.ranking.intervals import FEWEST_OPENERS, draw_means
 from parlai_ext.ranking.newcomers import flipped_pairs
 from parlai_ext.ranking.ranks import significantly_better
 from parlai_ext.ranking.separation import DialoguesNeeded, dialogues_needed, fold_games
@@ -296,7 +297,7 @@ def check_variance(result: PartResult, audited: Audited) -> None:
     texts = [f'{name} {percent(share)}' for name, share in shares.shares.items()]
     system, choice = system_and_choice(shares)
     draws = _resampled(table, audited.sampling.seed)
-    low, high = _interval(draws[:, 0])
+    low, high = middle_of(draws[:, 0])
     ends = '' if low is None else f'({percent(low)} to {percent(high)}) '
     text = (
         f'Of the variance of a dialogue’s score, {percent(system)} {ends}comes from '
@@ -313,7 +314,7 @@ def check_variance(result: PartResult, audited: Audited) -> None:
         _add_shares(result, 'all systems', with_floors)
         text += f' that are no floors; with the {n_floors} floors: '
         text += f'system {percent(with_floors.shares.get("system"))}'
-    least, most = _interval(draws[:, 0] - draws[:, 1])
+    least, most = middle_of(draws[:, 0] - draws[:, 1])
     outcome = outcome_of(
         shown=least is not None and least > 0, refuted=most is not None and most < 0
     )
@@ -348,16 +349,6 @@ def _resampled(table: Floats, seed: int) -> Floats:
         if shares is not None:
             draws.append(system_and_choice(shares))
     return np.array(draws, np.float64).reshape(-1, 2)
-
-
-def _interval(draws: Floats) -> tuple[float | None, float | None]:
-    """
-    Return the middle 95 % of these draws; `None` without any.
-    """
-    if not len(draws):
-        return None, None
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
 
 
 def _add_shares(result: PartResult, case: str, shares: VarianceShares) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.store import RunFolder, ScoreStore
-from parlai_ext.view.table import plain_table
+from parlai_ext.view.table import Column, Table
 
 SCHEMA = 2
 NAME, CSV = 'audit.json', 'audit.csv'
@@ -43,7 +43,8 @@ class Finding:
 class Row:
     """
     One number behind a finding: a quantity of a system in a case (`value` `None`:
-    undefined), with its 95 % interval where it has one.
+    undefined), with its 95 % interval where it has one. In a file with the findings,
+    each of them is a row with its outcome.
     """
 
     part: str
@@ -53,6 +54,7 @@ class Row:
     value: float | None
     low: float | None = None
     high: float | None = None
+    outcome: str | None = None
 
 
 @dataclass(frozen=True)
@@ -163,13 +165,12 @@ def write_audit(run: RunFolder, audit: Audit, folder: str = '') -> None:
     Write `audit.json` and `audit.csv` into a folder of the run (``''`` or ending in
     ``/``).
     """
-    names = ('part', 'case', 'system', 'quantity', 'value', 'low', 'high', 'outcome')
     findings = (
-        (one.part, one.sentence, '', 'finding', None, None, None, one.outcome)
+        Row(one.part, one.sentence, '', 'finding', None, outcome=one.outcome)
         for one in audit.findings
     )
-    numbers = ((*(getattr(row, n) for n in names[:-1]), '') for row in audit.rows)
-    run.write_text(f'{folder}{CSV}', plain_table(names, [*findings, *numbers]).csv())
+    columns = [Column(field.name) for field in fields(Row)]
+    run.write_text(f'{folder}{CSV}', Table(columns, [*findings, *audit.rows]).csv())
     run.write_json(f'{folder}{NAME}', {'schema': SCHEMA, **record_to_json(audit)})
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from parlai_ext import zoo_configs
-from parlai_ext.audit.audited import Audited, outcome_of_equality
+from parlai_ext.audit.audited import Audited, middle_of, outcome_of_equality
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import (
     HOLDS,
@@ -27,7 +27,7 @@ from parlai_ext.core.display import interval, join_names, number, percent
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.files.text_file import text_lines
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.ranking.intervals import FEWEST_OPENERS, LEVEL
+from parlai_ext.ranking.intervals import FEWEST_OPENERS
 from parlai_ext.ranking.newcomers import Difference, difference
 from parlai_ext.ranking.standings import Standing, rank_dimension
 from parlai_ext.ranking.table import json_number
@@ -396,8 +396,7 @@ def check_siblings(result: PartResult, audited: Audited) -> None:
             '(family:)'
         )
     value, draws = effect
-    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    low, high = (json_number(float(q)) for q in np.nanquantile(draws, tails))
+    low, high = middle_of(draws)
     if audited.num_openers < FEWEST_OPENERS or low is None or high is None:
         low = high = None
     outcome = outcome_of_equality(audited, Difference(json_number(value), low, high))

@@ -23,10 +23,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import fsum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from parlai_ext.bench.score_sets import ScorerAbout, ScorerResult, SetScores
+from parlai_ext.bench.plan import ScorerAbout
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.records import read_own_record, record_to_json
 from parlai_ext.data.judged.judged_set import JudgedSet
@@ -39,6 +40,9 @@ from parlai_ext.ranking.agreement import (
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
+
+if TYPE_CHECKING:
+    from parlai_ext.bench.score_sets import ScorerResult, SetScores
 
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
@@ -353,6 +357,16 @@ class Bench:
             if row.is_main and (row.scorer, row.set_name, row.level) == key
         ]
 
+    def mean(self, scorer: str, set_name: str, level: str) -> float | None:
+        """
+        Return the mean over a set's qualities of the main score's Spearman; `None` if
+        one of them is missing.
+        """
+        values = [row.value() for row in self.main_rows(scorer, set_name, level)]
+        known = [value for value in values if value is not None]
+        complete = known and len(known) == len(values)
+        return fsum(known) / len(known) if complete else None
+
 
 def read_bench(folder: Path) -> Bench:
     """
@@ -406,23 +420,19 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
     own_scores: dict[str, dict[str, Sequence[float | None]]] = {}
     for result in results:
         of_set = result.sets.get(judged_set.name)
-        if not isinstance(of_set, SetScores):
+        if of_set is None or isinstance(of_set, str):
             continue
         label = result.about.label
         main = main_dimension(result.about.dimensions, judged_set)
-        scores[label] = [main_score(one, main) for one in of_set.values]
         columns = score_columns(result.about.dimensions, of_set.values, judged_set)
         for (dimension, quality), values in columns.items():
-            if dimension == main or quality == judged_set.overall:
-                continue
-            own = own_scores.setdefault(quality, {})
-            if dimension.lower() == quality.lower() or label not in own:
-                own[label] = values
+            if dimension == main:
+                scores[label] = values
+            elif quality != judged_set.overall:
+                own = own_scores.setdefault(quality, {})
+                if dimension.lower() == quality.lower() or label not in own:
+                    own[label] = values
     items = judged_set.items
-    annotations = {
-        quality: [item.annotations.get(quality, ()) for item in items]
-        for quality in judged_set.qualities
-    }
     return SetPoints(
         judged_set.name,
         judged_set.level,
@@ -432,8 +442,15 @@ def set_points(judged_set: JudgedSet, results: Sequence[ScorerResult]) -> SetPoi
         systems=[item.system for item in items],
         human={q: [item.human(q) for item in items] for q in judged_set.qualities},
         annotators={
-            quality: [[a.value for a in own if a.value is not None] for own in of_items]
-            for quality, of_items in annotations.items()
+            quality: [
+                [
+                    a.value
+                    for a in one.annotations.get(quality, ())
+                    if a.value is not None
+                ]
+                for one in items
+            ]
+            for quality in judged_set.qualities
         },
         scores=scores,
         own_scores=own_scores,

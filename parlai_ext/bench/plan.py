@@ -34,7 +34,7 @@ from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core.nouns import JudgeModel, content_id
 from parlai_ext.core.options import given_options, option, options_of, read_pairs
 from parlai_ext.data.judged.cards import card_names, set_name
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
@@ -84,6 +84,25 @@ class SetChoice:
         None, low=1, help='of each judged dialogue, for scorers of turns'
     )
     scorers: tuple[str, ...] = option((), help='that score it; none: all')
+
+
+@dataclass(frozen=True)
+class ScorerAbout:
+    """
+    A scorer of a bench: what it is, or why it could not be built.
+
+    :param fitted_on: the judged sets on which something in it was fitted.
+    """
+
+    label: str
+    name: str
+    signature: str | None = None
+    level: str = 'turn'
+    dimensions: tuple[str, ...] = ()
+    is_trivial: bool = False
+    fitted_on: tuple[str, ...] = ()
+    failure: str | None = None
+    models: tuple[JudgeModel, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import pandas as pd
 
 from parlai_ext import zoo_configs
 from parlai_ext.bench.bench_files import Bench, SetPoints
-from parlai_ext.bench.tables import FITTED, TitledTable, mean_over_qualities
+from parlai_ext.bench.tables import FITTED, TitledTable
 from parlai_ext.core.display import number
 from parlai_ext.files.yaml_file import read_file
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
@@ -99,41 +99,6 @@ def published_tables() -> list[PublishedTable]:
     return tables
 
 
-@dataclass(frozen=True)
-class ScorerLine:
-    """
-    A scorer in a published table.
-
-    :param numbers: by set, 100 times the mean Spearman over its qualities.
-    :param average: over the sets with a number.
-    :param fitted_on: the judged sets on whose human values something in it was fitted.
-    """
-
-    scorer: str
-    numbers: Mapping[str, float]
-    average: float
-    fitted_on: tuple[str, ...] = ()
-
-
-def scorer_lines(bench: Bench, table: PublishedTable) -> list[ScorerLine]:
-    """
-    Return the scorers of a bench that have a number on a set of a table.
-    """
-    lines = []
-    for scorer in bench.scorers:
-        numbers = {
-            one.name: 100 * value
-            for one in bench.sets
-            if one.name in table.rows
-            and (value := mean_over_qualities(bench, scorer.label, one.name, one.level))
-            is not None
-        }
-        if numbers:
-            average = table.average_over(numbers)
-            lines.append(ScorerLine(scorer.label, numbers, average, scorer.fitted_on))
-    return lines
-
-
 def paper_tables(bench: Bench, points: Iterable[SetPoints]) -> Iterator[TitledTable]:
     """
     Yield what was published, beside what the bench gives, as far as it has the sets.
@@ -145,48 +110,45 @@ def paper_tables(bench: Bench, points: Iterable[SetPoints]) -> Iterator[TitledTa
 
 def team_tables(bench: Bench) -> Iterator[TitledTable]:
     """
-    Yield the published tables with the scorers of a bench.
+    Yield the published tables with the scorers of a bench above the teams: the average
+    over the sets at hand, and that over all sets.
     """
     for table in published_tables():
-        lines = scorer_lines(bench, table)
-        if not lines:
-            continue
-        sets = [one.name for one in bench.sets if one.name in table.rows]
-        notes = ['100 x mean Spearman over qualities; sets here: ' + ', '.join(sets)]
-        if any(set(line.numbers) != set(sets) for line in lines):
-            notes.append('numbers in brackets: sets with a score, where some have none')
-        for line in lines:
-            if line.fitted_on:
-                here = [name for name in sets if name in line.fitted_on] or ['none']
+        sets = [one for one in bench.sets if one.name in table.rows]
+        names = [one.name for one in sets]
+        notes = [f'100 x mean Spearman over qualities; sets here: {", ".join(names)}']
+        rows: list[tuple[str, str, str]] = []
+        for scorer in bench.scorers:
+            numbers = {
+                one.name: 100 * mean
+                for one in sets
+                if (mean := bench.mean(scorer.label, one.name, one.level)) is not None
+            }
+            if not numbers:
+                continue
+            own = number(table.average_over(numbers))
+            partly = f' ({len(numbers)} sets)' * (len(numbers) < len(sets))
+            mark = f' {FITTED}' * bool(scorer.fitted_on)
+            whole = own * (len(numbers) == len(table.rows))
+            rows.append((scorer.label + mark, own + partly, whole))
+            if scorer.fitted_on:
+                here = [name for name in names if name in scorer.fitted_on] or ['none']
                 notes.append(
-                    f'{FITTED} {line.scorer}: fitted on human scores of '
-                    f'{", ".join(line.fitted_on)}; of the sets here: {", ".join(here)}'
+                    f'{FITTED} {scorer.label}: fitted on human scores of '
+                    f'{", ".join(scorer.fitted_on)}; of the sets here: '
+                    f'{", ".join(here)}'
                 )
-        title = f'{table.title}, {table.phase} sets'
-        yield TitledTable(title, phase_table(table, sets, lines), tuple(notes))
-
-
-def phase_table(
-    table: PublishedTable, sets: Sequence[str], lines: Sequence[ScorerLine]
-) -> Table:
-    """
-    Return a row for each scorer and each team: the average over the sets at hand, and
-    that over all sets.
-    """
-    rows: list[tuple[str, str, str]] = []
-    for line in lines:
-        own, known = number(line.average), set(line.numbers)
-        partly = '' if known == set(sets) else f' ({len(known)})'
-        label = f'{line.scorer} {FITTED}' if line.fitted_on else line.scorer
-        rows.append((label, own + partly, own * (known == set(table.rows))))
-    rows += (
-        (f'published: {team}', number(here), number(printed))
-        for team, here, printed in zip(
-            table.columns, table.averages(sets), table.average, strict=True
+        if not rows:
+            continue
+        rows += (
+            (f'published: {team}', number(here), number(printed))
+            for team, here, printed in zip(
+                table.columns, table.averages(names), table.average, strict=True
+            )
         )
-    )
-    heads = ('', f'{len(sets)} sets here', f'all {len(table.rows)}')
-    return shown_table(heads, rows)
+        heads = ('', f'{len(sets)} sets here', f'all {len(table.rows)}')
+        title = f'{table.title}, {table.phase} sets'
+        yield TitledTable(title, shown_table(heads, rows), tuple(notes))
 
 
 # ------------------------------------------------------- figures of a bench's paper

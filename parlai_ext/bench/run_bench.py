@@ -23,12 +23,12 @@ from parlai_ext.bench.bench_files import (
 from parlai_ext.bench.plan import (
     MEAN_RANK,
     BenchPlan,
+    ScorerAbout,
     Variant,
     drawn_set,
     without_outliers,
 )
 from parlai_ext.bench.score_sets import (
-    ScorerAbout,
     ScorerResult,
     SetScores,
     score_sets,

@@ -7,17 +7,17 @@ the result, never a score, and does not stop the rest.
 """
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.bench.plan import BenchPlan, Variant, drawn_set
+from parlai_ext.bench.plan import BenchPlan, ScorerAbout, Variant, drawn_set
 from parlai_ext.core.errors import UserError, first_line, nearest
 from parlai_ext.core.machine import Machine
-from parlai_ext.core.nouns import JudgeModel, content_id
+from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option_values
 from parlai_ext.core.progress import Bar, bar_of
 from parlai_ext.core.watch import Watch
@@ -73,25 +73,6 @@ class SetScores:
     flips: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class ScorerAbout:
-    """
-    A scorer of a bench: what it is, or why it could not be built.
-
-    :param fitted_on: the judged sets on which something in it was fitted.
-    """
-
-    label: str
-    name: str
-    signature: str | None = None
-    level: str = 'turn'
-    dimensions: tuple[str, ...] = ()
-    is_trivial: bool = False
-    fitted_on: tuple[str, ...] = ()
-    failure: str | None = None
-    models: tuple[JudgeModel, ...] = ()
-
-
 @dataclass
 class ScorerResult:
     """
@@ -132,39 +113,27 @@ def score_sets(
     """
     n_items = sum(len(one.items) for one in sets.values())
     shared = _shared_evidence(plan.variants)
-    results = []
+    results: list[ScorerResult] = []
     with bar_of('bench', len(plan.variants) * n_items, unit='item') as bar:
         for variant in plan.variants:
-            about = ScorerAbout(
-                variant.label, variant.section['name'], is_trivial=variant.is_trivial
-            )
-            result = ScorerResult(variant, about)
-            results.append(result)
-            chosen = variant.dimension
             try:
                 scorer = build_scorer(variant.section, machine, named_by_user=True)
-                if chosen not in (None, *scorer.dimensions):
-                    hint = nearest(str(chosen), scorer.dimensions)
-                    raise UserError(
-                        f'{scorer.name} has no dimension {chosen!r}; {hint}'
-                    )
-                result.about = replace(
-                    about,
-                    signature=scorer.signature,
-                    level=scorer.level,
-                    dimensions=(chosen,) if chosen else scorer.dimensions,
-                    fitted_on=scorer.fitted_on,
-                    models=tuple(scorer.models_used()),
-                )
+                result = ScorerResult(variant, _about(variant, scorer))
             except Exception as error:  # which foreign code may raise
-                reason, result.broke = _reason(error)
-                result.about = replace(about, failure=reason)
-                result.sets = dict.fromkeys(sets, reason)
+                results.append(_failed(variant, sets, error))
                 bar.expect(-n_items)
                 continue
-            section = shared.get(variant.label)
-            made = (folder / SCORES, seed, machine, bar, engine)
-            work = _ScorerWork(result, scorer, section, *made)
+            results.append(result)
+            work = _ScorerWork(
+                result,
+                scorer,
+                evidence_section=shared.get(variant.label),
+                folder=folder / SCORES,
+                seed=seed,
+                machine=machine,
+                bar=bar,
+                engine=engine,
+            )
             try:
                 work.score_all(plan, sets)
             except EngineFailed:
@@ -172,6 +141,42 @@ def score_sets(
             except UserError as error:  # another process has the lock
                 result.sets = {**dict.fromkeys(sets, str(error)), **result.sets}
     return results
+
+
+def _about(variant: Variant, scorer: Scorer) -> ScorerAbout:
+    """
+    Return what a scorer is, in all its dimensions or the one that is chosen.
+
+    :raises UserError: when it has none of that name.
+    """
+    chosen = variant.dimension
+    if chosen not in (None, *scorer.dimensions):
+        hint = nearest(str(chosen), scorer.dimensions)
+        raise UserError(f'{scorer.name} has no dimension {chosen!r}; {hint}')
+    return ScorerAbout(
+        variant.label,
+        variant.section['name'],
+        scorer.signature,
+        scorer.level,
+        (chosen,) if chosen else scorer.dimensions,
+        variant.is_trivial,
+        scorer.fitted_on,
+        models=tuple(scorer.models_used()),
+    )
+
+
+def _failed(variant: Variant, sets: Iterable[str], error: Exception) -> ScorerResult:
+    """
+    Return the result of a scorer that cannot be built.
+    """
+    reason, broke = _reason(error)
+    about = ScorerAbout(
+        variant.label,
+        variant.section['name'],
+        is_trivial=variant.is_trivial,
+        failure=reason,
+    )
+    return ScorerResult(variant, about, broke, dict.fromkeys(sets, reason))
 
 
 def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,6 @@ the sentence that says which scorer to take.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from math import fsum
 from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
@@ -135,7 +134,7 @@ def agreement_cell(
     """
     n = n_text(bench, scorer.label, one, level)
     if one.overall is None:
-        value = mean_over_qualities(bench, scorer.label, one.name, level)
+        value = bench.mean(scorer.label, one.name, level)
         if value is None:
             return Cell(DASH, note='a quality has no coefficient')
         cell = Cell(number(value), (f'(mean{n and f", {n}"})',))
@@ -164,21 +163,6 @@ def n_text(bench: Bench, scorer: str, one: SetAbout, level: str) -> str:
     if row.n_items == one.n_drawn:
         return ''
     return f'{row.n_items} items' if level == 'system' else f'n {row.n_items}'
-
-
-def mean_over_qualities(
-    bench: Bench, scorer: str, set_name: str, level: str
-) -> float | None:
-    """
-    Return the mean over a set's qualities of the main score's Spearman; `None` if one
-    of them is missing.
-    """
-    rows = bench.main_rows(scorer, set_name, level)
-    values = [row.value() for row in rows]
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return None
-    return fsum(known) / len(known)
 
 
 def flip_lines(bench: Bench) -> Iterator[str]:

@@ -2,7 +2,7 @@
 From options to a plan and its run folder: who talks, over which openers, how long.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from parlai_ext.core.nouns import Opener, Pairing, Roster, System, content_id, t
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.signature import signature_line
 from parlai_ext.engines.engine import versions
+from parlai_ext.files.option_files import existing_file
 from parlai_ext.files.roster_file import parse_target
 from parlai_ext.isolation.own_records import SCORER, is_own_scorer, note_parts
 from parlai_ext.isolation.policy import is_named
@@ -25,6 +26,7 @@ from parlai_ext.store.manifest import (
     read_manifest,
 )
 from parlai_ext.store.plan import Plan, protocol_of, system_part
+from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.worlds.schedule import pairings, sample_openers, shard_size_for
 
 
@@ -379,6 +381,22 @@ def _identities(
     if missing and not skip_missing:
         raise missing_error(missing)
     return identities, missing
+
+
+def missing_model_files(systems: Iterable[System]) -> dict[str, str]:
+    """
+    Return, by the names of systems, why their model files are missing. No library of
+    models is imported for it, so models of ParlAI's zoo are not looked at.
+    """
+    missing = {}
+    for system in systems:
+        path = str(system.opt.get('model_file') or '')
+        try:
+            if path and not is_zoo_path(path):
+                existing_file(path, 'model_file')
+        except UserError as error:
+            missing[system.name] = str(error)
+    return missing
 
 
 def missing_error(missing: Mapping[str, str]) -> UserError:

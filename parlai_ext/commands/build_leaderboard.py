@@ -12,6 +12,7 @@ from parlai_ext.commands.verify_run import AT_HAND, checker_of
 from parlai_ext.core.errors import printable
 from parlai_ext.core.options import Flags, option
 from parlai_ext.packs.options import RegenerateOptions
+from parlai_ext.packs.pack import packs_in
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,13 @@ class BuildLeaderboard(Command):
 
     usage = '--packs FOLDER --out FOLDER [--sample N] [--regenerate M]'
     declares = (SiteOptions, Flags(RegenerateOptions, 'of each pack'), *AT_HAND)
+
+    def check_early(self) -> None:
+        """
+        Refuse a folder without packs.
+        """
+        super().check_early()
+        packs_in(self.options(SiteOptions).packs)
 
     def run(self) -> object:
         """

@@ -3,6 +3,7 @@ The first stage alone: let the systems of a protocol talk.
 """
 
 from functools import cached_property
+from pathlib import Path
 
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.commands.command import ModelCommand
@@ -37,11 +38,22 @@ class PlanCommand(ModelCommand):
         """
         Refuse a protocol, a roster or a run folder with a mistake.
         """
-        from parlai_ext.collect.plan import requested_protocol
+        from parlai_ext.collect.plan import (
+            missing_error,
+            missing_model_files,
+            requested_protocol,
+        )
 
-        requested_protocol(self.plan_options)
-        if not (self.trials.dry_run or self.trials.pilot):
-            self.require(run_dir='the folder that the run goes to')
+        asked, run_dir = requested_protocol(self.plan_options), self.opt['run_dir']
+        if run_dir and Path(run_dir).is_file():
+            raise UserError(f'--run-dir {run_dir}: is a file; a folder is needed there')
+        if self.trials.dry_run or self.trials.pilot:
+            return
+        self.require(run_dir='the folder that the run goes to')
+        missing = missing_model_files(asked.needed_systems)
+        # a preflight says of each system whether it is there
+        if missing and not (self.trials.preflight or self.opt['skip_missing']):
+            raise missing_error(missing)
 
 
 class CollectDialogues(PlanCommand):

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from parlai_ext.store import RunFolder
 
 T = TypeVar('T')
+NEAR = 0.7  # so alike is an option that is meant; `--out` is not `--quiet`
 # of a disk, a quota and `ulimit -f`; whatever was written, these are no bug
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # each command with the line about it in `parlai --help`
@@ -142,9 +144,12 @@ class OneLineParser(argparse.ArgumentParser):
         """
         Print what is wrong and leave.
         """
-        wrong = message.removeprefix('unrecognized arguments: ').split()[0]
-        near = get_close_matches(wrong, self._option_string_actions, 1)
-        hint = f'; did you mean {near[0]}?' if near else ''
+        hint, unknown = '', message.removeprefix('unrecognized arguments: ')
+        if unknown != message:
+            flags = {flag.lstrip('-'): flag for flag in self._option_string_actions}
+            word = re.split(r'[\s=]', unknown)[0].lstrip('-')
+            for near in get_close_matches(word, flags, 1, NEAR):
+                hint = f'; did you mean {flags[near]}?'
         fail(f'{self.prog}: {message}{hint} (all options: {self.prog} --help)', 2)
 
 

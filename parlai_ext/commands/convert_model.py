@@ -61,14 +61,15 @@ class ConvertModel(Command):
         """
         Convert the model, print what was written, and return that.
         """
-        from parlai_ext.systems.safe.load import trusted_hashes
-
         given = self.options(ConvertOptions)
         source = existing_model(given.model_file)
         output = output_path(given.output)
         flag = '--trust-model-code'
         named = self.machine.trust_model_code
         trusted = [str(existing_model(path, flag)) for path in named]
+
+        from parlai_ext.systems.safe.load import trusted_hashes
+
         result = convert(source, output, trusted)
         for name, digest in trusted_hashes(trusted).items():
             print(printable(f'trusted to run code: {name}, sha256 {digest}'))

@@ -12,6 +12,7 @@ from parlai_ext.commands.options import MACHINE
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.options import Flags, option
 from parlai_ext.packs.options import RegenerateOptions
+from parlai_ext.packs.pack import existing_pack
 
 if TYPE_CHECKING:
     from parlai_ext.packs.check_pack import Checker, Verification
@@ -62,6 +63,13 @@ class VerifyRun(Command):
 
     usage = 'PACK [--sample N] [--regenerate M] [--config NAME|FILE]'
     declares = (PackOptions, RegenerateOptions, *AT_HAND)
+
+    def check_early(self) -> None:
+        """
+        Refuse a file that is no pack.
+        """
+        super().check_early()
+        existing_pack(self.opt['pack'])
 
     def run(self) -> object:
         """

@@ -4,7 +4,6 @@ Fixes of ParlAI 1.7.2 for libraries that have changed since, and for progress ba
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from parlai_ext.compat.after_import import fixes, replaces
@@ -60,7 +59,12 @@ def show_bars_after_two_seconds(module: Any) -> None:
     (core/torch_ranker_agent.py:992, agents/rag/retrievers.py:82). The fix shows it only
     after two seconds, and in a log file as lines.
     """
-    module.tqdm = partial(module.tqdm, delay=2, **bar_settings())
+    original = module.tqdm
+
+    def late_bar(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **{'delay': 2, **bar_settings(), **kwargs})
+
+    module.tqdm = late_bar
 
 
 @fixes('parlai.nn.lr_scheduler')

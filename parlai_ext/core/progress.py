@@ -83,12 +83,12 @@ class Bar(PlainBar):
         super().close()
 
     def _beat(self) -> None:
-        while not self._closed.wait(SHOWN_SECONDS / 2):
-            unshown = time.time() - self.last_print_t
-            if unshown >= SHOWN_SECONDS / 2 and not self._closed.is_set():
+        wait = SHOWN_SECONDS
+        while not self._closed.wait(wait):
+            wait = self.last_print_t + SHOWN_SECONDS - time.time()
+            if wait <= 0:
                 self.update(0)
-                self.refresh()
-                self.last_print_t = time.time()
+                wait = SHOWN_SECONDS
 
 
 class Counting(Protocol):

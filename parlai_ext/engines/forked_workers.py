@@ -19,7 +19,7 @@ from typing import Any
 from tqdm import tqdm
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.progress import Bar
+from parlai_ext.core.progress import Bar, hide_bars
 from parlai_ext.engines.engine import EngineFailed, Job, Results, Task
 from parlai_ext.engines.host import Done, Failure, Host
 from parlai_ext.engines.waiting_tasks import JobTasks
@@ -62,6 +62,8 @@ def run_in_forks(job: Job, tasks: Iterable[Task], bar: Bar, n_workers: int) -> R
             for fork in crew:
                 if fork.pipe in ready:
                     fork.hear(waiting, bar)
+            n_steps = sum(fork.n_steps for fork in crew)
+            bar.set_postfix_str(f'{n_steps} {job.steps}', refresh=False)
             yield from waiting.finished()
         for fork in crew:
             job.on_close(fork.end())
@@ -89,7 +91,7 @@ class _Fork:
         self.process.start()
         theirs.close()  # so that the pipe ends with the worker
         self.task: Task | None = None
-        self.number = self._shown = 0
+        self.number = self._shown = self.n_steps = 0
         self.loaded: tuple[str, ...] = ()
 
     def give(self, number: int, task: Task) -> None:
@@ -106,7 +108,9 @@ class _Fork:
         """
         task, told = self.task, self._receive()
         assert task is not None
-        n_done = task.size if isinstance(told, Done) else min(told, task.size)
+        n_done, n_steps = (task.size, 0) if isinstance(told, Done) else told
+        n_done = min(n_done, task.size)
+        self.n_steps += n_steps
         bar.update(n_done - self._shown)
         self._shown = n_done
         if isinstance(told, Done):
@@ -154,6 +158,7 @@ def _be_worker(pipe: Connection, job: Job, share: float, parent: int) -> None:
     os.environ.update(ONE_THREAD)
     if torch := sys.modules.get('torch'):
         torch.set_num_threads(1)
+    hide_bars()  # of libraries; the parent has the bar of the job
     tqdm.set_lock(RLock())  # a worker that is killed would keep the parent's
     name_writer(str(os.getpid()))
     host = Host(tell=pipe.send)

@@ -101,17 +101,13 @@ class Done:
 
 class _Counter:
     """
-    A bar that is only counted, and told of.
+    A bar that is only counted.
     """
 
-    def __init__(self, tell: Callable[[int], object]) -> None:
-        self.n = 0
-        self._tell = tell
+    n = 0
 
     def update(self, n: float | None = 1) -> None:
-        if n:
-            self.n += int(n)
-            self._tell(self.n)
+        self.n += int(n or 0)
 
     def set_postfix_str(self, s: str = '', refresh: bool = True) -> None:
         pass
@@ -121,14 +117,17 @@ class Host:
     """
     A process that is a worker: of one job at a time.
 
-    :param tell: is called with how much of the current task is finished.
+    :param tell: is called with how much of the current task is finished, and with the
+        number of steps since the last call.
     """
 
-    def __init__(self, tell: Callable[[int], object] = lambda n: None) -> None:
+    def __init__(
+        self, tell: Callable[[tuple[int, int]], object] = lambda told: None
+    ) -> None:
         self.key: str | None = None
         self.worker: Worker | None = None
         self._tell = tell
-        self.finished = _Counter(tell)
+        self.finished = _Counter()
 
     def check(
         self, folder: str, token: Token, facts: Mapping[str, str]
@@ -175,11 +174,16 @@ class Host:
         :param steps, whole: as `Job.steps` and `Job.whole_tasks`.
         """
         assert self.worker is not None
-        self.finished = _Counter(self._tell)
+        self.finished = _Counter()
         parts = PartProgress(self.finished, steps, whole)
         parts.begin(size)
+
+        def tell(n: int, of: int) -> None:
+            parts.tell(n, of)
+            self._tell((self.finished.n, n))
+
         try:
-            result = self.worker.work(data, parts.tell)
+            result = self.worker.work(data, tell)
             return Done(result, tuple(self.worker.loaded()))
         except Exception as error:
             return Failure.from_exception(error)

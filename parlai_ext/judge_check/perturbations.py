@@ -310,16 +310,11 @@ SPOILT: Mapping[str, Perturbation] = {
 }
 
 
-def perturbations(wordings: str = HELD_OUT) -> dict[str, Perturbation]:
-    """
-    Return the perturbations that every judge is checked with, by kind.
-
-    :param wordings: of the parrots: `TRAIN` for what a judge is fitted on.
-    """
-    return {**SPOILT, **{kind: parrot(kind, wordings) for kind in PARROTS}}
-
-
-PERTURBATIONS: Mapping[str, Perturbation] = perturbations()
+# what every judge is checked with
+PERTURBATIONS: Mapping[str, Perturbation] = {
+    **SPOILT,
+    **{kind: parrot(kind) for kind in PARROTS},
+}
 # for judges that are prompted: a text may address them, and they tend to like length
 OF_PROMPTED_JUDGES: Mapping[str, Perturbation] = {
     'injected': lambda response: f'{response.text} {INJECTION}',

@@ -198,11 +198,6 @@ TRAIN: dict[str, Corruption] = {
         Corrupted.no_detail,
     )
 }
-# kinds that can be seen in the turn itself; the judge learns these first
-EASY = {
-    kind: TRAIN[kind]
-    for kind in ('stutter', 'loop', 'drop_words', 'random_words', 'no_detail')
-}
 HELD_OUT: dict[str, Corruption] = {
     'word_salad': Corrupted.word_salad,
     'generic_reply': Corrupted.generic_reply,

@@ -191,6 +191,32 @@ def zip_bytes(files: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
+def existing_pack(path: str | Path) -> Path:
+    """
+    Return the path of a pack.
+
+    :raises UserError: when there is no such file, or it is no zip file.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise UserError(f'{file}: there is no such pack')
+    if not zipfile.is_zipfile(file):
+        raise UserError(f'{file} is damaged: it is no zip file')
+    return file
+
+
+def packs_in(folder: str | Path) -> list[Path]:
+    """
+    Return the packs of a folder, in the order of their names.
+
+    :raises UserError: when there is none.
+    """
+    paths = sorted(Path(folder).glob('*.zip'))
+    if not paths:
+        raise UserError(f'{folder}: there is no pack (a file whose name ends in .zip)')
+    return paths
+
+
 @contextmanager
 def unpacked(path: str | Path) -> Iterator[Path]:
     """
@@ -199,9 +225,7 @@ def unpacked(path: str | Path) -> Iterator[Path]:
 
     :raises UserError: for a file that is missing, no zip file or not to be trusted.
     """
-    file = Path(path)
-    if not file.is_file():
-        raise UserError(f'{file}: there is no such pack')
+    file = existing_pack(path)
     with tempfile.TemporaryDirectory(prefix='parlai_pack_') as folder:
         unpack_zip(file, Path(folder), is_durable=False)
         yield Path(folder)

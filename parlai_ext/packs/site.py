@@ -20,7 +20,7 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.judge_check import section as judge
 from parlai_ext.packs.check_pack import Again, Verification
 from parlai_ext.packs.compare import join_packs, pack_differences
-from parlai_ext.packs.pack import Pack, open_pack
+from parlai_ext.packs.pack import Pack, open_pack, packs_in
 from parlai_ext.report import summary
 from parlai_ext.report.table import leaderboards
 from parlai_ext.results.ranking import Ranking
@@ -51,12 +51,9 @@ def build_site(folder: Path, out: Path, check: Check) -> Site:
     :param check: checks a pack, and makes again as much of it as is wanted.
     :raises UserError: when the folder has no packs.
     """
-    paths = sorted(folder.glob('*.zip'))
-    if not paths:
-        raise UserError(f'{folder}: there is no pack (a file whose name ends in .zip)')
     checks, left_out = {}, {}
     by_protocol: dict[str, list[Path]] = {}
-    for path in paths:
+    for path in packs_in(folder):
         try:
             checked = check(path)
         except UserError as error:

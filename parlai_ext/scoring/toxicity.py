@@ -39,7 +39,6 @@ from parlai_ext.scoring.base import (
     model_option,
 )
 from parlai_ext.scoring.registry import SCORERS, find_scorer
-from parlai_ext.scoring.score_run import prepared_scorer
 from parlai_ext.systems.fetch.data_folder import data_folder
 from parlai_ext.systems.fetch.public_sets import (
     TRACK_WORDS,
@@ -483,6 +482,8 @@ def read_detector(
     :raises UserError: for a name that means nothing, a missing file or package, or a
         classifier whose toxic label cannot be told.
     """
+    from parlai_ext.scoring.score_run import prepared_scorer
+
     section = detector_section(spec, named_by_user=named_by_user)
     detector = prepared_scorer(section, models, named_by_user=named_by_user)
     detector.load_models()
@@ -500,6 +501,8 @@ def load_detectors(
     :raises UserError: for a name that means nothing, a wrong setting, a word list that
         is not there, and when two have one name.
     """
+    from parlai_ext.scoring.score_run import prepared_scorer
+
     prepared: dict[str, Any] = {}
     for spec in specs:
         section = detector_section(spec, named_by_user=named_by_user)

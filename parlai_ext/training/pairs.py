@@ -26,6 +26,7 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
+from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.data.corpora import AnnotatedContext, Turns
 from parlai_ext.files.json_file import json_lines
@@ -33,6 +34,7 @@ from parlai_ext.judge_check.perturbations import same_text
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.base import Scorer, ScoringItem
 from parlai_ext.scoring.label_judges import Candidate
+from parlai_ext.scoring.stored_scores import score_items
 
 KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled', 'swapped')
 MOST_PAIRS = 80_000  # of DailyDialog, in the paper
@@ -357,17 +359,17 @@ def pair_accuracies(
     """
     Return the accuracy of a scorer on each kind of pairs, and on all of them.
     """
-    distinct = dict.fromkeys(one for pair in pairs for one in (pair.good, pair.bad))
-    items = [ScoringItem(one.context, one.response) for one in distinct]
-    scores = scorer.checked_scores(items)
+    items = [
+        ScoringItem(one.context, one.response)
+        for pair in pairs
+        for one in (pair.good, pair.bad)
+    ]
+    with bar_of('score', len(items), unit='response') as bar:
+        scores = score_items(scorer, items, None, bar)
     [dimension] = scorer.dimensions[:1]
-    values = {
-        one: score.values[dimension]
-        for one, score in zip(distinct, scores, strict=True)
-    }
+    values = [score.values[dimension] for score in scores]
     wins: dict[str, list[float | None]] = {}
-    for pair in pairs:
-        good, bad = values[pair.good], values[pair.bad]
+    for pair, good, bad in zip(pairs, values[::2], values[1::2], strict=True):
         win = None if good is None or bad is None else (good > bad) + (good == bad) / 2
         for kind in (pair.kind, ALL):
             wins.setdefault(kind, []).append(win)

@@ -69,6 +69,18 @@ def written(folder, *points, labels=tuple(NOISE)):
     return folder
 
 
+@pytest.fixture
+def compared(tmp_path):
+    """
+    Return a function that compares the scorers of a bench with these points.
+    """
+
+    def compare(*points, **options):
+        return compare_bench(written(tmp_path, *points), **options)
+
+    return compare
+
+
 def difference(result, first, second, set_name, quality=None):
     [row] = [
         row
@@ -88,49 +100,49 @@ def with_quality(one, name, seed=9):
     return replace(one, human={**one.human, name: human.tolist()})
 
 
-def test_planted_scorers_are_told_apart_or_not(tmp_path):
-    result = compare_bench(written(tmp_path, set_points('one'), set_points('two')))
+def test_planted_scorers_are_told_apart_or_not(compared):
+    result = compared(set_points('one'), set_points('two'))
     for set_name in ('one', 'two', ALL_SETS):
         of_set = {p.scorer: p.cluster for p in result.places if p.set_name == set_name}
         assert of_set == {'good': 1, 'twin': 1, 'bad': 2}
 
 
-def test_a_difference_is_that_of_two_spearman_correlations(tmp_path):
+def test_a_difference_is_that_of_two_spearman_correlations(compared):
     one = set_points('one')
-    row = difference(compare_bench(written(tmp_path, one)), 'good', 'bad', 'one')
+    row = difference(compared(one), 'good', 'bad', 'one')
     human = one.human['Overall']
     rho = [stats.spearmanr(one.scores[k], human)[0] for k in ('good', 'bad')]
     assert row.difference == pytest.approx(rho[0] - rho[1])
     assert (row.n, row.n_groups) == (120, 60)
 
 
-def test_williams_test_is_for_independent_items_only(tmp_path):
+def test_williams_test_is_for_independent_items_only(compared):
     points = set_points('alike'), set_points('single', unit='item')
-    result = compare_bench(written(tmp_path, *points))
+    result = compared(*points)
     alike, single = (difference(result, 'good', 'bad', one.set_name) for one in points)
     assert alike.williams_t is None and 'context' in alike.williams_reason
     assert single.williams_p < 0.001
 
 
-def test_only_common_items_are_compared(tmp_path):
+def test_only_common_items_are_compared(compared):
     one = set_points('one')
     gappy = [None if k < 20 else value for k, value in enumerate(one.scores['good'])]
     one = replace(one, scores={**one.scores, 'good': gappy})
-    result = compare_bench(written(tmp_path, one))
+    result = compared(one)
     assert difference(result, 'good', 'bad', 'one').n == 100
     assert difference(result, 'twin', 'bad', 'one').n == 120
 
 
-def test_redundancy_is_the_mean_over_sets(tmp_path):
+def test_redundancy_is_the_mean_over_sets(compared):
     points = [set_points(name, seed=k) for k, name in enumerate(('one', 'two'))]
-    result = compare_bench(written(tmp_path, *points))
+    result = compared(*points)
     rho = [stats.spearmanr(o.scores['good'], o.scores['twin'])[0] for o in points]
     assert result.redundancy['good', 'twin'] == (pytest.approx(np.mean(rho)), 2)
 
 
-def test_a_quality_by_its_name_leaves_out_sets_without_it(tmp_path):
+def test_a_quality_by_its_name_leaves_out_sets_without_it(compared):
     points = [with_quality(set_points('one'), 'Fluent'), set_points('two')]
-    result = compare_bench(written(tmp_path, *points), quality='fluent')
+    result = compared(*points, quality='fluent')
     assert {row.set_name for row in result.differences} == {'one', ALL_SETS}
     clusters = {p.scorer: p.cluster for p in result.places if p.set_name == 'one'}
     assert clusters['bad'] == 1 and clusters['good'] > 1
@@ -142,9 +154,9 @@ def test_a_quality_that_no_set_has_is_named_with_the_nearest(tmp_path):
         compare_bench(folder, quality='Fluet')
 
 
-def test_each_quality_is_compared_and_their_mean_over_all_sets(tmp_path):
+def test_each_quality_is_compared_and_their_mean_over_all_sets(compared):
     one = with_quality(set_points('one'), 'Fluent')
-    result = compare_bench(written(tmp_path, one), quality=EACH, permutations=500)
+    result = compared(one, quality=EACH, permutations=500)
     rho = {
         quality: stats.spearmanr(one.scores['good'], human)[0]
         - stats.spearmanr(one.scores['bad'], human)[0]
@@ -158,13 +170,13 @@ def test_each_quality_is_compared_and_their_mean_over_all_sets(tmp_path):
     assert (mean.n, mean.n_groups) == (120, 60)  # not once for each quality
 
 
-def test_a_copy_of_a_quality_changes_no_p_value_over_all_sets(tmp_path):
+def test_a_copy_of_a_quality_changes_no_p_value_over_all_sets(compared):
     # contexts are swapped in all qualities together, so a copy is no new evidence
     one = set_points('one')
     twice = replace(one, human={**one.human, 'Copy': one.human['Overall']})
     p_values = [
         difference(
-            compare_bench(written(tmp_path, points), quality=EACH, permutations=500),
+            compared(points, quality=EACH, permutations=500),
             'good',
             'twin',
             ALL_SETS,
@@ -174,9 +186,9 @@ def test_a_copy_of_a_quality_changes_no_p_value_over_all_sets(tmp_path):
     assert p_values[0] == pytest.approx(p_values[1])
 
 
-def test_p_values_are_adjusted_over_sets_and_qualities(tmp_path):
+def test_p_values_are_adjusted_over_sets_and_qualities(compared):
     points = [with_quality(set_points(n, seed=k), 'Q') for k, n in enumerate('ab')]
-    result = compare_bench(written(tmp_path, *points), quality=EACH, permutations=500)
+    result = compared(*points, quality=EACH, permutations=500)
     rows = [
         row
         for row in result.differences
@@ -200,12 +212,10 @@ def stats_holm(p_values):
     ]
 
 
-def test_a_scorer_with_a_dimension_for_a_quality_is_compared_by_it(tmp_path):
+def test_a_scorer_with_a_dimension_for_a_quality_is_compared_by_it(compared):
     one = with_quality(set_points('one'), 'Fluent')
     own = {'Fluent': {'good': one.human['Fluent']}}
-    result = compare_bench(
-        written(tmp_path, replace(one, own_scores=own)), quality=EACH
-    )
+    result = compared(replace(one, own_scores=own), quality=EACH)
     spearman = {(p.scorer, p.quality): p.spearman for p in result.places}
     assert spearman['good', 'Fluent'] == pytest.approx(1)
     assert spearman['good', 'Overall'] == pytest.approx(
@@ -213,18 +223,16 @@ def test_a_scorer_with_a_dimension_for_a_quality_is_compared_by_it(tmp_path):
     )
 
 
-def test_a_set_that_few_scorers_judge_is_in_no_mean_over_sets(tmp_path):
+def test_a_set_that_few_scorers_judge_is_in_no_mean_over_sets(compared):
     one, two = set_points('one'), set_points('two', seed=1)
     scores = {'good': two.scores['good']}
-    result = compare_bench(
-        written(tmp_path, one, replace(two, scores=scores)), permutations=500
-    )
+    result = compared(one, replace(two, scores=scores), permutations=500)
     of_all = {p.scorer: p.spearman for p in result.places if p.set_name == ALL_SETS}
     of_one = {p.scorer: p.spearman for p in result.places if p.set_name == 'one'}
     assert of_all == pytest.approx(of_one) and len(of_one) == 3
 
 
-def test_only_the_sets_that_are_named_are_compared(tmp_path):
+def test_only_the_sets_that_are_named_are_compared(compared, tmp_path):
     folder = written(tmp_path, set_points('one'), set_points('two'))
     result = compare_bench(folder, sets=['two'])
     assert {row.set_name for row in result.differences} == {'two', ALL_SETS}

@@ -82,16 +82,20 @@ def test_results_come_in_order_and_an_error_of_the_tasks_after_them():
     assert told == list(range(7))
 
 
-def test_the_bar_moves_by_the_sizes_of_the_tasks():
-    moves = []
+def test_the_bar_moves_by_the_sizes_of_the_tasks_and_tells_of_steps():
+    moves, texts = [], []
 
     class Moves:
         def update(self, n):
             moves.append(n)
 
+        def set_postfix_str(self, text, refresh):
+            texts.append(text)
+
     list(LocalEngine(2).run(job(), tasks('a', 'b', size=10), Moves()))
     assert sum(moves) == 20
     assert sorted(moves) == [5, 5, 5, 5]  # of each task, half is told of
+    assert texts[-1] == '2 steps'  # one of each task
 
 
 def test_a_mistake_in_a_worker_is_the_line_that_it_is_here():

@@ -16,62 +16,42 @@ ITEMS = [
 ]
 
 
-class Chooser(Scorer):
+def scorer_of(values, dimension='Quality', **about):
     """
-    Prefers the response that it likes better.
+    Return a class of scorers that give each item this function's value.
     """
-
-    name = 'chooser'
-    level = 'pair'
-    dimensions = ('Quality',)
 
     def score(self, items):
-        return [
-            ItemScore({'Quality': self.choice(item.response, item.extras['other'])})
-            for item in items
-        ]
+        return [ItemScore({dimension: values(item)}) for item in items]
 
-    def choice(self, first, second):
-        good = [text.startswith('agood') for text in (first, second)]
-        return 0.5 + 0.5 * (good[0] - good[1])
+    about = {'name': 'made', 'dimensions': (dimension,), 'score': score, **about}
+    return type('Made', (Scorer,), about)
 
 
-class First(Chooser):
+def chooser(choice, **about):
     """
-    Prefers the first response, always.
+    Return a class of scorers of pairs that prefer by a function of both responses.
     """
-
-    def choice(self, first, second):
-        return 1.0
-
-
-class Longer(Chooser):
-    """
-    Prefers the longer response.
-    """
-
-    def choice(self, first, second):
-        return 0.5 + 0.5 * ((len(first) > len(second)) - (len(first) < len(second)))
+    return scorer_of(
+        lambda item: choice(item.response, item.extras['other']), level='pair', **about
+    )
 
 
-class TwoOrders(First):
-    """
-    Asks `First` in both orders, so that it never prefers anything.
-    """
-
-    def choice(self, first, second):
-        return 0.5
-
-    def in_given_order(self):
-        return First()
+def longer(first, second):
+    return 0.5 + 0.5 * ((len(first) > len(second)) - (len(first) < len(second)))
 
 
-class Talker(Longer):
-    """
-    As `Longer`, and prompted.
-    """
+Chooser = chooser(lambda *texts: 0.5 + 0.5 * (good(texts[0]) - good(texts[1])))
+First = chooser(lambda *texts: 1.0)
+Longer = chooser(longer)
+Talker = chooser(longer, prompted=True)
+# asks `First` in both orders, so that it never prefers anything
+TwoOrders = chooser(lambda *texts: 0.5, in_given_order=lambda self: First())
+Silent = chooser(lambda *texts: None)
 
-    prompted = True
+
+def good(text):
+    return text.startswith('agood')
 
 
 def kinds(check):
@@ -115,10 +95,6 @@ def test_only_prompted_scorers_are_asked_again():
 
 
 def test_pairs_that_get_no_score_are_not_counted():
-    class Silent(Chooser):
-        def choice(self, first, second):
-            return None
-
     check = check_pairs(Silent(), ITEMS)
     assert check.probes.order.n == 0
     assert kinds(check)['punctuation'].n == 0
@@ -148,44 +124,19 @@ def test_python_users_check_a_scorer_of_pairs_on_dialogues():
 WORDS = ('apples', 'bread', 'cheese', 'dates', 'eggs', 'figs', 'grapes', 'honey')
 
 
-class Exact(Scorer):
-    """
-    1 for a response that is one of its references, 0 for another.
-    """
-
-    name = 'exact'
-    dimensions = ('Overall',)
-    needs = ('references',)
-
-    def score(self, items):
-        return [
-            ItemScore({'Overall': float(i.response in i.references)}) for i in items
-        ]
+def is_reference(item):
+    return float(item.response in item.references)
 
 
-class Backwards(Exact):
-    """
-    The reverse.
-    """
-
-    def score(self, items):
-        return [
-            ItemScore({'Overall': float(i.response not in i.references)}) for i in items
-        ]
+def different_turns(item):
+    assert item.response is None
+    return float(len(set(item.context)))
 
 
-class Turns(Scorer):
-    """
-    How many different utterances a whole dialogue has.
-    """
-
-    name = 'turns'
-    level = 'dialogue'
-    dimensions = ('Overall',)
-
-    def score(self, items):
-        assert all(item.response is None for item in items)
-        return [ItemScore({'Overall': float(len(set(i.context)))}) for i in items]
+JUDGED = {'dimension': 'Overall', 'needs': ('references',)}
+Exact = scorer_of(is_reference, **JUDGED)
+Backwards = scorer_of(lambda item: 1 - is_reference(item), **JUDGED)
+Turns = scorer_of(different_turns, 'Overall', level='dialogue')
 
 
 def judged_items():
@@ -209,14 +160,8 @@ def test_a_scorer_with_references_is_checked_with_them(kind, share):
 
 
 def test_references_stand_for_people_where_the_scorer_does_not_read_them():
-    class Length(Scorer):
-        name = 'length'
-        dimensions = ('Overall',)
-
-        def score(self, items):
-            return [ItemScore({'Overall': float(len(i.response))}) for i in items]
-
-    check = check_of(Length(), judged_items())
+    length = scorer_of(lambda item: float(len(item.response)), 'Overall')
+    check = check_of(length(), judged_items())
     truncated = {
         kind.source: kind.share
         for kind in check.dimensions['Overall'].kinds

@@ -72,6 +72,19 @@ def test_the_same_run_gives_the_same_logs_and_they_are_imported(run, tmp_path):
     assert {'alpha', 'beta'} <= set(imports.names)
 
 
+def test_the_fields_without_a_default_in_inspect_ai_are_there(run, tmp_path):
+    log = logs_of(run, tmp_path / 'logs')['alpha']
+    score = log['results']['scores'][0]
+    needed = (
+        (log['eval'], {'created', 'task', 'dataset', 'model', 'config'}),
+        (log['samples'][0], {'id', 'epoch', 'input', 'target'}),
+        (log['samples'][0]['scores']['Overall'], {'value'}),
+        (score, {'name', 'scorer'}),
+        (score['metrics']['score'], {'name', 'value'}),
+    )
+    assert all(fields <= set(record) for record, fields in needed)
+
+
 def test_inspect_ai_reads_them(run, tmp_path):
     log_module = pytest.importorskip('inspect_ai.log')
     logs_of(run, tmp_path / 'logs')

@@ -145,6 +145,21 @@ def test_the_leaderboard_is_in_the_first_screen(tmp_path, browser):
     assert len(ends) == 1 + len(names) and ends[-1] <= 800
 
 
+@pytest.mark.parametrize('width', [400, 800, 1280])
+def test_the_pointer_on_a_row_tells_its_two_intervals(tmp_path, browser, width):
+    browser.show(width=width, height=800)
+    browser.open(write_report(example_run(tmp_path / 'run'), example_ranking()))
+    tooltip = browser.evaluate("""(() => {
+      const row = document.querySelector('svg.row');
+      row.scrollIntoView({ block: 'center' });
+      const box = row.getBoundingClientRect();
+      const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+      return document.elementFromPoint(x, y).closest('svg').textContent;
+    })()""")
+    assert 'any partners like these: 3.35 to 3.65' in tooltip
+    assert 'these partners only: 3.40 to 3.60' in tooltip
+
+
 def test_reader_sees_why_there_is_no_score(tmp_path, browser):
     run = example_run(tmp_path / 'run', reason='it said nothing')
     seen = browser.read_all(write_report(run, example_ranking()))

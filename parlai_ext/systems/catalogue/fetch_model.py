@@ -24,11 +24,6 @@ from parlai_ext.core.progress import byte_bar
 from parlai_ext.files.model_cards import ModelCard, Wheel, model_card
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import make_folder, write_file
-from parlai_ext.systems.catalogue.conversions import (
-    convert_gguf,
-    convert_keras,
-    convert_vectors,
-)
 from parlai_ext.systems.fetch.archives import SPARE_DISK, unpack
 from parlai_ext.systems.fetch.data_folder import (
     data_folder,
@@ -159,6 +154,12 @@ def _made_model(
     """
     Return a folder with the model, as transformers reads it, and a note of its source.
     """
+    from parlai_ext.systems.catalogue.conversions import (
+        convert_gguf,
+        convert_keras,
+        convert_vectors,
+    )
+
     made = scratch / 'made'
     shutil.rmtree(made, ignore_errors=True)  # of a process that was killed
     make_folder(made)
