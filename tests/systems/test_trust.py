@@ -76,5 +76,6 @@ def test_trust_is_remembered_for_this_very_file(tmp_path):
 
 
 def test_a_trusted_file_must_be_there(tmp_path):
+    model = make_generator(tmp_path)
     with user_error('--trust-model-code: there is no file /no/m'):
-        collected(tmp_path, '/no/m', trust_model_code=['/no/m'])
+        collected(tmp_path, model, trust_model_code=['/no/m'])
