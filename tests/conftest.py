@@ -25,6 +25,10 @@ os.environ.setdefault('HF_HUB_OFFLINE', '1')
 os.environ.setdefault('TOKENIZERS_PARALLELISM', 'false')
 
 
+# what is imported while tests are collected stays; nothing there is to be found
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """
     Let what was imported be out of the collector's way: whoever drops a model collects,
@@ -32,6 +36,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope='session')

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.commands.command import COMMANDS
+from tests.support.small_run import small_config
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))]
@@ -75,14 +76,18 @@ def test_the_readme_is_short_and_the_index_names_every_page():
 
 
 def test_python_snippets_run_in_order(tmp_path, monkeypatch):
+    # the demo with its ladder and one partner, whose judge is checked on few replies
+    monkeypatch.setattr('parlai_ext.judge_check.check.MIN_SAMPLE', 4)
+    demo = repr(small_config(tmp_path, targets=5, partners=1))
     name = 'docs/python.md'
     text = (ROOT / name).read_text(encoding='utf-8')
     snippets = re.findall(r'^```python\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
     assert snippets
     monkeypatch.chdir(tmp_path)
     names = {'__name__': 'docs'}
+    assert "evaluate('demo'" in snippets[0]
     for snippet in snippets:
-        exec(compile(snippet, name, 'exec'), names)
+        exec(compile(snippet.replace("'demo'", demo), name, 'exec'), names)
 
 
 def test_judged_sets_and_those_never_read_are_counted():

@@ -61,6 +61,14 @@ class FitJudge(Command):
         FitOptions,
     )
 
+    def check_early(self) -> None:
+        """
+        Refuse annotations of two sources, or of none.
+        """
+        super().check_early()
+        if (self.opt['judged_file'] is None) == (self.opt['run_dir'] is None):
+            raise UserError('one of --judged-file and --run-dir is needed')
+
     def run(self) -> object:
         """
         Fit the judge, print what that is worth, and return it.
@@ -109,8 +117,6 @@ class FitJudge(Command):
 
         given = self.options(FitOptions)
         file = given.judged_file
-        if (file is None) == (self.opt['run_dir'] is None):
-            raise UserError('one of --judged-file and --run-dir is needed')
         if file is not None:
             from parlai_ext.data.judged.cards import own_card
 

@@ -501,11 +501,12 @@ def load_detectors(
     :raises UserError: for a name that means nothing, a wrong setting, a word list that
         is not there, and when two have one name.
     """
+    sections = [detector_section(one, named_by_user=named_by_user) for one in specs]
+
     from parlai_ext.scoring.score_run import prepared_scorer
 
     prepared: dict[str, Any] = {}
-    for spec in specs:
-        section = detector_section(spec, named_by_user=named_by_user)
+    for section in sections:
         detector = prepared_scorer(section, models, named_by_user=named_by_user)
         title = detector_title(section)
         if title in prepared:

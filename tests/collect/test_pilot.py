@@ -168,7 +168,7 @@ def test_a_run_without_a_pilot_has_no_times(tmp_path):
 
 
 def test_one_command_forecasts_and_the_next_compares(tmp_path, capsys):
-    opt = protocol(tmp_path, *TALKERS)
+    opt = {**protocol(tmp_path, *TALKERS), 'check_sample': 4}
     forecast = EvaluateSystems.main(**opt, pilot=True)
     assert forecast.score_seconds > 0 and forecast.judged == 6 * 5
     EvaluateSystems.main(**opt, dry_run=True)

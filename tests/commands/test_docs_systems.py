@@ -157,6 +157,7 @@ def run(folder, bot):
             datapath=str(folder / 'data'),
             num_dialogues=1,
             bootstraps=50,
+            check_sample=4,
             no_cuda=True,
             add_target=[str(folder / name) for name in files]
             + [agent.replace('mine=', 'agent='), plain.replace('mybot=', 'bot=')]

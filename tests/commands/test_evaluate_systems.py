@@ -141,8 +141,9 @@ def test_a_retriever_does_not_begin_with_warnings(tmp_path):
     config = small_config(tmp_path, targets=1, partners=1)
     assert 'retrieval' in Path(config).read_text()
     words = f'collect_dialogues --config {config} --run-dir {tmp_path}/run'
+    words += ' --num-dialogues 1 --num-turns 4'
     done = subprocess.run(
-        [sys.executable, '-m', 'parlai_ext', *words.split(), '--num-dialogues', '2'],
+        [sys.executable, '-m', 'parlai_ext', *words.split()],
         capture_output=True,
         text=True,
         check=True,

@@ -105,6 +105,8 @@ EARLY = [
     ('build_leaderboard --packs bin --out x', 1, 'there is no pack'),
     ('compare_metrics /nowhere', 1, 'there is no bench'),
     ('convert_model --model-file /nowhere', 1, '--model-file'),
+    ('fit_judge --out x', 1, 'one of --judged-file'),
+    ('compare_detectors --detectors foo', 1, 'neither a name nor a file'),
     ('get_model minilmm', 1, "mean 'minilm'?"),
     ('get_model', 0, 'fetch one with'),
     ('check_roster --roster mini_', 1, "mean 'mini'?"),

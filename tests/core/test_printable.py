@@ -2,16 +2,15 @@
 What a model or a server says is printed, never obeyed by the terminal.
 """
 
-import os
-import subprocess
-import sys
-
 import pytest
+from parlai.core.script import superscript_main
 
+from parlai_ext.__main__ import main
 from parlai_ext.commands import plugin
 from parlai_ext.commands.check_roster import CheckRoster
 from parlai_ext.commands.command import fail
 from parlai_ext.core.errors import printable
+from tests.support.forked import command_in_child
 from tests.support.tiny_models import make_generator, with_options
 
 
@@ -45,11 +44,13 @@ def test_a_models_own_options_do_not_reach_the_terminal(tmp_path, capsys):
     assert '\x1b' not in printed and '\x07' not in printed
 
 
-@pytest.mark.parametrize('module', ['parlai_ext', 'parlai'])
-@pytest.mark.parametrize('encoding', ['ascii', 'ascii:surrogateescape'])
-def test_characters_that_the_output_cannot_encode_are_spelled_out(module, encoding):
-    command = [sys.executable, '-m', module, 'report_run', '--help']
-    env = {**os.environ, 'PYTHONIOENCODING': encoding}
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, '')
-    assert '--run-dir FOLDER [option \\u2026]' in done.stdout
+@pytest.mark.parametrize('start', [main, superscript_main])
+@pytest.mark.parametrize('unencodable', ['strict', 'surrogateescape'])
+def test_characters_that_the_output_cannot_encode_are_spelled_out(
+    start, unencodable, tmp_path
+):
+    # the path is nothing new, but has `parlai` import what it imports at a start
+    given = {'path': [tmp_path], 'encoding': 'ascii', 'unencodable': unencodable}
+    done = command_in_child(start, 'report_run', '--help', **given)
+    assert (done.code, done.errors) == (0, '')
+    assert '--run-dir FOLDER [option \\u2026]' in done.out

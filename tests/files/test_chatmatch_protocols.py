@@ -51,6 +51,7 @@ def test_whole_way_from_games_to_page(tmp_path, capsys):
         tmp_path / 'run',
     )
     options = {'num_turns': 8, 'bootstraps': 20, 'run_dir': str(run)}
+    options |= {'check_sample': 4}
     ranking = EvaluateSystems.main(config=config, **options)
     assert 'Tournament of 6 games' in capsys.readouterr().out
     lines = [

@@ -3,14 +3,12 @@ What the smallest change of each kind costs: it is made over a copy of the tree 
 links to the real files, and must work with no more files touched than this table says.
 """
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.house.measures import BESIDE, ROOT
+from tests.support.forked import command_in_child
 
 NEW_SCORER = '''
 from parlai_ext.scoring.trivial import Trivial
@@ -255,12 +253,8 @@ def test_the_smallest_change_touches_few_files_and_works(tmp_path, kind):
     most, changes, program, printed = CHANGES[kind]
     assert len(changes) <= most
     changed_tree(tmp_path, changes)
-    done = subprocess.run(
-        [sys.executable, '-W', 'ignore', '-c', program],
-        env={**os.environ, 'PYTHONPATH': str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
+    done = command_in_child(
+        lambda _: exec(program, {}), path=[tmp_path], forget=['parlai_ext', 'tests']
     )
-    last = done.stdout.rstrip('\n').split('\n')[-1]
-    assert last == printed.rstrip('\n'), done.stdout[-2000:] + done.stderr[-2000:]
+    last = done.out.rstrip('\n').split('\n')[-1]
+    assert last == printed.rstrip('\n'), done.out[-2000:] + done.errors[-2000:]

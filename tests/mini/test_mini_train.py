@@ -29,7 +29,9 @@ JOB = Job({'early': 1, 'late': 3}, (('judge-easy', 2), ('chat', 1)), seed=7, opt
 @pytest.fixture(scope='module')
 def tokenizer(tmp_path_factory):
     folder = tmp_path_factory.mktemp('bpe')
-    learn_tokenizer(folder, seed=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('benchmarks.mini_training.train.TOKENIZER_DIALOGUES', 300)
+        learn_tokenizer(folder, seed=0)
     return folder
 
 

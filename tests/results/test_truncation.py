@@ -79,6 +79,7 @@ def evaluate(folder, **opt):
         run_dir=folder / 'run',
         openers_file=str(openers),
         bootstraps=20,
+        check_sample=4,
         no_cuda=True,
         **opt,
     )
@@ -150,7 +151,7 @@ def test_scoring_alone_says_how_many_were_cut(finished, tmp_path, capsys):
     run, _ = finished
     judge = make_generator(tmp_path, text_truncate=4)
     report = ScoreDialogues.main(
-        run_dir=run, judge_model_file=judge, no_cuda=True, batchsize=8
+        run_dir=run, judge_model_file=judge, no_cuda=True, batchsize=8, check_sample=4
     )
     # all eight contexts have five tokens and more
     assert report.n_truncated == report.n_utterances == 8

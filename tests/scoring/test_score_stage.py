@@ -195,7 +195,7 @@ def n_batches(monkeypatch):
             return COMPUTE(self, *inputs)
 
         monkeypatch.setattr(EncoderDecoder, '_encode_and_decode', counted)
-        ScoreDialogues.main(run_dir=run_dir, batchsize=1)
+        ScoreDialogues.main(run_dir=run_dir, batchsize=1, check_sample=4)
         return len(computed)
 
     return score

@@ -20,21 +20,30 @@ class Ended(NamedTuple):
     errors: str
 
 
-def command_in_child(main, *args, path=()):
+COMMANDS = ('parlai.scripts', 'parlai_internal')
+
+
+def command_in_child(
+    main, *args, path=(), forget=COMMANDS, encoding='utf-8', unencodable='strict'
+):
     """
-    Run a command line as another process would, in which nothing has to be imported
-    anew but ParlAI's commands and ours.
+    Run a command line as another process would, in which nearly nothing has to be
+    imported anew.
 
     :param path: folders that Python looks into first.
+    :param forget: packages that are imported anew with such a path; the commands that
+        `parlai` has are registered anew.
+    :param encoding: of its output, and what is done with characters that it lacks.
     """
     with tempfile.TemporaryFile('w+') as out, tempfile.TemporaryFile('w+') as errors:
         child = os.fork()
         if not child:
             for number, file in ((1, out), (2, errors)):
                 os.dup2(file.fileno(), number)
-            sys.stdout, sys.stderr = os.fdopen(1, 'w', 1), os.fdopen(2, 'w', 1)
+            sys.stdout = os.fdopen(1, 'w', 1, encoding, unencodable)
+            sys.stderr = os.fdopen(2, 'w', 1, encoding, 'backslashreplace')
             if path:
-                look_first(path)
+                look_first(path, forget)
             code = 0
             try:
                 main([str(arg) for arg in args])
@@ -52,10 +61,10 @@ def command_in_child(main, *args, path=()):
         return Ended(os.waitstatus_to_exitcode(status), out.read(), errors.read())
 
 
-def look_first(path):
+def look_first(path, forget):
     """
     Put folders in front of Python's path, here and in processes started from here, and
-    forget which commands `parlai` has.
+    forget packages that were imported, and which commands `parlai` has.
     """
     from parlai.core.loader import SCRIPT_REGISTRY
 
@@ -65,7 +74,7 @@ def look_first(path):
     sys.path[:0] = path
     os.environ['PYTHONPATH'] = os.pathsep.join(path)
     for name in list(sys.modules):
-        if f'{name}.'.startswith(('parlai_internal.', 'parlai.scripts.')):
+        if f'{name}.'.startswith(tuple(f'{package}.' for package in forget)):
             del sys.modules[name]
     importlib.invalidate_caches()
     SCRIPT_REGISTRY.clear()

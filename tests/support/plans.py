@@ -1,9 +1,9 @@
 """
-Plans and runs from a command's options, as a command makes them.
+Plans and runs from a command's options, as a command makes them. Imports no model's
+library, so that runs with made-up dialogues do not.
 """
 
 from parlai_ext.collect import plan
-from parlai_ext.collect.collect import collect
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import ResolvedProtocol, build_manifest
 from parlai_ext.core.machine import Machine
@@ -14,7 +14,6 @@ from parlai_ext.store import RunFolder
 from parlai_ext.store.plan import system_part
 from parlai_ext.worlds.schedule import pairings
 from tests.support.on_cpu import CPU
-from tests.support.tiny_models import sentences
 
 
 def make_plan(opt):
@@ -41,6 +40,8 @@ def collected(run, machine=CPU, **more):
     """
     Collect what a run lacks, and return the report.
     """
+    from parlai_ext.collect.collect import collect
+
     with run.lock():
         return collect(run, machine, **more)
 
@@ -49,6 +50,8 @@ def some_openers(n):
     """
     Return ``n`` openers of two utterances.
     """
+    from tests.support.tiny_models import sentences
+
     texts = sentences(20, 1)
     return [Opener.from_utterances(texts[2 * i :][:2], 'test') for i in range(n)]
 

@@ -528,6 +528,8 @@ def test_a_model_in_training_is_read_with_all_of_its_state(
         lr_scheduler=scheduler,
         max_lr_steps=10,
         warmup_updates=2,
+        skip_generation=True,
+        validation_metric='ppl',
         optimizer=optimizer,
         verbose=False,
     )

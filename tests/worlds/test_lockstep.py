@@ -101,8 +101,10 @@ def one_by_one(row, cast, num_turns):
 def test_batched_equals_one_by_one_in_float64(cast, batched):
     rows, dialogues = batched
     assert len(rows) == 50
-    found = [[*dialogue.texts] for dialogue in dialogues]
-    assert found == [one_by_one(row, cast, 12) for row in rows]
+    # one dialogue of each pair, over one opener and the other in turn
+    some = [2 * pair + pair % 2 for pair in range(25)]
+    found = [[*dialogues[i].texts] for i in some]
+    assert found == [one_by_one(rows[i], cast, 12) for i in some]
 
 
 def test_a_smaller_batch_changes_nothing_in_float64(cast, batched):
