@@ -4,6 +4,7 @@ own configuration folder. Nothing in a run says so.
 """
 
 import logging
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -30,10 +31,10 @@ def is_trusted_file(path: str | Path) -> bool:
     """
     True if the user trusted this very file, in this command or an earlier one.
     """
-    folder, path = _folder(), Path(path)
-    if folder is None or not folder.is_dir() or not path.is_file():
+    folder = _folder()
+    if folder is None or not folder.is_dir() or not os.path.isfile(path):
         return False
-    return (folder / sha256(path)).is_file()
+    return (folder / sha256(Path(path))).is_file()
 
 
 def _folder() -> Path | None:
