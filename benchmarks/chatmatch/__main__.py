@@ -28,7 +28,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.chatmatch.concepts import DEFAULT
-from parlai_ext.scoring.chatmatch.game import READINGS, Material, chatmatch_options
+from parlai_ext.scoring.chatmatch.game import READINGS, Material
 from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from parlai_ext.tournament.games import Tournament, award_points
 
@@ -122,7 +122,7 @@ class ReleasedGames:
         sources = {'entities': entities, 'concepts': concepts}
         if self.opt.judge_model_file:
             sources['judge_model_file'] = self.opt.judge_model_file
-        return ChatMatch(chatmatch_options(reading, sources), self.models)
+        return ChatMatch({'reading': reading, **sources}, self.models)
 
     def data_path(self, name: str) -> Path:
         """

@@ -9,7 +9,7 @@ one row for each of them.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum
 from operator import itemgetter
@@ -26,7 +26,7 @@ from parlai_ext.core.nouns import (
     is_floor,
 )
 from parlai_ext.ranking.agreement import agreement_data, correlate_items
-from parlai_ext.scoring.base import Scorer
+from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
 
 SCHEMA = 1
@@ -98,7 +98,7 @@ def mean_scores(
         for variant in scores.variants:
             own = scored
             if scorer.variants:
-                own = scorer.rescored(dialogue, scored, variant)
+                own = rescored(scorer, dialogue, scored, variant)
             for score in own.scores:
                 if score.reason is not None:
                     scores.reasons.setdefault((variant, score.dimension), score.reason)
@@ -108,6 +108,21 @@ def mean_scores(
                     column = scores.means[variant, dimension]
                     column[name, dialogue.id] = means.get(dimension)
     return scores
+
+
+def rescored(
+    scorer: Scorer, dialogue: Dialogue, scored: ScoredDialogue, variant: str
+) -> ScoredDialogue:
+    """
+    Return the scores of one of a scorer's variants, from the stored evidence.
+    """
+    scores = [
+        scorer.score_of_evidence(ItemScore({}, evidence=evidence), variant)
+        for evidence in scored.evidence.values()
+    ]
+    again = scorer.scored_dialogue(dialogue, list(scored.evidence), scores)
+    missing = tuple(s for s in scored.scores if s.utterance_index is None)
+    return replace(again, scores=again.scores + missing)
 
 
 def agreement(

@@ -386,9 +386,18 @@ def _difference(
     :param sets: the common items of each set, by quality.
     :param parts: what each context adds to the difference.
     """
-    sizes = _n_items(sets), sum(max(one.n_groups for one in own) for own in sets)
+    first, second = pair
+    set_name, quality = place
     return PairDifference(
-        *(*pair, *place, *sizes), difference=float(parts.sum()), p=p, p_holm=p
+        first=first,
+        second=second,
+        set_name=set_name,
+        quality=quality,
+        n=_n_items(sets),
+        n_groups=sum(max(one.n_groups for one in own) for own in sets),
+        difference=float(parts.sum()),
+        p=p,
+        p_holm=p,
     )
 
 
@@ -474,7 +483,12 @@ def _best_scorer(
     sets = tuple(dict.fromkeys(one.set_name for one in compared))
     trivial = [label for label in means if about[label].is_trivial]
     return BestScorer(
-        *(best, means[best], low, high, n, sets),
+        scorer=best,
+        spearman=means[best],
+        low=low,
+        high=high,
+        n=n,
+        sets=sets,
         fitted_on=tuple(name for name in sets if name in about[best].fitted_on),
         not_apart=tuple(o for o in chosen if o != best and o not in beaten),
         trivial=tuple(

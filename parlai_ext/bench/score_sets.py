@@ -190,9 +190,9 @@ def _shared_evidence(variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
         with suppress(UserError):
             cls = find_scorer(name, named_by_user=True)
             options = cls.from_section(variant.section).options
-            if cls.evidence_options:
-                values = {**option_values(options), **cls.evidence_options}
-                sections[variant.label] = {'name': name, **values}
+            if cls.variants:
+                section = {'name': name, **option_values(options)}
+                sections[variant.label] = cls.with_evidence(section)
     keys = Counter(map(content_id, sections.values()))
     return {
         label: section
@@ -269,7 +269,9 @@ class _ScorerWork:
         company = ''  # stands for the other items, where a score depends on them
         if scorer.compares_items:
             company = content_id(sorted(map(item_id, every)))
-        items = {item_id(one, company): one for one in every if not _lacks(one, scorer)}
+        items = {
+            item_id(one, company): one for one in every if not one.lacking(scorer.needs)
+        }
         missing = store.missing(list(items))
         self.bar.expect(len(missing) - len(parts))  # some are parts of one item
         if missing:
@@ -367,7 +369,7 @@ class ItemScorer(Worker):
         """
         if not data:
             return {}
-        with self.scorer.watched(Watch(tell)):
+        with self.scorer.models.changed(watch=Watch(tell)):
             scores = self.scorer.checked_scores(list(data.values()))
         return {
             one: stored_part(score, self.with_evidence)
@@ -407,13 +409,6 @@ def unfit_reason(scorer: Scorer, judged_set: JudgedSet) -> str | None:
     return None
 
 
-def _lacks(item: ScoringItem, scorer: Scorer) -> str | None:
-    """
-    Return the first thing that the scorer needs and an item does not have.
-    """
-    return next((need for need in scorer.needs if not getattr(item, need)), None)
-
-
 def _combined(
     parts: Sequence[Sequence[ScoringItem] | None],
     company: str,
@@ -438,7 +433,7 @@ def _combined(
             continue
         scores = [
             ItemScore({}, dict.fromkeys(dimensions, f'the item has no {lacking}'))
-            if (lacking := _lacks(one, scorer))
+            if (lacking := one.lacking(scorer.needs))
             else store.scores[item_id(one, company)]
             for one in group
         ]

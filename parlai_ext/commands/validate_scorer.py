@@ -207,7 +207,7 @@ class ValidateScorer(ModelCommand):
 
         chosen = choose_scorer(recorded, self.opt, named_by_user=is_own)
         kind = scorer_class(chosen.section, named_by_user=chosen.named_by_user)
-        chosen = replace(chosen, section={**chosen.section, **kind.evidence_options})
+        chosen = replace(chosen, section=kind.with_evidence(chosen.section))
         dimensions = chosen.prepared().dimensions
         check_dimensions(dimensions, self.human_judgements, self.source)
         return chosen

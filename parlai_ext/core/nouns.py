@@ -251,7 +251,7 @@ class Answer:
     num_truncated: int = 0
 
 
-class Likelihood(typing.Protocol):
+class LanguageModel(typing.Protocol):
     """
     A language model that says how likely continuations are after contexts.
     """

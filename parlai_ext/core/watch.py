@@ -4,7 +4,16 @@ What a model tells of a long call while it works: what is finished, and its resu
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar('T')
+
+
+def unchanged(results: Any) -> Any:
+    """
+    Return results that are plain JSON data already.
+    """
+    return results
 
 
 class Kept(Protocol):
@@ -43,13 +52,6 @@ class Watch:
     on_finished: Callable[[int, int], object] | None = None
     kept: Kept | None = None
 
-    @property
-    def keeps(self) -> bool:
-        """
-        True if results are kept.
-        """
-        return self.kept is not None
-
     def tell(self, n: int, of: int) -> None:
         """
         Say that ``n`` more of a call's inputs are finished.
@@ -57,18 +59,26 @@ class Watch:
         if self.on_finished is not None:
             self.on_finished(n, of)
 
-    def get(self, key: str) -> Any | None:
+    def results(
+        self,
+        key: str,
+        compute: Callable[[], T],
+        to_json: Callable[[T], Any] = unchanged,
+        from_json: Callable[[Any], T] = unchanged,
+    ) -> T:
         """
-        Return the results of a batch, `None` where they are not kept.
-        """
-        return None if self.kept is None else self.kept.get(key)
+        Return the results of a batch: those that are kept, or computed now and kept.
 
-    def put(self, key: str, results: Any) -> None:
+        :param to_json, from_json: turn results into plain JSON data, and back.
         """
-        Keep the results of a batch, plain JSON data.
-        """
-        if self.kept is not None:
-            self.kept.put(key, results)
+        if self.kept is None:
+            return compute()
+        stored = self.kept.get(key)
+        if stored is not None:
+            return from_json(stored)
+        results = compute()
+        self.kept.put(key, to_json(results))
+        return results
 
 
 NO_WATCH = Watch()

@@ -7,7 +7,6 @@ are scored through the scorer's own `score_dialogues`.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -150,7 +149,12 @@ def score_copies(
     """
     copies = list(all_copies(originals, kinds, is_prompted(scorer)))
     first, again = ([c for c in copies if c.is_repeat == two] for two in (False, True))
-    kept_scores = partial(_kept_scores, scorer, score or scorer.score_dialogues, kept)
+
+    def kept_scores(block: Sequence[Copy]) -> list[dict[str, float]]:
+        key = content_id([copy.part.dialogue.id for copy in block])
+        own = score or scorer.score_dialogues
+        return kept.results(key, partial(_copy_scores, scorer, own, block))
+
     values = score_blocks(scorer, first, again, kept_scores, unit='response')
     return list(zip([*first, *again], values, strict=True))
 
@@ -296,31 +300,27 @@ def score_blocks(
     values: list[dict[str, float]] = []
     with bar_of('judge check', len(first) + len(again), unit=unit) as bar:
         parts = PartProgress(bar, 'inputs read')
-        for items, asked in ((first, nullcontext), (again, scorer.asking_anew)):
+        for items, anew in ((first, False), (again, True)):
             for start in range(0, len(items), BLOCK):
                 block = items[start : start + BLOCK]
                 parts.begin(len(block))
-                with scorer.watched(Watch(parts.tell)), asked():
+                watch = Watch(parts.tell)
+                with scorer.models.changed(watch=watch, asks_anew=anew):
                     values += score(block)
                 parts.end()
     return values
 
 
-def _kept_scores(
-    scorer: Scorer, score: ScoreDialogues, kept: Watch, block: Sequence[Copy]
+def _copy_scores(
+    scorer: Scorer, score: ScoreDialogues, block: Sequence[Copy]
 ) -> list[dict[str, float]]:
     """
-    Return the scores of one block of copies, which are not asked for again where they
-    were kept.
+    Return the scores of one block of copies.
 
     :raises UserError: when the scorer breaks down over a copy, which it may never have
         met in a dialogue; the run's own scores are stored by then.
     """
     parts = [copy.part for copy in block]
-    key = content_id([part.dialogue.id for part in parts])
-    scores: list[dict[str, float]] | None = kept.get(key)
-    if scores is not None:
-        return scores
     try:
         scored = score([p.dialogue for p in parts], [p.indices for p in parts])
     except (UserError, OSError):
@@ -331,7 +331,7 @@ def _kept_scores(
             f'({type(error).__name__}: {first_line(error)}); --check-sample 0 leaves '
             'the check out'
         ) from error
-    scores = [
+    return [
         next(
             (
                 dict(judged.values)
@@ -342,8 +342,6 @@ def _kept_scores(
         )
         for part, own in zip(parts, scored, strict=True)
     ]
-    kept.put(key, scores)
-    return scores
 
 
 def levelled(original: float, copy: float) -> tuple[float, float]:

@@ -5,6 +5,7 @@ time or many together.
 
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
+from functools import partial
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.machine import Machine
@@ -98,10 +99,11 @@ class AgentChat:
             some = conversations[start : start + self.batchsize]
             texts = [[[turn.mine, turn.text] for turn in turns] for turns in some]
             key = content_id(self.signature, start, texts, *filter(None, [manner]))
-            stored = self.watch.get(key)
-            if stored is None:
-                stored = [list(astuple(reply)) for reply in ask(some)]
-                self.watch.put(key, stored)
-            replies += [ChatReply(*fields) for fields in stored]
+            replies += self.watch.results(
+                key,
+                partial(ask, some),
+                lambda new: [list(astuple(reply)) for reply in new],
+                lambda rows: [ChatReply(*fields) for fields in rows],
+            )
             self.watch.tell(len(some), len(conversations))
         return replies

@@ -6,6 +6,7 @@ and a response, masked language models, and labels of words.
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -121,21 +122,24 @@ class TextModel:
         :param kept_by_watch: the rows are small enough to be kept on the disk.
         """
         encoded = {one: encode(one) for one in dict.fromkeys(inputs)}
+        keeper = self.watch if kept_by_watch else NO_WATCH
+
+        def forward(batch: Sequence[Input]) -> np.ndarray:
+            tensors = self.tokenizer.pad(
+                [encoded[one] for one in batch], return_tensors='pt'
+            )
+            with torch.inference_mode():
+                output = compute({k: v.to(self.device) for k, v in tensors.items()})
+            return np.asarray(output.float().cpu().numpy())
+
         rows: dict[Input, np.ndarray] = {}
         for batch in self._batches(encoded):
-            key = content_id(self.signature, how, batch)
-            stored = self.watch.get(key) if kept_by_watch else None
-            if stored is None:
-                tensors = self.tokenizer.pad(
-                    [encoded[one] for one in batch], return_tensors='pt'
-                )
-                with torch.inference_mode():
-                    output = compute({k: v.to(self.device) for k, v in tensors.items()})
-                values = output.float().cpu().numpy()
-                if self.watch.keeps and kept_by_watch:
-                    self.watch.put(key, values.tolist())
-            else:
-                values = np.array(stored, np.float32)
+            values = keeper.results(
+                content_id(self.signature, how, batch),
+                partial(forward, batch),
+                np.ndarray.tolist,
+                partial(np.array, dtype=np.float32),
+            )
             rows |= dict(zip(batch, values, strict=True))
             self.watch.tell(len(batch), len(encoded))
         return [rows[one] for one in inputs]
@@ -364,8 +368,7 @@ class FirstTokenEncoder(TextModel):
 
     def features(
         self,
-        contexts: Sequence[Texts],
-        responses: Sequence[str],
+        pairs: Sequence[tuple[Texts, str]],
         separator: str,
         most_tokens: int,
     ) -> np.ndarray:
@@ -382,7 +385,6 @@ class FirstTokenEncoder(TextModel):
             ids, _ = self._pair_ids(*pair, separator, most_tokens)
             return {'input_ids': ids, 'attention_mask': [1] * len(ids)}
 
-        pairs = list(zip(map(tuple, contexts), responses, strict=True))
         rows = self.rows(
             pairs,
             encode,
@@ -391,17 +393,15 @@ class FirstTokenEncoder(TextModel):
         )
         return self.matrix(rows)
 
-    def cut_tokens(  # type: ignore[override]  # of contexts and responses
+    def cut_pair_tokens(
         self,
-        contexts: Sequence[Texts],
-        responses: Sequence[str],
+        pairs: Sequence[tuple[Texts, str]],
         separator: str,
         most_tokens: int,
     ) -> list[int]:
         """
         Return how many tokens of each context and response are not read.
         """
-        pairs = zip(contexts, responses, strict=True)
         return [self._pair_ids(*pair, separator, most_tokens)[1] for pair in pairs]
 
     def _pair_ids(
@@ -490,11 +490,9 @@ class MaskedLanguageModel(TextModel):
         known = {}
         for pair in different:
             key = content_id(self.signature, pair, most_tokens, with_before)
-            stored = self.watch.get(key)
-            if stored is None:
-                stored = self._logprobs(*pair, most_tokens, with_before)
-                self.watch.put(key, stored)
-            before, text, cut = stored
+            before, text, cut = self.watch.results(
+                key, partial(self._logprobs, *pair, most_tokens, with_before)
+            )
             known[pair] = MaskedLogprobs(tuple(before), tuple(text), cut)
             self.watch.tell(1, len(different))
         return [known[pair] for pair in pairs]

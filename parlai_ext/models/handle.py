@@ -13,14 +13,15 @@ Importing this module is cheap: torch is imported with the first model.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.machine import Machine, data_in
-from parlai_ext.core.nouns import Likelihood, System
+from parlai_ext.core.nouns import LanguageModel, System
 from parlai_ext.core.options import options_from_opt
 from parlai_ext.files.model_cards import check_kind, is_model_name, model_names
 
@@ -128,7 +129,7 @@ class Models:
     of it gives, and how it is loaded.
     """
 
-    likelihood = Kind[Likelihood](_load_likelihood)
+    likelihood = Kind[LanguageModel](_load_likelihood)
     embedder = Kind[Embedder]()
     classifier = Kind[Classifier]()
     masked_lm = Kind[MaskedLM]()
@@ -143,6 +144,66 @@ class Models:
         Return a model of a kind.
         """
         raise NotImplementedError
+
+
+class AskedModels(Models):
+    """
+    The models of one scorer: what it asked for, by kind and name.
+
+    `complete` is set with the signature; after that no other model may be asked for.
+    """
+
+    def __init__(self, scorer: str, models: Models | None):
+        self.scorer = scorer
+        self.source = models
+        self.loaded: dict[tuple[str, str], Any] = {}
+        self.complete = False
+
+    def commit(self, name: str) -> str | None:
+        """
+        Return the commit of a loaded model's files; `None` where they are from no hub.
+        """
+        commit = getattr(self.source, 'commit', None)  # a stand-in may have none
+        return None if commit is None else commit(name)
+
+    def model(self, kind: str, name: str) -> Any:
+        """
+        Return a model, loaded on first use; after the signature is made no other may be
+        asked for.
+        """
+        if (kind, name) not in self.loaded:
+            if self.source is None:
+                raise UserError(f'scorer {self.scorer}: it was given no models')
+            if self.complete:
+                raise UserError(
+                    f'scorer {self.scorer} asks for the {kind} {name!r} after its '
+                    'signature was made; an option with model=, or load_models, '
+                    'asks in time'
+                )
+            self.loaded[kind, name] = getattr(self.source, kind)(name)
+        return self.loaded[kind, name]
+
+    @contextmanager
+    def changed(self, **attributes: Any) -> Iterator[bool]:
+        """
+        Set attributes of the models that have them, for a while: a ``watch``, which is
+        told of what they finish (a shard takes minutes through a large one), or
+        ``asks_anew``, so that they are asked even where an earlier reply is kept.
+        Yields true if any model has one.
+        """
+        former = [
+            (model, name, getattr(model, name))
+            for model in self.loaded.values()
+            for name in attributes
+            if hasattr(model, name)
+        ]
+        for model, name, _ in former:
+            setattr(model, name, attributes[name])
+        try:
+            yield bool(former)
+        finally:
+            for model, name, value in former:
+                setattr(model, name, value)
 
 
 class ModelHandle(Models):

@@ -1,5 +1,5 @@
 """
-A Hugging Face model as a `Likelihood`; it reads turns as its own agent does.
+A Hugging Face model as a `LanguageModel`; it reads turns as its own agent does.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ def load_hf_judge(
     system: System, *, dtype: str | None, no_cuda: bool, fp16: bool | None, tokens: int
 ) -> Causal | EncoderDecoder:
     """
-    Return a Hugging Face model as a `Likelihood`. Code in its folder is never run.
+    Return a Hugging Face model as a `LanguageModel`. Code in its folder is never run.
 
     :param system: an ``ext:hf`` or a ``hugging_face/dialogpt``; it is downloaded if it
         is missing.

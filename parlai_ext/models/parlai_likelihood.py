@@ -1,5 +1,5 @@
 """
-A ParlAI generator as a `Likelihood`: its own History, dictionary and truncation.
+A ParlAI generator as a `LanguageModel`: its own History, dictionary and truncation.
 """
 
 from functools import lru_cache, partial
@@ -79,7 +79,8 @@ def load_judge(
     dtype: str | None = None,
 ) -> EncoderDecoder | Causal:
     """
-    Return a model as a `Likelihood`: a ParlAI encoder-decoder or a Hugging Face model.
+    Return a model as a `LanguageModel`: a ParlAI encoder-decoder or a Hugging Face
+    model.
 
     :param model_file: a path, ``zoo:…``, or another name of `judge_names`; it is
         downloaded if it is missing.

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Likelihood, Question
+from parlai_ext.core.nouns import LanguageModel, Question
 from parlai_ext.systems.chat.messages import ChatStyle, ChatTurn, messages
 from parlai_ext.systems.chat.rendering import (
     TODAY,
@@ -28,6 +28,39 @@ from parlai_ext.systems.chat.rendering import (
 PROBE = 'Zebra quartz.'  # stands for the next message where a template is tried
 OTHER_JUDGE = 'judge_model_file: a chat model, such as smollm2-135m-q4, would do'
 PLAIN_FORMAT = 'judge_format: plain would do'  # of a scorer that has this option
+
+
+def judge_tokenizer(judge: LanguageModel) -> Any:
+    """
+    Return the tokenizer of a judge of Hugging Face's library; `None` of another one.
+    """
+    return getattr(getattr(judge, 'vectorizer', None), 'tokenizer', None)
+
+
+def gives_context(judge: LanguageModel) -> bool:
+    """
+    True if a judge gives contexts a probability, as far as is known beforehand.
+    """
+    return getattr(judge, 'tells_context', True)
+
+
+def decoder_tokenizer(judge: LanguageModel, problem: str) -> Any:
+    """
+    Return the tokenizer of a decoder-only judge of Hugging Face's library.
+
+    :raises UserError: with this problem, for another judge.
+    """
+    tokenizer = judge_tokenizer(judge)
+    if tokenizer is None or not gives_context(judge):
+        raise UserError(problem)
+    return tokenizer
+
+
+def plain_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
+    """
+    Return the token ids of a text, none before or behind it.
+    """
+    return tuple(tokenizer.encode(text, add_special_tokens=False))
 
 
 class ChatQuestions:
@@ -51,15 +84,14 @@ class ChatQuestions:
 
     @classmethod
     def from_judge(
-        cls, likelihood: Likelihood, remedy: str = OTHER_JUDGE
+        cls, judge: LanguageModel, remedy: str = OTHER_JUDGE
     ) -> ChatQuestions:
         """
         Return the questions of a judge.
 
         :raises UserError: when it has no tokenizer with a chat template.
         """
-        vectorizer = getattr(likelihood, 'vectorizer', None)
-        return cls(getattr(vectorizer, 'tokenizer', None), remedy)
+        return cls(judge_tokenizer(judge), remedy)
 
     def question(
         self, turns: Sequence[ChatTurn], mine: bool, continuations: Sequence[str]
@@ -72,14 +104,20 @@ class ChatQuestions:
         """
         before, close = self._frame(turns, mine)
         return Question(
-            self._ids(before),
+            plain_ids(self.tokenizer, before),
             tuple(
-                self._ids(turn.text + close)
+                plain_ids(self.tokenizer, turn.text + close)
                 for turn in without_control_tokens(
                     [ChatTurn(True, text) for text in continuations], self.control
                 )
             ),
         )
+
+    def reply_question(self, message: str, replies: Sequence[str]) -> Question:
+        """
+        Return the question how likely each text is as the reply to a user's message.
+        """
+        return self.question([ChatTurn(False, message)], True, replies)
 
     def _frame(self, turns: Sequence[ChatTurn], mine: bool) -> tuple[str, str]:
         """
@@ -106,9 +144,6 @@ class ChatQuestions:
 
     def _no_template(self) -> UserError:
         return UserError(f'the judge has no chat template; {self.remedy}')
-
-    def _ids(self, text: str) -> tuple[int, ...]:
-        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
 
 def as_turns(
@@ -137,15 +172,14 @@ class SectionQuestions:
         self.end = tokenizer.eos_token_id
 
     @classmethod
-    def from_judge(cls, likelihood: Likelihood) -> SectionQuestions:
+    def from_judge(cls, judge: LanguageModel) -> SectionQuestions:
         """
         Return the questions of a judge.
 
         :raises UserError: when it is no encoder-decoder of Hugging Face's.
         """
-        tokenizer = getattr(getattr(likelihood, 'vectorizer', None), 'tokenizer', None)
-        is_causal = getattr(likelihood, 'tells_context', True)
-        if is_causal or getattr(tokenizer, 'eos_token_id', None) is None:
+        tokenizer = judge_tokenizer(judge)
+        if gives_context(judge) or getattr(tokenizer, 'eos_token_id', None) is None:
             raise UserError(NO_END)
         return cls(tokenizer)
 

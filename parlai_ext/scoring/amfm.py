@@ -35,10 +35,10 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core.nouns import Likelihood
+from parlai_ext.core.nouns import LanguageModel
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
-from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option
+from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option, tied
 from parlai_ext.scoring.likelihood import (
     NO_PROBABILITY,
     JudgeScorer,
@@ -116,7 +116,7 @@ class AmFmOptions(AmFmReferencesOptions):
 
 
 @dataclass(frozen=True)
-class Scale:
+class CutoffScale:
     """
     Where a score begins to count, and how much of it counts 1.
     """
@@ -201,7 +201,7 @@ class AmFm(AmFmScorer):
         """
         self.compares_items = self.options.scale == 'quantile'
         if self.options.dialogues == 'whole':
-            self.level, self.single_responses = 'dialogue', True
+            self.level, self.also_level = 'dialogue', 'turn'
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """
@@ -231,18 +231,18 @@ class AmFm(AmFmScorer):
             scores.append(self.item_score(compared, mean(both), am, fm, cut))
         return scores
 
-    def _scale(self, name: str, values: Sequence[float | None]) -> Scale:
+    def _scale(self, name: str, values: Sequence[float | None]) -> CutoffScale:
         """
         Return the scale of AM or FM; the quantile of no value is nothing.
         """
         known = [value for value in values if value is not None]
         if self.options.scale == 'quantile':
             cutoff = float(np.quantile(known or [0], QUANTILE))
-            return Scale(cutoff, abs(cutoff))
+            return CutoffScale(cutoff, abs(cutoff))
         given = self.options
         if name == 'AM':
-            return Scale(given.am_cutoff, given.am_width)
-        return Scale(given.fm_cutoff, given.fm_width)
+            return CutoffScale(given.am_cutoff, given.am_width)
+        return CutoffScale(given.fm_cutoff, given.fm_width)
 
 
 def spoken_turns(item: ScoringItem) -> list[ScoringItem]:
@@ -261,7 +261,7 @@ def spoken_turns(item: ScoringItem) -> list[ScoringItem]:
 
 
 def coherences(
-    judge: Likelihood, items: Sequence[ScoringItem], fm_format: str
+    judge: LanguageModel, items: Sequence[ScoringItem], fm_format: str
 ) -> tuple[list[float | None], list[int]]:
     """
     Return FM of each response, and how many tokens of its context were cut.
@@ -279,7 +279,7 @@ def coherences(
 
 
 def joined_coherences(
-    judge: Likelihood, items: Sequence[ScoringItem]
+    judge: LanguageModel, items: Sequence[ScoringItem]
 ) -> tuple[list[float | None], list[int]]:
     """
     Return FM of each response as the baseline's program (compute_wor.py) works it out,
@@ -293,11 +293,9 @@ def joined_coherences(
     strings = Strings(judge)
     pairs, cuts = [], []
     for item in items:
-        turn = ''.join(item.context[-1:])
-        both = strings.ids(f'{turn} {item.text}', end=True)
-        alone = strings.ids(turn, end=True)
-        cuts.append(strings.num_over_limit(both))
-        pairs.append((both[cuts[-1] :], alone[cuts[-1] :]))
+        pair, cut = strings.joined_ids(''.join(item.context[-1:]), item.text, end=True)
+        pairs.append(pair)
+        cuts.append(cut)
     logprobs = iter(strings.logprobs([ids for pair in pairs for ids in pair]))
     means: list[float | None] = []
     for item, (both, alone) in zip(items, pairs, strict=True):
@@ -308,7 +306,7 @@ def joined_coherences(
     return means, cuts
 
 
-def measured_scale(values: Sequence[float]) -> Scale:
+def measured_scale(values: Sequence[float]) -> CutoffScale:
     """
     Return the scale on which the 5 % quantile of these scores counts 0 and their median
     counts 1.
@@ -317,7 +315,7 @@ def measured_scale(values: Sequence[float]) -> Scale:
     lie about zero, so that this would divide by almost nothing, and FM count no more.
     """
     cutoff, median = np.quantile(values, [QUANTILE, 0.5])
-    return Scale(float(cutoff), float(median - cutoff))
+    return CutoffScale(float(cutoff), float(median - cutoff))
 
 
 class AmFmReferences(AmFmScorer):
@@ -327,6 +325,7 @@ class AmFmReferences(AmFmScorer):
     """
 
     name = 'amfm_references'
+    version = 2
     needs = ('references',)
     no_cosine = 'the embedding of the response or of every reference is zero'
     no_text = NO_REFERENCE
@@ -337,11 +336,10 @@ class AmFmReferences(AmFmScorer):
         """
         Return the scores of each response.
         """
-        cosines = self.cosines(items, [item.references for item in items])
+        cosines = map(tied, self.cosines(items, [item.references for item in items]))
         strings = Strings(self.judge)
         texts = [text for i in items for text in (i.text, *i.references)]
-        ids = [strings.ids(text, end=True) for text in texts]
-        ids = [one[strings.num_over_limit(one) :] for one in ids]
+        ids = [strings.kept_ids(text, end=True) for text in texts]
         losses = dict(zip(texts, map(mean_loss, strings.logprobs(ids)), strict=True))
         scores = []
         for item, am in zip(items, cosines, strict=True):

@@ -18,16 +18,14 @@ example.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from parlai_ext.core.errors import UserError, nearest
+from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
     Dialogue,
     JudgeModel,
@@ -42,8 +40,8 @@ from parlai_ext.core.options import (
     signature_values,
 )
 from parlai_ext.core.signature import signature_line
-from parlai_ext.core.watch import NO_WATCH, Watch
 from parlai_ext.models.handle import (  # noqa: F401 (scorers import them from here)
+    AskedModels,
     ChatModel,
     Classifier,
     Embedder,
@@ -66,6 +64,7 @@ LEVELS = ('turn', 'dialogue', 'pair')
 LABELS = {'likelihood': 'judge'}  # of a kind of model, in signatures
 FROM = 'a folder, or hf:REPOSITORY[@REVISION]'
 NO_MODEL = (None, 'none')
+DIGITS = 6  # of a similarity; of float32 models, rounding changes the seventh
 WHOLE_SETS = (
     'its scores depend on the items that are scored together; run_bench scores a set '
     'as a whole'
@@ -108,14 +107,11 @@ class Scorer:
         ``persona``). Models are named by options (``option(…, model='embedder')``).
     :cvar options_class: a frozen dataclass of `core.options.option` fields.
     :cvar evidence_labels: the columns of evidence that is a list.
-    :cvar whole_dialogues: a scorer of turns that can judge a whole dialogue, too, as
-        its last utterance after all others.
-    :cvar single_responses: a scorer of dialogues that can say something of a single
-        judged response, too, and is given it as scorers of turns are.
-    :cvar evidence_options: values of options under which the evidence has the scores
-        of other values of theirs, too (FED: both praise and complaints).
-    :cvar variants: names under which scores by other values are reported from such
-        evidence, and these values (FED without its complaints).
+    :cvar also_level: what else it can judge: a scorer of turns a whole ``dialogue``,
+        as its last utterance after all others; a scorer of dialogues a single ``turn``.
+    :cvar variants: names under which scores by other values of options are reported
+        from the same evidence, and these values (FED without its complaints). The
+        evidence of the first has the scores of all (FED: praise and complaints).
     :cvar compares_items: an item's score depends on the items that are scored with it;
         a bench then scores all items of a set in one call.
     :cvar shows_flips: its evidence has, as ``flips``, in how many of how many pairs its
@@ -128,6 +124,7 @@ class Scorer:
         `prepare` sets it, where a file says what was fitted.
     :ivar signed: what the signature has besides the options, or in place of some, such
         as the hash of a file; `prepare` or `load_models` sets it.
+    :ivar evidence_record: what is recorded beside the scores to explain their evidence.
     :cvar instead: what to name where the models of its options cannot be had.
     :cvar unit: what a score counts, in words, for the page.
     :cvar version: raise it when the same options give other numbers.
@@ -138,12 +135,10 @@ class Scorer:
     level: str = 'turn'
     needs: tuple[str, ...] = ()
     options_class: Any = NoOptions
-    evidence_options: Mapping[str, Any] = {}
     even = 0.5
     shows_flips = False
     prompted = False
-    whole_dialogues = False
-    single_responses: bool = False
+    also_level: str | None = None
     instead = ''
     unit = "points of the scorer's own"
     version: int | None = None
@@ -154,6 +149,7 @@ class Scorer:
     compares_items: bool = False
     fitted_on: tuple[str, ...] = ()
     signed: Mapping[str, Any] = {}
+    evidence_record: Mapping[str, Any] = {}
     options: Any
 
     def __init__(
@@ -193,12 +189,6 @@ class Scorer:
         Models are not loaded yet: a run is checked so before its first dialogue.
         """
 
-    def evidence_record(self) -> dict[str, Any]:
-        """
-        Return what is recorded beside the scores to explain their evidence.
-        """
-        return {}
-
     def load_models(self) -> None:
         """
         Load the models that the options name.
@@ -224,13 +214,6 @@ class Scorer:
             if option.info.model is not None
         ]
 
-    def signature_fields(self) -> Mapping[str, Any]:
-        """
-        Return the options that are part of the signature, in order. Name, version and
-        models of the scorer are added to them.
-        """
-        return {**signature_values(self.options), **self.signed}
-
     @cached_property
     def signature(self) -> str:
         """
@@ -244,7 +227,7 @@ class Scorer:
             fields['code'] = self.code.sha256[:16]
         if self.version is not None:
             fields['v'] = self.version
-        line = signature_line({**fields, **self.signature_fields()})
+        fields |= {**signature_values(self.options), **self.signed}
         models = [
             (one.kind, self.models.loaded[one.kind, one.name].signature)
             for one in self.models_used()
@@ -256,7 +239,7 @@ class Scorer:
             if name in NO_MODEL and kind not in used
         ]
         signed = [f'{LABELS.get(kind, kind)}:({one})' for kind, one in models]
-        return '|'.join([line, *signed])
+        return '|'.join([signature_line(fields), *signed])
 
     def score_dialogues(
         self, dialogues: Sequence[Dialogue], indices: Sequence[Sequence[int]]
@@ -277,22 +260,20 @@ class Scorer:
         pairs = list(zip(dialogues, indices, strict=True))
         make = dialogue_items if self.level == 'dialogue' else turn_items
         groups = [make(dialogue, judged) for dialogue, judged in pairs]
-        for item in (item for items in groups for item in items):
-            for need in self.needs:
-                if not getattr(item, need):
-                    place = item.extras.get('utterance_index', 'the whole')
-                    raise UserError(
-                        f'scorer {self.name} needs {need}, which dialogue '
-                        f'{item.extras["dialogue_id"]} of the run does not have '
-                        f'(utterance {place}); a judged set, or an import with '
-                        'references, may have them'
-                    )
-        scores = iter(
-            self.checked_scores([item for judged in groups for item in judged])
-        )
+        items = [item for judged in groups for item in judged]
+        for item in items:
+            if need := item.lacking(self.needs):
+                place = item.extras.get('utterance_index', 'the whole')
+                raise UserError(
+                    f'scorer {self.name} needs {need}, which dialogue '
+                    f'{item.extras["dialogue_id"]} of the run does not have '
+                    f'(utterance {place}); a judged set, or an import with '
+                    'references, may have them'
+                )
+        scores = iter(self.checked_scores(items))
         return [
-            self.scored_dialogue(dialogue, judged, [next(scores) for _ in items])
-            for (dialogue, judged), items in zip(pairs, groups, strict=True)
+            self.scored_dialogue(dialogue, judged, [next(scores) for _ in own])
+            for (dialogue, judged), own in zip(pairs, groups, strict=True)
         ]
 
     def checked_scores(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
@@ -307,7 +288,10 @@ class Scorer:
             raise UserError(
                 f'scorer {self.name}: {len(items)} items got {len(scores)} scores'
             )
-        return [self._completed(item_score) for item_score in scores]
+        try:
+            return [one.completed(self.dimensions) for one in scores]
+        except UserError as error:
+            raise UserError(f'scorer {self.name}: {error}') from None
 
     def scored_dialogue(
         self, dialogue: Dialogue, indices: Sequence[int], scores: Sequence[ItemScore]
@@ -354,41 +338,23 @@ class Scorer:
             },
         )
 
-    def score_of_evidence(self, score: ItemScore, **changed: Any) -> ItemScore:
+    @classmethod
+    def with_evidence(cls, section: Mapping[str, Any]) -> dict[str, Any]:
         """
-        Return the score of an item, from its evidence under `evidence_options`; no
-        model is asked.
+        Return a ``scorer:`` section with the options under which the evidence serves
+        all `variants`.
+        """
+        return {**section, **next(iter(cls.variants.values()), {})}
 
-        :param changed: values of options in place of the scorer's own.
+    def score_of_evidence(self, score: ItemScore, variant: str = '') -> ItemScore:
+        """
+        Return the score of an item from its evidence by the scorer of `with_evidence`;
+        no model is asked.
+
+        :param variant: by which of the `variants`; by default with the scorer's own
+            options.
         """
         raise NotImplementedError
-
-    def rescored(
-        self, dialogue: Dialogue, scored: ScoredDialogue, variant: str
-    ) -> ScoredDialogue:
-        """
-        Return the scores of one of the `variants`, from the stored evidence.
-
-        :param scored: by this scorer under its `evidence_options`.
-        """
-        scores = [
-            self.score_of_evidence(
-                ItemScore({}, evidence=evidence), **self.variants[variant]
-            )
-            for evidence in scored.evidence.values()
-        ]
-        again = self.scored_dialogue(dialogue, list(scored.evidence), scores)
-        missing = tuple(s for s in scored.scores if s.utterance_index is None)
-        return replace(again, scores=again.scores + missing)
-
-    @contextmanager
-    def watched(self, watch: Watch) -> Iterator[None]:
-        """
-        Have ``watch`` told of what the models finish, where they can tell; a shard
-        takes minutes through a large one.
-        """
-        with self._models_set('watch', watch, NO_WATCH):
-            yield
 
     def in_given_order(self) -> Scorer:
         """
@@ -396,26 +362,6 @@ class Scorer:
         that asks in the given order only.
         """
         return self
-
-    @contextmanager
-    def asking_anew(self) -> Iterator[bool]:
-        """
-        Have the models asked even where an earlier reply of theirs is kept: a scorer is
-        so tried twice on one item. Yields true if any model keeps replies.
-        """
-        with self._models_set('asks_anew', True, False) as keeps:
-            yield keeps
-
-    @contextmanager
-    def _models_set(self, name: str, value: Any, after: Any) -> Iterator[bool]:
-        models = [m for m in self.models.loaded.values() if hasattr(m, name)]
-        for model in models:
-            setattr(model, name, value)
-        try:
-            yield bool(models)
-        finally:
-            for model in models:
-                setattr(model, name, after)
 
     def models_used(self) -> list[JudgeModel]:
         """
@@ -432,29 +378,6 @@ class Scorer:
             for kind, name in asked
         ]
 
-    def _completed(self, item_score: ItemScore) -> ItemScore:
-        """
-        Return the scores of an item with a finite value, or `None` and a reason, in
-        every dimension.
-        """
-        for dimension in item_score.values:
-            if dimension not in self.dimensions:
-                hint = nearest(dimension, self.dimensions)
-                raise UserError(
-                    f'scorer {self.name}: a score in no dimension of it, '
-                    f'{dimension!r}; {hint}'
-                )
-        values: dict[str, float | None] = {}
-        reasons: dict[str, str | None] = {}
-        for dimension in self.dimensions:
-            value = item_score.values.get(dimension)
-            finite = value is not None and math.isfinite(value)
-            values[dimension] = float(value) if finite and value is not None else None
-            if not finite:
-                told = item_score.reasons.get(dimension)
-                reasons[dimension] = told or f'the scorer gives {value}'
-        return ItemScore(values, reasons, item_score.evidence, item_score.cut)
-
 
 @dataclass(frozen=True)
 class OutsideCode:
@@ -464,44 +387,6 @@ class OutsideCode:
 
     file: str
     sha256: str
-
-
-class AskedModels(Models):
-    """
-    The models of one scorer: what it asked for, by kind and name.
-
-    `complete` is set with the signature; after that no other model may be asked for.
-    """
-
-    def __init__(self, scorer: str, models: Models | None):
-        self.scorer = scorer
-        self.source = models
-        self.loaded: dict[tuple[str, str], Any] = {}
-        self.complete = False
-
-    def commit(self, name: str) -> str | None:
-        """
-        Return the commit of a loaded model's files; `None` where they are from no hub.
-        """
-        commit = getattr(self.source, 'commit', None)  # a stand-in may have none
-        return None if commit is None else commit(name)
-
-    def model(self, kind: str, name: str) -> Any:
-        """
-        Return a model, loaded on first use; after the signature is made no other may be
-        asked for.
-        """
-        if (kind, name) not in self.loaded:
-            if self.source is None:
-                raise UserError(f'scorer {self.scorer}: it was given no models')
-            if self.complete:
-                raise UserError(
-                    f'scorer {self.scorer} asks for the {kind} {name!r} after its '
-                    'signature was made; an option with model=, or load_models, '
-                    'asks in time'
-                )
-            self.loaded[kind, name] = getattr(self.source, kind)(name)
-        return self.loaded[kind, name]
 
 
 def row_cosines(first: np.ndarray, second: np.ndarray) -> list[float | None]:
@@ -516,6 +401,17 @@ def row_cosines(first: np.ndarray, second: np.ndarray) -> list[float | None]:
         float(product / length) if length > 0 else None
         for product, length in zip(products, lengths, strict=True)
     ]
+
+
+def tied(similarity: float | None) -> float | None:
+    """
+    Return a similarity rounded to `DIGITS` digits.
+
+    The same texts in another batch, or the same words in another order, differ by less.
+    Unrounded, such differences would order scores that are equal: those of all
+    responses that are their own reference, or that repeat the last turn.
+    """
+    return None if similarity is None else round(similarity, DIGITS)
 
 
 def unit_rows(rows: np.ndarray, least: float = 0.0) -> np.ndarray:

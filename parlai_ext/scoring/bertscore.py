@@ -20,7 +20,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from parlai_ext.core.options import option
-from parlai_ext.scoring.base import ItemScore, ScoringItem, encoder_option, unit_rows
+from parlai_ext.scoring.base import (
+    ItemScore,
+    ScoringItem,
+    encoder_option,
+    tied,
+    unit_rows,
+)
 from parlai_ext.scoring.references import Pair, ReferenceScorer
 
 if TYPE_CHECKING:
@@ -47,6 +53,7 @@ class BertScore(ReferenceScorer):
     """
 
     name = 'bertscore'
+    version = 2
     options_class = BertScoreOptions
     options: BertScoreOptions
     no_score = (
@@ -77,7 +84,7 @@ class BertScore(ReferenceScorer):
             vectors = encoder.token_vectors(texts, self.options.layer)
             by_text = dict(zip(texts, vectors, strict=True))
             scores += [
-                token_f1(by_text[response.strip()], by_text[reference.strip()])
+                tied(token_f1(by_text[response.strip()], by_text[reference.strip()]))
                 for response, reference in chunk
             ]
         return scores

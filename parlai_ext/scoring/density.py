@@ -139,9 +139,8 @@ class Density(Scorer):
             squared_distances(self._features(flat), self.mean, self.precision)
         )
         model = self.models.pair_encoder(str(self.options.encoder))
-        cut = iter(
-            model.cut_tokens(*_columns(flat), SEPARATOR, self.options.most_tokens)
-        )
+        most = self.options.most_tokens
+        cut = iter(model.cut_pair_tokens(flat, SEPARATOR, most))
         scores = []
         for some in pairs:
             squared = [next(distances) for _ in some]
@@ -155,7 +154,7 @@ class Density(Scorer):
     def _features(self, pairs: Sequence[Pair]) -> np.ndarray:
         model = self.models.pair_encoder(str(self.options.encoder))
         try:
-            return model.features(*_columns(pairs), SEPARATOR, self.options.most_tokens)
+            return model.features(pairs, SEPARATOR, self.options.most_tokens)
         except UserError as error:
             name = self.options.encoder
             raise UserError(f'scorer density: encoder {name}: {error}') from None
@@ -177,10 +176,6 @@ def human_pairs(file: str) -> list[Pair]:
 
 def _turn_pairs(texts: Sequence[str], before: Sequence[str] = ()) -> list[Pair]:
     return [((*before, *texts[:place]), texts[place]) for place in range(1, len(texts))]
-
-
-def _columns(pairs: Sequence[Pair]) -> tuple[list[tuple[str, ...]], list[str]]:
-    return [context for context, _ in pairs], [response for _, response in pairs]
 
 
 def squared_distances(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 
-from parlai_ext.scoring.base import model_option, row_cosines, unit_rows
+from parlai_ext.scoring.base import model_option, row_cosines, tied, unit_rows
 from parlai_ext.scoring.references import Pair, ReferenceScorer
 
 TREEBANK = NLTKWordTokenizer()
@@ -48,6 +48,7 @@ class EmbeddingMetric(ReferenceScorer):
     options_class = EmbeddingOptions
     options: EmbeddingOptions
     package = 'nltk'
+    version = 2
     no_score = 'no word of the response, or of its references, has a vector'
 
     def pair_scores(self, pairs: Sequence[Pair]) -> list[float | None]:
@@ -61,7 +62,7 @@ class EmbeddingMetric(ReferenceScorer):
             for text in pair
         }
         return [
-            self.similarity(rows[response], rows[reference])
+            tied(self.similarity(rows[response], rows[reference]))
             if len(rows[response]) and len(rows[reference])
             else None
             for response, reference in pairs

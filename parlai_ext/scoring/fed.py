@@ -16,20 +16,22 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
     Answer,
     Dialogue,
-    Likelihood,
+    LanguageModel,
     Question,
     ScoredDialogue,
 )
 from parlai_ext.core.options import option
-from parlai_ext.models.questions import PLAIN_FORMAT, ChatQuestions, as_turns
-from parlai_ext.scoring.base import ItemScore, Models, ScoringItem, model_option
-from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
-from parlai_ext.scoring.likelihood import (
-    JudgeScorer,
-    difference,
+from parlai_ext.models.questions import (
+    PLAIN_FORMAT,
+    ChatQuestions,
+    as_turns,
+    decoder_tokenizer,
     gives_context,
-    judge_tokenizer,
+    plain_ids,
 )
+from parlai_ext.scoring.base import ItemScore, ScoringItem
+from parlai_ext.scoring.followups import FollowUps, Sides, load_followups
+from parlai_ext.scoring.likelihood import JudgeScorer, difference, judge_option
 
 JUDGE = 'zoo:blender/blender_9B/model'
 ORIGINAL_JUDGE = 'hf:microsoft/DialoGPT-large'
@@ -113,12 +115,7 @@ class FedOptions:
         help='dimensions of the follow-up set that are left out',
         signed=False,  # the follow-ups that are left are signed
     )
-    judge_model_file: str = model_option(
-        JUDGE,
-        'likelihood',
-        'the model inside the scorer: a model file, zoo:…, or hf:REPOSITORY',
-        flag='--judge-model-file',
-    )
+    judge_model_file: str = judge_option(JUDGE)
 
     @classmethod
     def presets(cls, given: Mapping[str, Any]) -> dict[str, str]:
@@ -148,22 +145,13 @@ class Fed(JudgeScorer):
     name = 'fed'
     unit = 'log-probabilities (nats) of the follow-ups, added up'
     options_class = FedOptions
-    evidence_options: Mapping[str, Any] = {'polarity': 'both'}
+    variants = VARIANTS
     instead = (
         'or a small judge: --judge-model-file zoo:mini/judge/model needs no download '
         '(it knows small talk only), smollm2-135m-q4 one of 93 MB'
     )
-    whole_dialogues = True
+    also_level = 'dialogue'
     options: FedOptions
-
-    def __init__(
-        self,
-        options: FedOptions | None = None,
-        models: Models | None = None,
-        followups: FollowUps | None = None,
-    ):
-        self.given_followups = followups
-        super().__init__(options, models)
 
     def prepare(self) -> None:
         """
@@ -188,13 +176,14 @@ class Fed(JudgeScorer):
                 'scorer: less: no_response needs scope followup, since it compares '
                 'the same tokens'
             )
-        self.followups = self.given_followups or load_followups(self.options.followups)
+        self.followups = load_followups(self.options.followups)
         if self.options.without:
             self.followups = self.followups.without(self.options.without)
         self.signed = {'followups': self.followups.hash}
         self.dimensions = tuple(self.followups.dimensions)
         self.evidence_labels = evidence_labels(self.followups, self.options.polarity)
-        self.variants = VARIANTS if self.options.polarity == 'both' else {}
+        if self.options.polarity != 'both':
+            self.variants = {}
 
     def load_models(self) -> None:
         """
@@ -245,12 +234,13 @@ class Fed(JudgeScorer):
             for row, answer in zip(rows, answers, strict=True)
         ]
 
-    def score_of_evidence(self, score: ItemScore, **changed: Any) -> ItemScore:
+    def score_of_evidence(self, score: ItemScore, variant: str = '') -> ItemScore:
         """
-        Return the score with the polarity of this scorer, or with another one.
+        Return the score with the polarity of this scorer, or of a variant.
         """
         labels = evidence_labels(self.followups, 'both')
         scores = dict(zip(labels, score.evidence, strict=True))
+        changed: Mapping[str, Any] = VARIANTS.get(variant, {})
         options = replace(self.options, **changed)
         return followups_score(self.followups, options, scores, score.cut)
 
@@ -370,8 +360,8 @@ class OriginalStrings:
     so do the turns of a dialogue.
     """
 
-    def __init__(self, judge: Likelihood):
-        self.tokenizer = judge_tokenizer(
+    def __init__(self, judge: LanguageModel):
+        self.tokenizer = decoder_tokenizer(
             judge,
             'fed: variant original takes the loss of context and follow-up: the judge '
             'must be a decoder-only model; variant bipartite would do',
@@ -387,13 +377,12 @@ class OriginalStrings:
         """
         for text in followups:
             if text not in self.followups:
-                self.followups[text] = self._encoded(f'{self.mark} {text}')[1:]
+                self.followups[text] = plain_ids(self.tokenizer, f'{self.mark} {text}')[
+                    1:
+                ]
         turns = ''.join(f'{self.mark} {text} ' for text in utterances)
         continuations = tuple(self.followups[text] for text in followups)
-        return Question(self._encoded(turns + self.mark), continuations)
-
-    def _encoded(self, text: str) -> tuple[int, ...]:
-        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+        return Question(plain_ids(self.tokenizer, turns + self.mark), continuations)
 
 
 def _used(sides: Sides, polarity: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

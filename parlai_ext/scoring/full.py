@@ -16,6 +16,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
+from parlai_ext.models.questions import gives_context
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.fed import followup_score
 from parlai_ext.scoring.followups import load_followups
@@ -23,7 +24,6 @@ from parlai_ext.scoring.likelihood import (
     LARGEST_EXPONENT,
     JudgeScorer,
     context_turns_option,
-    gives_context,
     judge_option,
 )
 

@@ -136,14 +136,10 @@ class Holistic(JudgeScorer):
         triples: list[tuple[Ids, Ids, Ids]] = []
         cuts = []
         for item in items:
-            response = item.text
             context = '\n'.join(item.context[-self.options.context_turns :])
-            both = strings.ids(f'{context} {response}', end=False)
-            cuts.append(strings.num_over_limit(both))
-            alone = strings.ids(context, end=False)[cuts[-1] :]
-            single = strings.ids(response, end=False)
-            single = single[strings.num_over_limit(single) :]
-            triples.append((both[cuts[-1] :], alone, single))
+            pair, cut = strings.joined_ids(context, item.text, end=False)
+            cuts.append(cut)
+            triples.append((*pair, strings.kept_ids(item.text, end=False)))
         rows = iter(strings.logprobs([ids for triple in triples for ids in triple]))
         likelihoods = []
         for item, cut in zip(items, cuts, strict=True):

@@ -2,10 +2,14 @@
 What scorers judge, and what they say of it: the items of dialogues, and their scores.
 """
 
+from __future__ import annotations
+
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import Dialogue
 
 NO_KNOWLEDGE = 'the item has neither facts nor a persona'
@@ -61,6 +65,13 @@ class ScoringItem:
         lines = (f'your persona: {line}' for line in self.persona)
         return self.facts or '\n'.join(lines) or '_nofact'
 
+    def lacking(self, fields: Sequence[str]) -> str | None:
+        """
+        Return the first of these fields that the item does not have; `None` if it has
+        them all.
+        """
+        return next((name for name in fields if not getattr(self, name)), None)
+
     @property
     def utterances(self) -> tuple[str, ...]:
         """
@@ -85,6 +96,28 @@ class ItemScore:
     reasons: Mapping[str, str | None] = field(default_factory=dict)
     evidence: Any = None
     cut: int = 0
+
+    def completed(self, dimensions: Sequence[str]) -> ItemScore:
+        """
+        Return the scores with a finite value, or `None` and a reason, in every
+        dimension.
+
+        :raises UserError: for a score in another dimension.
+        """
+        values: dict[str, float | None] = {}
+        reasons: dict[str, str | None] = {}
+        for name in self.values:
+            if name not in dimensions:
+                hint = nearest(name, dimensions)
+                raise UserError(f'a score in no dimension of it, {name!r}; {hint}')
+        for name in dimensions:
+            value = self.values.get(name)
+            if value is not None and math.isfinite(value):
+                values[name] = float(value)
+            else:
+                values[name] = None
+                reasons[name] = self.reasons.get(name) or f'the scorer gives {value}'
+        return replace(self, values=values, reasons=reasons)
 
 
 def swapped_item(item: ScoringItem) -> ScoringItem:

@@ -35,7 +35,7 @@ def judged_scoring_items(
         return [_scoring_item(item, item.context, item.response)]
     if scorer.level == 'dialogue':
         return [_scoring_item(item, item.utterances, None)]
-    if turns == WHOLE or (turns == AUTO and scorer.whole_dialogues):
+    if turns == WHOLE or (turns == AUTO and scorer.also_level == 'dialogue'):
         return [_scoring_item(item, item.context[:-1], item.context[-1])]
     return [
         _scoring_item(turn, turn.context, turn.response)
@@ -66,7 +66,7 @@ def level_of_turns(scorer: Scorer) -> str:
     Return as what a scorer is given a judged turn: ``turn``, or ``dialogue`` if it sees
     only the dialogue up to it.
     """
-    whole = scorer.level == 'dialogue' and not scorer.single_responses
+    whole = (scorer.level, scorer.also_level) == ('dialogue', None)
     return 'dialogue' if whole else 'turn'
 
 

@@ -20,16 +20,20 @@ from typing import Any
 from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json
-from parlai_ext.core.nouns import Likelihood, Question
+from parlai_ext.core.nouns import LanguageModel, Question
 from parlai_ext.core.options import option
 from parlai_ext.files.text_file import text_lines
-from parlai_ext.models.questions import PLAIN_FORMAT, ChatQuestions
+from parlai_ext.models.questions import (
+    PLAIN_FORMAT,
+    ChatQuestions,
+    judge_tokenizer,
+    plain_ids,
+)
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.likelihood import (
     JudgeScorer,
     context_turns_option,
     judge_option,
-    judge_tokenizer,
 )
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.chat.rendering import control_tokens, without_control_tokens
@@ -39,7 +43,7 @@ CONTEXT_TURNS = 4  # utterances before a response that are read
 
 
 @dataclass(frozen=True)
-class Candidate:
+class JudgedResponse:
     """
     A response after its context.
 
@@ -87,7 +91,9 @@ def pair_template(path: str | None) -> str:
     return text
 
 
-def pair_prompt(first: Candidate, second: Candidate, template: str = '') -> LabelPrompt:
+def pair_prompt(
+    first: JudgedResponse, second: JudgedResponse, template: str = ''
+) -> LabelPrompt:
     """
     Return the question which of two responses is better; the labels are A and B.
 
@@ -103,7 +109,7 @@ def pair_prompt(first: Candidate, second: Candidate, template: str = '') -> Labe
     return LabelPrompt('\n'.join(parts), 'Better response:', ('A', 'B'))
 
 
-def direct_prompt(candidate: Candidate) -> LabelPrompt:
+def direct_prompt(candidate: JudgedResponse) -> LabelPrompt:
     """
     Return the question whether a response is good; the labels are Yes and No.
     """
@@ -115,7 +121,7 @@ def direct_prompt(candidate: Candidate) -> LabelPrompt:
     return LabelPrompt('\n'.join(parts), 'Answer:', ('Yes', 'No'))
 
 
-def _filled(template: str, first: Candidate, second: Candidate) -> str:
+def _filled(template: str, first: JudgedResponse, second: JudgedResponse) -> str:
     """
     Return a template with two conversations in it.
     """
@@ -136,7 +142,7 @@ def _filled(template: str, first: Candidate, second: Candidate) -> str:
     return PLACE.sub(lambda at: texts[at[1], at[2]], '\n\n'.join(paragraphs))
 
 
-def _conversation(candidate: Candidate, name: str) -> list[str]:
+def _conversation(candidate: JudgedResponse, name: str) -> list[str]:
     """
     Return the lines of a conversation. The one who responds is Q, the other is P.
     """
@@ -180,14 +186,13 @@ class LabelTokens:
         Return the tokens before the label.
         """
         if self.chat is not None:
-            [turn] = [ChatTurn(False, prompt.question)]
-            ids = self.chat.question([turn], True, ()).context
-            return tuple(int(token) for token in ids)
+            ids = self.chat.reply_question(prompt.question, ()).context
+            return tuple(map(int, ids))
         [clean] = without_control_tokens(
             [ChatTurn(False, prompt.question)], self.control
         )
         text = '\n\n'.join(filter(None, (clean.text, prompt.answer)))
-        return (*self.lead, *self._encode(text))
+        return (*self.lead, *plain_ids(self.tokenizer, text))
 
     def label_ids(self, labels: Sequence[str]) -> tuple[int, ...]:
         """
@@ -196,7 +201,7 @@ class LabelTokens:
         :raises UserError: when the labels begin with the same token.
         """
         space = '' if self.format == 'chat' else ' '
-        ids = tuple(self._encode(space + label)[0] for label in labels)
+        ids = tuple(plain_ids(self.tokenizer, space + label)[0] for label in labels)
         if len(set(ids)) < len(ids):
             raise UserError(
                 f'the judge: its tokenizer writes {" and ".join(labels)} with the same '
@@ -211,12 +216,8 @@ class LabelTokens:
         labels = self.label_ids(prompt.labels)
         return Question(self.prompt_ids(prompt), tuple((label,) for label in labels))
 
-    def _encode(self, text: str) -> list[int]:
-        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
-        return ids
 
-
-def label_tokens(judge: Likelihood, prompt_format: str, method: str) -> LabelTokens:
+def label_tokens(judge: LanguageModel, prompt_format: str, method: str) -> LabelTokens:
     """
     Return the prompts of a judge.
 
@@ -224,12 +225,12 @@ def label_tokens(judge: Likelihood, prompt_format: str, method: str) -> LabelTok
     :raises UserError: when the judge has no tokenizer of Hugging Face's library, or was
         trained for something else.
     """
-    tokenizer = judge_tokenizer(
-        judge,
-        f'scorer {method}: the judge is no model of Hugging Face’s library; '
-        'hf:REPOSITORY or a folder would do',
-        decoder=False,
-    )
+    tokenizer = judge_tokenizer(judge)
+    if tokenizer is None:
+        raise UserError(
+            f'scorer {method}: the judge is no model of Hugging Face’s library; '
+            'hf:REPOSITORY or a folder would do'
+        )
     card = training_card(getattr(tokenizer, 'name_or_path', ''))
     for key, value, named in (
         ('method', method, 'scorer'),
@@ -290,9 +291,9 @@ class LabelScorer(JudgeScorer):
         super().load_models()
         self.tokens = label_tokens(self.judge, self.options.judge_format, self.name)
 
-    def candidate(self, item: ScoringItem) -> Candidate:
+    def candidate(self, item: ScoringItem) -> JudgedResponse:
         """
         Return a response after as much of its context as the judge reads.
         """
         context = item.context[-self.options.context_turns :]
-        return Candidate(context, item.text)
+        return JudgedResponse(context, item.text)

@@ -389,12 +389,7 @@ class Learned(JudgeScorer):
             self.corpora = self.weights.corpora
         if self.corpora is not None:
             self.evidence_labels = (*BLOCKS, NEARNESS, NEAREST_CORPUS)
-
-    def evidence_record(self) -> dict[str, Any]:
-        """
-        Return the corpora that the evidence names.
-        """
-        return {} if self.corpora is None else {'corpora': self.corpora.record()}
+            self.evidence_record = {'corpora': self.corpora.record()}
 
     def score(self, items: Sequence[ScoringItem]) -> list[ItemScore]:
         """

@@ -35,6 +35,7 @@ class LearnedReferences(Learned):
     """
 
     name = 'learned_references'
+    version = 2  # of the judge's scores with those of BERTScore's version 2
     needs = ('references',)
     options_class = LearnedReferencesOptions
     options: LearnedReferencesOptions
@@ -50,8 +51,7 @@ class LearnedReferences(Learned):
         """
         Return the score of each response.
         """
-        near = BertScore.from_section({'encoder': self.options.reference_encoder})
-        near.models = self.models
+        near = BertScore({'encoder': self.options.reference_encoder}, self.models)
         scores = zip(super().score(items), near.score(items), strict=True)
         return [joined_score(judged, alike) for judged, alike in scores]
 

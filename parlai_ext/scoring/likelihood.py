@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parlai_ext.core.errors import UserError
-from parlai_ext.core.nouns import Answer, Question
-from parlai_ext.core.nouns import Likelihood as LanguageModel
+from parlai_ext.core.nouns import Answer, LanguageModel, Question
 from parlai_ext.core.options import option
+from parlai_ext.models.questions import decoder_tokenizer
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem, model_option
 
 LARGEST_EXPONENT = 700.0  # whose exponential is still a number
@@ -181,28 +180,6 @@ class Likelihood(AnswerScorer):
         return {'tokens': len(answer.continuations[0])}
 
 
-def judge_tokenizer(judge: LanguageModel, problem: str, decoder: bool = True) -> Any:
-    """
-    Return the tokenizer of a judge of Hugging Face's library.
-
-    :param decoder: the judge has to be a decoder-only model, which gives contexts a
-        probability as well.
-    :raises UserError: with this problem where there is none.
-    """
-    vectorizer = getattr(judge, 'vectorizer', None)
-    tokenizer = getattr(vectorizer, 'tokenizer', None)
-    if tokenizer is None or (decoder and not gives_context(judge)):
-        raise UserError(problem)
-    return tokenizer
-
-
-def gives_context(judge: LanguageModel) -> bool:
-    """
-    True if a judge gives contexts a probability, as far as is known beforehand.
-    """
-    return getattr(judge, 'tells_context', True)
-
-
 def response_question(item: ScoringItem, context_turns: int = 0) -> Question:
     """
     Return the question how likely a response is after its context.
@@ -276,7 +253,7 @@ class Strings:
 
     def __init__(self, judge: LanguageModel):
         self.judge: Any = judge
-        self.tokenizer = judge_tokenizer(
+        self.tokenizer = decoder_tokenizer(
             judge,
             'scorer: judge_model_file: the judge must be a decoder-only Hugging Face '
             'model, such as smollm2-135m-q4',
@@ -297,6 +274,24 @@ class Strings:
         """
         limit = self.judge.positions
         return 0 if limit is None else max(0, len(ids) - limit)
+
+    def kept_ids(self, text: str, end: bool) -> Ids:
+        """
+        Return the last tokens of a text, as many as the judge has positions for.
+        """
+        ids = self.ids(text, end)
+        return ids[self.num_over_limit(ids) :]
+
+    def joined_ids(
+        self, before: str, text: str, end: bool
+    ) -> tuple[tuple[Ids, Ids], int]:
+        """
+        Return the tokens of two texts joined by a blank and those of the first alone,
+        and how many were cut at the beginning of both.
+        """
+        both, alone = self.ids(f'{before} {text}', end), self.ids(before, end)
+        cut = self.num_over_limit(both)
+        return (both[cut:], alone[cut:]), cut
 
     def logprobs(self, strings: Sequence[Ids]) -> list[tuple[float, ...]]:
         """

@@ -16,7 +16,7 @@ import hashlib
 import io
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -74,12 +74,12 @@ class Meteor(ReferenceScorer):
         if self.options.wordnet != NONE:
             self.root = wordnet_root(self.options.wordnet)
 
-    def signature_fields(self) -> Mapping[str, Any]:
+    def load_models(self) -> None:
         """
-        Return the options that are part of the signature, and the content of WordNet.
+        Have the content of WordNet signed.
         """
         content = NONE if self.root is None else content_hash(self.root)
-        return {**super().signature_fields(), 'wordnet': content}
+        self.signed = {**self.signed, 'wordnet': content}
 
     @cached_property
     def wordnet(self) -> Any:

@@ -34,7 +34,7 @@ from parlai_ext.data.judged.cards import OWN_ENDINGS, own_card, read_card
 from parlai_ext.data.judged.qualities import mean
 from parlai_ext.scoring.base import ItemScore, ScoringItem
 from parlai_ext.scoring.label_judges import (
-    Candidate,
+    JudgedResponse,
     LabelOptions,
     LabelScorer,
     pair_prompt,
@@ -46,7 +46,7 @@ NEEDED = (
     'comparisons: is needed: a folder or file of dialogues between people, such as '
     'the official validation.zip of DailyDialog'
 )
-Pair = tuple[Candidate, Candidate]
+Pair = tuple[JudgedResponse, JudgedResponse]
 T = TypeVar('T')
 
 
@@ -137,8 +137,8 @@ class PairEval(LabelScorer):
         :raises UserError: when no file is named, or it has too few dialogues.
         """
         options = self.options
-        self.runs: list[list[Candidate]] = []
-        self.weights: dict[Candidate, float] = {}
+        self.runs: list[list[JudgedResponse]] = []
+        self.weights: dict[JudgedResponse, float] = {}
         self.compares_items = options.exhaustive
         try:
             self.template = pair_template(options.prompt)
@@ -193,7 +193,7 @@ class PairEval(LabelScorer):
         if options.weighted:
             self.weights = {one: scores[one] for run in self.runs for one in run}
 
-    def candidate(self, item: ScoringItem) -> Candidate:
+    def candidate(self, item: ScoringItem) -> JudgedResponse:
         """
         Return a response after its context, with its knowledge where that is shown.
         """
@@ -226,8 +226,8 @@ class PairEval(LabelScorer):
 
     def _score(
         self,
-        candidate: Candidate,
-        runs: Sequence[Sequence[Candidate]],
+        candidate: JudgedResponse,
+        runs: Sequence[Sequence[JudgedResponse]],
         answers: Mapping[Pair, Answer],
     ) -> ItemScore:
         """
@@ -236,7 +236,7 @@ class PairEval(LabelScorer):
         :param answers: of the judge about each pair, in both orders.
         """
         means, cut = [], 0
-        flips: dict[Candidate, bool] = {}
+        flips: dict[JudgedResponse, bool] = {}
         for run in runs:
             values: list[float | None] = []
             for one in run:
@@ -260,21 +260,21 @@ class PairEval(LabelScorer):
         )
 
 
-def next_turn(context_turns: int, rng: Random, turns: Turns) -> Candidate:
+def next_turn(context_turns: int, rng: Random, turns: Turns) -> JudgedResponse:
     """
     Return a turn of a dialogue, drawn from those after the first, after its context.
 
     :param context_turns: how many turns before it are its context; 0: all.
     """
     place = rng.randrange(1, len(turns))
-    return Candidate(turns[:place][-context_turns:], turns[place])
+    return JudgedResponse(turns[:place][-context_turns:], turns[place])
 
 
 def drawn_comparisons(
     usable: Sequence[T],
-    draw: Callable[[Random, T], Candidate],
+    draw: Callable[[Random, T], JudgedResponse],
     options: PairEvalOptions,
-) -> list[list[Candidate]]:
+) -> list[list[JudgedResponse]]:
     """
     Return the comparisons of each run, of different dialogues or judged items.
 

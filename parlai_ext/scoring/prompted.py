@@ -20,7 +20,6 @@ from parlai_ext.scoring.likelihood import (
     first_continuation_share,
     judge_option,
 )
-from parlai_ext.systems.chat.messages import ChatTurn
 
 ANSWERS = ('Yes', 'No')
 QUESTION = (
@@ -78,4 +77,4 @@ class Prompted(AnswerScorer):
         prompt = '\n'.join(
             ['Dialogue:', *turns, '', response, '', self.options.question]
         )
-        return self.chat.question([ChatTurn(False, prompt)], True, ANSWERS)
+        return self.chat.reply_question(prompt, ANSWERS)

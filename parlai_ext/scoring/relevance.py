@@ -19,6 +19,7 @@ from parlai_ext.scoring.base import (
     ScoringItem,
     encoder_option,
     row_cosines,
+    tied,
 )
 
 LAST_TURNS = 4  # of a context, which `context` and `nearest` compare with
@@ -51,6 +52,7 @@ class Relevance(Scorer):
     """
 
     name = 'relevance'
+    version = 2
     unit = 'a cosine, at most 1'
     dimensions = ('Relevance',)
     options_class = RelevanceOptions
@@ -65,7 +67,7 @@ class Relevance(Scorer):
         cut = encoder.cut_tokens([item.text for item in items])
         return [
             ItemScore(
-                {'Relevance': cosine},
+                {'Relevance': tied(cosine)},
                 {'Relevance': ZERO if item.context else NO_CONTEXT},
                 cut=tokens,
             )

@@ -365,7 +365,7 @@ def scorer_record(
         'dimensions': list(scorer.dimensions),
         'evidence_labels': list(scorer.evidence_labels),
         'unit': scorer.unit,
-        **scorer.evidence_record(),
+        **scorer.evidence_record,
         'config': dict(config),
         'given': include_given,
         'models': [to_json(model) for model in scorer.models_used()],
@@ -392,7 +392,8 @@ class ShardScorer(Worker):
         """
         dialogues = self.run.read_dialogues(data)
         partial = self.store.partial(data)
-        with self.scorer.watched(Watch(tell, partial)), partial.saved_at_exit():
+        watch = Watch(tell, partial)
+        with self.scorer.models.changed(watch=watch), partial.saved_at_exit():
             scored = score_dialogues(
                 dialogues, self.scorer, self.first_speaker_only, self.include_given
             )

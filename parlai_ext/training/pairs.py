@@ -33,7 +33,7 @@ from parlai_ext.files.json_file import json_lines
 from parlai_ext.judge_check.perturbations import same_text
 from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.base import Scorer, ScoringItem
-from parlai_ext.scoring.label_judges import Candidate
+from parlai_ext.scoring.label_judges import JudgedResponse
 from parlai_ext.scoring.stored_scores import score_items
 
 KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled', 'swapped')
@@ -48,8 +48,8 @@ class ResponsePair:
     :param kind: how the bad response was made, one of `KINDS`.
     """
 
-    good: Candidate
-    bad: Candidate
+    good: JudgedResponse
+    bad: JudgedResponse
     kind: str
 
 
@@ -191,7 +191,7 @@ class PairMaker:
         still missing.
         """
         turns = self.dialogues[d]
-        good = Candidate(turns[:i], turns[i])
+        good = JudgedResponse(turns[:i], turns[i])
         pairs: list[ResponsePair] = []
         wrong: set[str] = set()
         for _ in range(self.options.per_context):
@@ -241,7 +241,7 @@ class PairMaker:
         ]
         self.rng.shuffle(rounds)
         for one, place, shift in rounds:
-            good = Candidate(one.context, one.positive[place])
+            good = JudgedResponse(one.context, one.positive[place])
             pairs: list[ResponsePair] = []
             for text in one.adversarial[shift : shift + self.options.per_context]:
                 if missing.get('adversarial') and not same_text(text, good.response):
@@ -265,7 +265,7 @@ class PairMaker:
             pairs.append(pair)
             missing[pair.kind] -= 1
 
-    def _swapped_pair(self, good: Candidate) -> ResponsePair | None:
+    def _swapped_pair(self, good: JudgedResponse) -> ResponsePair | None:
         """
         Return a pair of a response in its own place, and in as late a place of another
         dialogue; `None` where the one that is drawn is shorter, or goes on alike.
@@ -277,17 +277,19 @@ class PairMaker:
         context, swapped = (self._cut(turns) for turns in (good.context, other[:i]))
         if swapped == context:
             return None
-        one, two = (Candidate(turns, good.response) for turns in (context, swapped))
+        one, two = (
+            JudgedResponse(turns, good.response) for turns in (context, swapped)
+        )
         return ResponsePair(one, two, 'swapped')
 
-    def _pair(self, good: Candidate, wrong: str, kind: str) -> ResponsePair:
+    def _pair(self, good: JudgedResponse, wrong: str, kind: str) -> ResponsePair:
         """
         Return the pair whose bad response follows the context of the good one, or whose
         good response follows one of another dialogue.
         """
-        bad = Candidate(self._cut(good.context), wrong)
+        bad = JudgedResponse(self._cut(good.context), wrong)
         if self.rng.random() < self.options.same_context:
-            return ResponsePair(Candidate(bad.context, good.response), bad, kind)
+            return ResponsePair(JudgedResponse(bad.context, good.response), bad, kind)
         if kind == 'adversarial':  # good and bad by the same writers
             one = self.rng.choice(self.annotated)
             context, response = one.context, self.rng.choice(one.positive)
@@ -295,7 +297,7 @@ class PairMaker:
             turns = self.rng.choice(self.dialogues)
             i = self.rng.randrange(1, len(turns))
             context, response = turns[:i], turns[i]
-        return ResponsePair(Candidate(self._cut(context), response), bad, kind)
+        return ResponsePair(JudgedResponse(self._cut(context), response), bad, kind)
 
     def _cut(self, context: Turns) -> Turns:
         return context[-self.options.context_turns :]

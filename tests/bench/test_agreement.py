@@ -12,6 +12,7 @@ from parlai_ext.bench.agreement import (
     agreement_lines,
     agreement_table,
     mean_scores,
+    rescored,
 )
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, Utterance
 from parlai_ext.scoring.base import ItemScore, Scorer
@@ -165,7 +166,7 @@ def test_why_a_system_has_no_score_is_kept_in_every_variant():
     broken = Dialogue('5', 'p', 'o', chat('5', 'a').utterances, 'bot', 'empty reply')
     fed = known_fed(KnownJudge(lambda *_: (-1.0,)), SETS, polarity='both')
     [scored] = score_dialogues([broken], fed, first_speaker_only=False)
-    again = fed.rescored(broken, scored, 'w/o pos')
+    again = rescored(fed, broken, scored, 'w/o pos')
     reasons = {s.reason for s in again.scores if s.system == 'bot'}
     assert reasons == {'it broke the dialogue off: empty reply'}
 

@@ -51,14 +51,20 @@ def written(folder, *points, labels=tuple(NOISE)):
     """
     Write a bench with these points.
     """
-    about = dict.fromkeys(('title', 'source', 'licence'), '')
     sets = tuple(
         SetAbout(
-            *(one.set_name, *about.values(), 'turn', one.unit, 'Overall', ('Overall',)),
-            len(one.groups),
-            len(one.groups),
-            len(set(one.groups)),
-            1,
+            name=one.set_name,
+            title='',
+            source='',
+            licence='',
+            level='turn',
+            unit=one.unit,
+            overall='Overall',
+            qualities=('Overall',),
+            n_items=len(one.groups),
+            n_drawn=len(one.groups),
+            n_groups=len(set(one.groups)),
+            n_systems=1,
         )
         for one in points
     )

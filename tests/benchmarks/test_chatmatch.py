@@ -33,7 +33,6 @@ from parlai_ext.scoring.chatmatch.game import (
     DIMENSIONS,
     READINGS,
     Material,
-    chatmatch_options,
     game_values,
     why_no_game,
 )
@@ -41,6 +40,7 @@ from parlai_ext.scoring.chatmatch.scorer import ChatMatch
 from tests.support.chatmatch_samples import DATA as GAMES
 from tests.support.chatmatch_samples import (
     QUIZ,
+    chatmatch_options,
     game,
     needs_games,
     pecking_order,

@@ -156,8 +156,8 @@ def test_the_pointer_on_a_row_tells_its_two_intervals(tmp_path, browser, width):
       const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
       return document.elementFromPoint(x, y).closest('svg').textContent;
     })()""")
-    assert 'any partners like these: 3.35 to 3.65' in tooltip
-    assert 'these partners only: 3.40 to 3.60' in tooltip
+    assert 'any partners like these: −1.500 to −0.500' in tooltip
+    assert 'these partners only: −1.200 to −0.800' in tooltip
 
 
 def test_reader_sees_why_there_is_no_score(tmp_path, browser):

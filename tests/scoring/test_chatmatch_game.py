@@ -13,13 +13,12 @@ from parlai_ext.scoring.chatmatch.concepts import (
 )
 from parlai_ext.scoring.chatmatch.game import (
     READINGS,
-    chatmatch_options,
     find_echoes,
     find_recalls,
     important_concepts,
     similarities,
 )
-from tests.support.chatmatch_samples import DATA, QUIZ, needs_games
+from tests.support.chatmatch_samples import DATA, QUIZ, chatmatch_options, needs_games
 from tests.support.tiny_models import sentences
 
 # "dogs" is in turns 1, 2 and 4, "we" in turns 0, 1, 3 and 5: of these two concepts the

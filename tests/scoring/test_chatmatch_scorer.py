@@ -11,7 +11,6 @@ from benchmarks.chatmatch.games import raw_scores
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.chatmatch.game import (
     DIMENSIONS,
-    chatmatch_options,
     perplexities,
     questions,
 )
@@ -19,7 +18,7 @@ from parlai_ext.scoring.chatmatch.scorer import ChatMatch, ChatMatchGame
 from parlai_ext.scoring.judged_items import judged_scoring_items
 from parlai_ext.scoring.score_run import build_scorer
 from tests.support.bench_samples import judged_dialogue
-from tests.support.chatmatch_samples import QUIZ, game
+from tests.support.chatmatch_samples import QUIZ, chatmatch_options, game
 from tests.support.on_cpu import CPU
 from tests.support.scoring_samples import KnownJudge
 from tests.support.user_error import user_error

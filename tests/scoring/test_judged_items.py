@@ -31,7 +31,7 @@ class OfBoth(Scorer):
     A scorer of turns that can judge a whole dialogue.
     """
 
-    whole_dialogues = True
+    also_level = 'dialogue'
 
 
 class OfDialogues(Scorer):

@@ -13,7 +13,7 @@ from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.directeval import DirectEval
 from parlai_ext.scoring.label_judges import (
     CARD,
-    Candidate,
+    JudgedResponse,
     LabelTokens,
     direct_prompt,
     pair_prompt,
@@ -65,8 +65,8 @@ def values(scorer, *responses):
 
 
 def test_the_prompt_shows_both_conversations():
-    first = Candidate(('one', 'two'), 'three\n')
-    prompt = pair_prompt(first, Candidate(('four',), 'five'))
+    first = JudgedResponse(('one', 'two'), 'three\n')
+    prompt = pair_prompt(first, JudgedResponse(('four',), 'five'))
     assert prompt.question == PROMPT
     assert prompt.answer == 'Better response:'
     assert prompt.labels == ('A', 'B')
@@ -156,8 +156,8 @@ Answer: Response
 def test_a_prompt_of_a_file_is_filled_and_facts_that_are_not_there_left_out(tmp_path):
     path = tmp_path / 'prompt.txt'
     path.write_text(TEMPLATE_FILE)
-    first = Candidate(('one', 'say {response_2}'), 'three', 'a fact')
-    prompt = pair_prompt(first, Candidate((), 'five'), pair_template(str(path)))
+    first = JudgedResponse(('one', 'say {response_2}'), 'three', 'a fact')
+    prompt = pair_prompt(first, JudgedResponse((), 'five'), pair_template(str(path)))
     assert prompt.answer == ''
     assert prompt.question == (
         '[INST] Which?\n\nFacts A\na fact\n\none\nsay {response_2}\n'
@@ -259,7 +259,7 @@ def test_a_chat_model_begins_its_reply_with_the_label(chat_folder):
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(chat_folder)
-    prompt = pair_prompt(Candidate((), 'i'), Candidate((), 'you'))
+    prompt = pair_prompt(JudgedResponse((), 'i'), JudgedResponse((), 'you'))
     ids = LabelTokens(tokenizer, 'chat').prompt_ids(prompt)
     message = [{'role': 'user', 'content': prompt.question}]
     expected = tokenizer.apply_chat_template(
@@ -272,14 +272,14 @@ def test_a_plain_prompt_begins_as_the_tokenizer_begins_texts(tmp_path):
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(make_model(tmp_path, 'llama'))
-    prompt = pair_prompt(Candidate((), 'i'), Candidate((), 'you'))
+    prompt = pair_prompt(JudgedResponse((), 'i'), JudgedResponse((), 'you'))
     ids = LabelTokens(tokenizer).prompt_ids(prompt)
     expected = tokenizer(f'{prompt.question}\n\n{prompt.answer}')['input_ids']
     assert list(ids) == expected
 
 
 def test_the_prompt_ends_with_the_question_of_the_paper():
-    prompt = direct_prompt(Candidate(('one', 'two'), 'three'))
+    prompt = direct_prompt(JudgedResponse(('one', 'two'), 'three'))
     assert prompt.question == (
         'Dialogue\nQ: one\nP: two\nResponse\nQ: three\n\n'
         'Is the above response a good response to the given conversation?'

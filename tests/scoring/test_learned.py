@@ -283,13 +283,13 @@ def test_corpora_lie_beside_the_card_and_are_not_signed(tmp_path):
     before = Learned(LearnedOptions(weights=folder))
     (tmp_path / 'mine' / CORPORA).write_bytes(save(TENSORS))
     after = Learned(LearnedOptions(weights=folder))
-    assert before.signature_fields() == after.signature_fields()
-    assert before.evidence_record() == {}
-    record = after.evidence_record()['corpora']
+    assert before.signed == after.signed
+    assert before.evidence_record == {}
+    record = after.evidence_record['corpora']
     assert record == {'names': ['east', 'north'], 'threshold': 0.3}
     # another encoder's vectors cannot be compared
     other = Learned(LearnedOptions(weights=folder, encoder='minilm'))
-    assert other.evidence_record() == {}
+    assert other.evidence_record == {}
 
 
 @pytest.mark.parametrize(

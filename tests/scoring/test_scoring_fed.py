@@ -434,10 +434,11 @@ def loss(folder, *texts):
 
 @pytest.mark.parametrize('less', ['nothing', 'no_response'])
 def test_a_complaint_is_the_users_next_message(chat_folder, less):
-    fed = Fed(
-        FedOptions(judge_model_file=chat_folder, judge_format='chat', less=less),
-        models_on_cpu(),
-        followups=FollowUps({'X': Sides((), (BAD,))}),
+    fed = known_fed(
+        models_on_cpu().likelihood(chat_folder),
+        FollowUps({'X': Sides((), (BAD,))}),
+        judge_format='chat',
+        less=less,
     )
     [score] = fed.checked_scores([ScoringItem((HOW,), SO)])
     expected = loss(chat_folder, HOW, SO, BAD)

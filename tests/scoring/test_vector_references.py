@@ -1,6 +1,6 @@
 """
 Embedding average, extrema and greedy, and BERTScore: by pencil, on vectors of two
-numbers, and against BERTScore's library on a tiny encoder.
+numbers, and against BERTScore's library on a tiny encoder; ties of all similarities.
 """
 
 import math
@@ -11,9 +11,10 @@ import pytest
 from parlai_ext.models.encoders import TokenVectors
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.bertscore import token_f1
+from parlai_ext.scoring.registry import find_scorer
 from tests.support.scoring_samples import overall, scores_of
 from tests.support.tiny_encoders import make_encoder
-from tests.support.tiny_models import sentences
+from tests.support.tiny_models import WORDS, sentences
 from tests.support.user_error import user_error
 
 VECTORS = """
@@ -142,3 +143,28 @@ def test_tokens_that_are_not_read_are_counted(encoder):
     [score] = scores(encoder, [(LONG, 'a')])
     assert score.cut == 6
     assert math.isfinite(score.values['Overall'])
+
+
+@pytest.mark.parametrize(
+    'scorer',
+    [AVERAGE, EXTREMA, GREEDY, 'bertscore', 'relevance', 'amfm_references'],
+)
+def test_texts_that_are_all_the_same_as_theirs_tie(
+    scorer, encoder, gpt2_folder, tmp_path
+):
+    # a test set of DSTC10 has judged people's replies, each its own reference
+    table = tmp_path / 'vectors.txt'
+    rows = np.random.default_rng(0).normal(size=(len(WORDS), 30))
+    table.write_text(
+        ''.join(
+            f'{word} {" ".join(map(str, row))}\n'
+            for word, row in zip(WORDS, rows, strict=True)
+        )
+    )
+    named = {'encoder': encoder, 'vectors': str(table), 'judge_model_file': gpt2_folder}
+    known = vars(find_scorer(scorer).options_class())
+    options = {key: value for key, value in named.items() if key in known}
+    items = [ScoringItem((text,), text, references=(text,)) for text in sentences(40)]
+    values = [score.values for score in scores_of(scorer, items, **options)]
+    dimension = find_scorer(scorer).dimensions[0]
+    assert {value[dimension] for value in values} == {1}

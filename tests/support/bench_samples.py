@@ -107,7 +107,7 @@ class Whole(Counted):
     """
 
     name = 'whole'
-    whole_dialogues = True
+    also_level = 'dialogue'
 
     def score(self, items):
         """

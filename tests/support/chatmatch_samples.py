@@ -8,6 +8,8 @@ import json
 import pytest
 
 from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.core.options import read_options
+from parlai_ext.scoring.chatmatch.game import ChatMatchOptions
 from parlai_ext.tournament.games import Game, award_points
 from tests.support import shared_data
 from tests.support.dialogues import turns_of
@@ -155,3 +157,11 @@ def released_rows(self_chats=False):
         if (name.count('_') > 1) == self_chats:
             rows.append((name, [*map(int, counts)], [*map(float, distinct)], digest))
     return rows
+
+
+def chatmatch_options(reading='released_fixed', thresholds=None):
+    """
+    Return a reading with some thresholds changed.
+    """
+    given = {'reading': reading, **(thresholds or {})}
+    return read_options(ChatMatchOptions, given, 'scorer: ')

@@ -4,11 +4,11 @@ A small run folder of made-up dialogues, and judges with known answers.
 
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import patch
 
 from parlai_ext.core.nouns import Answer, Dialogue, Opener, Roster, System
-from parlai_ext.core.options import read_options
+from parlai_ext.scoring import fed as fed_module
 from parlai_ext.scoring.base import ScoringItem
-from parlai_ext.scoring.fed import Fed, FedOptions
 from parlai_ext.scoring.registry import find_scorer
 from tests.support.dialogues import turns_of
 from tests.support.on_cpu import models_on_cpu
@@ -20,8 +20,8 @@ FIRST, SECOND = 'target', 'partner'
 
 class KnownJudge:
     """
-    A `Likelihood` whose token log-probabilities come from a function, and the `Models`
-    that give it, whatever its name.
+    A `LanguageModel` whose token log-probabilities come from a function, and the
+    `Models` that give it, whatever its name.
     """
 
     signature = 'known'
@@ -82,7 +82,8 @@ def known_fed(judge, followups, **options):
     """
     given = {'judge_model_file': 'known', **options}
     models = SimpleNamespace(likelihood=lambda name: judge)
-    fed = Fed(read_options(FedOptions, given), models, followups=followups)
+    with patch.object(fed_module, 'load_followups', return_value=followups):
+        fed = fed_module.Fed(given, models)
     fed.load_models()
     return fed
 

@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from parlai_ext.commands.train_judge import TrainJudge
-from parlai_ext.scoring.label_judges import Candidate, LabelTokens, training_card
+from parlai_ext.scoring.label_judges import JudgedResponse, LabelTokens, training_card
 from parlai_ext.scoring.paireval import PairEval
 from parlai_ext.training import judge
 from parlai_ext.training.judge import epoch_batches, step_passes, train_judge
@@ -50,8 +50,8 @@ def make_pairs(number, seed=0):
     pairs = []
     for _ in range(number):
         (asked, right), (other, _), (_, wrong) = rng.sample(TOPICS, 3)
-        good = Candidate((asked,), right)
-        bad = Candidate((other,), wrong)
+        good = JudgedResponse((asked,), right)
+        bad = JudgedResponse((other,), wrong)
         pairs.append(ResponsePair(good, bad, 'random'))
     return pairs
 
@@ -64,7 +64,7 @@ def make_easy_pairs(number, seed=0):
     rng = random.Random(seed)
 
     def candidate(words):
-        return Candidate((rng.choice(['tea', 'rain', 'boat']),), rng.choice(words))
+        return JudgedResponse((rng.choice(['tea', 'rain', 'boat']),), rng.choice(words))
 
     return [
         ResponsePair(candidate(['cup', 'page']), candidate(['coat', 'sail']), 'random')
@@ -229,7 +229,7 @@ def test_another_training_is_not_gone_on_with(base, tmp_path, monkeypatch):
 
 def test_prompts_that_are_too_long_are_counted(base, tmp_path):
     pairs = make_pairs(16)
-    long = ResponsePair(Candidate(('tea ' * 40,), 'cup'), pairs[0].bad, 'random')
+    long = ResponsePair(JudgedResponse(('tea ' * 40,), 'cup'), pairs[0].bad, 'random')
     result = train(base, tmp_path / 'out', [*pairs, long], max_tokens=60)
     assert (result.num_examples, result.num_left_out) == (16, 1)
 

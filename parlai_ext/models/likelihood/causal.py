@@ -56,7 +56,7 @@ CPU_PASS = 24
 
 class Causal(LikelihoodEngine):
     """
-    A `Likelihood` over a decoder-only model.
+    A `LanguageModel` over a decoder-only model.
 
     An answer's ``continuations[k]`` has one number for each token of continuation k;
     its ``context``, when asked for, one for each context token that was kept but the

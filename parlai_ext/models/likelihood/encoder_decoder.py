@@ -129,7 +129,7 @@ class TreeReader(Protocol):
 
 class EncoderDecoder(LikelihoodEngine):
     """
-    A `Likelihood` over an encoder-decoder.
+    A `LanguageModel` over an encoder-decoder.
     """
 
     tells_context = False  # an encoder gives its input no probability

@@ -203,13 +203,12 @@ class LikelihoodEngine:
         """
         Return the log-probabilities of a batch, computed now or kept from before.
         """
-        kept = self.watch.get(key)
-        if kept is not None:
-            return [{tuple(k): tuple(v) for k, v in pairs} for pairs in kept]
-        rows = compute()
-        if self.watch.keeps:
-            self.watch.put(key, [list(row.items()) for row in rows])
-        return rows
+        return self.watch.results(
+            key,
+            compute,
+            lambda rows: [list(row.items()) for row in rows],
+            lambda kept: [{tuple(k): tuple(v) for k, v in pairs} for pairs in kept],
+        )
 
 
 def distinct_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core.nouns import Dialogue, Likelihood, Question
-from parlai_ext.core.options import option, read_options
-from parlai_ext.scoring.base import model_option
+from parlai_ext.core.nouns import Dialogue, LanguageModel, Question
+from parlai_ext.core.options import option
 from parlai_ext.scoring.chatmatch.concepts import distinct, stems, words
+from parlai_ext.scoring.likelihood import judge_option
 
 DIMENSIONS = (
     'fluency',
@@ -96,11 +96,8 @@ class ChatMatchOptions:
         help='content_words, nltk, or a file or folder of dictionaries',
         path=True,
     )
-    judge_model_file: str = model_option(
-        'zoo:mini/judge/model',
-        'likelihood',
-        'the language model for fluency: a model file, zoo:…, hf:REPOSITORY, or none',
-        flag='--judge-model-file',
+    judge_model_file: str = judge_option(
+        'zoo:mini/judge/model', 'the language model for fluency, or none'
     )
 
     @classmethod
@@ -132,18 +129,6 @@ class ChatMatchOptions:
         uncounted turns, too.
         """
         return self.reading != 'paper'
-
-
-def chatmatch_options(
-    reading: str = 'released_fixed', thresholds: Mapping[str, Any] | None = None
-) -> ChatMatchOptions:
-    """
-    Return a reading with some thresholds changed.
-
-    :raises UserError: saying which is wrong and what would be right.
-    """
-    given = {'reading': reading, **(thresholds or {})}
-    return read_options(ChatMatchOptions, given, 'scorer: ')
 
 
 # equal turns have a cosine of 1 only up to rounding
@@ -418,7 +403,7 @@ def knowledge(
 
 
 def perplexities(
-    likelihood: Likelihood, texts: Sequence[str], unit: str
+    likelihood: LanguageModel, texts: Sequence[str], unit: str
 ) -> list[float | None]:
     """
     Return the perplexity of each text, without context, its end token included.

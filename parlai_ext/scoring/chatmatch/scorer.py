@@ -183,7 +183,7 @@ class ChatMatchGame(Scorer):
 
     name = 'chatmatch_game'
     level = 'dialogue'
-    single_responses = True
+    also_level = 'turn'
     version = ChatMatch.version
     options_class = ChatMatchOptions
     options: ChatMatchOptions

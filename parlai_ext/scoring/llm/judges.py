@@ -72,10 +72,11 @@ class PromptedScorer(Scorer):
     @property
     def rating(self) -> str:
         """
-        How an answer becomes a number; one in JSON can be parsed only.
+        How an answer becomes a number; one in JSON, or of a scorer without this option,
+        is parsed.
         """
         json = self.prompt.answer == 'json'
-        return 'parsed' if json else str(self.options.rating)
+        return 'parsed' if json else getattr(self.options, 'rating', 'parsed')
 
     def named_models(self) -> list[tuple[str, str]]:
         """
@@ -142,8 +143,7 @@ class PromptedScorer(Scorer):
         """
         Return why an item cannot be shown; `None` if it can.
         """
-        lacking = (name for name in self.prompt.needs if not getattr(item, name))
-        name = next(lacking, None)
+        name = item.lacking(self.prompt.needs)
         return name and f'the prompt shows {name}, which the item does not have'
 
     def _asked(self, item: ScoringItem) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -262,13 +262,6 @@ class LlmEval(LlmJudge):
 
     name = 'llm_eval'
     options_class = LlmEvalOptions
-
-    @property
-    def rating(self) -> str:
-        """
-        The answer is read.
-        """
-        return 'parsed'
 
 
 @dataclass(frozen=True)

@@ -28,14 +28,12 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.errors import nearest
 from parlai_ext.core.json_text import first_object
-from parlai_ext.core.nouns import Likelihood as LanguageModel
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core.nouns import LanguageModel, content_id
 from parlai_ext.core.options import option
 from parlai_ext.files.yaml_file import Document
 from parlai_ext.models.questions import ChatQuestions
 from parlai_ext.scoring.base import LEVELS, ChatModel
 from parlai_ext.scoring.shipped_file import read_shipped_file
-from parlai_ext.systems.chat.messages import ChatTurn
 
 if TYPE_CHECKING:  # which imports parlai, and so torch
     from parlai_ext.systems.chat.conversation import ChatReply
@@ -52,7 +50,7 @@ MOST_LABELS = 101  # of a scale, each of which is a question to a local model
 
 
 @dataclass(frozen=True)
-class Prompt:
+class RatingPrompt:
     """
     A prompt: its text, its dimensions with the question about each, and its labels.
 
@@ -140,7 +138,7 @@ def prompt_option(default: str) -> Any:
     )
 
 
-def load_prompt(name: str, level: str) -> Prompt:
+def load_prompt(name: str, level: str) -> RatingPrompt:
     """
     Return a shipped prompt, or that of a file of the user's.
 
@@ -154,13 +152,13 @@ def load_prompt(name: str, level: str) -> Prompt:
     return prompt
 
 
-def read_prompt(doc: Document) -> Prompt:
+def read_prompt(doc: Document) -> RatingPrompt:
     """
     Return the prompt in a document.
 
     :raises UserError: with file, line and key.
     """
-    keys = doc.options(Prompt, doc.data or {}, ())
+    keys = doc.options(RatingPrompt, doc.data or {}, ())
     for name, question in keys.dimensions.items():
         doc.typed(question, ('dimensions', name), str)
     if not keys.dimensions:
@@ -183,7 +181,7 @@ def read_prompt(doc: Document) -> Prompt:
     return prompt
 
 
-def _labels(doc: Document, keys: Prompt) -> dict[str, float]:
+def _labels(doc: Document, keys: RatingPrompt) -> dict[str, float]:
     """
     Return each label with its score.
     """
@@ -246,7 +244,7 @@ class AnswerRating:
         return evidence
 
 
-def label_rating(reply: str, prompt: Prompt) -> AnswerRating:
+def label_rating(reply: str, prompt: RatingPrompt) -> AnswerRating:
     """
     Return the rating of a reply that should be a label.
 
@@ -260,14 +258,14 @@ def label_rating(reply: str, prompt: Prompt) -> AnswerRating:
     return AnswerRating(None, f'the reply names {problem}: {_shown(reply)}')
 
 
-def _numbers(reply: str, prompt: Prompt) -> set[float]:
+def _numbers(reply: str, prompt: RatingPrompt) -> set[float]:
     top = TOP.format(re.escape(f'{prompt.highest:g}'))
     text = re.sub(top, ' ', reply, flags=re.IGNORECASE)
     numbers = {float(match) for match in re.findall(rf'(?<![\w.]){NUMBER}\b', text)}
     return {n for n in numbers if prompt.lowest <= n <= prompt.highest}
 
 
-def _named_values(reply: str, prompt: Prompt) -> set[float]:
+def _named_values(reply: str, prompt: RatingPrompt) -> set[float]:
     exact = _plain(reply)
     for label, value in prompt.labels.items():
         if exact == _plain(label):
@@ -289,7 +287,7 @@ def _plain(text: str) -> str:
     return text.strip(' \t\r\n.,;:!?"\'()[]{}<>*_`').casefold()
 
 
-def json_ratings(reply: str, prompt: Prompt) -> dict[str, AnswerRating]:
+def json_ratings(reply: str, prompt: RatingPrompt) -> dict[str, AnswerRating]:
     """
     Return the rating of each dimension from a reply that should be a JSON object. Words
     around the object are passed over; names of dimensions may be in any case.
@@ -305,7 +303,7 @@ def json_ratings(reply: str, prompt: Prompt) -> dict[str, AnswerRating]:
     }
 
 
-def _json_rating(value: Any, prompt: Prompt) -> AnswerRating:
+def _json_rating(value: Any, prompt: RatingPrompt) -> AnswerRating:
     """
     Return the rating that a value of a JSON object is: a number, also as a text.
     """
@@ -322,7 +320,9 @@ def _json_rating(value: Any, prompt: Prompt) -> AnswerRating:
     return AnswerRating(float(value), manner='parsed')
 
 
-def expected_rating(probabilities: Mapping[str, float], prompt: Prompt) -> AnswerRating:
+def expected_rating(
+    probabilities: Mapping[str, float], prompt: RatingPrompt
+) -> AnswerRating:
     """
     Return the mean of the labels' scores, weighted with their probabilities.
     """
@@ -335,7 +335,7 @@ def expected_rating(probabilities: Mapping[str, float], prompt: Prompt) -> Answe
 
 
 def label_probabilities(
-    alternatives: Sequence[Sequence[Sequence[Any]]], prompt: Prompt
+    alternatives: Sequence[Sequence[Sequence[Any]]], prompt: RatingPrompt
 ) -> dict[str, float] | None:
     """
     Return the probability of each label at the first token of a reply that is a label;
@@ -374,14 +374,17 @@ PromptRatings = tuple[Sequence[AnswerRating], int]
 
 
 def ratings_by_likelihood(
-    judge: LanguageModel, chat: ChatQuestions, prompt: Prompt, texts: Sequence[str]
+    judge: LanguageModel,
+    chat: ChatQuestions,
+    prompt: RatingPrompt,
+    texts: Sequence[str],
 ) -> list[PromptRatings]:
     """
     Return the rating of each filled prompt, from how likely each label is as the answer
     of a local language model, in one call of it.
     """
     labels = list(prompt.labels)
-    questions = [chat.question([ChatTurn(False, text)], True, labels) for text in texts]
+    questions = [chat.reply_question(text, labels) for text in texts]
     ratings: list[PromptRatings] = []
     for answer in judge.answer(questions):
         probabilities = [math.exp(math.fsum(row)) for row in answer.continuations]
@@ -391,7 +394,7 @@ def ratings_by_likelihood(
 
 
 def ratings_by_reply(
-    chat: ChatModel, prompt: Prompt, rating: str, texts: Sequence[str]
+    chat: ChatModel, prompt: RatingPrompt, rating: str, texts: Sequence[str]
 ) -> list[PromptRatings]:
     """
     Return the ratings of each filled prompt, from a chat model's reply.
@@ -405,7 +408,7 @@ def ratings_by_reply(
 
 
 def reply_ratings(
-    reply: ChatReply, prompt: Prompt, rating: str
+    reply: ChatReply, prompt: RatingPrompt, rating: str
 ) -> Sequence[AnswerRating]:
     """
     Return the ratings that a reply stands for.
