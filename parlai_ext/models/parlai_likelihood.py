@@ -2,6 +2,7 @@
 A ParlAI generator as a `LanguageModel`: its own History, dictionary and truncation.
 """
 
+import os
 from functools import lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +30,7 @@ from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.models.likelihood.engine import TOKENS
 from parlai_ext.systems.downloads import download_systems
-from parlai_ext.systems.fetch.data_folder import local_path
+from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
 from parlai_ext.systems.model_cache import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import trusts_file
