@@ -79,13 +79,19 @@ READER = """(async () => {
 })()"""
 
 
-@pytest.fixture(scope='module')
-def browser(tmp_path_factory):
-    """
-    A browser that is open as long as a file of tests runs.
-    """
+@pytest.fixture(scope='session')
+def one_browser(tmp_path_factory):
     with Browser(tmp_path_factory.mktemp('profile')) as one:
         yield one
+
+
+@pytest.fixture(scope='module')
+def browser(one_browser):
+    """
+    The browser of all files of tests, of its usual size.
+    """
+    one_browser.show()
+    return one_browser
 
 
 class Browser:
