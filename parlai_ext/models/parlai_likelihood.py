@@ -107,14 +107,12 @@ def load_judge(
     system = System(system.name, opt)
     keep_double_attention()
     fit_threads([system])
-    for download in download_systems([system]):
-        if download.reason:
-            raise UserError(download.reason)
-    who = (
-        None
-        if trusts_file(local_path(str(opt['model_file'])))
-        else f'judge {system.name}'
-    )
+    name = str(opt['model_file'])
+    if is_zoo_path(name) or os.path.isfile(name):  # else it is refused below
+        for download in download_systems([system]):
+            if download.reason:
+                raise UserError(download.reason)
+    who = None if trusts_file(local_path(name)) else f'judge {system.name}'
     with no_connections(who):
         player = load_system(system, no_cuda=no_cuda, fp16=fp16)
     agent = check_agent(player.agent, model_file)
