@@ -29,7 +29,6 @@ from benchmarks.support.perturbed_replies import (
     shares_higher,
 )
 from parlai_ext import zoo_configs
-from parlai_ext.core.progress import bar_of
 from parlai_ext.judge_check.perturbations import TRAIN
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import ScoringItem
@@ -41,6 +40,7 @@ from parlai_ext.scoring.composite import (
     Term,
 )
 from parlai_ext.scoring.stored_scores import score_items
+from parlai_ext.view.progress import bar_of
 
 FIT = (
     'zhao_dailydialog',

@@ -13,17 +13,16 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import HumanScores, ScoresChoice
-from parlai_ext.core.display import DASH, number
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option, read_options
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.results.chosen_scores import choose_scores, scores_rule
 from parlai_ext.results.rank import rank_run
-from parlai_ext.results.ranking import Ranking
+from parlai_ext.results.ranking import Ranking, choose_scores, scores_rule
 from parlai_ext.scoring.fed import FedOptions
 from parlai_ext.scoring.followups import load_followups
 from parlai_ext.store import RunFolder
 from parlai_ext.view.table import Column, Table, interval_cell
+from parlai_ext.view.text import DASH, number
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def summed_complaints(run: RunFolder, signature: str) -> dict[str, int]:
     where a score is no sum over complaints alone, or they cannot be fetched.
     """
     about = run.scores(signature).about()
-    section = dict(about.get('config') or run.manifest.protocol.scorer)
+    section = dict(about.section(run.manifest.protocol.scorer))
     if section.pop('name', None) != 'fed':
         return {}
     options = read_options(FedOptions, section, 'scorer: ')

@@ -39,13 +39,13 @@ from benchmarks.support.measures import CLOCKS, start
 from parlai_ext.bench.plan import parse_variant
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import options_of
-from parlai_ext.core.progress import bar_of
 from parlai_ext.data.judged.cards import read_card
 from parlai_ext.data.judged.judged_set import JudgedItem
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.base import Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items
 from parlai_ext.scoring.registry import SCORERS, find_scorer
+from parlai_ext.view.progress import bar_of
 
 SET = 'usr_topical'
 REPEATS = 3

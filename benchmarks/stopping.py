@@ -26,7 +26,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.support.measures import start
-from parlai_ext.ranking.table import Floats
+from parlai_ext.ranking.intervals import Floats
 from parlai_ext.stopping.rule import (
     ERROR,
     ORDER,

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.json_text import half_character
-from parlai_ext.core.machine import Machine, data_in
 from parlai_ext.core.nouns import (
     Dialogue,
     ScoredDialogue,
     Utterance,
     reference_texts,
 )
+from parlai_ext.engines.machine import Machine, data_in
 
 if TYPE_CHECKING:
     import pandas
@@ -128,8 +128,8 @@ class Run:
         :raises UserError: for another name, or when the run lacks this table.
         """
         from parlai_ext.report import frames
-        from parlai_ext.report.columns import file_table
-        from parlai_ext.results.chosen_scores import choose_scores
+        from parlai_ext.report.table import file_table
+        from parlai_ext.results.ranking import choose_scores
 
         if table == 'ranking':
             return file_table(self.ranking).frame()

@@ -16,12 +16,11 @@ ROOT = Path(__file__).parents[1]
 BESIDE = ('agents', 'tasks', 'worlds', 'zoo_configs')  # they install inside parlai_ext
 
 # ranking a run that is there, or showing it, must not pay for models
-LIGHT = 'ranking store collect.plan results.rank report.write report.page'
+LIGHT = 'ranking store collect.plan results.rank report.page'
 LIGHT += ' commands.doctor judge_check.record scoring.llm.judges'
 LIGHT += ' engines.open_engine engines.ray_cluster'
 LIGHT += ' packs.publish packs.verify packs.compare packs.cite'
 LIGHT += ' people.rating_set people.ranking people.annotator_files'
-LIGHT += ' report.dialogue_text'
 LINT_IMPORTS = Path(sys.executable).with_name('lint-imports')
 HEAVY = {'torch', 'parlai', 'transformers'}
 

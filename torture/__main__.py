@@ -15,9 +15,9 @@ from importlib import import_module
 from pathlib import Path
 
 from parlai_ext.commands.signals import signals_as_interrupt
-from parlai_ext.core.display import duration, one_line
 from parlai_ext.core.errors import nearest
 from parlai_ext.view.table import shown_table
+from parlai_ext.view.text import duration, one_line
 from torture.figure import Figure, Settings, try_all
 
 

@@ -17,7 +17,7 @@ import torch
 import yaml
 
 from parlai_ext.commands.command import find_command
-from parlai_ext.files.csv_file import csv_text
+from parlai_ext.view.text import csv_text
 from tests.support.annotated_answers import HUMAN, TOXIC, answers_file
 from tests.support.family_hf import make_model
 from tests.support.fed_samples import make_gpt2

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.core.errors import first_line
-from parlai_ext.core.progress import bar_of
+from parlai_ext.view.progress import bar_of
 
 
 @dataclass(frozen=True)

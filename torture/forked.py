@@ -20,7 +20,7 @@ from typing import NoReturn
 from tqdm import tqdm
 
 from parlai_ext.commands.signals import SIGNALS, end_in_one_line
-from parlai_ext.core.progress import Bar
+from parlai_ext.view.progress import Bar
 
 CRASHED = 70  # the exit code of work that raised: what a traceback tells elsewhere
 DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG

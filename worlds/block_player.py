@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Pairing, System, content_id
+from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.model_cache import (
     ModelCache,
@@ -198,7 +198,7 @@ class BlockPlayer:
         speakers = {n for row in rows for n in row.pairing.speakers}
         key = content_id(
             'replies',
-            manifest.collect,
+            manifest.settings(),
             {name: known[name].identity for name in speakers},
             [(row.pairing.id, row.opener.id) for row in rows],
             seed,

@@ -16,12 +16,12 @@ from parlai.utils import logging
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import whole_characters
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import add_flags, options_from_opt
 from parlai_ext.data.judged.judged_set import JudgedItem
+from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.own_records import is_own_scorer
 from parlai_ext.judge_check.check_items import check_items
-from parlai_ext.judge_check.record import CheckOptions, JudgeCheck, check_lines
+from parlai_ext.judge_check.record import CheckOptions, JudgeCheck
 from parlai_ext.scoring.base import WHOLE_SETS, ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import (
     ALL,
@@ -167,6 +167,8 @@ class ScorerAgent(Agent):
         check = check_items(self.scorer, *zip(*judged, strict=True), sample=sample)
         if check is not None:
             self.check_metrics = check_metrics(check)
+            from parlai_ext.judge_check.section import check_lines
+
             for line in check_lines(check):
                 logging.info(line)
         for line in spending_lines(self.scorer):

@@ -14,20 +14,25 @@ from numpy.typing import NDArray
 from parlai_ext.audit.options import AuditOptions
 from parlai_ext.audit.record import outcome_of
 from parlai_ext.collect.plan import Plan
-from parlai_ext.core.display import join_names, number, rough_count
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import Roster, System, is_floor
-from parlai_ext.core.ranking_options import RankingOptions
-from parlai_ext.ranking.intervals import LEVEL, Sampling, draw_means
-from parlai_ext.ranking.newcomers import Difference
-from parlai_ext.ranking.ranks import ranks_by_score, significantly_better
+from parlai_ext.core.protocol import RankingOptions
+from parlai_ext.ranking.intervals import (
+    Estimate,
+    Floats,
+    Sampling,
+    draw_means,
+    percentile_ends,
+    system_means,
+)
 from parlai_ext.ranking.separation import DialoguesNeeded
-from parlai_ext.ranking.table import Floats, system_means
+from parlai_ext.ranking.standings import ranks_by_score, significantly_better
 from parlai_ext.ranking.target_sets import NO_SYSTEM
-from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import RunScores, read_run_scores
+from parlai_ext.results.ranking import choose_scores
 from parlai_ext.scoring.registry import is_outside
 from parlai_ext.store import RunFolder
+from parlai_ext.view.text import join_names, number, rough_count
 
 # bootstraps of an audit's own intervals at most: it has many
 MOST_BOOTSTRAPS = 1000
@@ -237,7 +242,7 @@ class Audited:
         return number(value, 2 if float(np.ptp(self.means)) >= 0.5 else 3)
 
 
-def outcome_of_equality(audited: Audited, gap: Difference) -> str:
+def outcome_of_equality(audited: Audited, gap: Estimate) -> str:
     """
     Return whether a difference is none: shown as soon as its interval holds 0 and
     reaches no further than the least difference that the ranking claims.
@@ -262,8 +267,7 @@ def middle_of(draws: Floats) -> tuple[float | None, float | None]:
     known = draws[~np.isnan(draws)]
     if not len(known):
         return None, None
-    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+    return percentile_ends(known)
 
 
 def first_names(names: Sequence[str], word: str = 'and') -> str:
@@ -352,6 +356,6 @@ def stored_hash(run: RunFolder, wanted: str | None) -> str | None:
     """
     if wanted is not None and is_outside(wanted):
         for store in run.score_stores():
-            if (store.about().get('config') or {}).get('name') == wanted:
+            if store.about().config.get('name') == wanted:
                 return store.root.name
     return wanted

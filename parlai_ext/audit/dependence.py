@@ -21,15 +21,19 @@ from parlai_ext.audit.audited import (
     settling_text,
 )
 from parlai_ext.audit.record import LEFT_OUT, LeftOut, PartResult, outcome_of
-from parlai_ext.core.display import number, percent
 from parlai_ext.core.signature import scorer_name
 from parlai_ext.ranking.agreement import kendall, spearman
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER
-from parlai_ext.ranking.intervals import FEWEST_OPENERS, draw_means
-from parlai_ext.ranking.newcomers import flipped_pairs
-from parlai_ext.ranking.ranks import significantly_better
+from parlai_ext.ranking.intervals import (
+    FEWEST_OPENERS,
+    Floats,
+    draw_means,
+    json_number,
+    system_means,
+)
+from parlai_ext.ranking.pairs import flipped_pairs
 from parlai_ext.ranking.separation import DialoguesNeeded, dialogues_needed, fold_games
-from parlai_ext.ranking.table import Floats, json_number, system_means
+from parlai_ext.ranking.standings import significantly_better
 from parlai_ext.ranking.variance_shares import (
     REST,
     VarianceShares,
@@ -37,6 +41,7 @@ from parlai_ext.ranking.variance_shares import (
 )
 from parlai_ext.results.rank import read_run_scores
 from parlai_ext.results.tables import ScoreTables
+from parlai_ext.view.text import number, percent
 
 Pair = tuple[int, int]
 Cases = Mapping[str, Floats]  # the systems' scores, by what was left out

@@ -36,11 +36,10 @@ from parlai_ext.audit.record import (
     outcome_of,
 )
 from parlai_ext.collect.plan import build_manifest, refuse_collecting, resolve_protocol
-from parlai_ext.core.display import interval, join_names, number
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System, content_id
 from parlai_ext.core.signature import signature_differences
+from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.own_records import (
     CONFIG,
     is_own_scorer,
@@ -48,14 +47,14 @@ from parlai_ext.isolation.own_records import (
     note_parts,
 )
 from parlai_ext.judge_check.perturbations import PARROTS
-from parlai_ext.ranking.newcomers import Placing, difference, lift, place_newcomer
+from parlai_ext.ranking.intervals import Floats, system_means
+from parlai_ext.ranking.pairs import Placing, difference, lift, place_newcomer
 from parlai_ext.ranking.separation import dialogues_needed
-from parlai_ext.ranking.table import Floats, system_means
 from parlai_ext.results.tables import ScoreTables, read_tables
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest, record_hash
-from parlai_ext.store.plan import system_part
+from parlai_ext.store.manifest import Manifest, record_hash, system_part
+from parlai_ext.view.text import interval, join_names, number
 from parlai_ext.worlds.schedule import pairings, shard_size_for
 
 FOLDER = 'audit'
@@ -102,10 +101,10 @@ class SidePlayer:
         if audited.num_openers < 3:
             raise UserError('fewer than three openers give no interval')
         about = audited.run.scores(audited.scores.scorer_signature).about()
-        section = about.get('config') or manifest.protocol.scorer
+        section = about.section(manifest.protocol.scorer)
         is_own = (
             CONFIG in named_parts(record_hash(about))
-            if about.get('config')
+            if about.config
             else is_own_scorer(manifest)
         )
         if not is_own and section != named.scorer:
@@ -113,7 +112,7 @@ class SidePlayer:
             given = {'name': name} if name == options.scores else {}
             require_named_scorer(section, given)
         scorer = build_scorer(section, machine, named_by_user=True)
-        signature = score_signature(scorer, bool(about.get('given')))
+        signature = score_signature(scorer, about.given)
         then = audited.scores.scorer_signature
         if signature != then:
             [first, *_] = signature_differences(then, signature)
@@ -163,8 +162,8 @@ class SidePlayer:
             report = score_run(
                 run,
                 self.scorer,
-                include_given=bool(about.get('given')),
-                config=about.get('config') or {},
+                include_given=about.given,
+                config=about.config,
             )
             return read_tables(run, report.signature)
 
@@ -199,7 +198,7 @@ class SidePlayer:
             plan.openers[: self.num_openers],
             shard_size_for(self.num_openers, manifest.batchsize),
             batchsize=manifest.batchsize,
-            fp16=manifest.collect.get('fp16'),
+            fp16=manifest.fp16,
             asked={'audit_of': plan.protocol.name},
         )
 

@@ -21,19 +21,19 @@ from parlai_ext.audit.record import (
     is_current,
     read_audit,
 )
-from parlai_ext.core.display import (
-    WIDTH,
-    few_names,
-    join_names,
-    one_line,
-    terminal_width,
-)
 from parlai_ext.core.nouns import is_floor
 from parlai_ext.report.view import Doubt, Doubts, RankingView
 from parlai_ext.results.ranking import Ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.view.page import Section
 from parlai_ext.view.table import Cell, Column, Table
+from parlai_ext.view.text import (
+    WIDTH,
+    few_names,
+    join_names,
+    one_line,
+    terminal_width,
+)
 
 CANARIES = 'canaries'  # the part of an audit
 INDENT = max(map(len, OUTCOMES)) + 4

@@ -23,14 +23,12 @@ from parlai_ext.audit.record import (
     PartResult,
     outcome_of,
 )
-from parlai_ext.core.display import interval, join_names, number, percent
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.files.text_file import text_lines
 from parlai_ext.files.yaml_file import read_file
-from parlai_ext.ranking.intervals import FEWEST_OPENERS
-from parlai_ext.ranking.newcomers import Difference, difference
+from parlai_ext.ranking.intervals import FEWEST_OPENERS, Estimate, json_number
+from parlai_ext.ranking.pairs import difference
 from parlai_ext.ranking.standings import Standing, rank_dimension
-from parlai_ext.ranking.table import json_number
 from parlai_ext.ranking.target_sets import (
     NO_SYSTEM,
     Overturned,
@@ -47,6 +45,7 @@ from parlai_ext.ranking.target_sets import (
     unfair_sets,
 )
 from parlai_ext.view.table import shown_table
+from parlai_ext.view.text import interval, join_names, number, percent
 
 MOST_SETS = 200_000
 CELLS = (  # of Table 6, row by row
@@ -399,7 +398,7 @@ def check_siblings(result: PartResult, audited: Audited) -> None:
     low, high = middle_of(draws)
     if audited.num_openers < FEWEST_OPENERS or low is None or high is None:
         low = high = None
-    outcome = outcome_of_equality(audited, Difference(json_number(value), low, high))
+    outcome = outcome_of_equality(audited, Estimate(json_number(value), low, high))
     moves = 'lose' if value < 0 else 'gain'
     result.add('all families', '', 'effect', json_number(value), low, high)
     result.report(

@@ -16,7 +16,6 @@ from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
 
-from parlai_ext.core.display import wrap_lines
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import (
     Dialogue,
@@ -28,6 +27,7 @@ from parlai_ext.core.nouns import (
 from parlai_ext.ranking.agreement import agreement_data, correlate_items
 from parlai_ext.scoring.base import ItemScore, Scorer
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
+from parlai_ext.view.text import wrap_lines
 
 SCHEMA = 1
 SEED = 0

@@ -22,9 +22,8 @@ import pandas as pd
 
 from parlai_ext.bench.bench_files import Bench, SetPoints, read_bench, read_points
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_to_json
-from parlai_ext.ranking.agreement import ENDS, group_weights, pearson, weighted_spearman
+from parlai_ext.ranking.agreement import group_weights, pearson, weighted_spearman
 from parlai_ext.ranking.comparison import (
     LEVEL,
     PERMUTATIONS,
@@ -37,7 +36,8 @@ from parlai_ext.ranking.comparison import (
     swap_tests,
     williams_test,
 )
-from parlai_ext.ranking.table import Floats
+from parlai_ext.ranking.intervals import Floats, percentile_ends
+from parlai_ext.view.progress import bar_of
 
 ALL_SETS = 'all sets'
 OVERALL, EACH = 'overall', 'each'  # what may be compared, beside a quality's name
@@ -522,8 +522,7 @@ def _mean_interval(
     draws = draws[~np.isnan(draws)]
     if 2 * len(draws) < bench.bootstraps or np.ptp(draws) < 1e-12:
         return None, None, n
-    low, high = np.quantile(draws, ENDS)
-    return float(low), float(high), n
+    return *percentile_ends(draws), n
 
 
 def _drawn_spearman(bench: Bench, items: CommonItems, place: int) -> Floats:

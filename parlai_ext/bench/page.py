@@ -18,10 +18,10 @@ from parlai_ext.bench.bench_files import Bench, SetPoints, agreement_rows_table
 from parlai_ext.bench.compare import BenchComparison
 from parlai_ext.bench.published import paper_tables
 from parlai_ext.bench.tables import best_sentence, comparison_tables, level_tables
-from parlai_ext.core.display import number
 from parlai_ext.ranking.agreement import FEWEST_KNOWN
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import Column, Table, number_column
+from parlai_ext.view.text import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

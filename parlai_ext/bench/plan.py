@@ -35,7 +35,7 @@ from typing import Any
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import JudgeModel, content_id
-from parlai_ext.core.options import given_options, option, options_of, read_pairs
+from parlai_ext.core.options import given_options, option, options_of, read_key_values
 from parlai_ext.data.judged.cards import card_names, set_name
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.files.yaml_file import Document, read_file
@@ -216,7 +216,7 @@ def parse_variant(spec: str) -> Variant:
         cls = find_scorer(name, named_by_user=True)
     except UserError as error:
         raise UserError(f'{where} {error}') from None
-    options = read_pairs(cls.options_class, pairs, where)
+    options = read_key_values(cls.options_class, pairs, where)
     return Variant(spec, {'name': name, **options})
 
 

@@ -33,11 +33,11 @@ from parlai_ext.bench.score_sets import (
     SetScores,
     score_sets,
 )
-from parlai_ext.core.machine import Machine
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import OVERALL, main_dimension, main_score
 from parlai_ext.engines.engine import Engine
 from parlai_ext.engines.local import LOCAL
+from parlai_ext.engines.machine import Machine
 from parlai_ext.ranking.agreement import BOOTSTRAPS
 from parlai_ext.ranking.comparison import mean_rank_scores
 

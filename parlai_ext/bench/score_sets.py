@@ -16,11 +16,8 @@ from typing import Any
 
 from parlai_ext.bench.plan import BenchPlan, ScorerAbout, Variant, drawn_set
 from parlai_ext.core.errors import UserError, first_line, nearest
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option_values
-from parlai_ext.core.progress import Bar, bar_of
-from parlai_ext.core.watch import Watch
 from parlai_ext.data.judged.cards import set_name
 from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.engines.engine import (
@@ -33,6 +30,8 @@ from parlai_ext.engines.engine import (
     refuse_difference,
 )
 from parlai_ext.engines.local import LOCAL
+from parlai_ext.engines.machine import Machine
+from parlai_ext.models.watch import Watch
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items, mean_score
 from parlai_ext.scoring.registry import find_scorer
@@ -43,6 +42,7 @@ from parlai_ext.scoring.stored_scores import (
     stored_part,
     stored_scores,
 )
+from parlai_ext.view.progress import Bar, bar_of
 
 BATCH = 32  # items, at most, that a killed bench has to score again
 AHEAD = 1000  # batches, at most, that are scored before an earlier one is stored

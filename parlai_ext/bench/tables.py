@@ -17,9 +17,9 @@ from parlai_ext.bench.compare import (
     BestScorer,
     PairDifference,
 )
-from parlai_ext.core.display import DASH, join_names, number, wrap_lines
 from parlai_ext.ranking.comparison import LEVEL
 from parlai_ext.view.table import Cell, Column, Table, interval_cell, number_column
+from parlai_ext.view.text import DASH, join_names, number, wrap_lines
 
 Row = TypeVar('Row', bound=Any)  # is of a set and a quality
 MEAN = 'mean over qualities'

@@ -15,9 +15,7 @@ from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import named_systems, prepare
-from parlai_ext.core.machine import Machine, use_data_folder
 from parlai_ext.core.nouns import System, content_id
-from parlai_ext.core.progress import bar_of
 from parlai_ext.engines.engine import (
     Engine,
     Job,
@@ -27,11 +25,12 @@ from parlai_ext.engines.engine import (
     refuse_difference,
 )
 from parlai_ext.engines.local import LOCAL
+from parlai_ext.engines.machine import Machine, use_data_folder
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import RunFolder
-from parlai_ext.store.plan import Plan
+from parlai_ext.store.manifest import Plan
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.model_cache import (
     are_small,
@@ -43,6 +42,7 @@ from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.load import trust_files
 from parlai_ext.systems.spending import Spending, add_to_spent
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
 

@@ -15,15 +15,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from parlai_ext.core.display import data_size, duration, money
+from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import read_own_record, record_to_json
+from parlai_ext.core.signature import change_lines
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_text
+from parlai_ext.store.manifest import PLAYED_KEYS, ProtocolRecord
 from parlai_ext.systems.spending import Reading, add_spendings
+from parlai_ext.view.text import data_size, duration, money
 
 FORECAST = 'timing/forecast.json'
 ACTUAL = 'timing/actual.json'
-SETTINGS = ('pairing', 'openers', 'num_dialogues', 'num_turns', 'seed')
 # bytes on disk, measured on the demo run; longer replies cost more
 BYTES_PER_UTTERANCE = 200
 BYTES_PER_SCORED_UTTERANCE = 700
@@ -77,7 +79,7 @@ class Forecast:
     """
 
     protocol: str
-    settings: Mapping[str, str]
+    settings: Mapping[str, str | int]
     dialogues: int
     utterances: int
     judged: int
@@ -174,22 +176,18 @@ def bytes_on_disk(utterances: int, judged: int) -> int:
     return utterances * BYTES_PER_UTTERANCE + judged * BYTES_PER_SCORED_UTTERANCE
 
 
-def setting_texts(settings: Any) -> dict[str, str]:
+def forecast_settings(protocol: Protocol | ProtocolRecord) -> dict[str, str | int]:
     """
     Return the settings by which a run is known to be the forecast one.
-
-    :param settings: a mapping or an object that has them all.
     """
-    if not isinstance(settings, Mapping):
-        settings = vars(settings)
-    return {key: str(settings[key]) for key in SETTINGS}
+    return {key: getattr(protocol, key) for key in PLAYED_KEYS}
 
 
-def changed_settings(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+def settings_changes(old: Mapping[str, str | int], new: Mapping[str, str | int]) -> str:
     """
     Return which settings differ: ``num_turns: 12 → 6; seed: 0 → 5``.
     """
-    return '; '.join(f'{k}: {old[k]} → {new[k]}' for k in old if old[k] != new[k])
+    return '; '.join(change_lines(old, new))
 
 
 def save_forecast(root: str | Path, forecast: Forecast) -> None:
@@ -292,8 +290,8 @@ def forecast_comparison_lines(run: RunFolder) -> list[str]:
     forecast, actual = read_forecast(run.root), _read_record(Actual, run.root / ACTUAL)
     if forecast is None or actual is None:
         return []
-    settings = setting_texts(run.manifest.collect)
-    if changes := changed_settings(forecast.settings, settings):
+    settings = forecast_settings(run.manifest.protocol)
+    if changes := settings_changes(forecast.settings, settings):
         return [f'forecast   not compared: it was made with other settings: {changes}']
     collected, scored = actual.collect, actual.score
     played = collected.dialogues / forecast.dialogues

@@ -7,20 +7,13 @@ so that an import that is killed leaves no half-written run.
 
 import hashlib
 import json
-import os
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.plan import (
-    dialogue_signature,
-    protocol_record,
-    score_keys,
-    versions,
-)
+from parlai_ext.collect.plan import protocol_record, versions
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import (
     Dialogue,
@@ -30,20 +23,18 @@ from parlai_ext.core.nouns import (
     to_json,
     utterance_json,
 )
-from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import FEWEST_TURNS, Protocol
 from parlai_ext.data.imported_dialogues import ImportedDialogues
 from parlai_ext.data.source_file import SourceDialogue
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
-from parlai_ext.store.atomic import locked
-from parlai_ext.store.plan import numbered_id
+from parlai_ext.store.atomic import staged_folder
+from parlai_ext.store.manifest import numbered_id
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.pairings import IMPORTED
 from parlai_ext.worlds.schedule import named_pairing
 
 SHARD = 64
-LOCK = '.lock'
-UNKNOWN = ('openers', 'decoding', 'seed')
 DialoguesByPairing = dict[str, list[Dialogue]]
 
 
@@ -84,7 +75,7 @@ def group_by_pairing(
     return [pairings[names] for names in sorted(pairings)], by_pairing
 
 
-def content_hash(dialogues: Iterable[Dialogue]) -> str:
+def dialogues_hash(dialogues: Iterable[Dialogue]) -> str:
     """
     Return what `content_id` returns for a list of these, one in memory at a time.
     """
@@ -111,12 +102,6 @@ def import_manifest(
     :param protocol: its name and its scorer, ranking and seed of the intervals.
     :param options: the options of the import that are not the default.
     """
-    collect = {
-        'pairing': IMPORTED,
-        'dialogues': sum(map(len, dialogues.values())),
-        'content': content_hash(chain(*(dialogues[p.id] for p in pairings))),
-        **dict.fromkeys(UNKNOWN, 'unknown'),
-    }
     num_of_pair = Counter(frozenset(d.names) for d in imports.dialogues)
     people = imports.humans
     largest = max(map(len, dialogues.values()))
@@ -125,20 +110,20 @@ def import_manifest(
     about = {**protocol_record(protocol), 'num_turns': longest}
     for unknown in ('num_dialogues', 'openers', 'seed'):
         del about[unknown]
-    return manifests.read_manifest(
+    manifest = manifests.read_manifest(
         {
             'protocol': about,
-            'collect': collect,
-            'score': score_keys(protocol),
             'targets': {n: {'identity': ''} for n in imports.names if n not in people},
             'partners': {name: {'identity': ''} for name in sorted(people)},
             'systems': {name: {} for name in imports.names},
             'pairings': pairings,
             'openers': [],
             'shard_size': -(-largest // -(-largest // SHARD)),  # equal shards
+            'asked': dict(options),
             IMPORTED: {
                 'format': imports.format,
-                'asked': dict(options),
+                'dialogues': sum(map(len, dialogues.values())),
+                'content': dialogues_hash(chain(*(dialogues[p.id] for p in pairings))),
                 'files': dict(imports.files),
                 'dialogues_a_pair': max(num_of_pair.values()),
                 'left_out': imports.n_left_out,
@@ -147,9 +132,10 @@ def import_manifest(
                 'silent': imports.silent,
             },
             'versions': versions(),
-            'signature': dialogue_signature(protocol, collect),
+            'signature': '',
         }
     )
+    return manifest.changed(signature=manifest.dialogue_signature())
 
 
 def write_run(
@@ -167,14 +153,8 @@ def write_run(
         return _again(root, new, dialogues)
     if root.is_dir() and any(root.iterdir()):
         raise UserError(f'{root} is not empty and no run; use another --run-dir')
-    staging = root.parent / f'.{root.name}.importing'
-    with locked(staging / LOCK):
-        for left in staging.iterdir():
-            if left.name != LOCK:  # of an import that was killed
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
-        manifests.save(staging, new)
-        _write(RunFolder(staging, new), dialogues)
-        os.rename(staging, root)
+    with staged_folder(root) as staging:
+        _write(RunFolder.new(staging, new), dialogues)
     return True
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.store import RunFolder
-from parlai_ext.store.plan import Plan
+from parlai_ext.store.manifest import Plan
 from parlai_ext.worlds.schedule import ShardKey
 
 NAME = 'not_run.json'

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import flag_values, one_value, option, options_of
-from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions
-from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.core.protocol import SCORER_OVERRIDES, ProtocolOptions, RankingOptions
 
 if TYPE_CHECKING:
     from parlai_ext.files.protocol_file import ProtocolFile

@@ -16,14 +16,13 @@ from parlai_ext.collect.forecast import (
     Clock,
     Forecast,
     SystemForecast,
+    forecast_settings,
     peak_bytes,
-    setting_texts,
 )
 from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, System
-from parlai_ext.core.progress import bar_of
+from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring.score_run import build_scorer, score_dialogues
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.player_process import load_on
@@ -34,6 +33,7 @@ from parlai_ext.systems.spending import (
     spending_of,
     spending_since,
 )
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
 
@@ -170,7 +170,7 @@ def pilot(
     spent = (measurement.spent or {} for measurement in measured.values())
     return Forecast(
         plan.protocol.name,
-        setting_texts(plan.protocol),
+        forecast_settings(plan.protocol),
         n_dialogues,
         n_dialogues * plan.protocol.num_turns,
         judged,

@@ -16,12 +16,12 @@ from parlai.core.message import Message
 
 from parlai_ext.collect.plan import Plan
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Pairing, content_id, is_floor
-from parlai_ext.core.progress import bar_of
+from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import spending_of
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.lockstep import BatchRow
 
@@ -227,8 +227,8 @@ def copied_replies_problem(dialogues: Sequence[Sequence[HeardReply]]) -> str | N
             f'({_quoted(repeated[0].text)})'
         )
     several = [dialogue for dialogue in dialogues if len(dialogue) > 1]
-    texts = {tuple(plain(r.text) for r in dialogue) for dialogue in several}
-    heard = {tuple(plain(r.heard) for r in dialogue) for dialogue in several}
+    texts = {tuple(plain_words(r.text) for r in dialogue) for dialogue in several}
+    heard = {tuple(plain_words(r.heard) for r in dialogue) for dialogue in several}
     if len(texts) == 1 and len(heard) > 1:
         return (
             'copied replies: the same in all dialogues, whatever the other said '
@@ -242,11 +242,11 @@ def is_repeat(reply: HeardReply) -> bool:
     True if a reply is the utterance before it, or begins with that or with the
     dialogue's first utterance (as a model does whose prompt was not cut off).
     """
-    mine, heard = plain(reply.text), plain(reply.heard)
+    mine, heard = plain_words(reply.text), plain_words(reply.heard)
     if mine and mine == heard:
         return True
     words = mine.split()
-    quotes = [heard.split(), plain(reply.first).split()]
+    quotes = [heard.split(), plain_words(reply.first).split()]
     return any(len(q) >= QUOTED_WORDS and words[: len(q)] == q for q in quotes)
 
 
@@ -256,16 +256,16 @@ def constant_replies_warning(dialogues: Sequence[Sequence[HeardReply]]) -> str |
     `None`.
     """
     several = [dialogue for dialogue in dialogues if len(dialogue) > 1]
-    if several and all(len({plain(r.text) for r in d}) == 1 for d in several):
+    if several and all(len({plain_words(r.text) for r in d}) == 1 for d in several):
         return f'says one thing throughout a dialogue ({_quoted(several[0][0].text)})'
     return None
 
 
-def plain(text: str) -> str:
+def plain_words(text: str) -> str:
     """
     Return a text without case, punctuation and odd spaces.
 
-    >>> plain("Well,  I'm FINE .")
+    >>> plain_words("Well,  I'm FINE .")
     'well i m fine'
     """
     return ' '.join(re.findall(r'\w+', text.casefold()))
@@ -276,7 +276,7 @@ def _quoted(text: str) -> str:
     return repr(line if len(line) <= SHOWN else line[: SHOWN - 1] + '…')
 
 
-def report_lines(checks: Sequence[SystemCheck]) -> list[str]:
+def check_report(checks: Sequence[SystemCheck]) -> list[str]:
     """
     Return one line for each system, with what is wrong with it below.
     """

@@ -12,10 +12,10 @@ from pathlib import Path
 from parlai_ext.collect.forecast import (
     Forecast,
     bytes_on_disk,
-    changed_settings,
+    forecast_settings,
     read_forecast,
     save_forecast,
-    setting_texts,
+    settings_changes,
 )
 from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.collect.plan import (
@@ -26,8 +26,8 @@ from parlai_ext.collect.plan import (
     without_systems,
 )
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring.score_run import build_scorer, check_scorer, model_systems
 from parlai_ext.store import RunFolder
 from parlai_ext.worlds.schedule import pairings
@@ -170,20 +170,19 @@ def dry_run(options: PlanOptions, *, judge: bool) -> DryRun:
 
 def _refuse_other_settings(protocol: Protocol, run_dir: str | None) -> None:
     if run := RunFolder.existing_or_none(run_dir):
-        made = dict(run.manifest.collect)
-        if protocol.num_dialogues > made['num_dialogues']:
-            made['num_dialogues'] = protocol.num_dialogues  # a run may grow
-        old = setting_texts(made)
-        if changes := changed_settings(old, setting_texts(protocol)):
+        old = forecast_settings(run.manifest.protocol)
+        if protocol.num_dialogues > len(run.openers):  # a run may grow
+            old['num_dialogues'] = protocol.num_dialogues
+        if changes := settings_changes(old, forecast_settings(protocol)):
             raise UserError(f'{run_dir} was made with other settings: {changes}')
 
 
 def _preflight(options: PlanOptions, machine: Machine, judge: bool) -> None:
-    from parlai_ext.collect.preflight import preflight, report_lines, stop_unless_fit
+    from parlai_ext.collect.preflight import check_report, preflight, stop_unless_fit
 
     plan = plan_to_try(options, machine)
     checks = preflight(plan, machine, RunFolder.existing_or_none(options.run_dir))
-    print('\n'.join(report_lines(checks)))
+    print('\n'.join(check_report(checks)))
     stop_unless_fit(checks, skip_missing=options.skip_missing)
     if judge:
         # a model that is no judge is known when it is loaded, and not before

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from parlai_ext.audit.options import AuditOptions, NamedByUser
 from parlai_ext.commands.command import ModelCommand
-from parlai_ext.core.display import wrap_lines
-from parlai_ext.core.machine import Machine
+from parlai_ext.engines.machine import Machine
+from parlai_ext.view.text import wrap_lines
 
 
 class AuditRun(ModelCommand):
@@ -31,10 +31,9 @@ class AuditRun(ModelCommand):
         from parlai_ext.audit.record import CSV, NAME
         from parlai_ext.audit.section import audit_doubt, terminal_text
         from parlai_ext.audit.target_sets import CELLS, table_six_lines
-        from parlai_ext.report.write import PAGE, write_report
-        from parlai_ext.results.chosen_scores import choose_scores
+        from parlai_ext.report.page import PAGE, write_report
         from parlai_ext.results.ranking import NAME as RANKING
-        from parlai_ext.results.ranking import read_ranking
+        from parlai_ext.results.ranking import choose_scores, read_ranking
 
         options = self.options(AuditOptions)
         run = self.existing_run

@@ -9,7 +9,7 @@ from parlai_ext.collect.options import PlanOptions, TrialOptions
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import PLAN
 from parlai_ext.core.errors import UserError, printable
-from parlai_ext.core.machine import Machine
+from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions
 
 

@@ -28,9 +28,7 @@ from parlai_ext.commands.signals import (
     exit_code,
     signals_as_interrupt,
 )
-from parlai_ext.core.display import VisibleOutput
 from parlai_ext.core.errors import UserError, nearest, printable
-from parlai_ext.core.machine import Machine, data_in
 from parlai_ext.core.options import (
     Flags,
     flag_values,
@@ -39,6 +37,8 @@ from parlai_ext.core.options import (
     read_options,
 )
 from parlai_ext.core.secrets import hide_printed, without_secrets
+from parlai_ext.engines.machine import Machine, data_in
+from parlai_ext.view.text import VisibleOutput
 
 if TYPE_CHECKING:
     from parlai_ext.core.nouns import HumanJudgement, System
@@ -332,7 +332,7 @@ class Command:
         with one_line_errors(opt.get('run_dir') or opt.get('out')):
             with contextlib.ExitStack() as printed:
                 if quiet:
-                    from parlai_ext.core.progress import hide_bars
+                    from parlai_ext.view.progress import hide_bars
 
                     hide_bars()
                     silence = printed.enter_context(open(os.devnull, 'w'))

@@ -4,10 +4,9 @@ Make one ranking of published runs, where they may be compared.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,18 +14,15 @@ from typing import TYPE_CHECKING
 from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.options import option
-from parlai_ext.store.atomic import locked, write_text
+from parlai_ext.store.atomic import staged_folder, write_text
 
 if TYPE_CHECKING:
     from parlai_ext.packs.compare import JoinedRun
     from parlai_ext.results.ranking import Ranking
 
 
-UNFINISHED = '.joining'  # in the folder of --out until all is written
-
-
 @dataclass(frozen=True)
-class CompareOptions:
+class ComparedRuns:
     """
     What is ranked together or shown side by side, and where the result goes.
     """
@@ -61,7 +57,7 @@ class CompareRuns(Command):
     """
 
     usage = 'PACK PACK … [--out FOLDER] | RUN RUN --page FILE'
-    declares = (CompareOptions,)
+    declares = (ComparedRuns,)
 
     def run(self) -> object:
         """
@@ -74,7 +70,7 @@ class CompareRuns(Command):
         from parlai_ext.packs.compare import join_packs, pack_differences
         from parlai_ext.packs.verify import open_right_pack
 
-        given = self.options(CompareOptions)
+        given = self.options(ComparedRuns)
         paths = [Path(path) for path in given.packs]
         if len(paths) < 2:
             raise UserError('two packs or more are needed: parlai compare_runs A B …')
@@ -87,10 +83,13 @@ class CompareRuns(Command):
             fitting = [pack for pack in packs if not differing.get(pack.path)]
             rankings = []
             if len(fitting) > 1:
-                if out is not None:
-                    stack.enter_context(new_folder(out))
-                root = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-                rankings = show_joined(join_packs(fitting, root), keep=out is not None)
+                if out is None:
+                    place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+                    raise UserError(f'--out {out}: a new folder is expected')
+                else:
+                    place = stack.enter_context(staged_folder(out))
+                rankings = show_joined(join_packs(fitting, place), out)
         refused = {path: lines for path, lines in differing.items() if lines}
         for path, lines in refused.items():
             print(printable(f'refused: {path} may not be compared with {paths[0]}:'))
@@ -119,54 +118,37 @@ def write_sides(paths: Sequence[Path], page: Path) -> list[Ranking]:
     return [side.ranking for side in sides]
 
 
-@contextmanager
-def new_folder(out: Path) -> Iterator[None]:
-    """
-    Make a folder whose files are written inside. One that a killed command left is
-    emptied before: it has a lock that a finished one has not.
-
-    :raises UserError: when something else is there, or another command is at work.
-    """
-    mark = out / UNFINISHED
-    if out.exists() and not mark.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f'--out {out}: a new folder is expected')
-    with locked(mark):
-        for left in out.iterdir():
-            if left != mark:
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
-        yield
-        mark.unlink()
-
-
-def show_joined(joined: JoinedRun, keep: bool) -> list[Ranking]:
+def show_joined(joined: JoinedRun, out: Path | None) -> list[Ranking]:
     """
     Print the rankings of a joined run and, if it is kept, write them into it.
+
+    :param out: where it will be.
     """
     from parlai_ext.report.table import terminal_report
 
     rankings = [joined.rank(signature) for signature in joined.signatures]
     for place, ranking in enumerate(rankings):
         print(terminal_report(ranking))
-        if keep:
+        if out is not None:
             folder = (
                 f'rankings/{joined.run.scores(joined.signatures[place]).root.name}/'
             )
-            _write(joined, ranking, '' if place == 0 else folder)
+            _write(joined, ranking, '' if place == 0 else folder, out)
     return rankings
 
 
-def _write(joined: JoinedRun, ranking: Ranking, folder: str) -> None:
+def _write(joined: JoinedRun, ranking: Ranking, folder: str, out: Path) -> None:
     """
     Write a ranking, the leaderboard and, where texts are there, the page.
     """
+    from parlai_ext.report.page import write_report
     from parlai_ext.report.table import leaderboard_csv
-    from parlai_ext.report.write import write_report
     from parlai_ext.results.ranking import write_ranking
 
     write_ranking(joined.run, ranking, folder)
     if any(pack.index.withheld_text for pack in joined.packs):
-        path = joined.run.root / folder / 'leaderboard.csv'
+        path = out / folder / 'leaderboard.csv'
         joined.run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
         print(f'leaderboard: {path} (no page: texts are withheld)')
     else:
-        print(f'report: {write_report(joined.run, ranking, folder)}')
+        print(f'report: {out / write_report(joined.run, ranking, folder).name}')

@@ -10,11 +10,11 @@ from parlai_ext.collect.options import AskedSystems
 from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError, printable
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import Flags, option
 from parlai_ext.data.recorded_answers import RecordedAnswer, recorded_answers
 from parlai_ext.data.toxic_pairs import FOLDS, ToxicData, choose_pairs
+from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.store.atomic import write_text
 from parlai_ext.store.lines import dumps

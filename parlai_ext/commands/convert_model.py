@@ -5,8 +5,7 @@ Write a ParlAI model as safetensors, a format that no reader has to trust.
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from filecmp import cmp
 from pathlib import Path
@@ -16,7 +15,7 @@ from parlai_ext.commands.command import Command
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.options import option
 from parlai_ext.isolation.names import Options
-from parlai_ext.store.atomic import LEFTOVER
+from parlai_ext.store.atomic import LOCK, staged_folder
 
 SUFFIX = '.safetensors'
 # suffixes of files that belong to a model; `.dict.opt` is read by nobody
@@ -134,7 +133,7 @@ def convert(source: Path, output: Path, trusted: Sequence[str] = ()) -> Converte
         states = read_states(source)
         has_opt = Path(f'{source}.opt').is_file()
         opt = read_opt(f'{source}.opt') if has_opt else None
-    with scratch_folder(output) as scratch:
+    with staged_folder(output, becomes_target=False) as scratch:
         dropped = write_states(states, scratch / output.name)
         # safetensors would let nobody else read it
         shutil.copymode(source, scratch / output.name)
@@ -200,34 +199,13 @@ def moved_options(
     return kept
 
 
-@contextmanager
-def scratch_folder(output: Path) -> Iterator[Path]:
-    """
-    Make an empty folder beside the new model, which is gone afterwards. What a
-    conversion that was killed left in it is removed first.
-
-    :raises UserError: while another process has it.
-    """
-    from parlai_ext.systems.fetch.data_folder import exclusive
-
-    folder = output.absolute().parent / f'.{output.name}{LEFTOVER}'
-    busy = UserError(f'--output: another process is writing {output}')
-    with exclusive(folder, busy):
-        for path in folder.iterdir():
-            path.unlink()
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def publish(scratch: Path, output: Path) -> list[str]:
     """
     Move the finished files to their names, the weights last. Return the names.
 
     :raises UserError: when another file has one of the names; then none is moved.
     """
-    names = sorted(p.name for p in scratch.iterdir())
+    names = sorted(p.name for p in scratch.iterdir() if p.name != LOCK)
     names.sort(key=lambda name: name == output.name)
     new_names = []
     # ParlAI would read these two beside the model, whatever else it has

@@ -37,7 +37,7 @@ print('' if door else parlai_internal.__path__[0])
 
 
 @dataclass(frozen=True)
-class Finding:
+class Fault:
     """
     One result of the checks, and the command that changes it; not ``wrong`` if nothing
     needs to be done.
@@ -68,14 +68,14 @@ class Doctor(Command):
         return results
 
     @classmethod
-    def execute(cls, opt: Mapping[str, Any]) -> list[Finding]:
-        results: list[Finding] = super().execute(opt)
+    def execute(cls, opt: Mapping[str, Any]) -> list[Fault]:
+        results: list[Fault] = super().execute(opt)
         if any(f.wrong for f in results):
             raise SystemExit(1)
         return results
 
 
-def findings() -> list[Finding]:
+def findings() -> list[Fault]:
     """
     Return everything that is missing, too new or hidden, the most important first.
     """
@@ -87,60 +87,60 @@ def findings() -> list[Finding]:
     return results if any(f.wrong for f in early) else [*results, *check_commands()]
 
 
-def check_python(version: tuple[int, int]) -> Iterator[Finding]:
+def check_python(version: tuple[int, int]) -> Iterator[Fault]:
     """
     Check that this is the version of Python with which the tests were run.
     """
     here = '.'.join(map(str, version))
     if here != PYTHON:
         problem = f'Python {PYTHON} is needed; Python {here} was not tried'
-        yield Finding(problem, f'make PYTHON=python{PYTHON} install')
+        yield Fault(problem, f'make PYTHON=python{PYTHON} install')
 
 
-def check_packages() -> Iterator[Finding]:
+def check_packages() -> Iterator[Fault]:
     """
     Check that the packages that `setup.py` requires are installed, ParlAI in the
     version that `compat` fixes, and our own ones (a checkout on the path is not
     enough); and for the module that `parlai` imports first and setuptools 82 removed.
     """
     if version_of('parlai_ext') is None:
-        yield Finding('parlai_ext itself is not installed', reinstall())
+        yield Fault('parlai_ext itself is not installed', reinstall())
     missing = [name for name in requirements() if version_of(name) is None]
     if missing:
-        yield Finding(f'missing: {", ".join(missing)}', f'{PIP} {" ".join(missing)}')
+        yield Fault(f'missing: {", ".join(missing)}', f'{PIP} {" ".join(missing)}')
     version = version_of('setuptools')
     if version and import_problem('pkg_resources'):
         problem = f'setuptools {version} is too new: `parlai` imports its pkg_resources'
-        yield Finding(f'{problem}, gone since 82', f'{PIP} {OLD_SETUPTOOLS}')
+        yield Fault(f'{problem}, gone since 82', f'{PIP} {OLD_SETUPTOOLS}')
     version = version_of('parlai')
     install = f'{PIP} --no-deps parlai=={PARLAI}'
     if version is None:
-        yield Finding('parlai is missing', install)
+        yield Fault('parlai is missing', install)
     elif version != PARLAI:
-        yield Finding(f'parlai {version} is installed, {PARLAI} is needed', install)
+        yield Fault(f'parlai {version} is installed, {PARLAI} is needed', install)
     for name in ('agents', 'tasks', 'worlds', 'zoo_configs'):
         if find_spec(f'parlai_ext.{name}') is None:
-            yield Finding(f'parlai_ext.{name} is not installed', reinstall())
+            yield Fault(f'parlai_ext.{name} is not installed', reinstall())
             return
 
 
-def check_conflicts(lines: Sequence[str]) -> Iterator[Finding]:
+def check_conflicts(lines: Sequence[str]) -> Iterator[Fault]:
     """
     Check the lines of `pip check` for conflicts of packages that we use.
     """
     pins = [line for line in lines if line.startswith('parlai ')]
     if pins:
         problem = f"{len(pins)} of parlai's own requirements are not met, on purpose"
-        yield Finding(f'{problem} (numpy~=1.23 and the like)', 'nothing to do', False)
+        yield Fault(f'{problem} (numpy~=1.23 and the like)', 'nothing to do', False)
     ours = [name.lower() for name in requirements()]
     for line in lines:
         clash = re.match(r'(\S+) \S+ has requirement (.+), but you have (.*)\.', line)
         if clash and clash[1].lower() in ours:
             problem = f'{clash[3]} does not fit {clash[1]}, which needs {clash[2]}'
-            yield Finding(problem, f"{PIP} '{clash[2]}'")
+            yield Fault(problem, f"{PIP} '{clash[2]}'")
 
 
-def check_hidden() -> Iterator[Finding]:
+def check_hidden() -> Iterator[Fault]:
     """
     Check for another `parlai_internal` before ours, which hides our commands.
     """
@@ -149,21 +149,21 @@ def check_hidden() -> Iterator[Finding]:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         reason = done.stderr.strip().split('\n')[-1]
-        yield Finding(f'parlai_internal cannot be imported: {reason}', reinstall())
+        yield Fault(f'parlai_internal cannot be imported: {reason}', reinstall())
         return
     other = done.stdout.strip()
     if not other:
         return
     folder = Path(other, 'scripts')
     line = 'from parlai_ext.commands import plugin; plugin.register()'
-    yield Finding(
+    yield Fault(
         f'{other} hides our package of that name, so `parlai` lacks our commands '
         '(`parlai-ext COMMAND` has them)',
         f"mkdir -p '{folder}' && echo '{line}' > '{folder}/parlai_ext_commands.py'",
     )
 
 
-def check_commands() -> Iterator[Finding]:
+def check_commands() -> Iterator[Fault]:
     """
     Check that the commands can be imported and that `parlai` knows them.
     """
@@ -173,7 +173,7 @@ def check_commands() -> Iterator[Finding]:
         if (reason := import_problem(f'{__package__}.{name}'))
     }
     for name, reason in broken.items():
-        yield Finding(f'`parlai {name}` cannot be imported: {reason}', reinstall())
+        yield Fault(f'`parlai {name}` cannot be imported: {reason}', reinstall())
     if broken:
         return
     try:
@@ -184,11 +184,11 @@ def check_commands() -> Iterator[Finding]:
     except Exception as e:
         problem = f'parlai cannot be imported: {type(e).__name__}: {e}'
         again = f'{PIP} --force-reinstall --no-deps torch parlai=={PARLAI}'
-        yield Finding(problem, again)
+        yield Fault(problem, again)
         return
     unknown = [name for name in COMMANDS if name not in SCRIPT_REGISTRY]
     if unknown and not list(check_hidden()):
-        yield Finding(f'`parlai` does not know {", ".join(unknown)}', reinstall())
+        yield Fault(f'`parlai` does not know {", ".join(unknown)}', reinstall())
 
 
 def import_problem(module: str) -> str:

@@ -8,9 +8,9 @@ from parlai_ext.collect.options import PlanOptions, StopOptions, TrialOptions
 from parlai_ext.commands.collect_dialogues import PlanCommand
 from parlai_ext.commands.options import CHECK, PLAN, RANKING, REQUIRE, SCORER
 from parlai_ext.core.errors import printable
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import flag_values
-from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.core.protocol import RankingOptions
+from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions
 from parlai_ext.judge_check.record import require_passed
 
@@ -47,8 +47,8 @@ class EvaluateSystems(PlanCommand):
         from parlai_ext.collect.forecast import forecast_comparison_lines
         from parlai_ext.collect.not_run import stop_if_incomplete
         from parlai_ext.judge_check.check_run import check_run
+        from parlai_ext.report.page import write_report
         from parlai_ext.report.table import terminal_report
-        from parlai_ext.report.write import write_report
         from parlai_ext.results.rank import rank_scores, read_run_scores
         from parlai_ext.results.ranking import write_ranking
         from parlai_ext.stopping.run import collect_until_settled

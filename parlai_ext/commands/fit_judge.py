@@ -14,7 +14,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 
 if TYPE_CHECKING:
-    from parlai_ext.ranking.detection import Measure
+    from parlai_ext.ranking.intervals import Estimate
     from parlai_ext.training.fit_judge import Annotated, FitReport
 
 
@@ -138,7 +138,7 @@ def report_lines(report: FitReport) -> Iterator[str]:
         f'agreement with {report.num_annotated} annotations of {report.num_groups} '
         'contexts or dialogues (Spearman, 95 % interval over these):'
     )
-    rows: Mapping[str, Measure] = {
+    rows: Mapping[str, Estimate] = {
         'fitted judge (cross-validated)': report.fitted,
         'judge before': report.before,
         **report.trivial,
@@ -155,7 +155,7 @@ def report_lines(report: FitReport) -> Iterator[str]:
         )
 
 
-def worth_text(worth: Measure) -> str:
+def worth_text(worth: Estimate) -> str:
     """
     Return a number with its interval.
     """

@@ -139,7 +139,7 @@ class ImportDialogues(Command):
             protocol = by_references(protocol, imports)
         pairings, dialogues = group_by_pairing(imports.dialogues)
         manifest = import_manifest(
-            imports, protocol, pairings, dialogues, given_options(opt)
+            imports, protocol, pairings, dialogues, changed_options(opt)
         )
         written = write_run(Path(opt['run_dir']), manifest, dialogues)
         run = RunFolder.existing(opt['run_dir'])
@@ -214,7 +214,7 @@ def by_references(protocol: Protocol, imports: ImportedDialogues) -> Protocol:
     return replace(protocol, scorer={**protocol.scorer, 'name': name})
 
 
-def given_options(opt: Mapping[str, Any]) -> dict[str, Any]:
+def changed_options(opt: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the options that differ from the default, to repeat the import by.
     """

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 
 from parlai_ext.collect.options import DIALOGUES, PlanOptions
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import Flags, add_declared, option, options_of
-from parlai_ext.core.protocol import ProtocolOptions
-from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.core.protocol import ProtocolOptions, RankingOptions
+from parlai_ext.engines.machine import Machine
 from parlai_ext.judge_check.record import CheckOptions, RequireCheck
 
 SCORES = 'scores (default: as the protocol says)'

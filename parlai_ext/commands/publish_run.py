@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.display import data_size
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.options import option
+from parlai_ext.view.text import data_size
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from parlai_ext.commands.command import Command
 from parlai_ext.commands.options import RANKING, REQUIRE, ScoresChoice
 from parlai_ext.core.options import flag_values, option
-from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.core.protocol import RankingOptions
 from parlai_ext.judge_check.record import require_passed
 
 
@@ -43,9 +43,13 @@ class RankSystems(Command):
         """
         from parlai_ext.audit.section import audit_doubts
         from parlai_ext.report.table import leaderboard_csv, terminal_table
-        from parlai_ext.results.chosen_scores import choose_scores, scores_rule
         from parlai_ext.results.rank import rank_scores, read_run_scores
-        from parlai_ext.results.ranking import NAME, write_ranking
+        from parlai_ext.results.ranking import (
+            NAME,
+            choose_scores,
+            scores_rule,
+            write_ranking,
+        )
         from parlai_ext.stopping.planning import (
             plan_from_pilot,
             plan_lines,

@@ -39,10 +39,9 @@ class ReportRun(Command):
         Return the path of the page.
         """
         from parlai_ext.audit.section import audit_doubts
+        from parlai_ext.report.page import write_report
         from parlai_ext.report.table import terminal_report
-        from parlai_ext.report.write import write_report
-        from parlai_ext.results.chosen_scores import choose_scores
-        from parlai_ext.results.ranking import NAME, read_ranking
+        from parlai_ext.results.ranking import NAME, choose_scores, read_ranking
 
         run = self.existing_run
         scores = self.options(ScoresChoice).scores

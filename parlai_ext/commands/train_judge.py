@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.core.display import duration
 from parlai_ext.core.options import option
 from parlai_ext.training.options import JudgeTrainingOptions
+from parlai_ext.view.text import duration
 
 
 @dataclass(frozen=True)

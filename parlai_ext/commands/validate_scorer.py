@@ -22,14 +22,14 @@ from parlai_ext.commands.command import ModelCommand
 from parlai_ext.commands.options import CHECK, PLAN, resamples
 from parlai_ext.commands.scorer_options import SCORER_CHOICE
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue
 from parlai_ext.core.options import option
-from parlai_ext.core.progress import bar_of
+from parlai_ext.engines.machine import Machine
 from parlai_ext.judge_check.record import JudgeCheck, to_json
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file, scorer_class
 from parlai_ext.store import RunFolder
+from parlai_ext.view.progress import bar_of
 
 if TYPE_CHECKING:
     from parlai_ext.scoring.score_run import ChosenScorer
@@ -76,7 +76,7 @@ class ValidateScorer(ModelCommand):
         """
         Return what `agreement.json` holds, and print it as a table.
         """
-        from parlai_ext.judge_check.record import check_lines
+        from parlai_ext.judge_check.section import check_lines
 
         self.require(human_scores='a CSV file of human judgements')
         opt, given = self.opt, self.options(ValidateOptions)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from parlai_ext.compat.after_import import fixes, replaces
-from parlai_ext.core.progress import bar_settings
+from parlai_ext.view.progress import bar_settings
 
 
 @contextmanager

@@ -384,7 +384,9 @@ def options_from_opt(cls: type[T], opt: Mapping[str, Any], prefix: str = '') -> 
     return read_options(cls, values, error=error_about)
 
 
-def read_pairs(cls: type, pairs: typing.Iterable[str], where: str) -> dict[str, Any]:
+def read_key_values(
+    cls: type, pairs: typing.Iterable[str], where: str
+) -> dict[str, Any]:
     """
     Return the option values that texts ``key=value`` give.
 

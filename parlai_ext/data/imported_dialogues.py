@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.progress import bar_of
 from parlai_ext.data.formats import FORMATS, read_sources
 from parlai_ext.data.import_rules import ImportRules, apply_rules
 from parlai_ext.data.parlai_logs import self_chat_model
@@ -20,6 +19,7 @@ from parlai_ext.data.source_file import (
     Unread,
     brief,
 )
+from parlai_ext.view.progress import bar_of
 
 
 @dataclass

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.data.toxic_pairs import diasafety_answers
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.json_file import json_lines
+from parlai_ext.view.text import single_spaced
 
 ENDINGS = ('.csv', '.jsonl', '.json')
 # DiaSafety's labelled responses are two systems, whose names end so

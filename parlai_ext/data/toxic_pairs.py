@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import option
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.json_file import is_texts, json_lines, read_json
+from parlai_ext.view.text import single_spaced
 
 FOLDS = ('train', 'valid', 'test')
 # what the name of a file calls a fold

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.progress import Bar
+from parlai_ext.view.progress import Bar
 
 Tell = Callable[[int, int], object]
 Results = Generator[tuple['Task', Any], None, None]

@@ -19,11 +19,10 @@ from typing import Any
 from tqdm import tqdm
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.progress import Bar, hide_bars
 from parlai_ext.engines.engine import EngineFailed, Job, Results, Task
-from parlai_ext.engines.host import Done, Failure, Host
-from parlai_ext.engines.waiting_tasks import JobTasks
+from parlai_ext.engines.host import Done, Failure, Host, JobTasks
 from parlai_ext.store.atomic import name_writer
+from parlai_ext.view.progress import Bar, hide_bars
 
 STOP_SECONDS = 5.0  # for a worker to save what it has
 PR_SET_PDEATHSIG = 1  # of prctl(2)

@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 
-from parlai_ext.core.progress import Bar, PartProgress
 from parlai_ext.engines.engine import Job, Results, Task
+from parlai_ext.view.progress import Bar, PartProgress
 
 WORTH = 100  # size of a job's tasks for which a second process is worth its start
 

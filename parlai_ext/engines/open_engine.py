@@ -16,8 +16,8 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option, options_of
 
 if TYPE_CHECKING:
-    from parlai_ext.core.machine import Machine
     from parlai_ext.engines.engine import Engine
+    from parlai_ext.engines.machine import Machine
 
 RAY = 'ray'
 

@@ -1,17 +1,15 @@
 """
-CSV files, read and written in one place: rows with their line numbers, headers checked.
+CSV files as they are read: rows with their line numbers, headers checked.
 
 Only the line feed ends a line, so that U+2028 and the like stay part of a cell. A row
 has the number of its first line, since a quoted cell may hold line breaks.
 """
 
 import csv
-import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from parlai_ext.core.display import spreadsheet_text
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.files.text_file import text_lines
 
@@ -119,25 +117,6 @@ def read_csv(
             yield line, {name: cells[index].strip() for name, index in places.items()}
     except CsvProblem as problem:
         raise UserError(f'{path}:{problem.line}: {problem}') from None
-
-
-def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """
-    Return rows as CSV; `None` is an empty cell.
-    """
-    out = io.StringIO()
-    csv.writer(out, lineterminator='\n').writerows(rows)
-    return out.getvalue()
-
-
-def spreadsheet_csv(rows: Iterable[Iterable[object]]) -> str:
-    """
-    Return rows as CSV in which no spreadsheet takes a text for a formula.
-    """
-    return csv_text(
-        [spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in row]
-        for row in rows
-    )
 
 
 def split_loose_rows(lines: Sequence[str]) -> Iterator[CsvRow]:

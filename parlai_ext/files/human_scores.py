@@ -9,8 +9,8 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.core.progress import counted
 from parlai_ext.files.csv_file import read_csv
+from parlai_ext.view.progress import counted
 
 NEEDED = ('system', 'dimension', 'value')
 LARGEST = 1e15  # a rating beyond it is a slip, and sums of squares have no end

@@ -16,7 +16,7 @@ Protocol files: one published method as one YAML file, every key checked.
     reference: {kind: human, Overall: {some-system: 4.2}}
 
 The plain keys are declared in `core/protocol.py`, those of ``ranking:`` in
-`core/ranking_options.py`, those of ``scorer:`` by each scorer.
+`core/protocol.py`, those of ``scorer:`` by each scorer.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,8 +26,12 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import given_options, options_of
-from parlai_ext.core.protocol import SCORER_OVERRIDES, Protocol, ProtocolOptions
-from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.core.protocol import (
+    SCORER_OVERRIDES,
+    Protocol,
+    ProtocolOptions,
+    RankingOptions,
+)
 from parlai_ext.files.roster_file import (
     RosterFile,
     SystemInfo,

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from glob import glob
 
-from parlai_ext.core.process_limits import C_LIBRARY
+from parlai_ext.isolation.processes import C_LIBRARY
 
 NETWORK, FILES = 'no network', 'no writing'  # what may not be enforced, in words
 # Landlock (linux/landlock.h): system calls, and rights by the version they came with

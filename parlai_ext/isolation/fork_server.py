@@ -26,8 +26,8 @@ from typing import Any, NoReturn
 
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.process_limits import C_LIBRARY, lower_limit, start_python
 from parlai_ext.isolation.confinement import confine
+from parlai_ext.isolation.processes import C_LIBRARY, lower_limit, start_python
 
 CHILD = 'from parlai_ext.isolation.fork_server import serve; serve()'
 DIES_WITH_PARENT, ADOPTS_ORPHANS = 1, 36  # of prctl(2)

@@ -11,14 +11,13 @@ write the same name at once.
 import logging
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.store.lines import dumps
-from parlai_ext.store.manifest import Manifest, record_hash
+from parlai_ext.store.manifest import Manifest, ScorerRecord, record_hash
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +59,7 @@ def is_own_scorer(manifest: Manifest) -> bool:
 
 
 def note_parts(
-    record: Manifest | Mapping[str, Any], parts: Iterable[str], *, on_disk: bool = True
+    record: Manifest | ScorerRecord, parts: Iterable[str], *, on_disk: bool = True
 ) -> None:
     """
     Note that this user named these parts of a record, beside those noted before.

@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue, content_id
-from parlai_ext.core.progress import PartProgress, bar_of
-from parlai_ext.core.watch import Kept, Watch
 from parlai_ext.judge_check.marks import SAME, dimension_check, kind_result, repeats
 from parlai_ext.judge_check.perturbations import (
     OF_PROMPTED_JUDGES,
@@ -38,7 +36,9 @@ from parlai_ext.judge_check.sample import (
     judged_parts,
     people_parts,
 )
+from parlai_ext.models.watch import Kept, Watch
 from parlai_ext.scoring.base import Scorer
+from parlai_ext.view.progress import PartProgress, bar_of
 
 VERSION = 3  # raise it when the same run gives another check
 SHARE_OF_SCORING = 0.25

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from parlai_ext.core.nouns import System, content_id
-from parlai_ext.core.watch import Kept
 from parlai_ext.judge_check.check import VERSION, check_judge, is_prompted
 from parlai_ext.judge_check.record import (
     SAMPLE,
@@ -21,6 +20,7 @@ from parlai_ext.judge_check.record import (
 )
 from parlai_ext.judge_check.sample import JudgedDialogues
 from parlai_ext.models.handle import model_system
+from parlai_ext.models.watch import Kept
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.score_run import score_signature
 from parlai_ext.store import RunFolder, ScoreStore

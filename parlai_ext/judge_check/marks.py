@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, pstdev
 
-from parlai_ext.core.display import number
 from parlai_ext.judge_check.record import (
     ALL_PARROTS,
     AUTHORS,
@@ -29,6 +28,7 @@ from parlai_ext.judge_check.record import (
 )
 from parlai_ext.judge_check.sample import Values
 from parlai_ext.ranking.intervals import wilson_interval
+from parlai_ext.view.text import number
 
 PEOPLE = 'people'
 SAME = 1e-6  # relative difference below which two scores are one: noise of float32

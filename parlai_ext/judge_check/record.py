@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from parlai_ext.core.display import percent
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.core.records import record_from_json, record_to_json
 from parlai_ext.store import ScoreStore
+from parlai_ext.view.text import percent
 
 SCHEMA = 1
 NAME = 'judge_check.json'
@@ -294,49 +294,6 @@ def preferred_words(result: KindResult) -> str:
         f'{what} above what {AUTHORS[result.source]} {verb} in {percent(above)} of '
         f'{result.n} cases{half}'
     )
-
-
-def check_lines(check: JudgeCheck) -> list[str]:
-    """
-    Return the outcomes as lines of text, one for each dimension that does not pass.
-    """
-    cost = f'{check.n_scored} scorings, {percent(check.cost)} of those of the run'
-    counts = [f'{check.n_responses} responses']
-    counts += [f'{check.n_people} replies of people'] if check.n_people else []
-    passed = [d for d, own in check.dimensions.items() if own.outcome == PASS]
-    return [
-        f'judge check: {" and ".join(counts)} ({cost})',
-        *([f'judge check: pass on {", ".join(passed)}'] if passed else []),
-        *(
-            f'judge check: {own.outcome} on {name}: {own.reasons[0]}'
-            for name, own in check.dimensions.items()
-            if own.reasons
-        ),
-        *(probe_lines(check.probes) if check.probes else ()),
-    ]
-
-
-def probe_lines(probes: PromptProbes) -> list[str]:
-    """
-    Return what a prompted judge does when it is asked again, or the other way round.
-    """
-    lines = []
-    if probes.n_changed:
-        change = probes.mean_change
-        by = '' if change is None else f', by {change:.2g} standard deviations'
-        lines.append(
-            f'judge check: asked again, it changes {probes.n_changed} of '
-            f'{probes.n_repeated} scores{by}'
-        )
-    order = probes.order
-    if order is not None and order.n:
-        first = '' if order.first_share is None else percent(order.first_share)
-        lines.append(
-            f'judge check: {percent(order.n_changed / order.n)} of {order.n} choices '
-            'change with the order of the two responses'
-            + (f'; it prefers the first one in {first} of all' if first else '')
-        )
-    return lines
 
 
 SAMPLE = 200

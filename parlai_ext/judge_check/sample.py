@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from parlai_ext.core.display import join_names, number
 from parlai_ext.core.nouns import (
     Dialogue,
     Opener,
@@ -31,7 +30,8 @@ from parlai_ext.judge_check.perturbations import same_side
 from parlai_ext.judge_check.record import SAMPLE, Biases, HumanAnchor
 from parlai_ext.ranking.agreement import known_spearman
 from parlai_ext.ranking.baselines import mean_overlap
-from parlai_ext.ranking.table import Floats
+from parlai_ext.ranking.intervals import Floats
+from parlai_ext.view.text import join_names, number
 from parlai_ext.worlds.pairings import IMPORTED
 
 Values = Mapping[str, float]

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from statistics import median
 
-from parlai_ext.core.display import join_names, number, wrap_lines
 from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.files.agreement_file import measured_agreement
 from parlai_ext.judge_check.record import (
@@ -24,14 +23,21 @@ from parlai_ext.judge_check.record import (
     VERBS,
     WEAK,
     DimensionCheck,
+    JudgeCheck,
     KindResult,
+    PromptProbes,
 )
 from parlai_ext.report.view import Doubt, RankingView
-from parlai_ext.results.judge_card import CardModel, JudgeCard
-from parlai_ext.results.ranking import Ranking
+from parlai_ext.results.ranking import CardModel, JudgeCard, Ranking
 from parlai_ext.view.page import Section
 from parlai_ext.view.table import Cell, Column, Table, number_column
-from parlai_ext.view.text import without_folders
+from parlai_ext.view.text import (
+    join_names,
+    number,
+    percent,
+    without_folders,
+    wrap_lines,
+)
 
 # settings of a signature whose names need words
 READS = {
@@ -334,3 +340,46 @@ KIND_COLUMNS = (
     number_column('share', 'Original above', show=_share_cell),
     Column('outcome', 'Result', show=_outcome_cell),
 )
+
+
+def check_lines(check: JudgeCheck) -> list[str]:
+    """
+    Return the outcomes as lines of text, one for each dimension that does not pass.
+    """
+    cost = f'{check.n_scored} scorings, {percent(check.cost)} of those of the run'
+    counts = [f'{check.n_responses} responses']
+    counts += [f'{check.n_people} replies of people'] if check.n_people else []
+    passed = [d for d, own in check.dimensions.items() if own.outcome == PASS]
+    return [
+        f'judge check: {" and ".join(counts)} ({cost})',
+        *([f'judge check: pass on {", ".join(passed)}'] if passed else []),
+        *(
+            f'judge check: {own.outcome} on {name}: {own.reasons[0]}'
+            for name, own in check.dimensions.items()
+            if own.reasons
+        ),
+        *(probe_lines(check.probes) if check.probes else ()),
+    ]
+
+
+def probe_lines(probes: PromptProbes) -> list[str]:
+    """
+    Return what a prompted judge does when it is asked again, or the other way round.
+    """
+    lines = []
+    if probes.n_changed:
+        change = probes.mean_change
+        by = '' if change is None else f', by {change:.2g} standard deviations'
+        lines.append(
+            f'judge check: asked again, it changes {probes.n_changed} of '
+            f'{probes.n_repeated} scores{by}'
+        )
+    order = probes.order
+    if order is not None and order.n:
+        first = '' if order.first_share is None else percent(order.first_share)
+        lines.append(
+            f'judge check: {percent(order.n_changed / order.n)} of {order.n} choices '
+            'change with the order of the two responses'
+            + (f'; it prefers the first one in {first} of all' if first else '')
+        )
+    return lines

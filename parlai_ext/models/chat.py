@@ -8,10 +8,10 @@ from dataclasses import astuple
 from functools import partial
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System, content_id
-from parlai_ext.core.watch import NO_WATCH
+from parlai_ext.engines.machine import Machine
 from parlai_ext.models.questions import as_turns
+from parlai_ext.models.watch import NO_WATCH
 from parlai_ext.systems.chat.conversation import (
     ChatReply,
     Conversation,

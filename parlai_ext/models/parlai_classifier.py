@@ -11,9 +11,9 @@ from parlai.core.params import ParlaiParser
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System
-from parlai_ext.core.watch import NO_WATCH, Watch
+from parlai_ext.engines.machine import Machine
+from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import cost_of_model
 from parlai_ext.systems.safe.load import guarded

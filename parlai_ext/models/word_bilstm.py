@@ -18,7 +18,7 @@ from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.records import record_from_json
 from parlai_ext.core.signature import signature_line
-from parlai_ext.core.watch import NO_WATCH, Watch
+from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.systems import hub
 from parlai_ext.systems.catalogue.conversions import (
     CONFIG,

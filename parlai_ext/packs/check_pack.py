@@ -21,7 +21,6 @@ from typing import TypeVar
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import (
     Dialogue,
     Pairing,
@@ -29,14 +28,15 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     System,
 )
-from parlai_ext.core.progress import bar_of
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.core.records import record_to_json
 from parlai_ext.core.signature import (
     GIVEN_JUDGED,
+    differences,
     scorer_name,
     signature_differences,
 )
+from parlai_ext.engines.machine import Machine
 from parlai_ext.judge_check.check_run import basis_of, make_check
 from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, check_basis, read_check
 from parlai_ext.packs.options import RegenerateOptions
@@ -49,7 +49,6 @@ from parlai_ext.packs.verify import (
     content_findings,
     file_finding,
     finding_of,
-    json_differences,
 )
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file
@@ -58,6 +57,7 @@ from parlai_ext.store.lines import decode_shard
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.openers import load_openers
 from parlai_ext.systems.resolve import resolve
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
 
@@ -287,7 +287,7 @@ class Regeneration:
         machine = replace(
             self.checker.machine,
             batchsize=manifest.batchsize,
-            fp16=manifest.collect.get('fp16', self.checker.machine.fp16),
+            fp16=self.checker.machine.fp16 if manifest.fp16 is None else manifest.fp16,
         )
         player = BlockPlayer.from_plan(
             replace(plan, protocol=protocol, openers=openers), machine
@@ -353,7 +353,7 @@ class Regeneration:
             problems += [
                 f'dialogue {dialogue.id}, {where}: the pack says {a}, scored again it '
                 f'is {b}'
-                for where, a, b in json_differences(says, gives, '', options.tolerance)
+                for where, a, b in differences(says, gives, '', options.tolerance)
             ]
             n_utterances = len({s.utterance_index for s in scored.scores})
             again.scored[place.pairing.first] += n_utterances
@@ -486,7 +486,7 @@ class Replay:
         Return, for each place whose dialogue was played again, where the two first
         differ.
         """
-        differences: dict[DialoguePlace, str | None] = {}
+        lines: dict[DialoguePlace, str | None] = {}
         for place in places:
             theirs = place.dialogue(self.pack)
             if (ours := played.get(theirs.id)) is None:
@@ -496,7 +496,7 @@ class Replay:
                 # why somebody ended it may be told in other words
                 both = (replace(one, reason=None) for one in (theirs, ours))
                 sides = map(record_to_json, both)
-                for where, a, b in islice(json_differences(*sides), 1):
+                for where, a, b in islice(differences(*sides), 1):
                     difference = (
                         f'{where}: the pack has {a!r}, played again it is {b!r}'
                     )
@@ -506,10 +506,10 @@ class Replay:
                 same = records[place.number]['digest'] == dialogue_digest(ours)
                 difference = None if same else 'its digest is another one'
             names = f'{place.pairing.first} – {place.pairing.second}'
-            differences[place] = difference and (
+            lines[place] = difference and (
                 f'dialogue {theirs.id} ({names}): {difference}'
             )
-        return differences
+        return lines
 
 
 def systems_at_hand(
@@ -541,10 +541,7 @@ def systems_at_hand(
         if digest in by_hash:
             system = System(name, by_hash[digest].opt)
             # that of the replies that a retriever of the pack chooses among
-            candidates = manifest.collect.get(f'partners.{name}.candidates')
-            if name in manifest.targets:
-                candidates = candidates or manifest.targets[name].candidates
-            if candidates_hash(system) == candidates:
+            if candidates_hash(system) == manifest.everybody[name].candidates:
                 here[name] = system
             else:
                 reasons[name] = 'yours chooses among other replies'
@@ -601,7 +598,7 @@ def check_differences(
             {key: record_to_json(getattr(own, key)) for key in MEANS}
             for own in (theirs[name], ours[name])
         )
-        for where, x, y in json_differences(before, after, name, options.tolerance):
+        for where, x, y in differences(before, after, name, options.tolerance):
             yield f'{where}: the pack says {x}, made again it is {y}'
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.nouns import Pairing, content_id
-from parlai_ext.core.ranking_options import ranking_options
-from parlai_ext.core.signature import scorer_name, signature_differences
+from parlai_ext.core.protocol import ranking_options
+from parlai_ext.core.signature import change_lines, scorer_name, signature_differences
 from parlai_ext.judge_check.record import (
     FAIL,
     PASS,
@@ -25,11 +25,10 @@ from parlai_ext.judge_check.record import (
     write_check,
 )
 from parlai_ext.packs.pack import Pack
-from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import rank_by_own_rule
-from parlai_ext.results.ranking import Ranking
+from parlai_ext.results.ranking import Ranking, choose_scores
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest, leaf_differences
+from parlai_ext.store.manifest import Manifest
 
 SEVERITY = (PASS, WEAK, FAIL)
 
@@ -91,11 +90,11 @@ def differing_settings(
     same name.
     """
     shared = [name for name in manifests[0].targets if name in manifests[1].targets]
-    systems = ({n: one.targets[n].identity for n in shared} for one in manifests)
+    first, other = ({n: one.targets[n].identity for n in shared} for one in manifests)
     return [
         *_setting_differences(*manifests),
         *(f'scorer.{line}' for line in signature_differences(*scorer_signatures)),
-        *leaf_differences('systems', *systems),
+        *change_lines(first, other, 'systems'),
     ]
 
 
@@ -114,12 +113,15 @@ def _setting_differences(first: Manifest, other: Manifest) -> Iterator[str]:
         if not manifest.scheme.is_played:
             yield 'imported: the partners and openers of imported dialogues are unknown'
             return
-    yield from leaf_differences('collect', first.collect, other.collect)
-    yield from leaf_differences(
-        'score', first.score.get('score'), other.score.get('score')
+    before, after = (
+        {
+            **one.settings(),
+            'score': one.protocol.score,
+            'ranking': vars(ranking_options(one.protocol.ranking)),
+        }
+        for one in (first, other)
     )
-    rules = (vars(ranking_options(one.protocol.ranking)) for one in (first, other))
-    yield from leaf_differences('ranking', *rules)
+    yield from change_lines(before, after)
 
 
 def common_signatures(packs: Sequence[Pack]) -> list[str]:
@@ -159,7 +161,7 @@ def join_packs(packs: Sequence[Pack], root: Path) -> JoinedRun:
         systems=systems,
         pairings=list(pairings.values()),
     )
-    run = RunFolder.open(root, joined)
+    run = RunFolder.new(root, joined)
     notes += [
         f'{pack.name} was played until its own order was settled: intervals assume '
         'that the number of openers was fixed beforehand'
@@ -287,7 +289,8 @@ def _join_records(
     packs. A pack without a check counts as worse than any: then none is written.
     """
     store = run.scores(signature)
-    if about := packs[0].run.scores(signature).about():
+    about = packs[0].run.scores(signature).about()
+    if about.model_fields_set:
         store.write_about(about)
     given = {
         f'{pack.name} ({k + 1})': read_check(pack.run.scores(signature))

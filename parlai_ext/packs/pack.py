@@ -138,15 +138,14 @@ def make_index(
 
     :param scores: the signature of each scorer by the folder of its scores.
     """
-    collect, protocol = manifest.collect, manifest.protocol
-    lock = {k: v for k, v in sorted(collect.items()) if k.startswith('partners.')}
+    protocol = manifest.protocol
     return PackIndex(
         format=FORMAT,
         schema=SCHEMA,
         protocol=protocol.name,
         signature=manifest.signature,
         withheld_text=withheld_text,
-        partner_lock=content_id(lock),
+        partner_lock=content_id(dict(sorted(manifest.partner_settings().items()))),
         partners={n: one.identity for n, one in manifest.partners.items()},
         targets={n: one.identity for n, one in manifest.targets.items()},
         openers=OpenersLock(

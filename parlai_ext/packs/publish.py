@@ -27,16 +27,22 @@ from parlai_ext.packs.pack import (
     zip_bytes,
 )
 from parlai_ext.results import ranking as rankings
-from parlai_ext.results.chosen_scores import choose_scores
 from parlai_ext.results.rank import rank_by_own_rule
+from parlai_ext.results.ranking import choose_scores
 from parlai_ext.stopping import looks as stopping
 from parlai_ext.store import RunFolder
 from parlai_ext.store.atomic import write_file
 from parlai_ext.store.folder import SCORER_FILE
-from parlai_ext.store.lines import as_read, dumps, encode_shard, short_hash
+from parlai_ext.store.lines import (
+    as_read,
+    dialogue_record,
+    dumps,
+    encode_shard,
+    scored_record,
+    short_hash,
+)
 from parlai_ext.store.manifest import NAME as MANIFEST
 from parlai_ext.store.manifest import Manifest
-from parlai_ext.store.shards import dialogue_record, scored_record
 from parlai_ext.view.text import without_folders
 from parlai_ext.worlds.schedule import ShardKey
 
@@ -76,11 +82,10 @@ def publish_run(
     complete, left_out = _complete_scores(run, scores)
     manifest = public_manifest(run.manifest, withhold_text)
     section = run.manifest.protocol.scorer
-    configs = [run.scores(one).about().get('config') or section for one in complete]
+    configs = [run.scores(one).about().section(section) for one in complete]
     if section not in configs:  # its scores are not in the pack
-        score = {k: v for k, v in manifest.score.items() if not k.startswith('scorer.')}
         protocol = manifest.protocol.model_copy(update={'scorer': {}})
-        manifest = manifest.model_copy(update={'score': score, 'protocol': protocol})
+        manifest = manifest.model_copy(update={'protocol': protocol})
     members = {MANIFEST: json_bytes(manifest.to_json())}
     if problems := not_run.read_problems(run):
         shown = {'schema': not_run.SCHEMA, 'problems': without_paths(problems)}
@@ -196,13 +201,14 @@ def _score_members(
     store = run.scores(signature)
     folder = f'scores/{store.root.name}'
     members = {f'{folder}/signature.txt': (signature + '\n').encode()}
-    if about := store.about():
-        public = dict(as_read(about))
-        if isinstance(public.get('config'), dict):
-            public['config'] = {k: file_name(v) for k, v in public['config'].items()}
-        models = public.get('models') or []
-        public['models'] = [{**m, 'name': file_name(m.get('name'))} for m in models]
-        members[f'{folder}/{SCORER_FILE}'] = json_bytes(public)
+    about = store.about()
+    if about.model_fields_set:
+        changes = {
+            'config': {key: file_name(value) for key, value in about.config.items()},
+            'models': tuple(replace(m, name=file_name(m.name)) for m in about.models),
+        }
+        public = about.model_copy(update=changes)
+        members[f'{folder}/{SCORER_FILE}'] = json_bytes(public.to_json())
     if (check := judge_check.read_check(store)) is not None:
         members[judge_check.check_path(store)] = json_bytes(
             {'basis': judge_check.check_basis(store), **judge_check.to_json(check)}
@@ -259,7 +265,6 @@ def public_manifest(manifest: Manifest, withhold_text: bool = False) -> Manifest
             name: {k: file_name(v) if k in places else v for k, v in opt.items()}
             for name, opt in manifest.systems.items()
         },
-        'score': {k: file_name(v) for k, v in manifest.score.items()},
         'protocol': manifest.protocol.model_copy(update={'scorer': scorer}),
     }
     if manifest.asked:

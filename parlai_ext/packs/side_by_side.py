@@ -18,18 +18,18 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.display import DASH, one_line
 from parlai_ext.judge_check.section import judge_section
 from parlai_ext.packs.compare import differing_settings, own_ranking
 from parlai_ext.packs.verify import open_right_pack
+from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.details import signed
-from parlai_ext.report.view import RankingView
-from parlai_ext.report.write import PAGE
-from parlai_ext.results.ranking import Coefficient, Ranking, read_ranking
+from parlai_ext.report.view import PAGE, RankingView
+from parlai_ext.results.ranking import Ranking, read_ranking
 from parlai_ext.store import RunFolder
 from parlai_ext.view.page import render_page
 from parlai_ext.view.table import Column, IntervalColumn, Table, number_column
+from parlai_ext.view.text import DASH, one_line
 
 MOST_DIALOGUES = 8
 Row = tuple[str, Standing | None, Standing | None]  # of a system in both runs
@@ -126,14 +126,14 @@ def _rank(place: int, row: Row) -> int | None:
     return one.rank if isinstance(one, Standing) else None
 
 
-def _score(place: int, row: Row) -> Coefficient | None:
+def _score(place: int, row: Row) -> Estimate | None:
     """
     Return the score in one run, with the interval for its partners only.
     """
     one = row[place]
     if not isinstance(one, Standing):
         return None
-    return Coefficient(one.score, one.low_fixed, one.high_fixed)
+    return Estimate(one.score, one.low_fixed, one.high_fixed)
 
 
 def _difference(row: Row) -> str:

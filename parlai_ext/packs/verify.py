@@ -14,16 +14,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import islice
-from math import isclose
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.collect.plan import dialogue_signature
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Dialogue, Opener, Pairing, Score, content_id
 from parlai_ext.core.options import options_of
 from parlai_ext.core.records import WrongType, record_to_json
-from parlai_ext.core.signature import GIVEN_JUDGED, scorer_name, signature_line
+from parlai_ext.core.signature import (
+    CLOSE,
+    GIVEN_JUDGED,
+    differences,
+    scorer_name,
+    signature_line,
+)
 from parlai_ext.judge_check.marks import dimension_check, kind_result_of_counts
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck, read_check
 from parlai_ext.packs.pack import (
@@ -43,6 +47,7 @@ from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outsid
 from parlai_ext.store import RunFolder
 from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import decode_shard
+from parlai_ext.store.manifest import ScorerRecord
 from parlai_ext.worlds.pairings import SCHEMES
 from parlai_ext.worlds.schedule import dialogue_id, pairings
 
@@ -51,7 +56,6 @@ DIGEST = re.compile('[0-9a-f]{64}')
 # what a pack without texts cannot show
 NEEDS_TEXT = ('baselines', 'baseline_reference')
 LARGEST_SCORE = 1e100
-CLOSE = 1e-9  # numbers may differ by so much of themselves, for other libraries' sums
 MOST_PROBLEMS = 1000  # that are listed of one part
 
 
@@ -199,7 +203,7 @@ def judge_problems(
         ]
         derived = dimension_check(own.dimension, kinds, own.human_anchor, own.biases)
         gives = record_to_json(derived)
-        for where, a, b in json_differences(record_to_json(own), gives, name):
+        for where, a, b in differences(record_to_json(own), gives, name, CLOSE):
             yield f'{where}: the pack says {a}, its counts give {b}'
 
 
@@ -226,26 +230,13 @@ def manifest_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
     """
     manifest = run.manifest
     yield from _index_problems(index, run)
-    collect, is_played = manifest.collect, manifest.scheme.is_played
-    for name, partner in manifest.partners.items():
-        signed = collect.get(f'partners.{name}')
-        if is_played and signed != partner.identity:
-            yield (
-                f'partner {name!r}: manifest.json says {partner.identity}, its '
-                f'signed settings {signed}'
-            )
-    if not is_played:
-        return
-    version = manifest.versions.get('parlai_ext', 'absent')
-    derived = dialogue_signature(run.plan.protocol, collect, version)
-    if manifest.signature != derived:
+    if manifest.signature != (derived := manifest.dialogue_signature()):
         yield (
             f'signature: manifest.json says {manifest.signature}, its settings '
             f'give {derived}'
         )
-    ids = [opener.id for opener in run.openers]
-    if content_id(ids) != collect.get('openers.content'):
-        yield 'openers: they are others than those that the signature is about'
+    if not manifest.scheme.is_played:
+        return
     for opener in run.openers:
         own = Opener.from_utterances(opener.utterances, opener.source).id
         if not index.withheld_text and opener.id != own:
@@ -266,7 +257,7 @@ def _index_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
         says = record_to_json(getattr(index, field.name))
         gives = record_to_json(getattr(derived, field.name))
         if field.name not in ('members', 'format', 'schema'):
-            for place, a, b in json_differences(says, gives, field.name):
+            for place, a, b in differences(says, gives, field.name):
                 yield f'{place}: {INDEX} says {a}, the files give {b}'
     for folder, signature in scores.items():
         if content_id(signature) != folder:
@@ -285,7 +276,7 @@ def scorer_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
     beside = {
         signature: run.scores(signature).about() for signature in index.scores.values()
     }
-    configs = [dict(about.get('config') or section) for about in beside.values()]
+    configs = [about.section(section) for about in beside.values()]
     if section and section not in configs:
         named = [c for c in configs if c.get('name') == section.get('name')]
         for key in dict.fromkeys((*section, *configs[0])):
@@ -306,7 +297,7 @@ def _config_problems(
     place: str,
     config: Mapping[str, Any],
     signature: str,
-    about: Mapping[str, Any],
+    about: ScorerRecord,
 ) -> Iterator[str]:
     """
     Yield where a ``scorer:`` section is not that of scores with this signature. Nothing
@@ -331,7 +322,7 @@ def _config_problems(
             f'{signed.get("scorer", "")!r:.100}'
         )
         return
-    models = {model.get('name') for model in about.get('models') or ()}
+    models = {model.name for model in about.models}
     for key, option in options_of(cls.options_class).items():
         value = config.get(key)
         if value is None:
@@ -446,13 +437,13 @@ def score_problems(run: RunFolder, signature: str) -> Iterator[str]:
                 yield f'{place} line {n + 1}, dialogue {dialogue.id}: {problem}'
     about, dimensions = store.about(), sorted(expected.ways)
     place = f'scores/{store.root.name}/{SCORER_FILE}'
-    said = about.get('dimensions', dimensions)
+    said = about.dimensions or dimensions
     if dimensions and {*said} != {*dimensions}:
         yield (
             f'{place}: dimensions {", ".join(said)}, its scores have '
             f'{", ".join(dimensions)}'
         )
-    if about.get('given', expected.include_given) != expected.include_given:
+    if 'given' in about.model_fields_set and about.given != expected.include_given:
         yield f'{place}: given is not as in the signature'
 
 
@@ -544,9 +535,9 @@ def ranking_problems(run: RunFolder, signature: str, index: PackIndex) -> Iterat
     says, gives = (
         {k: v for k, v in data.items() if k not in left_out} for data in (says, gives)
     )
-    differences = list(json_differences(says, gives))
+    changes = differences(says, gives, tolerance=CLOSE)
     # ranks and intervals follow from scores
-    for where, a, b in sorted(differences, key=lambda one: '.score' not in one[0]):
+    for where, a, b in sorted(changes, key=lambda one: '.score' not in one[0]):
         yield f'{where}: the pack says {a}, its scores give {b}'
 
 
@@ -559,31 +550,3 @@ def all_checks(check: JudgeCheck) -> dict[str, DimensionCheck]:
     """
     games = {} if check.tournament is None else {'tournament': check.tournament}
     return {**check.dimensions, **games}
-
-
-# ----------------------------------------------------------------------- differences
-
-
-def json_differences(
-    says: Any, gives: Any, where: str = '', tolerance: float = CLOSE
-) -> Iterator[tuple[str, Any, Any]]:
-    """
-    Yield each place at which two values of JSON data differ, with both values there.
-    A place in a list of standings is named by the system. Numbers may differ by 1e-9
-    of themselves, or by the tolerance.
-    """
-    if isinstance(says, Mapping) and isinstance(gives, Mapping):
-        for key in sorted({*says, *gives}):
-            inner = f'{where}.{key}' if where else key
-            pair = says.get(key, 'nothing'), gives.get(key, 'nothing')
-            yield from json_differences(*pair, inner, tolerance)
-    elif isinstance(says, list) and isinstance(gives, list):
-        for i, (a, b) in enumerate(zip(says, gives, strict=False)):
-            name = a.get('system', i) if isinstance(a, Mapping) else i
-            yield from json_differences(a, b, f'{where}[{name}]', tolerance)
-        if len(says) != len(gives):
-            yield f'length of {where}', len(says), len(gives)
-    elif says != gives:
-        numbers = {type(says), type(gives)} <= {int, float}
-        if not (numbers and isclose(says, gives, rel_tol=CLOSE, abs_tol=tolerance)):
-            yield where, says, gives

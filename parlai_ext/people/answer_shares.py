@@ -17,7 +17,6 @@ from operator import attrgetter
 
 import numpy as np
 
-from parlai_ext.core.display import DASH, interval, percent, wrap_lines
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.people.given_answers import GivenAnswer, side_notes
 from parlai_ext.people.questionnaire import PAIR, SIDES, TIED, UNRELATED
@@ -39,6 +38,7 @@ from parlai_ext.view.table import (
     plain_table,
     shown_table,
 )
+from parlai_ext.view.text import DASH, interval, percent, wrap_lines
 
 OUTCOMES = WINS, TIES, UNRELATEDS, LOSES = ('wins', 'tied', 'unrelated', 'loses')
 # what an answer about a pair says of its two systems

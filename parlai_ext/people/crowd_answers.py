@@ -22,7 +22,6 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.core.progress import counted
 from parlai_ext.data.judged.readers import FEATURES, DataFile, read_spot_the_bot
 from parlai_ext.data.parlai_logs import Chat
 from parlai_ext.data.source_file import BadRecord
@@ -40,6 +39,7 @@ from parlai_ext.people.questionnaire import (
 )
 from parlai_ext.people.rating_set import RatingKey
 from parlai_ext.people.spot_the_bot import HUMAN
+from parlai_ext.view.progress import counted
 
 ACUTE_COLUMNS = ('worker', 'question', 'winner', 'loser', 'is_onboarding')
 SEPARATOR = '|'

@@ -14,7 +14,6 @@ from typing import Any
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.core.options import option
-from parlai_ext.core.progress import counted
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.json_file import json_lines, read_json
@@ -35,6 +34,7 @@ from parlai_ext.people.rating_set import (
     KeyDialogue,
     RatingKey,
 )
+from parlai_ext.view.progress import counted
 
 VALUES = {SIDES[0]: 1.0, SIDES[1]: 0.0, TIED: TIE, UNRELATED: TIE}
 SHEETS = ('.csv', '.jsonl')

@@ -20,13 +20,12 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import TypeVar
 
-from parlai_ext.core.display import spreadsheet_text
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.files.csv_file import csv_text
 from parlai_ext.people.rating_set import ShownTurn
 from parlai_ext.ranking.annotator_agreement import near_median
 from parlai_ext.store.lines import json_lines_text
+from parlai_ext.view.text import csv_text, spreadsheet_text
 
 JUDGEMENT_COLUMNS = ('system', 'dimension', 'value', 'rater', 'dialogue_id')
 COMPARISON_COLUMNS = (

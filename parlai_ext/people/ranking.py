@@ -18,9 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
 
-from parlai_ext.core.display import number, wrap_lines
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.core.progress import Counting, bar_of
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.ranking.agreement import SYSTEM_MEANS, Correlation, correlate
 from parlai_ext.ranking.annotator_agreement import (
@@ -29,11 +27,18 @@ from parlai_ext.ranking.annotator_agreement import (
     agreement_of_halves,
     krippendorff_alpha,
 )
-from parlai_ext.ranking.bradley_terry import strengths_of_draws
-from parlai_ext.ranking.intervals import FEWEST_PARTNERS, Draws, draw_ratios, draw_sums
+from parlai_ext.ranking.intervals import (
+    FEWEST_PARTNERS,
+    Draws,
+    Floats,
+    draw_ratios,
+    draw_sums,
+)
+from parlai_ext.ranking.ratings import strengths_of_draws
 from parlai_ext.ranking.standings import Standing, best_first, rank_draws
-from parlai_ext.ranking.table import Floats
+from parlai_ext.view.progress import Counting, bar_of
 from parlai_ext.view.table import Column, Table, number_column
+from parlai_ext.view.text import number, wrap_lines
 
 T = TypeVar('T', HumanJudgement, Comparison)
 BOOTSTRAPS = 1000

@@ -42,15 +42,14 @@ import scipy
 from parlai_ext.core.nouns import HumanJudgement
 from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
+    Floats,
     Sampling,
+    check_table,
     draw_counts,
     draw_groups,
     draw_means,
-)
-from parlai_ext.ranking.table import (
-    Floats,
-    check_table,
     json_number,
+    percentile_ends,
     round_off_noise,
     system_means,
 )
@@ -190,7 +189,6 @@ WEIGHTED: Mapping[str, Callable[[Floats, Floats, Floats], Floats]] = {
 FEWEST = 3  # different units in a resample, and points of a correlation
 FEWEST_KNOWN = 10  # items behind a coefficient that is shown without an interval
 BOOTSTRAPS = 2000
-ENDS = (0.025, 0.975)
 
 # the name of a coefficient -> its value in each of some draws
 Resample = Callable[[str], Floats]
@@ -316,7 +314,7 @@ def correlate(
             what = 'order' if name in OF_ORDER else 'correlation'
             reason = f'no interval: no resample changes the {what}'
         elif bootstraps:
-            low, high = (json_number(float(end)) for end in np.quantile(drawn, ENDS))
+            low, high = map(json_number, percentile_ends(drawn))
         result[name] = Correlation(value, len(left), reason, low, high)
     return result
 

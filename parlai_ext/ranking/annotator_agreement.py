@@ -23,8 +23,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from parlai_ext.ranking.agreement import spearman
-from parlai_ext.ranking.intervals import Draws, draw_groups, intervals_for
-from parlai_ext.ranking.table import Floats
+from parlai_ext.ranking.intervals import (
+    Draws,
+    Floats,
+    draw_groups,
+    intervals_for,
+    percentile_ends,
+)
 
 Level = Literal['nominal', 'ordinal', 'interval', 'ratio']
 Annotations = Mapping[Any, Mapping[str, float]]  # unit -> annotator -> value
@@ -201,11 +206,8 @@ def agreement_of_halves(
     if not len(correlations):
         reason = f'no division leaves {FEWEST_POINTS} points that differ in both halves'
         return AnnotatorAgreement(None, len(names), len(annotators), reason=reason)
-    low, high = np.quantile(correlations, [0.025, 0.975])
-    mean = float(np.mean(correlations))
-    return AnnotatorAgreement(
-        mean, len(names), len(annotators), float(low), float(high)
-    )
+    mean, ends = float(np.mean(correlations)), percentile_ends(correlations)
+    return AnnotatorAgreement(mean, len(names), len(annotators), *ends)
 
 
 def _half_correlations(

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from parlai_ext.ranking.ranks import ranks_by_score, tied_groups
-from parlai_ext.ranking.table import Floats
+from parlai_ext.ranking.intervals import Floats
+from parlai_ext.ranking.standings import ranks_by_score, tied_groups
 
 PERMUTATIONS = 10_000
 MAX_ENUMERATED = 2**13  # sign changes that are enumerated, not drawn

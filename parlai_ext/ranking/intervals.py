@@ -24,6 +24,14 @@ Statistician 69(4), 2015): by the t quantile and ``sqrt(n / (n - 1))``. With 600
 this changes nothing that one can see, with four partners much.
 It is no cure: where partners are the main source of variance, four of them covered
 86 % in simulation instead of 95 %, eight 95 %.
+
+The table that every statistic starts from: dialogue means by target, partner, opener.
+
+``values[t, p, j]`` is the mean score of target ``t`` in its dialogue with partner ``p``
+over opener ``j``; NaN where there is no such dialogue or it has no score. Self-play has
+one partner; in all-play-all the partners are the opponents and the diagonal is NaN.
+Where a pair plays several games over one opener, ``j`` runs over all first games, then
+over all second games.
 """
 
 from __future__ import annotations
@@ -38,17 +46,103 @@ import scipy
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from parlai_ext.ranking.table import Floats, system_means
+Floats = NDArray[np.float64]
+
+DIGITS = 12
+
+
+def check_table(values: Floats, systems: Sequence[str]) -> Floats:
+    """
+    Return ``values`` as a float array that fits ``systems``.
+
+    :raises ValueError: on a wrong shape, an infinite score or a name given twice.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 3 or len(table) != len(systems):
+        raise ValueError(
+            f'values has shape {table.shape}; ({len(systems)}, partners, openers) '
+            'would fit the systems'
+        )
+    if np.isinf(table).any():
+        raise ValueError('values holds an infinite score; NaN says "no score"')
+    if len(set(systems)) != len(systems):
+        raise ValueError('systems names one system twice')
+    return table
+
+
+def system_means(values: Floats) -> Floats:
+    """
+    Return each system's mean over its scored dialogues, NaN when it has none.
+    """
+    means = np.full(len(values), np.nan)
+    for t, row in enumerate(values):
+        scored = row[~np.isnan(row)]
+        if len(scored):
+            # fsum is exact: neither order nor missing cells change the mean
+            means[t] = math.fsum(scored) / len(scored)
+    return means
+
+
+def round_off_noise(values: Floats) -> Floats:
+    """
+    Return ``values`` without their last digits, so that equal values stay tied.
+    """
+    scale = float(np.nanmax(np.abs(values), initial=0.0))
+    if scale == 0.0:
+        return values
+    _, exponent = math.frexp(scale)
+    unit = math.ldexp(1.0, exponent)
+    return np.round(values / unit, DIGITS) * unit
+
+
+def json_number(value: float) -> float | None:
+    """
+    Return a number fit for a file: twelve significant digits, `None` for NaN.
+
+    The digits beyond come and go with the number of threads of a matrix product.
+    """
+    return None if math.isnan(value) else float(f'{value:.{DIGITS}g}')
+
 
 CHUNK = 512
 ITEM_CHUNK = 128  # resamples of items in memory at once
 MOST_COUNTS = 2**20  # of openers drawn at a time where tables are sparse
 LEVEL = 0.95
+ENDS = (0.025, 0.975)  # of percentile intervals
+# ends of intervals that differ by less do so by rounding
+ROUNDING = 1e-9
 # distinct openers, and partners for the interval that speaks of partners like these
 FEWEST_OPENERS, FEWEST_PARTNERS = 3, 2
 Scope = Literal['sampled', 'fixed']
 # partners of a run that can speak for others
 FEWEST_FOR_OTHERS = 4
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """
+    A number with its 95 % interval; `None` where it is undefined.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    def is_within(self, low: float, high: float) -> bool:
+        """
+        True if there is an interval and all of it lies between these ends.
+        """
+        if self.low is None or self.high is None:
+            return False
+        return low - ROUNDING <= self.low and self.high <= high + ROUNDING
+
+    def is_beyond(self, low: float, high: float) -> bool:
+        """
+        True if there is an interval and none of it lies between these ends.
+        """
+        if self.low is None or self.high is None:
+            return False
+        return self.high < low - ROUNDING or high + ROUNDING < self.low
 
 
 @dataclass(frozen=True)
@@ -122,6 +216,14 @@ def scope_of_claims(partners: Scope, num_partners: int) -> Scope:
     ``fixed`` where that is asked for or these are too few to speak for others.
     """
     return partners if num_partners >= FEWEST_FOR_OTHERS else 'fixed'
+
+
+def percentile_ends(draws: Floats) -> tuple[float, float]:
+    """
+    Return the middle 95 % of bootstrap draws; NaN, if any of them is.
+    """
+    low, high = np.quantile(draws, ENDS)
+    return float(low), float(high)
 
 
 def draw_counts(units: int, draws: int, rng: np.random.Generator) -> Floats:

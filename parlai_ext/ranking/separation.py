@@ -37,11 +37,12 @@ from parlai_ext.ranking.intervals import (
     FEWEST_OPENERS,
     FEWEST_PARTNERS,
     LEVEL,
+    Floats,
     Sampling,
     degrees_of_freedom,
+    json_number,
     student_bound,
 )
-from parlai_ext.ranking.table import Floats, json_number
 
 Counts = NDArray[np.int64] | int
 

@@ -19,8 +19,7 @@ from itertools import combinations, permutations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from parlai_ext.ranking.intervals import Sampling, draw_counts
-from parlai_ext.ranking.table import Floats, round_off_noise
+from parlai_ext.ranking.intervals import Floats, Sampling, draw_counts, round_off_noise
 
 Places = NDArray[np.int64]
 NO_SYSTEM = -1  # an opponent that is none of the ranked systems: a fixed partner

@@ -28,7 +28,7 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from parlai_ext.ranking.table import Floats
+from parlai_ext.ranking.intervals import Floats
 
 FACTORS = ('system', 'partner', 'opener')
 REST = 'rest'

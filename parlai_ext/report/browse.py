@@ -61,7 +61,7 @@ def dialogues_section(main: Ranking, shown: PageDialogues) -> Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PageCandidate:
     """
     A dialogue that could be shown: what it is of, its score, and about how many
     characters it takes.
@@ -78,7 +78,7 @@ class Candidate:
 
 def dialogue_candidates(
     tables: ScoreTables, ranking: Ranking, manifest: Manifest
-) -> list[Candidate]:
+) -> list[PageCandidate]:
     """
     Return every dialogue of a run as a candidate, with the target's mean on the first
     dimension of a ranking; of a game, with how many more points it has than its
@@ -92,13 +92,15 @@ def dialogue_candidates(
         if ranking.tournament and (won := dimensions_won(means, names, dimensions)):
             value = float(len(won[0]) - len(won[1]))
         candidates.append(
-            Candidate(row.id, row.pairing.id, row.opener_id, *names, value, row.size)
+            PageCandidate(
+                row.id, row.pairing.id, row.opener_id, *names, value, row.size
+            )
         )
     return candidates
 
 
 def read_page_dialogues(
-    run: RunFolder, rankings: Sequence[Ranking], candidates: Sequence[Candidate]
+    run: RunFolder, rankings: Sequence[Ranking], candidates: Sequence[PageCandidate]
 ) -> PageDialogues:
     """
     Choose dialogues of a run for the page, and read them with the scores that each
@@ -110,7 +112,7 @@ def read_page_dialogues(
     if len(picks) == len(candidates):
         picks = dict.fromkeys(picks, '')
     stores = [run.scores(ranking.scorer_signature) for ranking in rankings]
-    labels = [store.about().get('evidence_labels', ()) for store in stores]
+    labels = [store.about().evidence_labels for store in stores]
     wanted: dict[str, dict[str, str]] = {}
     for candidate, why in picks.items():
         wanted.setdefault(candidate.pairing_id, {})[candidate.dialogue_id] = why
@@ -153,7 +155,7 @@ def read_page_dialogues(
 # -------------------------------------------------------------------------- the choice
 
 
-def room_for(candidates: Sequence[Candidate], n_scorers: int = 1) -> int:
+def room_for(candidates: Sequence[PageCandidate], n_scorers: int = 1) -> int:
     """
     Return how many of these dialogues the page has room for.
     """
@@ -165,16 +167,16 @@ def room_for(candidates: Sequence[Candidate], n_scorers: int = 1) -> int:
     return max(FEWEST, len(candidates) * MAX_PAGE_CHARACTERS // total)
 
 
-def choose(candidates: Sequence[Candidate], limit: int) -> dict[Candidate, str]:
+def choose(candidates: Sequence[PageCandidate], limit: int) -> dict[PageCandidate, str]:
     """
     Return at most ``limit`` candidates for the page, divided evenly among the targets,
     and why each was chosen.
     """
-    by_target: dict[str, list[Candidate]] = {}
+    by_target: dict[str, list[PageCandidate]] = {}
     for candidate in candidates:
         by_target.setdefault(candidate.target, []).append(candidate)
     shares = fair_shares([len(of_target) for of_target in by_target.values()], limit)
-    picks: dict[Candidate, str] = {}
+    picks: dict[PageCandidate, str] = {}
     for share, of_target in zip(shares, by_target.values(), strict=True):
         picks |= _choose_of_target(of_target, share)
     return picks
@@ -194,8 +196,8 @@ def fair_shares(sizes: Sequence[int], limit: int) -> list[int]:
 
 
 def _choose_of_target(
-    candidates: Sequence[Candidate], share: int
-) -> dict[Candidate, str]:
+    candidates: Sequence[PageCandidate], share: int
+) -> dict[PageCandidate, str]:
     """
     Return ``share`` picks of one target: a fifth of each kind, the rest by hash.
     """
@@ -213,7 +215,7 @@ def _choose_of_target(
         ('not scored', unscored[:each]),
         ('random', _in_hash_order(candidates)),
     ]
-    picks: dict[Candidate, str] = {}
+    picks: dict[PageCandidate, str] = {}
     for reason, some in kinds:
         for candidate in some:
             if len(picks) < share:
@@ -221,13 +223,13 @@ def _choose_of_target(
     return picks
 
 
-def _in_hash_order(candidates: Sequence[Candidate]) -> list[Candidate]:
+def _in_hash_order(candidates: Sequence[PageCandidate]) -> list[PageCandidate]:
     """
     Return candidates in an order that is the same for all targets: by opener and
     partner.
     """
 
-    def key(one: Candidate) -> tuple[str, str]:
+    def key(one: PageCandidate) -> tuple[str, str]:
         partner = '' if one.partner == one.target else one.partner
         return content_id('report', one.opener_id, partner), one.dialogue_id
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core.display import digits_for, number
 from parlai_ext.ranking.pairs import CellMean
 from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.plot import axis_over
 from parlai_ext.report.view import DimensionDetails, RankingView
 from parlai_ext.view.page import Section
+from parlai_ext.view.text import digits_for, number
 
 # larger tables are cut: nobody reads them, and they would make the page heavy
 MOST_SYSTEMS, MOST_PARTNERS = 30, 40

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from parlai_ext.core.nouns import Dialogue, ScoredDialogue
 from parlai_ext.store import RunFolder
+from parlai_ext.view.table import plain_table
 
 if TYPE_CHECKING:
     import pandas
@@ -21,8 +22,6 @@ def dialogues_frame(run: RunFolder) -> pandas.DataFrame:
     `given` is true for utterances of the opener, `ended_by` the system that broke the
     dialogue off, if one did.
     """
-    import pandas
-
     rows = (
         (
             dialogue.id,
@@ -52,7 +51,7 @@ def dialogues_frame(run: RunFolder) -> pandas.DataFrame:
         'ended_by',
         'reason',
     )
-    return pandas.DataFrame(rows, columns=columns)
+    return plain_table(columns, rows).frame()
 
 
 def scores_frame(run: RunFolder, scorer_signature: str) -> pandas.DataFrame:

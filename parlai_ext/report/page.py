@@ -1,20 +1,274 @@
 """
-The page of a run: a view of each of its rankings, made of sections, and its dialogues.
+The page of a run: a view of each of its rankings, made of sections, its dialogues, and
+how it was made; and the files of a ranking that people read.
+
+At the top stand four answers: who leads, by how much, who judged, and whether to
+believe it.
 """
 
-from collections.abc import Callable, Sequence
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.display import digits_for
-from parlai_ext.ranking.standings import best_first
-from parlai_ext.report import glance, summary
-from parlai_ext.report.browse import PageDialogues, dialogues_section
-from parlai_ext.report.columns import file_table
-from parlai_ext.report.details import PAIR_COLUMNS, pair_table
-from parlai_ext.report.recipe import scorer_name
-from parlai_ext.report.view import RankingView
+from parlai_ext.audit.section import audit_doubts
+from parlai_ext.collect.forecast import seconds_per_scored_dialogue
+from parlai_ext.core.nouns import content_id
+from parlai_ext.core.signature import PART_SEPARATOR, scorer_name
+from parlai_ext.judge_check import section as judge
+from parlai_ext.judge_check.record import FAIL, PASS, WEAK
+from parlai_ext.ranking.standings import Standing, best_first
+from parlai_ext.report import summary
+from parlai_ext.report.browse import (
+    PageDialogues,
+    dialogue_candidates,
+    dialogues_section,
+    read_page_dialogues,
+)
+from parlai_ext.report.details import PAIR_COLUMNS, pair_table, signed
+from parlai_ext.report.table import file_table, leaderboard_csv
+from parlai_ext.report.view import PAGE, RankingView, dimension_details
+from parlai_ext.results.ranking import NAME as RANKING
+from parlai_ext.results.ranking import Ranking, read_ranking
+from parlai_ext.results.tables import ScoreTables, read_tables
+from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import Manifest, ScorerRecord
+from parlai_ext.tournament.section import rating_text
 from parlai_ext.view.page import Section, render_page, template_text
+from parlai_ext.view.text import (
+    digits_for,
+    duration,
+    few_names,
+    interval,
+    join_names,
+    number,
+    percent,
+    value_text,
+    without_folders,
+)
+
+LEFT_OUT = ('roster', 'reference', 'reference_kind', 'name')
+
+
+def method_section(view: RankingView) -> Section:
+    """
+    Return the section with protocol, roster, signature, versions and the commands of a
+    run.
+    """
+    ranking, manifest, scorer = view.ranking, view.manifest, view.scorer
+    protocol = manifest.protocol.model_dump(exclude_unset=True)
+    commands = [command(ranking.protocol, manifest)]
+    if scorer is not None:
+        protocol['scorer'] = scorer.config
+        protocol['ranking'] = scorer.ranking or protocol.get('ranking')
+        commands += _scorer_commands(ranking, scorer)
+    data = {
+        'protocol': [
+            (key.replace('_', ' '), value_text(value))
+            for key, value in protocol.items()
+            if key not in LEFT_OUT and value not in (None, {}, [])
+        ],
+        'roster': [
+            {
+                'name': name,
+                'role': role.removesuffix('s'),
+                'options': value_text(manifest.systems[name]),
+                'identity': entry.identity,
+                'guessed': name in ranking.guessed,
+            }
+            for role in ('targets', 'partners')
+            for name, entry in getattr(manifest, role).items()
+        ],
+        'signature': ranking.signature.split(PART_SEPARATOR, 2),
+        'versions': manifest.versions,
+        'commands': commands,
+    }
+    return Section('method', 'How it was made', data)
+
+
+def command(protocol: str, manifest: Manifest) -> str:
+    """
+    Return the command line that makes the run, or imports it, again in another folder.
+    """
+    options = dict(manifest.asked)
+    if files := options.pop('dialogues', []):
+        words = ['parlai import_dialogues', '--dialogues', *map(shlex.quote, files)]
+    else:
+        options = {'config': protocol, **options}
+        words = ['parlai evaluate_systems']
+    for option, values in {**options, 'run_dir': 'NEW_FOLDER'}.items():
+        for value in values if isinstance(values, list) else [values]:
+            shown = shlex.quote(without_folders(str(value)))
+            words.append(f'--{option.replace("_", "-")} {shown}')
+    return ' '.join(words)
+
+
+def _scorer_commands(ranking: Ranking, scorer: ScorerRecord) -> list[str]:
+    """
+    Return the commands that score a run by another scorer than its protocol's, and rank
+    and show what that gives.
+    """
+    section = dict(scorer.config)
+    words = ['--scorer', section.pop('name', scorer_name(ranking.scorer_signature))]
+    for key, value in section.items():
+        words += ['--scorer-option', f'{key}={_option_text(value)}']
+    words += ['--score-given'] if scorer.given else []
+    scores = ['--scores', content_id(ranking.scorer_signature)]
+    rules = [*scores]
+    for key, value in scorer.ranking.items():
+        rules += [f'--{key.replace("_", "-")}', _option_text(value)]
+    return [
+        shlex.join(['parlai', name, '--run-dir', 'NEW_FOLDER', *map(str, options)])
+        for name, options in (
+            ('score_dialogues', words),
+            ('rank_systems', rules),
+            ('report_run', scores),
+        )
+    ]
+
+
+def _option_text(value: Any) -> str:
+    """
+    Return an option's value as a command line takes it, without folders.
+    """
+    return without_folders(value) if isinstance(value, str) else json.dumps(value)
+
+
+# what kind of news an answer is
+GOOD, OPEN, BAD, PLAIN = 'good', 'open', 'bad', ''
+BELIEVE = {
+    PASS: ('The judge passed its check', GOOD),
+    WEAK: ('With doubt: the judge is weak', OPEN),
+    FAIL: ('No: the judge fails its check', BAD),
+    judge.UNCHECKED: ('Not known: the judge was not checked', OPEN),
+}
+
+
+@dataclass(frozen=True)
+class PageAnswer:
+    """
+    A question, its answer in a few words, and a line more.
+
+    :param news: `GOOD`, `OPEN` where it is not settled, `BAD`, or `PLAIN` for what is
+        no news. An answer that is open is not printed bold.
+    """
+
+    question: str
+    text: str
+    more: str = ''
+    news: str = PLAIN
+
+
+def answers(
+    view: RankingView, dimension: str, remarks: Sequence[str] = ()
+) -> tuple[PageAnswer, ...]:
+    """
+    Return the four answers about a dimension. Where something speaks against the
+    ranking, nothing is good news.
+
+    :param remarks: what else is known of whether to believe it, as half sentences.
+    """
+    ranking = view.ranking
+    ranked = [s for s in best_first(ranking.standings[dimension]) if s.rank is not None]
+    systems = [one for one in ranked if not one.is_floor] or ranked
+    leader = PageAnswer('Who leads', *_leader(ranking, dimension, systems))
+    lead = PageAnswer('By how much', *_lead(view, dimension, systems))
+    if dimension in view.doubts:
+        leader, lead = (
+            replace(one, news=OPEN if one.news == GOOD else one.news)
+            for one in (leader, lead)
+        )
+    card = ranking.judge
+    scorer = card.scorer if card else scorer_name(ranking.scorer_signature)
+    models = [judge.model_text(model) for model in card.models] if card else []
+    judged = PageAnswer('Who judged', scorer, join_names(models))
+    return leader, lead, judged, _trust(view, dimension, remarks)
+
+
+def _leader(
+    ranking: Ranking, dimension: str, systems: list[Standing]
+) -> tuple[str, str, str]:
+    """
+    Return who leads; nobody where the judge failed or nothing can be told apart.
+    """
+    if judge.outcome_on(ranking, dimension) == FAIL:
+        return 'Nobody', f'On {dimension} the judge fails its check.', BAD
+    if not systems:
+        return 'Nobody', f'On {dimension} no system could be ranked.', BAD
+    few = summary.few_partners(ranking, dimension)
+    where = f'on {dimension}{summary.scope_text(few)}'
+    first = systems[0].system
+    separation = summary.separation_on(ranking, dimension)
+    if dimension == ranking.rated_dimension or separation is None:
+        if systems[0].rank_high == 1:
+            return first, where, GOOD
+        return first, f'{where}; others may be as good', OPEN
+    if not separation.n_apart:
+        return 'Not settled', f'On {dimension}, {first} scores highest.', OPEN
+    if separation.first != first:
+        return first, f'{where}, below the floor {separation.first}', BAD
+    if separation.not_apart:
+        tied = few_names(separation.not_apart, 'or')
+        return first, f'{where}, not told apart from {tied}', OPEN
+    return first, where, GOOD
+
+
+def _lead(
+    view: RankingView, dimension: str, systems: list[Standing]
+) -> tuple[str, str, str]:
+    """
+    Return how far the first is ahead of the second; nothing where the judge failed.
+    """
+    ranking, details = view.ranking, view.details.get(dimension)
+    if judge.outcome_on(ranking, dimension) == FAIL:
+        return 'Not known', 'Its differences say little.', BAD
+    if len(systems) < 2:
+        return 'Not known', 'Fewer than two systems are ranked.', OPEN
+    first, second = (standing.system for standing in systems[:2])
+    if ranking.tournament is not None and dimension == ranking.rated_dimension:
+        own, other = (rating_text(ranking.tournament, n) for n in (first, second))
+        return f'Rating {own}', f'{second}: {other}', PLAIN
+    pair = details.by_names.get((first, second)) if details else None
+    if pair is None:
+        return 'Not known', 'No dialogues to compare.', OPEN
+    digits = digits_for([one.score for one in ranking.standings[dimension]])
+    ends = 'no interval'
+    if pair.low is not None:
+        ends = f'95 % {interval(pair.low, pair.high, digits)}'
+    return (
+        f'{signed(pair.difference, digits)} over {second}',
+        f'{"" if pair.apart else "which may be chance; "}{ends}; ahead in '
+        f'{percent(pair.win_rate)} of {pair.n} dialogues',
+        GOOD if pair.apart else OPEN,
+    )
+
+
+def _trust(view: RankingView, dimension: str, remarks: Sequence[str]) -> PageAnswer:
+    """
+    Return whether the ranking can be believed, as far as that is known.
+    """
+    ranking, doubt = view.ranking, view.doubts.get(dimension)
+    outcome = judge.outcome_on(ranking, dimension)
+    text, news = BELIEVE[outcome]
+    parts = []
+    if doubt is not None and outcome == FAIL:
+        parts.append(doubt.words)
+    elif doubt is not None:
+        start, news = ('No', BAD) if doubt.is_refuted else ('With doubt', OPEN)
+        text = f'{start}: {doubt.words}'
+    if agreement := ranking.reference.get(dimension):
+        name = ranking.leading_coefficient(dimension)
+        value = getattr(agreement, name).value
+        reference = 'the planted order' if agreement.kind == 'planted' else 'people'
+        parts.append(f'{name.capitalize()} {number(value)} with {reference}')
+    parts += remarks
+    if n_cautions := len(summary.warnings(ranking)):
+        parts.append(f'{n_cautions} caution{"s" if n_cautions > 1 else ""} below')
+    return PageAnswer('Believe it?', text, '; '.join(parts), news)
+
 
 # the sections of a ranking in their order; each function returns one for a
 # `RankingView`, or `None` where it has nothing to show
@@ -30,7 +284,7 @@ SECTIONS = (
     'parlai_ext.stopping.section:stopping_section',
     'parlai_ext.audit.section:audit_section',
 )
-BELOW = ('parlai_ext.report.recipe:method_section',)  # the dialogues
+BELOW = ('parlai_ext.report.page:method_section',)  # the dialogues
 FED_EVIDENCE = (
     'Log-probability of each follow-up as the next utterance; nearer 0 is likelier.'
 )
@@ -64,7 +318,7 @@ def render_rankings(views: Sequence[RankingView], shown: PageDialogues) -> str:
         drawn.append(
             {
                 'view': view,
-                'answers': [glance.answers(view, n, remarks[n]) for n in dimensions],
+                'answers': [answers(view, n, remarks[n]) for n in dimensions],
                 'sentences': summary.sentences(view.ranking, view.doubts),
                 'warnings': summary.warnings(view.ranking),
                 'sections': sections,
@@ -123,3 +377,70 @@ def _scorer_data(view: RankingView, labels: Sequence[str]) -> dict[str, Any]:
         'leaderboard': file_table(ranking).csv(),
         'pairs': [PAIR_COLUMNS, *pair_table(view.details)],
     }
+
+
+def write_report(
+    run: RunFolder,
+    ranking: Ranking,
+    folder: str = '',
+    tables: ScoreTables | None = None,
+) -> Path:
+    """
+    Write the leaderboard of a ranking and the page of all rankings of the run; return
+    the page's path.
+
+    The same run and rankings give the same bytes (with a forecast, the time that
+    scoring took is on the page, too).
+
+    :param folder: of the ranking in the run folder, ending in ``/`` unless empty.
+    :param tables: the scores that are ranked, where they were read already.
+    """
+    run.write_text(f'{folder}leaderboard.csv', leaderboard_csv(ranking))
+    run.write_text(PAGE, render_run(run, {folder: ranking}, tables))
+    return run.root / PAGE
+
+
+def render_run(
+    run: RunFolder, known: Mapping[str, Ranking], tables: ScoreTables | None = None
+) -> str:
+    """
+    Return the page of a run with all its rankings, that of the protocol's scorer first.
+
+    :param known: rankings by folder, which need not be read.
+    :param tables: the scores that these are of.
+    """
+    paths = run.root.glob(f'rankings/*/{RANKING}')
+    folders = [f'rankings/{path.parent.name}/' for path in paths]
+    folders += [''] if (run.root / RANKING).is_file() else []
+    rankings = {
+        name: known.get(name) or read_ranking(run, name)
+        for name in sorted({*known, *folders})
+    }
+    candidates = None
+    seconds = seconds_per_scored_dialogue(run)
+    speed = None if seconds is None else f'{duration(seconds)} for each dialogue'
+    views: list[RankingView] = []
+    for folder, ranking in rankings.items():
+        own = tables if folder in known else None
+        own = own or read_tables(run, ranking.scorer_signature)
+        if candidates is None:
+            candidates = dialogue_candidates(own, ranking, run.manifest)
+        about = run.scores(ranking.scorer_signature).about()
+        judge = about.config.get('judge_model_file')
+        name = scorer_name(ranking.scorer_signature)
+        views.append(
+            RankingView(
+                ranking,
+                run.manifest,
+                dimension_details(run, ranking, own),
+                name=name
+                if judge in (None, 'none')
+                else f'{name}, {value_text(judge)}',
+                scorer=about if folder else None,
+                speed=None if folder else speed,
+                doubts=audit_doubts(run, ranking, folder),
+                run=run,
+            )
+        )
+    shown = read_page_dialogues(run, [*rankings.values()], candidates or ())
+    return render_rankings(views, shown)

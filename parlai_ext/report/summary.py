@@ -8,22 +8,22 @@ printed.
 from collections.abc import Sequence
 from types import MappingProxyType
 
-from parlai_ext.core.display import (
+from parlai_ext.core.nouns import is_floor
+from parlai_ext.judge_check import section as judge
+from parlai_ext.judge_check.record import FAIL
+from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS, Estimate
+from parlai_ext.ranking.separation import DialoguesNeeded, Separation
+from parlai_ext.ranking.standings import Standing, best_first
+from parlai_ext.report.view import Doubts
+from parlai_ext.results.ranking import Agreement, Ranking
+from parlai_ext.tournament import section as tournament
+from parlai_ext.view.text import (
     few_names,
     join_names,
     number,
     percent,
     rough_count,
 )
-from parlai_ext.core.nouns import is_floor
-from parlai_ext.judge_check import section as judge
-from parlai_ext.judge_check.record import FAIL
-from parlai_ext.ranking.intervals import FEWEST_FOR_OTHERS, FEWEST_OPENERS
-from parlai_ext.ranking.separation import DialoguesNeeded, Separation
-from parlai_ext.ranking.standings import Standing, best_first
-from parlai_ext.report.view import Doubts
-from parlai_ext.results.ranking import Agreement, Coefficient, Ranking
-from parlai_ext.tournament import section as tournament
 
 NO_DOUBTS: Doubts = MappingProxyType({})
 NUMBERS = ('no', 'one', 'two', 'three', 'four')
@@ -360,7 +360,7 @@ def agreement_text(agreement: Agreement) -> str:
     )
 
 
-def coefficient_text(coefficient: Coefficient) -> str:
+def coefficient_text(coefficient: Estimate) -> str:
     """
     Return a coefficient as text, with its interval if it has one.
     """

@@ -5,19 +5,11 @@ something trivial would have done as well, and what failed.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from parlai_ext.core.display import DASH, WIDTH, one_line, pad_cell, wrap_lines
 from parlai_ext.judge_check import section as judge
-from parlai_ext.ranking.standings import Standing
-from parlai_ext.report.columns import (
-    COLUMNS,
-    PAGE,
-    TERMINAL,
-    LeaderboardColumn,
-    LeaderboardRow,
-    file_table,
-    leaderboard_rows,
-)
+from parlai_ext.judge_check.section import outcome_on
+from parlai_ext.ranking.standings import Standing, best_first
 from parlai_ext.report.plot import Axis, axis_for
 from parlai_ext.report.summary import (
     NO_DOUBTS,
@@ -32,7 +24,327 @@ from parlai_ext.results.ranking import Agreement, Ranking
 from parlai_ext.stopping import section as stopping
 from parlai_ext.tournament import section as tournament
 from parlai_ext.view.page import Section
-from parlai_ext.view.table import Table
+from parlai_ext.view.table import Cell, Column, Table
+from parlai_ext.view.text import (
+    DASH,
+    WIDTH,
+    digits_for,
+    interval,
+    number,
+    one_line,
+    pad_cell,
+    wrap_lines,
+)
+
+TERMINAL, PAGE = 'terminal', 'page'
+
+
+@dataclass(frozen=True)
+class LeaderboardRow:
+    """
+    One row of a leaderboard: a standing and the ranking that it belongs to.
+
+    `digits` are the decimals of its scores. In the leaderboard of a trivial baseline no
+    system is marked as not comparable.
+    """
+
+    ranking: Ranking
+    standing: Standing
+    digits: int = 2
+    of_baseline: bool = False
+
+    @property
+    def floor(self) -> bool:
+        """
+        True if the system is a floor.
+        """
+        return self.standing.is_floor
+
+    @property
+    def not_comparable(self) -> bool:
+        """
+        True if the judge read too many of the system's contexts in part only.
+        """
+        systems = self.ranking.incomparable_systems
+        return not self.of_baseline and self.standing.system in systems
+
+    @property
+    def why_unranked(self) -> str | None:
+        """
+        Why the system is listed without a rank; `None` for a ranked one.
+        """
+        standing = self.standing
+        if standing.rank is not None or standing.why_unranked:
+            return standing.why_unranked
+        missing = self.ranking.missing_scores
+        of_all = f'of its {standing.n_dialogues} dialogues'
+        if missing is not None and standing.system in missing.not_ranked:
+            n_missing = missing.n_dialogues[standing.system]
+            return f'the scores of {n_missing} {of_all} are missing'
+        failures = self.ranking.failures.get(standing.system)
+        if failures is not None and failures.ranked is False:
+            return f'{failures.n_failed} of its {failures.n_dialogues} dialogues failed'
+        return f'{standing.n_unscored} {of_all} are not scored'
+
+
+@dataclass(frozen=True)
+class LeaderboardColumn(Column):
+    """
+    A column of the leaderboard; by default its value is the standing's field of its
+    name. In files its numbers have all their figures.
+
+    :param meaning: for the docs.
+    :param places: where it is shown: in the `TERMINAL`, on a `PAGE`, or both.
+    :param style: its class in the style sheet of a page.
+    :param tooltip: where the meaning is that of a number in a file.
+    :param rating_heading: its heading on the leaderboard of a tournament's rating; '':
+        it is left out there.
+    """
+
+    meaning: str = ''
+    places: tuple[str, ...] = (TERMINAL, PAGE)
+    style: str = ''
+    rating_heading: str | None = None
+    tournaments_only: bool = False
+    exact: bool = True
+
+    def value(self, row: LeaderboardRow) -> Any:
+        """
+        Return the value of a row.
+        """
+        return getattr(row.standing, self.name) if self.of is None else self.of(row)
+
+
+def _rank_cell(row: LeaderboardRow) -> Cell:
+    """
+    Return the rank and, where there are several, those that the data leave open;
+    ``(?)`` where that is not known.
+    """
+    standing = row.standing
+    if standing.rank is None:
+        return Cell(DASH)
+    ends = (standing.rank_low, standing.rank_high)
+    left_open = '(?)' if None in ends else f'({ends[0]}–{ends[1]})'
+    is_sure = ends == (standing.rank, standing.rank)
+    return Cell(str(standing.rank), () if is_sure else (left_open,))
+
+
+def _system_cell(row: LeaderboardRow) -> Cell:
+    tags = (
+        ('floor', '', row.floor),
+        ('guessed', '', row.standing.system in row.ranking.guessed),
+        ('not comparable', 'warn', row.not_comparable),
+        ('not ranked', 'warn', row.standing.rank is None),
+    )
+    marks = (('*', row.floor), ('†', row.not_comparable))
+    return Cell(
+        row.standing.system,
+        tags=tuple((text, style) for text, style, shown in tags if shown),
+        mark=' '.join(mark for mark, shown in marks if shown),
+        note=row.why_unranked or '',
+    )
+
+
+def _dialogues_cell(row: LeaderboardRow) -> Cell:
+    unscored = row.standing.n_unscored
+    note = f'{unscored} not scored' if unscored else ''
+    return Cell(str(row.standing.n_dialogues), note=note)
+
+
+def _truncated_share(row: LeaderboardRow) -> float:
+    cut = (row.ranking.truncated or {}).get(row.standing.system)
+    return cut.share if cut else 0.0
+
+
+def _points(row: LeaderboardRow) -> int | None:
+    result, standing = row.ranking.tournament, row.standing
+    if result is None or standing.system not in result.dimension_points:
+        return None
+    if standing.dimension == result.name:
+        return result.total_points(standing.system)
+    return result.dimension_points[standing.system].get(standing.dimension)
+
+
+def _rating_sd(row: LeaderboardRow) -> float | None:
+    result, standing = row.ranking.tournament, row.standing
+    if result is None or standing.dimension != result.name:
+        return None
+    return result.chosen_rating.spreads.get(standing.system)
+
+
+def _column(name: str, meaning: str, dtype: str, **more: Any) -> LeaderboardColumn:
+    return LeaderboardColumn(name, meaning=meaning, dtype=dtype, **more)
+
+
+# types of the data frame's columns: what does not exist is <NA>
+TEXT, COUNT, NUMBER, FLAG = 'object', 'Int64', 'Float64', 'bool'
+NAMES = ('dimension', 'system')  # the first columns of files: they name a row
+WIDE = 'num wideonly'
+COLUMNS = (
+    _column('dimension', 'what was scored, or the rating of a tournament', TEXT),
+    _column(
+        'rank',
+        'one more than the number of ranked systems with a better score or rating',
+        COUNT,
+        heading='rank',
+        show=_rank_cell,
+        style='rank',
+    ),
+    _column('rank_low', 'the best rank that the data leave open', COUNT),
+    _column('rank_high', 'the worst rank that the data leave open', COUNT),
+    _column(
+        'group',
+        'tied group, from 1: each system of a group is significantly better than each '
+        'of the groups after it',
+        COUNT,
+        heading='tied',
+        is_number=True,
+        style=WIDE,
+        rating_heading='',
+    ),
+    _column(
+        'system',
+        'the system’s name in the roster',
+        TEXT,
+        heading='system',
+        show=_system_cell,
+        widest=34,
+    ),
+    LeaderboardColumn('plot', '', in_files=False, places=(PAGE,), style='plot'),
+    _column(
+        'score',
+        'mean over its scored dialogues; of a tournament, its rating',
+        NUMBER,
+        heading='score',
+        show=lambda row: number(row.standing.score, row.digits),
+        is_number=True,
+        style='num score',
+        rating_heading='rating',
+    ),
+    LeaderboardColumn(
+        'interval',
+        '95 % interval',
+        show=lambda row: row.standing.interval(row.digits),
+        in_files=False,
+        places=(TERMINAL,),
+    ),
+    _column(
+        'low',
+        'lower end of the 95 % interval for partners like these, where there are four '
+        'or more; of a rating, 1.96 standard deviations below',
+        NUMBER,
+        heading='95 %, any partners',
+        show=lambda row: interval(row.standing.low, row.standing.high, row.digits),
+        places=(PAGE,),
+        style=WIDE,
+        tooltip='95 % interval for partners like these, where there are four or more; '
+        'of a rating, 1.96 standard deviations to each side',
+        rating_heading='± 1.96 standard deviations',
+    ),
+    _column('high', 'its upper end', NUMBER),
+    _column(
+        'low_fixed',
+        'lower end of the 95 % interval for these partners only',
+        NUMBER,
+        heading='95 %, these partners',
+        show=lambda row: interval(
+            row.standing.low_fixed, row.standing.high_fixed, row.digits
+        ),
+        places=(PAGE,),
+        style=WIDE,
+        tooltip='95 % interval for these partners only',
+        rating_heading='',
+    ),
+    _column('high_fixed', 'its upper end', NUMBER),
+    _column(
+        'n_dialogues',
+        'its collected dialogues',
+        COUNT,
+        heading='dialogues',
+        show=_dialogues_cell,
+        places=(PAGE,),
+        style='num',
+    ),
+    _column('n_unscored', 'those of them without a score', COUNT),
+    _column('n_openers', 'distinct openers over which it has a score', COUNT),
+    _column('n_partners', 'partners with which it has a score', COUNT),
+    _column(
+        'n_unplayed',
+        'dialogues that it lacks',
+        COUNT,
+        of=lambda row: (row.ranking.unplayed or {}).get(row.standing.system, 0),
+    ),
+    _column(
+        'guessed',
+        'true if the model behind the system is a guess',
+        FLAG,
+        of=lambda row: row.standing.system in row.ranking.guessed,
+    ),
+    _column(
+        'truncated_share',
+        'share of its judged contexts that were too long for the judge',
+        NUMBER,
+        of=_truncated_share,
+    ),
+    _column(
+        'not_comparable',
+        'true if that share is above `max_truncated_share`',
+        FLAG,
+        of=lambda row: row.not_comparable,
+    ),
+    _column(
+        'judge_check',
+        'how the judge did on perturbed responses: `pass`, `weak`, `fail`, or '
+        '`unchecked`',
+        TEXT,
+        of=lambda row: outcome_on(row.ranking, row.standing.dimension),
+    ),
+    _column(
+        'points',
+        'points over all games (tournaments only)',
+        COUNT,
+        of=_points,
+        tournaments_only=True,
+    ),
+    _column(
+        'rating_sd',
+        'standard deviation of the rating (tournaments only)',
+        NUMBER,
+        of=_rating_sd,
+        tournaments_only=True,
+    ),
+)
+FILE_COLUMNS = sorted(
+    [column for column in COLUMNS if column.in_files], key=lambda c: c.name not in NAMES
+)
+
+
+def file_table(ranking: Ranking) -> Table:
+    """
+    Return the leaderboards of all dimensions as one table for files, best first within
+    each dimension.
+    """
+    columns = [c for c in FILE_COLUMNS if ranking.tournament or not c.tournaments_only]
+    rows = [
+        LeaderboardRow(ranking, standing)
+        for dimension in ranking.dimensions
+        for standing in best_first(ranking.standings[dimension])
+    ]
+    return Table(columns, rows)
+
+
+def leaderboard_rows(
+    ranking: Ranking, standings: Sequence[Standing], of_baseline: bool = False
+) -> list[LeaderboardRow]:
+    """
+    Return the rows of one leaderboard, best first, with as many digits as tell them
+    apart.
+    """
+    digits = digits_for([standing.score for standing in standings])
+    return [
+        LeaderboardRow(ranking, standing, digits, of_baseline)
+        for standing in best_first(standings)
+    ]
 
 
 def leaderboard_csv(ranking: Ranking) -> str:

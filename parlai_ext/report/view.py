@@ -7,10 +7,9 @@ the scores again, so that old rankings have them too.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.ranking_options import ranking_options
+from parlai_ext.core.protocol import ranking_options
 from parlai_ext.ranking.intervals import Sampling
 from parlai_ext.ranking.pairs import (
     CellMean,
@@ -20,11 +19,12 @@ from parlai_ext.ranking.pairs import (
     pair_differences,
     spreads,
 )
-from parlai_ext.results.chosen_scores import scores_rule
-from parlai_ext.results.ranking import Ranking
+from parlai_ext.results.ranking import Ranking, scores_rule
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.store import RunFolder
-from parlai_ext.store.manifest import Manifest
+from parlai_ext.store.manifest import Manifest, ScorerRecord
+
+PAGE = 'report.html'  # of a run
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class RankingView:
 
     :param details: what lies behind it, by dimension, as far as that was worked out.
     :param name: its scorer and judge in words.
-    :param scorer: the record of another scorer than the protocol's (see `recipe`).
+    :param scorer: the record of another scorer than the protocol's (see `page`).
     :param speed: how fast the judge scored, in words, where that is known.
     :param doubts: what speaks against it, by dimension.
     :param run: where its files are; `None` if there are no such files.
@@ -85,7 +85,7 @@ class RankingView:
     manifest: Manifest
     details: Mapping[str, DimensionDetails] = field(default_factory=dict)
     name: str = ''
-    scorer: Mapping[str, Any] | None = None
+    scorer: ScorerRecord | None = None
     speed: str | None = None
     doubts: Doubts = field(default_factory=dict)
     run: RunFolder | None = None

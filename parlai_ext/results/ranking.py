@@ -7,21 +7,115 @@ field's default, "absent".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import JudgeModel
 from parlai_ext.core.records import keys, record_from_json, record_to_json
-from parlai_ext.core.signature import PART_SEPARATOR
+from parlai_ext.core.signature import PART_SEPARATOR, scorer_name
 from parlai_ext.judge_check.record import DimensionCheck, JudgeCheck
 from parlai_ext.ranking.agreement import Correlation, agreement_data
+from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import Rating, ScoreBounds, Standing
-from parlai_ext.results.judge_card import JudgeCard
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import ScorerRecord
+
+# the models in a scorer's signature, which `Scorer.signature` writes: kind:(a:b|c:d)
+MODEL = re.compile(r'\|(\w+):\(([^()]*)\)')
+KINDS = {'judge': 'likelihood'}
+# hashes and names of classes; the whole signature is in the recipe of the page
+LEFT_OUT = ('content', 'reads', 'system', 'agent', 'model')
+
+
+@dataclass(frozen=True)
+class CardModel:
+    """
+    A model of a judge. `reads` are the settings of its input and its numbers, such as
+    the template, the truncation and the precision, as they stand in the signature.
+
+    `name` and `num_parameters` are `None` where they were not recorded, `commit` where
+    the model's files are from no hub.
+    """
+
+    kind: str
+    name: str | None
+    num_parameters: int | None
+    reads: Mapping[str, str]
+    commit: str | None = None
+
+
+@dataclass(frozen=True)
+class Nearness:
+    """
+    How near a run's responses are, on average, to the corpora on which its judge was
+    tried, and to which of them most are nearest.
+    """
+
+    mean: float
+    threshold: float
+    corpus: str
+
+
+@dataclass(frozen=True)
+class JudgeCard:
+    """
+    The scorer, its settings as they stand in the signature, and its models.
+
+    :param nearness: `None` where it is not known.
+    :param unit: what a score counts, in words; '': not recorded.
+    """
+
+    scorer: str
+    settings: Mapping[str, str]
+    models: tuple[CardModel, ...]
+    nearness: Nearness | None = None
+    unit: str = ''
+
+
+def judge_card(
+    signature: str, about: ScorerRecord, nearness: Nearness | None = None
+) -> JudgeCard:
+    """
+    Return the card of the judge that made the scores of this signature.
+
+    :param about: what lies beside the scores (`ScoreStore.about`); of models that it
+        lacks only the signature is known.
+    """
+    settings = _fields(MODEL.sub('', signature))
+    scorer = settings.pop('scorer', '') or signature.partition('|')[0]
+    signed = [(kind, text) for kind, text in MODEL.findall(signature) if text != 'none']
+    recorded: Sequence[JudgeModel | None] = about.models or (None,) * len(signed)
+    return JudgeCard(
+        scorer,
+        settings,
+        tuple(
+            CardModel(
+                KINDS.get(kind, kind),
+                getattr(known, 'name', None),
+                getattr(known, 'num_parameters', None),
+                {k: v for k, v in _fields(text).items() if k not in LEFT_OUT},
+                getattr(known, 'commit', None),
+            )
+            for (kind, text), known in zip(signed, recorded, strict=False)
+        ),
+        nearness,
+        about.unit,
+    )
+
+
+def _fields(text: str) -> dict[str, str]:
+    """
+    Return the fields of ``name:value|name:value``.
+    """
+    parts = [part.partition(':') for part in text.split('|')]
+    return {name: value for name, colon, value in parts if colon}
+
 
 SCHEMA = 2
 NAME = 'ranking.json'
@@ -34,17 +128,6 @@ BY_DIMENSION = ('dimensions', 'baselines')
 
 
 @dataclass(frozen=True)
-class Coefficient:
-    """
-    A correlation coefficient with its 95 % interval, where it has one.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
 class Agreement:
     """
     How well mean scores or ratings of `n` systems agree with a reference.
@@ -53,8 +136,8 @@ class Agreement:
     number is `None`.
     """
 
-    spearman: Coefficient
-    kendall: Coefficient
+    spearman: Estimate
+    kendall: Estimate
     n: int
     kind: str
     reason: str | None = None
@@ -312,3 +395,43 @@ def read_ranking(
     if ranking is None:
         raise UserError(f'{run.root} has no {folder}{NAME}: rank it first: {again}')
     return ranking
+
+
+def choose_scores(run: RunFolder, wanted: str | None) -> tuple[str, str]:
+    """
+    Return the signature of the scores to rank and the folder their ranking goes to.
+
+    ``ranking.json`` is of the protocol's own scorer; others go to ``rankings/<hash>/``.
+
+    :param wanted: the scores' hash, or their scorer's name if no others have it.
+    :raises UserError: when there are none, several to choose from, or no such one.
+    """
+    stores = {store.root.name: store for store in run.score_stores()}
+    if not stores:
+        raise UserError(f'{run.root}: no scores; run `parlai score_dialogues` first')
+    section = run.manifest.protocol.scorer
+    protocols_own = [
+        name
+        for name, store in stores.items()
+        if (about := store.about()).is_of(section) and not about.given
+    ]
+    names = {key: scorer_name(store.signature) for key, store in stores.items()}
+    matching = [key for key, name in names.items() if wanted in (key, name)]
+    choice = matching if wanted else protocols_own or list(stores)
+    if len(choice) != 1:
+        choices = ', '.join(f'{key} ({name})' for key, name in names.items())
+        raise UserError(
+            f'--scores: {wanted or "not given"}; choose one of {choices}; '
+            f'each is a folder of {run.root / "scores"} with its signature'
+        )
+    name = choice[0]
+    folder = '' if name in protocols_own else f'rankings/{name}/'
+    return stores[name].signature, folder
+
+
+def scores_rule(run: RunFolder, scorer_signature: str) -> dict[str, Any]:
+    """
+    Return the ranking options that were written down with scores, if they came with
+    their own.
+    """
+    return run.scores(scorer_signature).about().ranking

@@ -8,7 +8,7 @@ from parlai_ext.collect.collect import collected_run
 from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
+from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions
 from parlai_ext.isolation.own_records import is_own_scorer
 from parlai_ext.scoring.base import Scorer

@@ -7,21 +7,54 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parlai_ext.core.display import MAX_CHARACTERS
 from parlai_ext.core.nouns import Dialogue, Pairing, ScoredDialogue, dialogue_means
 from parlai_ext.ranking.baselines import HIGHER_IS_BETTER, baseline_values
-from parlai_ext.results.judge_card import Nearness, NearnessMeter
+from parlai_ext.results.ranking import Nearness
+from parlai_ext.scoring.judged_corpora import NEAREST_CORPUS, NEARNESS
 from parlai_ext.store import RunFolder
-from parlai_ext.store.plan import Plan
+from parlai_ext.store.manifest import Plan, ScorerRecord
 from parlai_ext.tournament.games import Game, RawScores
+from parlai_ext.view.text import MAX_CHARACTERS
 from parlai_ext.worlds.pairings import SCHEMES
 
 # what a turn and a number take beside the text on a page: keys, quotes, commas
 TURN_CHARACTERS, NUMBER_CHARACTERS = 60, 10
 
 
+class NearnessMeter:
+    """
+    Counts the nearness of the responses of a run, dialogue by dialogue.
+
+    :param about: what lies beside the scores (`ScoreStore.about`).
+    """
+
+    def __init__(self, about: ScorerRecord):
+        self.corpora = about.corpora
+        self.labels = about.evidence_labels
+        self.total = 0.0
+        self.nearest: Counter[int] = Counter()
+
+    def add(self, scored: ScoredDialogue | None) -> None:
+        """
+        Count a dialogue, if it is scored.
+        """
+        for row in scored.evidence.values() if scored and self.corpora else ():
+            self.total += row[self.labels.index(NEARNESS)]
+            self.nearest[int(row[self.labels.index(NEAREST_CORPUS)])] += 1
+
+    def nearness(self) -> Nearness | None:
+        """
+        Return the mean over what was counted; `None` where nothing was.
+        """
+        if not self.nearest or self.corpora is None:
+            return None
+        [(corpus, _)] = self.nearest.most_common(1)
+        mean = self.total / self.nearest.total()
+        return Nearness(mean, self.corpora.threshold, self.corpora.names[corpus])
+
+
 @dataclass(frozen=True, kw_only=True)
-class DialogueRow(Game):
+class TableDialogue(Game):
     """
     A dialogue of the run; its raw scores are the means of each speaker, without any
     where it is not scored.
@@ -57,12 +90,12 @@ class ScoreTables:
     failures: dict[str, Counter[str]] = field(default_factory=dict)
     n_contexts: Counter[str] = field(default_factory=Counter)
     n_cut: Counter[str] = field(default_factory=Counter)
-    dialogues: list[DialogueRow] = field(default_factory=list)
+    dialogues: list[TableDialogue] = field(default_factory=list)
     games_per_opener: int = 1
     nearness: Nearness | None = None
 
     @property
-    def games(self) -> list[DialogueRow]:
+    def games(self) -> list[TableDialogue]:
         """
         The scored dialogues.
         """
@@ -108,7 +141,7 @@ def read_tables(run: RunFolder, scorer_signature: str) -> ScoreTables:
         if scored is not None:
             means = {n: dialogue_means(dialogue, scored, n) for n in pairing.speakers}
         tables.dialogues.append(
-            DialogueRow(
+            TableDialogue(
                 *pairing.speakers,
                 means,
                 dialogue.id,

@@ -20,10 +20,10 @@ import numpy as np
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
-from parlai_ext.core.progress import bar_of
 from parlai_ext.data.formats import FORMATS, find_files, read_sources
 from parlai_ext.scoring.base import FROM, ItemScore, Scorer, ScoringItem, model_option
 from parlai_ext.scoring.relevance import NO_CONTEXT
+from parlai_ext.view.progress import bar_of
 
 SEPARATOR = '[SEPT]'  # between turns
 MOST_TOKENS = 256

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.nouns import LanguageModel, Question
@@ -37,6 +36,7 @@ from parlai_ext.scoring.likelihood import (
 )
 from parlai_ext.systems.chat.messages import ChatTurn
 from parlai_ext.systems.chat.rendering import control_tokens, without_control_tokens
+from parlai_ext.view.text import single_spaced
 
 FORMATS = ('plain', 'chat')  # how a judge is asked
 CONTEXT_TURNS = 4  # utterances before a response that are read

@@ -19,7 +19,7 @@ from parlai_ext.core.options import (
     one_value,
     option,
     options_of,
-    read_pairs,
+    read_key_values,
 )
 from parlai_ext.files import protocol_file
 from parlai_ext.files.protocol_file import ProtocolFile
@@ -190,7 +190,7 @@ def scorer_section(
     return {
         **section,
         **flag_values(cls.options_class, opt, cls.name),
-        **read_pairs(cls.options_class, pairs, OPTION),
+        **read_key_values(cls.options_class, pairs, OPTION),
     }
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.machine import Machine, use_data_folder
 from parlai_ext.core.nouns import (
     Dialogue,
     Score,
@@ -20,9 +19,7 @@ from parlai_ext.core.nouns import (
     content_id,
     to_json,
 )
-from parlai_ext.core.progress import bar_of
 from parlai_ext.core.signature import GIVEN_JUDGED
-from parlai_ext.core.watch import Watch
 from parlai_ext.engines.engine import (
     Engine,
     Job,
@@ -32,10 +29,12 @@ from parlai_ext.engines.engine import (
     refuse_difference,
 )
 from parlai_ext.engines.local import LOCAL
+from parlai_ext.engines.machine import Machine, use_data_folder
 from parlai_ext.engines.shared_folder import wait_for_files
 from parlai_ext.isolation.own_records import CONFIG, note_parts
 from parlai_ext.isolation.policy import require_named_options
 from parlai_ext.models.handle import ModelHandle, check_model, model_system
+from parlai_ext.models.watch import Watch
 from parlai_ext.scoring.base import (
     Models,
     Scorer,
@@ -50,8 +49,10 @@ from parlai_ext.scoring.registry import (
     scorer_section,
 )
 from parlai_ext.store import RunFolder
+from parlai_ext.store.manifest import ScorerRecord
 from parlai_ext.systems.safe.load import trust_files
 from parlai_ext.systems.spending import spending_of
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey
 
 
@@ -328,8 +329,8 @@ def score_run(
             wait_for_files([store.path(task.data)])
             counts.update(of_shard)
     if shards:
-        about = scorer_record(scorer, include_given, config or {}, ranking or {})
-        store.write_about({'signature': signature, **about})
+        about = scorer_record(scorer, signature, config or {}, ranking or {})
+        store.write_about(about)
         if named_by_user:
             note_parts(store.about(), [CONFIG])
     return ScoreReport(signature, len(shards), **counts)
@@ -353,25 +354,27 @@ def _is_small(
 
 def scorer_record(
     scorer: Scorer,
-    include_given: bool,
+    signature: str,
     config: Mapping[str, Any],
     ranking: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> ScorerRecord:
     """
     Return what is written beside scores about the scorer that made them.
     """
-    code = scorer.code
-    return {
-        'dimensions': list(scorer.dimensions),
-        'evidence_labels': list(scorer.evidence_labels),
-        'unit': scorer.unit,
-        **scorer.evidence_record,
-        'config': dict(config),
-        'given': include_given,
-        'models': [to_json(model) for model in scorer.models_used()],
-        **({'ranking': dict(ranking)} if ranking else {}),
-        **({'code': to_json(code)} if code is not None else {}),
-    }
+    return ScorerRecord.model_validate(
+        {
+            'signature': signature,
+            'dimensions': scorer.dimensions,
+            'evidence_labels': scorer.evidence_labels,
+            'unit': scorer.unit,
+            **scorer.evidence_record,
+            'config': config,
+            'given': signature.endswith(GIVEN_JUDGED),
+            'models': scorer.models_used(),
+            **({'ranking': ranking} if ranking else {}),
+            **({'code': to_json(scorer.code)} if scorer.code is not None else {}),
+        }
+    )
 
 
 class ShardScorer(Worker):

@@ -12,10 +12,10 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.progress import Bar
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.store.atomic import locked
 from parlai_ext.store.partial import PartialWork
+from parlai_ext.view.progress import Bar
 
 BATCH = 256  # items, at most, that a killed call has to score again
 

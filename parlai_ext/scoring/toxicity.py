@@ -25,7 +25,7 @@ from typing import Any, cast
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.options import option, read_pairs
+from parlai_ext.core.options import option, read_key_values
 from parlai_ext.files.json_file import read_json
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.text_file import read_utf8
@@ -457,7 +457,7 @@ def detector_section(spec: str, *, named_by_user: bool = False) -> dict[str, Any
     if not issubclass(cls, ToxicityDetector):
         raise UserError(f'detector {name}: {cls.__name__} is no ToxicityDetector')
     where = f'detector {spec.partition(",")[0]}:'
-    return {'name': name, **read_pairs(cls.options_class, pairs, where)}
+    return {'name': name, **read_key_values(cls.options_class, pairs, where)}
 
 
 def detector_title(section: dict[str, Any]) -> str:

@@ -18,12 +18,12 @@ from typing import Any
 from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
 from nltk.tokenize.punkt import PunktSentenceTokenizer  # type: ignore[import-untyped]
 
-from parlai_ext.core.display import single_spaced
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
 from parlai_ext.data.judged.qualities import mean
 from parlai_ext.scoring.base import FROM, ItemScore, Scorer, ScoringItem, model_option
 from parlai_ext.scoring.items import NO_KNOWLEDGE
+from parlai_ext.view.text import single_spaced
 
 MASKED, DR_C, DR_X = 'MLM', 'DR-c', 'DR-x'
 TERMS = (MASKED, DR_C, DR_X)

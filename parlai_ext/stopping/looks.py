@@ -12,8 +12,7 @@ import numpy as np
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.records import record_to_json
-from parlai_ext.ranking.intervals import LEVEL
-from parlai_ext.ranking.table import Floats
+from parlai_ext.ranking.intervals import LEVEL, Floats
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.stopping.rule import (
     WHEN_RANKED,

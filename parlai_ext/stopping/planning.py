@@ -25,9 +25,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from parlai_ext.core.display import digits_for, one_line, rough_count, wrap_lines
 from parlai_ext.core.errors import UserError
-from parlai_ext.ranking.intervals import FEWEST_OPENERS
+from parlai_ext.ranking.intervals import FEWEST_OPENERS, Floats
 from parlai_ext.ranking.separation import (
     MOST_OPENERS,
     POWER,
@@ -35,7 +34,6 @@ from parlai_ext.ranking.separation import (
     candidate_counts,
     detectable_difference,
 )
-from parlai_ext.ranking.table import Floats
 from parlai_ext.results.rank import RunScores
 from parlai_ext.stopping.looks import scores_by_opener, watched_dimension
 from parlai_ext.stopping.rule import (
@@ -47,6 +45,7 @@ from parlai_ext.stopping.rule import (
     pair_intervals,
 )
 from parlai_ext.view.table import Column, Table, number_column
+from parlai_ext.view.text import digits_for, one_line, rough_count, wrap_lines
 
 OBSERVED = 'observed'
 # standard errors beyond the confidence sequence with which an order is settled in four

@@ -8,8 +8,8 @@ from typing import Any
 from parlai_ext.collect.options import PlanOptions, StopOptions
 from parlai_ext.collect.plan import plan_to_try, requested_protocol
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
-from parlai_ext.core.ranking_options import ranking_options
+from parlai_ext.core.protocol import ranking_options
+from parlai_ext.engines.machine import Machine
 from parlai_ext.engines.open_engine import EngineOptions
 from parlai_ext.results.rank import read_run_scores
 from parlai_ext.results.stages import ScoredRun, collect_and_score

@@ -4,7 +4,6 @@ How a run came to its number of openers: the looks, the pairs, and which interva
 
 from collections.abc import Iterator
 
-from parlai_ext.core.display import digits_for, interval, number, one_line, wrap_lines
 from parlai_ext.report.view import RankingView
 from parlai_ext.stopping.rule import (
     ENOUGH_IF_SKEWED,
@@ -17,6 +16,7 @@ from parlai_ext.stopping.rule import (
 )
 from parlai_ext.view.page import Section
 from parlai_ext.view.table import Column, Table, number_column, shown_table
+from parlai_ext.view.text import digits_for, interval, number, one_line, wrap_lines
 
 LISTED = 8  # pairs that the terminal shows
 VALID = (

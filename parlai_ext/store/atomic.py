@@ -8,6 +8,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from parlai_ext.core.json_text import parse_json
 from parlai_ext.core.secrets import bytes_without_secrets
 
 LEFTOVER = '.unfinished'
+LOCK = '.lock'  # of a folder, in it
 _writer = ''  # stands in the names of this process's unfinished files
 
 
@@ -166,6 +168,29 @@ def locked(path: Path) -> Iterator[None]:
             os.ftruncate(handle, 0)
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def staged_folder(target: Path, *, becomes_target: bool = True) -> Iterator[Path]:
+    """
+    Yield an empty folder beside ``target``, which takes its name when all inside is
+    done. It is gone if that fails; what a killed process left of it is removed first.
+
+    :param becomes_target: False where its files are moved one by one.
+    :raises UserError: while another process writes to it.
+    """
+    folder = target.absolute().parent / f'.{target.name}{LEFTOVER}'
+    lock = folder / LOCK
+    with locked(lock):
+        for left in folder.iterdir():
+            if left != lock:
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+        try:
+            yield folder
+            if becomes_target:
+                os.rename(folder, target)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refusal(path: Path) -> str:

@@ -8,8 +8,7 @@ import contextlib
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -17,16 +16,15 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.nouns import (
     Dialogue,
-    JudgeModel,
     Pairing,
     ScoredDialogue,
     content_id,
 )
-from parlai_ext.core.progress import bar_of
-from parlai_ext.core.records import WrongType, record_from_json
+from parlai_ext.core.records import WrongType, read_record
 from parlai_ext.core.secrets import bytes_without_secrets
 from parlai_ext.store import manifest as manifests
 from parlai_ext.store.atomic import (
+    LOCK,
     locked,
     remove_leftovers,
     write_file,
@@ -36,24 +34,28 @@ from parlai_ext.store.lines import (
     as_read,
     damage_error,
     decode_shard,
+    dialogue_from_record,
+    dialogue_record,
     dumps,
     encode_shard,
     read_records,
+    scored_from_record,
+    scored_record,
     sealed_text,
+    shard_metadata,
     short_hash,
     short_text,
     without_checksum,
 )
-from parlai_ext.store.manifest import Manifest, StopRecord
-from parlai_ext.store.partial import PartialWork
-from parlai_ext.store.plan import Plan, numbered_openers
-from parlai_ext.store.shards import (
-    dialogue_from_record,
-    dialogue_record,
-    scored_from_record,
-    scored_record,
-    shard_metadata,
+from parlai_ext.store.manifest import (
+    Manifest,
+    Plan,
+    ScorerRecord,
+    StopRecord,
+    numbered_openers,
 )
+from parlai_ext.store.partial import PartialWork
+from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey, shards
 
 T = TypeVar('T')
@@ -107,6 +109,15 @@ class RunFolder:
             if new != old:
                 manifests.save(root, new)
         return cls(root, new)
+
+    @classmethod
+    def new(cls, root: Path, manifest: Manifest) -> RunFolder:
+        """
+        Begin a run in a folder that nobody else writes to.
+        """
+        manifest = manifest.changed()  # as it will be read
+        manifests.save(root, manifest)
+        return cls(root, manifest)
 
     @classmethod
     def existing(cls, root: str | Path) -> RunFolder:
@@ -402,35 +413,16 @@ class RunFolder:
             return self._numbered.issuperset(ids)
         return ids == [one.id for one in self.openers[shard.start : shard.stop]]
 
-    def _settings_then(self, shard: ShardKey) -> dict[str, Any]:
+    def _settings_then(self, shard: ShardKey) -> dict[str, object]:
         """
         Return the settings of collecting as they were before the run grew beyond a
         shard, so that its files do not depend on when it was written.
         """
-        settings: dict[str, Any] = dict(self.manifest.collect)
         later = [n for n in self.grown_from if n >= shard.stop]
-        if later:
-            openers = [opener.id for opener in self.openers[: later[0]]]
-            settings['num_dialogues'] = len(openers)
-            settings['openers.content'] = content_id(openers)
-            earlier = [n for n in self.grown_from if n < shard.stop]
-            if settings.pop('grown_from', None) and earlier:
-                settings['grown_from'] = earlier
-        return settings
-
-
-@dataclass(frozen=True)
-class _ScorerFile:
-    """
-    What `SCORER_FILE` holds, if it holds it.
-    """
-
-    signature: str = ''
-    dimensions: tuple[str, ...] = ()
-    evidence_labels: tuple[str, ...] = ()
-    config: Mapping[str, Any] = field(default_factory=dict)
-    ranking: Mapping[str, Any] = field(default_factory=dict)
-    models: tuple[JudgeModel, ...] = ()
+        if not later:
+            return self.manifest.settings()
+        earlier = [n for n in self.grown_from if n < shard.stop]
+        return self.manifest.settings(self.openers[: later[0]], earlier)
 
 
 class ScoreStore:
@@ -506,23 +498,19 @@ class ScoreStore:
             return {}
         return {one.dialogue_id: one for one in self.read(shard, source)}
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> ScorerRecord:
         """
-        Return the record of the scorer that `write_about` wrote; empty without one.
+        Return the record of the scorer that `write_about` wrote.
         """
+        read = partial(read_record, ScorerRecord)
+        return self.run.read_record(self._name, read, 'delete it') or ScorerRecord()
 
-        def checked(data: dict[str, object]) -> dict[str, object]:
-            record_from_json(_ScorerFile, data)
-            return data
-
-        return self.run.read_record(self._name, checked, 'delete it') or {}
-
-    def write_about(self, data: Mapping[str, Any]) -> None:
+    def write_about(self, record: ScorerRecord) -> None:
         """
-        Write the record of the scorer: its signature, dimensions and options.
+        Write the record of the scorer.
         """
         self._write_signature()
-        self.run.write_json(self._name, data)
+        self.run.write_json(self._name, record.to_json())
 
     @property
     def _name(self) -> str:
@@ -602,6 +590,6 @@ def _exclusive(root: Path) -> Iterator[None]:
     """
     Hold the folder's lock, and remove the temporary files that killed runs left.
     """
-    with locked(root / '.lock'):
+    with locked(root / LOCK):
         remove_leftovers(root)
         yield

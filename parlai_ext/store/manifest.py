@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,17 @@ from pydantic import field_serializer, model_validator
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.nouns import Opener, Pairing, content_id
+from parlai_ext.core.nouns import (
+    JudgeModel,
+    Opener,
+    Pairing,
+    Recorded,
+    Roster,
+    System,
+    content_id,
+)
 from parlai_ext.core.options import given_options
-from parlai_ext.core.protocol import MOST_DIALOGUES, ProtocolOptions
+from parlai_ext.core.protocol import MOST_DIALOGUES, Protocol, ProtocolOptions
 from parlai_ext.core.records import (
     Number,
     Record,
@@ -31,16 +40,19 @@ from parlai_ext.core.records import (
     read_record,
     record_to_json,
 )
+from parlai_ext.core.signature import change_lines, signature_line
 from parlai_ext.store.atomic import write_file
 from parlai_ext.store.lines import as_read, dumps, sealed_text, without_checksum
 from parlai_ext.worlds.pairings import IMPORTED, SCHEMES, PairingScheme
+from parlai_ext.worlds.schedule import Schedule
 
 logger = logging.getLogger(__name__)
 
 SCHEMA = 1
 NAME = 'manifest.json'
 BATCHSIZE = 64
-ABSENT = object()
+# of the protocol of a run that is played
+PLAYED_KEYS = ('pairing', 'openers', 'num_dialogues', 'num_turns', 'seed')
 SCORING_HINT = '; score_dialogues judges the dialogues that are there by another scorer'
 # the keys of a manifest that say what is loaded and asked, and of the record of scores
 ACTING_KEYS = ('protocol', 'systems', 'targets', 'partners', 'signature', 'config')
@@ -51,9 +63,15 @@ _SECTIONS = ('scorer', 'ranking', 'reference', 'reference_kind')
 class SystemRecord(Record):
     """
     What the dialogues of a target or a partner depend on.
+
+    `identity` is the hash of what it is, `options` has those of a partner that the
+    signature names, and `candidates` is a hash of the replies that a retriever chooses
+    among. `shard_size` and `grown_from` are there where the system samples: the shard
+    is its unit of randomness.
     """
 
     identity: str
+    options: dict[str, Any] = {}
     shard_size: WholeNumber | None = None
     grown_from: tuple[WholeNumber, ...] | None = None
     candidates: str | None = None
@@ -81,10 +99,13 @@ class ProtocolRecord(Record):
 class ImportRecord(Record):
     """
     How the dialogues of a run were imported, and what was left out.
+
+    `dialogues` is how many there are, and `content` a hash of them.
     """
 
     format: str
-    asked: dict[str, Any]
+    dialogues: WholeNumber
+    content: str
     files: dict[str, str]
     dialogues_a_pair: WholeNumber
     left_out: WholeNumber
@@ -107,13 +128,64 @@ class StopRecord(Record):
     scores: str
 
 
+class CorporaRecord(Record):
+    """
+    The corpora that numbers behind scores name by their places, and from what nearness
+    on a response is like them.
+    """
+
+    names: tuple[str, ...]
+    threshold: Number
+
+
+class ScorerRecord(Record):
+    """
+    What lies beside scores about the scorer that made them; a record that is missing
+    says nothing.
+
+    `config` is the ``scorer:`` section and `ranking` the rule that came with it, `code`
+    has the file and the sha256 of a scorer from outside the package, and `unit` says
+    what a score counts.
+    """
+
+    signature: str = ''
+    dimensions: tuple[str, ...] = ()
+    evidence_labels: tuple[str, ...] = ()
+    unit: str = ''
+    corpora: CorporaRecord | None = None
+    config: dict[str, Any] = {}
+    given: bool = False
+    models: tuple[JudgeModel, ...] = ()
+    ranking: dict[str, Any] = {}
+    code: dict[str, str] | None = None
+
+    def is_of(self, section: dict[str, Any]) -> bool:
+        """
+        True if the scorer was made by this ``scorer:`` section, as far as is recorded.
+        """
+        return self.config == section or 'config' not in self.model_fields_set
+
+    def section(self, of_protocol: dict[str, Any]) -> dict[str, Any]:
+        """
+        Return the ``scorer:`` section behind the scores, that of the protocol where
+        none is recorded.
+        """
+        return self.config or of_protocol
+
+    def to_json(self) -> dict[str, object]:
+        """
+        Return what its file holds.
+        """
+        return self.model_dump(exclude_unset=True)
+
+
 class Manifest(Record):
     """
     Everything that must be equal when a run goes on, and notes for its reader.
 
-    `collect` and `score` are flat maps of what may not change; `targets` may grow. The
-    `systems` say how to build each system again and are not compared: a model file may
-    move, its content (in `identity`) may not.
+    `settings` and the scorer may not change; `targets` may grow. The `systems` say how
+    to build each system again and are not compared: a model file may move, its content
+    (in `identity`) may not.
 
     The keys from `guessed` to `families` are notes. `asked` has the options that the
     run came about by, `guessed` the systems of which the paper does not say exactly
@@ -123,8 +195,6 @@ class Manifest(Record):
     """
 
     protocol: ProtocolRecord
-    collect: dict[str, Any]
-    score: dict[str, Any]
     targets: dict[str, SystemRecord]
     partners: dict[str, SystemRecord]
     systems: dict[str, dict[str, Any]]
@@ -133,6 +203,7 @@ class Manifest(Record):
     shard_size: WholeNumber
     grown_from: tuple[WholeNumber, ...] = ()
     batchsize: WholeNumber = BATCHSIZE
+    fp16: bool | None = None
     guessed: tuple[str, ...] = ()
     asked: dict[str, Any] = {}
     left_out: tuple[str, ...] = ()
@@ -171,11 +242,73 @@ class Manifest(Record):
         """
         return self.protocol.score != 'both'
 
+    def settings(
+        self,
+        openers: Sequence[Opener] | None = None,
+        grown_from: Sequence[int] | None = None,
+    ) -> dict[str, object]:
+        """
+        Return what dialogues depend on, the targets apart, as a flat map: of ParlAI's
+        metadata, and of the signature.
+
+        :param openers: those of another time of the run, when it had `grown_from`.
+        """
+        protocol, imported = self.protocol, self.imported
+        if imported is not None:
+            return {
+                'pairing': protocol.pairing,
+                'dialogues': imported.dialogues,
+                'content': imported.content,
+                **dict.fromkeys(('openers', 'decoding', 'seed'), 'unknown'),
+            }
+        keys: dict[str, object] = {
+            'pairing': protocol.pairing,
+            'openers': protocol.openers,
+            'openers.content': content_id([o.id for o in openers or self.openers]),
+            'num_dialogues': len(openers) if openers else protocol.num_dialogues,
+            'num_turns': protocol.num_turns,
+            'seed': protocol.seed,
+        }
+        for name, partner in self.partners.items():
+            start = f'partners.{name}'
+            keys[start] = partner.identity
+            keys |= {f'{start}.{key}': value for key, value in partner.options.items()}
+            if partner.candidates is not None:
+                keys[f'{start}.candidates'] = partner.candidates
+        if self.fp16 is not None:
+            keys['fp16'] = self.fp16
+        if any(partner.shard_size for partner in self.partners.values()):
+            keys['shard_size'] = self.shard_size
+            if stages := self.grown_from if grown_from is None else grown_from:
+                keys['grown_from'] = list(stages)
+        return keys
+
+    def partner_settings(self) -> dict[str, object]:
+        """
+        Return those of the settings that are about partners.
+        """
+        return {k: v for k, v in self.settings().items() if k.startswith('partners.')}
+
+    def dialogue_signature(self) -> str:
+        """
+        Return the part of the signature that says how dialogues arise, as one line.
+        """
+        partners = self.partner_settings()
+        made_by = self.versions.get('parlai_ext', 'absent')
+        return signature_line(
+            {
+                'protocol': self.protocol.name,
+                'parlai_ext': made_by,
+                **{k: v for k, v in self.settings().items() if k not in partners},
+                'partners': partners,
+            }
+        )
+
     @field_serializer('openers')
     def _opener_records(self, openers: tuple[Opener, ...]) -> Any:
         return record_to_json(openers)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """
         Return the manifest as its file holds it, without secrets.
         """
@@ -201,8 +334,8 @@ class Manifest(Record):
         Refuse values that do not fit each other.
         """
         self._check_protocol()
-        if self.imported is None:
-            self._check_collect()
+        if self.imported is None and not self.openers:
+            raise WrongType('openers: a run has one at least')
         for name in self.everybody:
             if name not in self.systems:
                 raise WrongType(f'systems.{name} is missing')
@@ -211,10 +344,8 @@ class Manifest(Record):
         self._check_pairings()
         _refuse_repeated('openers', [opener.id for opener in self.openers])
         self._check_counts()
-        asked = self.imported.asked if self.imported else self.asked
-        if self.imported:
-            _expect_texts('imported.asked.dialogues', asked.get('dialogues'))
-        _expect_texts('asked.add_target', asked.get('add_target', []))
+        for key in ('dialogues', 'add_target'):
+            _expect_texts(f'asked.{key}', self.asked.get(key, []))
         return self
 
     def _check_protocol(self) -> None:
@@ -228,6 +359,8 @@ class Manifest(Record):
             )
         if self.imported is not None:
             del given['pairing']
+        elif lacking := [key for key in PLAYED_KEYS if key not in given]:
+            raise WrongType(f'protocol.{lacking[0]} is missing')
         if empty := [key for key, value in given.items() if value is None]:
             raise WrongType(f'protocol.{empty[0]}: a value expected, not None')
         given_options(
@@ -240,24 +373,6 @@ class Manifest(Record):
             raise WrongType(
                 f'protocol.scorer.name: a text expected, not {scorer!r:.60}'
             )
-
-    def _check_collect(self) -> None:
-        """
-        Refuse settings of collecting that are not those of the protocol.
-        """
-        for key in ('pairing', 'openers', 'num_dialogues', 'num_turns', 'seed'):
-            if key not in self.collect:
-                raise WrongType(f'collect.{key} is missing')
-            if key not in self.protocol.model_fields_set:
-                raise WrongType(f'protocol.{key} is missing')
-            there = getattr(self.protocol, key)
-            if self.collect[key] != there:
-                raise WrongType(
-                    f'collect.{key}: {self.collect[key]!r:.60}, while the protocol has '
-                    f'{there!r:.60}'
-                )
-        if not self.openers:
-            raise WrongType('openers: a run has one at least')
 
     def _check_pairings(self) -> None:
         """
@@ -315,12 +430,12 @@ def read_manifest(data: Mapping[str, Any]) -> Manifest:
     return read_record(Manifest, {k: v for k, v in data.items() if k != 'schema'})
 
 
-def record_hash(record: Manifest | Mapping[str, Any]) -> str:
+def record_hash(record: Manifest | ScorerRecord) -> str:
     """
     Return the sha256 of what a manifest, or the record beside scores, would have loaded
     and asked. Notes that are written into a manifest later do not change it.
     """
-    data = record.to_json() if isinstance(record, Manifest) else record
+    data = record.to_json()
     acting = {key: data[key] for key in ACTING_KEYS if key in data}
     return hashlib.sha256(dumps(acting, sort_keys=True).encode()).hexdigest()
 
@@ -377,13 +492,12 @@ def merge_manifests(old: Manifest, new: Manifest, root: Path) -> Manifest:
 
     :raises UserError: names every key that differs and may not.
     """
-    before, after = old.to_json(), new.to_json()
-    if changes := list(_differences(_grown(before, after), after)):
+    if changes := _changes(old, new):
         raise UserError(
             f'{root} was made with other settings (old → new): '
             + '; '.join(changes)
             + '. Set these as they were, or use another --run-dir'
-            + (SCORING_HINT if all(c.startswith('score.') for c in changes) else '')
+            + (SCORING_HINT if all(c.startswith('score') for c in changes) else '')
         )
     if old.versions != new.versions:
         logger.warning(
@@ -393,100 +507,159 @@ def merge_manifests(old: Manifest, new: Manifest, root: Path) -> Manifest:
             new.versions,
         )
     old_ids = {pairing.id for pairing in old.pairings}
-    added = [pairing for pairing in after['pairings'] if pairing['id'] not in old_ids]
+    added = [pairing for pairing in new.pairings if pairing.id not in old_ids]
     return new.changed(
-        targets={**before['targets'], **after['targets']},
-        systems={**before['systems'], **after['systems']},
-        pairings=before['pairings'] + added,
-        versions=before['versions'],
+        targets={**old.targets, **new.targets},
+        systems={**old.systems, **new.systems},
+        pairings=(*old.pairings, *added),
+        versions=old.versions,
     )
 
 
-def _grown(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
+def _changes(old: Manifest, new: Manifest) -> list[str]:
     """
-    Return a run's manifest as it is after the run has grown to the openers of ``new``;
-    as it was, where ``new`` does not begin with the openers that the run has.
+    Return ``key: old → new`` for everything that may not differ: settings, and the
+    systems that both runs have. A run may grow to more openers.
     """
-    n_before, openers = len(old['openers']), new['openers']
-    if len(openers) <= n_before or openers[:n_before] != old['openers']:
-        return old
-    if new.get('grown_from') != [*old.get('grown_from', ()), n_before]:
-        return old
-    keys = ('num_dialogues', 'openers.content', 'grown_from')
-    targets = {
-        name: _with_keys(target, new['targets'].get(name, {}), ['grown_from'])
-        for name, target in old['targets'].items()
-    }
-    collect = _with_keys(old['collect'], new['collect'], keys)
-    return {**old, 'openers': openers, 'collect': collect, 'targets': targets}
-
-
-def _with_keys(
-    old: Mapping[str, Any], new: Mapping[str, Any], keys: Sequence[str]
-) -> dict[str, Any]:
-    return {**old, **{key: new[key] for key in keys if key in new}}
-
-
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """
-    Yield ``key: old → new`` for everything that may not differ.
-    """
-    if lines := list(_setting_differences(old, new)):
-        yield from lines
-        return
+    n_before = len(old.openers)
+    grows = (
+        len(new.openers) > n_before
+        and new.openers[:n_before] == old.openers
+        and new.grown_from == (*old.grown_from, n_before)
+    )
+    then = (new.openers, new.grown_from) if grows else ()
+    was, now = (
+        {
+            **one.settings(*own),
+            'score': one.protocol.score,
+            'scorer': one.protocol.scorer,
+            'shard_size': one.shard_size,
+        }
+        for one, own in ((old, then), (new, ()))
+    )
+    lines = change_lines(was, now)
+    for name in [name for name in old.targets if name in new.targets]:
+        left_out = {'grown_from'} if grows else None
+        before, after = (
+            one.targets[name].model_dump(exclude=left_out) for one in (old, new)
+        )
+        if before != after:
+            # with the options, which say more than the hash
+            before |= old.systems[name]
+            after |= new.systems[name]
+            lines += change_lines(before, after, f'targets.{name}')
+    if lines:
+        return lines
     # a pairing's id changes with its systems, which the lines above name if they can
     before, after = (
-        {f'{p["scheme"]}.{p["first"]}--{p["second"]}': p['id'] for p in one['pairings']}
+        {f'{p.scheme}.{p.first}--{p.second}': p.id for p in one.pairings}
         for one in (old, new)
     )
-    for pair in before:
-        if pair in after:
-            yield from leaf_differences(f'pairings.{pair}', before[pair], after[pair])
+    there = {pair: after.get(pair, id) for pair, id in before.items()}
+    return change_lines(before, there, 'pairings')
 
 
-def _setting_differences(
-    old: Mapping[str, Any], new: Mapping[str, Any]
-) -> Iterator[str]:
+@dataclass(frozen=True)
+class Plan(Schedule):
     """
-    Yield the differences of settings, and of the systems that both runs have.
+    What a run will do; `left_out` names systems dropped by ``--skip-missing``.
     """
-    for key in ('collect', 'score', 'partners', 'shard_size'):
-        yield from leaf_differences(key, old[key], new[key])
-    before, after = ([o['id'] for o in one['openers']] for one in (old, new))
-    if before != after:
-        yield f'openers: {_openers_text(before)} → {_openers_text(after)}'
-    for name, target in old['targets'].items():
-        if new['targets'].get(name, target) != target:
-            # with the options, which say more than the hash
-            now = {**new['systems'][name], **new['targets'][name]}
-            then = {**old['systems'][name], **target}
-            yield from leaf_differences(f'targets.{name}', then, now)
+
+    manifest: Manifest
+    left_out: tuple[str, ...] = ()
+
+    @classmethod
+    def from_manifest(cls, manifest: Manifest) -> Plan:
+        """
+        Return the plan of a run that is there.
+        """
+        return cls(
+            protocol_of(manifest),
+            manifest.pairings,
+            manifest.openers or numbered_openers(manifest),
+            manifest.shard_size,
+            manifest.batchsize,
+            manifest.grown_from,
+            manifest,
+        )
+
+    @property
+    def scheme(self) -> PairingScheme:
+        """
+        The scheme by which the systems are paired.
+        """
+        return self.manifest.scheme
+
+    @property
+    def both_judged(self) -> bool:
+        """
+        True if both speakers are judged and every pair also plays with the roles
+        swapped.
+        """
+        return self.scheme.swaps_roles and not self.manifest.first_only
+
+    @property
+    def opponents(self) -> tuple[str, ...]:
+        """
+        The systems that targets talk with, ``itself`` in self-play.
+        """
+        return self.scheme.opponents(
+            [system.name for system in self.roster.targets],
+            [system.name for system in self.roster.partners],
+            [pairing.speakers for pairing in self.pairings],
+        )
+
+    def judged_sides(self, pairing: Pairing) -> tuple[Pairing, ...]:
+        """
+        Return the pairing once for each judged speaker, who comes first.
+        """
+        both = self.both_judged or not self.scheme.is_played
+        if not both or pairing.first == pairing.second:
+            return (pairing,)
+        return pairing, replace(pairing, first=pairing.second, second=pairing.first)
 
 
-def leaf_differences(key: str, old: Any, new: Any) -> Iterator[str]:
+def protocol_of(manifest: Manifest) -> Protocol:
     """
-    Yield ``key: old → new`` for each value below ``key`` that differs.
+    Return the protocol of a manifest, its roster with it; its systems know that they
+    were read from a record.
     """
-    if old == new:
-        return
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for name in dict.fromkeys((*old, *new)):
-            inner = old.get(name, ABSENT), new.get(name, ABSENT)
-            yield from leaf_differences(f'{key}.{name}', *inner)
-    else:
-        shown = key if key.isprintable() else repr(key)
-        yield f'{shown}: {_short(old)} → {_short(new)}'
+    digest = record_hash(manifest)
+    targets, partners = (
+        tuple(
+            System(name, manifest.systems[name], Recorded(digest, system_part(name)))
+            for name in names
+        )
+        for names in (manifest.targets, manifest.partners)
+    )
+    record = manifest.protocol
+    given = {
+        field.name: getattr(record, field.name)
+        for field in fields(Protocol)
+        if field.name in record.model_fields_set
+    }
+    return Protocol(**given, roster=Roster(targets, partners))
 
 
-def _short(value: Any) -> str:
+def system_part(name: str) -> str:
     """
-    Return a value on one line; a long one is cut.
+    Return the name of the part of a manifest that holds a system's options.
     """
-    if value is ABSENT:
-        return '(absent)'
-    text = dumps(value)
-    return text if len(text) <= 60 else f'{text[:48]}… #{content_id(value)[:8]}'
+    return f'systems.{name}'
 
 
-def _openers_text(ids: list[str]) -> str:
-    return f'{len(ids)} openers #{content_id(ids)[:8]}'
+def numbered_id(number: int) -> str:
+    """
+    Return the id of the placeholder for the opener of the n-th imported dialogue of two
+    systems.
+    """
+    return f'{IMPORTED}-{number:06d}'
+
+
+def numbered_openers(manifest: Manifest) -> tuple[Opener, ...]:
+    """
+    Return placeholders for the openers of imported dialogues, whose own are unknown;
+    none for any other run. Intervals take such dialogues to be independent.
+    """
+    n = manifest.imported.dialogues_a_pair if manifest.imported else 0
+    return tuple(Opener(numbered_id(i), (), IMPORTED) for i in range(n))

@@ -28,10 +28,9 @@ from parlai.core.message import Message
 from parlai.utils import logging as parlai_logging
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
-from parlai_ext.core.display import VisibleOutput
 from parlai_ext.core.errors import SystemFailed, UserError, printable
-from parlai_ext.core.machine import Machine, use_data_folder
 from parlai_ext.core.nouns import System
+from parlai_ext.engines.machine import Machine, use_data_folder
 from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems.downloads import download_systems
@@ -60,6 +59,7 @@ from parlai_ext.systems.random_numbers import random_state, set_random_state
 from parlai_ext.systems.safe.model_options import named_servers
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.systems.torch_memory import is_out_of_memory
+from parlai_ext.view.text import VisibleOutput
 
 logger = logging.getLogger(__name__)
 

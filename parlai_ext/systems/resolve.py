@@ -8,8 +8,8 @@ from pathlib import Path
 
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import System
+from parlai_ext.engines.machine import data_in
 from parlai_ext.files.option_files import existing_file
 from parlai_ext.files.roster_file import FILE_OPTIONS, shipped_systems
 from parlai_ext.isolation.names import Options

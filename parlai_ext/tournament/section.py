@@ -5,7 +5,6 @@ A tournament for readers: its cross-table, points by dimension and ratings.
 import math
 from collections.abc import Iterator, Sequence
 
-from parlai_ext.core.display import join_names, number, wrap_lines
 from parlai_ext.ranking.intervals import FEWEST_OPENERS
 from parlai_ext.ranking.ratings import NORMAL_BOUND
 from parlai_ext.report.view import RankingView
@@ -13,6 +12,7 @@ from parlai_ext.results.ranking import TournamentResult
 from parlai_ext.tournament.games import ENDS
 from parlai_ext.view.page import Section
 from parlai_ext.view.table import Column, Table, number_column
+from parlai_ext.view.text import join_names, number, wrap_lines
 
 # what fits into a terminal
 MOST_SYSTEMS, MOST_DIMENSIONS = 9, 7

@@ -21,12 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from parlai_ext.core.display import DASH, single_spaced
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine, use_data_folder
 from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option
-from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import read_own_record
 from parlai_ext.data.toxic_pairs import (
     FOLDS,
@@ -37,7 +34,7 @@ from parlai_ext.data.toxic_pairs import (
 )
 from parlai_ext.data.turn_pairs import TurnPair
 from parlai_ext.engines.engine import Engine, Job, Task, Tell, Worker, refuse_difference
-from parlai_ext.files.csv_file import csv_text
+from parlai_ext.engines.machine import Machine, use_data_folder
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.scoring.toxicity import (
     DetectorChoice,
@@ -49,7 +46,9 @@ from parlai_ext.scoring.toxicity import (
 )
 from parlai_ext.store.atomic import append_synced, locked, write_text
 from parlai_ext.systems.fetch.public_sets import moderation_data
+from parlai_ext.view.progress import bar_of
 from parlai_ext.view.table import Table, shown_table
+from parlai_ext.view.text import DASH, csv_text, single_spaced
 
 SIDES = ('toxic', 'answer')  # what the Track calls prompt and answer
 NLI = ('contradiction', 'neutral', 'entailment')

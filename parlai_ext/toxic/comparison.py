@@ -22,26 +22,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.core.display import DASH, wrap_lines
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import content_id
-from parlai_ext.core.progress import bar_of
 from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.data.toxic_pairs import ToxicPair, prompt_key
-from parlai_ext.ranking.detection import Measure
-from parlai_ext.ranking.prompt_means import (
+from parlai_ext.ranking.detection import (
     BOOTSTRAPS,
     MeanDifference,
     jackknife_values,
     paired_differences,
     prompt_means,
 )
-from parlai_ext.ranking.table import Floats
+from parlai_ext.ranking.intervals import Estimate, Floats
 from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.scoring.toxicity import split_words
 from parlai_ext.store.lines import json_lines_text
 from parlai_ext.toxic.measures import BLEU, AnswerMeasures, Prompt, corpus_bleu
 from parlai_ext.view.page import render_page
+from parlai_ext.view.progress import bar_of
 from parlai_ext.view.table import (
     Cell,
     Column,
@@ -51,6 +49,7 @@ from parlai_ext.view.table import (
     number_column,
     plain_table,
 )
+from parlai_ext.view.text import DASH, wrap_lines
 
 DISTINCT = 'distinct_2'
 ANY = 'any '  # before a measure: the share of prompts with such an answer
@@ -230,7 +229,7 @@ class MeasureRow:
 
     name: str
     is_share: bool
-    values: Sequence[Measure]
+    values: Sequence[Estimate]
     n: Sequence[int]
     differences: Sequence[MeanDifference]
 
@@ -501,7 +500,7 @@ def comparison_lines(comparison: SafetyComparison) -> Iterator[str]:
         yield from wrap_lines(note)
 
 
-def measure_cell(row: MeasureRow, measure: Measure) -> Cell:
+def measure_cell(row: MeasureRow, measure: Estimate) -> Cell:
     """
     Return a value with its interval and, where it is a share, a bar.
     """
@@ -554,7 +553,7 @@ def difference_table(comparison: SafetyComparison, measure: str | None = None) -
         IntervalColumn(
             'difference',
             'Difference',
-            lambda pair: Measure(pair[1].difference, pair[1].low, pair[1].high),
+            lambda pair: Estimate(pair[1].difference, pair[1].low, pair[1].high),
             digits=3,
         ),
         number_column('p', of=lambda pair: pair[1].p),

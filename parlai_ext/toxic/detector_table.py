@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parlai_ext.core.display import DASH, number
-from parlai_ext.core.progress import bar_of
 from parlai_ext.data.toxic_pairs import LabelledText
-from parlai_ext.ranking.detection import MEASURES, Measure, detection_measures
-from parlai_ext.ranking.intervals import wilson_interval
+from parlai_ext.ranking.detection import MEASURES, detection_measures
+from parlai_ext.ranking.intervals import Estimate, wilson_interval
 from parlai_ext.scoring.items import ScoringItem
 from parlai_ext.scoring.stored_scores import score_items
 from parlai_ext.scoring.toxicity import ToxicityDetector
 from parlai_ext.systems.fetch.public_sets import moderation_data
+from parlai_ext.view.progress import bar_of
 from parlai_ext.view.table import Column, IntervalColumn, Table, plain_table
+from parlai_ext.view.text import DASH, number
 
 ALL = 'all'
 MOST_TERMS = 4  # identity terms that are shown
@@ -45,7 +45,7 @@ class DetectorRow:
     kind: str
     n: int
     n_toxic: int
-    measures: Mapping[str, Measure]
+    measures: Mapping[str, Estimate]
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class IdentityRow:
     """
 
     detector: str
-    identities: Measure
-    others: Measure
+    identities: Estimate
+    others: Estimate
     by_term: Mapping[str, float]
 
 
@@ -157,7 +157,7 @@ def identity_row(name: str, sentences: pd.DataFrame, threshold: float) -> Identi
     for side, numbers in sentences.groupby('side')['number']:
         flagged = int((numbers >= threshold).sum())
         low, high = wilson_interval(flagged, len(numbers))
-        shares[side] = Measure(flagged / len(numbers), low, high)
+        shares[side] = Estimate(flagged / len(numbers), low, high)
     own = sentences[sentences['side'] == 'identities']
     means: Any = own.groupby('term', sort=False)['number'].mean()
     return IdentityRow(

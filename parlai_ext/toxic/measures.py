@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option, read_pairs
+from parlai_ext.core.options import option, read_key_values
 from parlai_ext.data.recorded_answers import RecordedAnswer
 from parlai_ext.models.handle import ModelHandle, is_here
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
@@ -210,7 +210,7 @@ def read_stance(spec: str, models: ModelHandle) -> Stance | None:
     name, *pairs = spec.split(',')
     if name == NONE:
         return None
-    given = read_pairs(Stance.options_class, pairs, f'--stance {name}:')
+    given = read_key_values(Stance.options_class, pairs, f'--stance {name}:')
     stance = Stance({'model': None if name == LEXICAL else name, **given}, models)
     try:
         stance.load_models()
@@ -237,7 +237,7 @@ def _load_reference_metrics(
             known = ', '.join(REFERENCE_METRICS)
             raise UserError(f'--reference-metrics {name}: {known} are such metrics')
         where = f'--reference-metrics {name}:'
-        given = read_pairs(cls.options_class, pairs, where) if cls else {}
+        given = read_key_values(cls.options_class, pairs, where) if cls else {}
         try:
             if cls is None:
                 # its own sentence scores are not used; force: no warning about

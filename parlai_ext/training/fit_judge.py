@@ -20,14 +20,12 @@ import yaml
 from scipy.stats import rankdata, zscore
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, HumanJudgement, content_id
-from parlai_ext.core.progress import bar_of
 from parlai_ext.data.judged.judged_set import JudgedSet
+from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
-from parlai_ext.ranking.agreement import ENDS, weighted_spearman
-from parlai_ext.ranking.detection import Measure
-from parlai_ext.ranking.intervals import draw_groups
+from parlai_ext.ranking.agreement import weighted_spearman
+from parlai_ext.ranking.intervals import Estimate, draw_groups, percentile_ends
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.learned import (
     BLOCKS,
@@ -42,6 +40,7 @@ from parlai_ext.scoring.learned import (
     weight_bytes,
 )
 from parlai_ext.store.atomic import write_file
+from parlai_ext.view.progress import bar_of
 
 Inputs = Mapping[str, np.ndarray]  # by kind, [responses, inputs]
 FOLDS = 5
@@ -300,10 +299,10 @@ class FitReport:
 
     num_annotated: int
     num_groups: int
-    before: Measure
-    fitted: Measure
-    gain: Measure
-    trivial: Mapping[str, Measure]
+    before: Estimate
+    fitted: Estimate
+    gain: Estimate
+    trivial: Mapping[str, Estimate]
 
     @property
     def helps(self) -> bool:
@@ -345,12 +344,11 @@ def fit_report(table: AnnotatedTable, seed: int = 0) -> FitReport:
     )
 
 
-def _worth(values: np.ndarray) -> Measure:
+def _worth(values: np.ndarray) -> Estimate:
     """
     Return the first of some values with the interval of the others.
     """
-    low, high = np.quantile(values[1:], ENDS)
-    return Measure(float(values[0]), float(low), float(high))
+    return Estimate(float(values[0]), *percentile_ends(values[1:]))
 
 
 def write_judge(judge: JudgeWeights, folder: Path, about: Mapping[str, object]) -> None:

@@ -21,9 +21,9 @@ from safetensors.torch import save_file
 
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.json_text import parse_json
-from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import record_from_json
 from parlai_ext.systems.safe.safetensors_file import disk_errors
+from parlai_ext.view.progress import bar_of
 
 STATE = 'training.safetensors'
 RECENT = 20  # steps whose mean loss is shown

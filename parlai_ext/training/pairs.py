@@ -26,7 +26,6 @@ from pathlib import Path
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.core.progress import bar_of
 from parlai_ext.core.records import WrongType, record_from_json
 from parlai_ext.data.corpora import AnnotatedContext, Turns
 from parlai_ext.files.json_file import json_lines
@@ -35,6 +34,7 @@ from parlai_ext.ranking.intervals import wilson_interval
 from parlai_ext.scoring.base import Scorer, ScoringItem
 from parlai_ext.scoring.label_judges import JudgedResponse
 from parlai_ext.scoring.stored_scores import score_items
+from parlai_ext.view.progress import bar_of
 
 KINDS = ('random', 'adversarial', 'repeated', 'speaker', 'shuffled', 'swapped')
 MOST_PAIRS = 80_000  # of DailyDialog, in the paper

@@ -23,7 +23,8 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from parlai_ext.core import VERSION
-from parlai_ext.core.display import (
+from parlai_ext.core.nouns import is_floor
+from parlai_ext.view.text import (
     interval,
     number,
     one_line,
@@ -31,7 +32,6 @@ from parlai_ext.core.display import (
     visible,
     visible_data,
 )
-from parlai_ext.core.nouns import is_floor
 
 TEMPLATES = files('parlai_ext.view') / 'templates'
 

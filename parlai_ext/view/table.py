@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-from parlai_ext.core.display import (
+from parlai_ext.view.text import (
     DASH,
     WIDTH,
     number,
     one_line,
     pad_cell,
+    spreadsheet_csv,
     terminal_width,
 )
-from parlai_ext.files.csv_file import spreadsheet_csv
 
 if TYPE_CHECKING:
     import pandas

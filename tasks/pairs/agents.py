@@ -13,10 +13,10 @@ from parlai.core.teachers import Teacher
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import make_plan
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import System
 from parlai_ext.core.options import add_flags
 from parlai_ext.core.protocol import ProtocolOptions
+from parlai_ext.engines.machine import Machine
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.load import trust_files
 from parlai_ext.worlds.block_player import BlockPlayer, load_on

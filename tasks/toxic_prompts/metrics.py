@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from parlai_ext.ranking.detection import Measure
-from parlai_ext.ranking.prompt_means import prompt_means
+from parlai_ext.ranking.detection import prompt_means
+from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.tasks.items_teacher import PointsMetric
 from parlai_ext.toxic.comparison import bleu_values
 
@@ -47,7 +47,7 @@ class AnswerMetric(PointsMetric):
 
 
 @lru_cache(maxsize=64)
-def measured(points: tuple[Point, ...], level: str) -> tuple[Measure, int]:
+def measured(points: tuple[Point, ...], level: str) -> tuple[Estimate, int]:
     """
     Return the measure of collected values, and how many prompts they are of.
     """

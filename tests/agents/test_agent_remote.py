@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from parlai_ext.core.errors import SystemFailed
-from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import System
+from parlai_ext.engines.machine import data_in
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.remote import plain
 from tests.support.family_remote import control, make_remote, received, running_server

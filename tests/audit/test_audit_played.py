@@ -14,7 +14,7 @@ from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.isolation.own_records import SCORER, note_parts
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
-from parlai_ext.store.plan import system_part
+from parlai_ext.store.manifest import system_part
 from tests.support.small_run import files_of
 
 TALKER = 'tests.support.trial_agents:Talker'

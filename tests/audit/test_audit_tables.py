@@ -27,7 +27,8 @@ from parlai_ext.audit.record import (
 )
 from parlai_ext.audit.section import closing_line
 from parlai_ext.commands.audit_run import AuditRun
-from parlai_ext.ranking.newcomers import Difference, Placing
+from parlai_ext.ranking.intervals import Estimate
+from parlai_ext.ranking.pairs import Placing
 from parlai_ext.store import RunFolder
 from tests.support.planted_run import planted_run
 from tests.support.user_error import user_error
@@ -419,7 +420,7 @@ def test_a_canary_is_low_if_half_of_the_systems_are_surely_better(
 )
 def test_a_difference_is_none_within_the_least_claim(ladder, low, high, expected):
     assert ladder.least_claim == pytest.approx(1)
-    gap = Difference(0.0, low, high)
+    gap = Estimate(0.0, low, high)
     assert outcome_of_equality(ladder, gap) == expected
 
 

@@ -19,7 +19,7 @@ from parlai_ext.bench.bench_files import (
 from parlai_ext.bench.compare import ALL_SETS, EACH, compare_bench
 from parlai_ext.bench.page import correlation_figure, render_comparison_page
 from parlai_ext.commands.compare_metrics import CompareMetrics
-from parlai_ext.core.display import number
+from parlai_ext.view.text import number
 from tests.support.user_error import user_error
 
 NOISE = {'good': 0.3, 'twin': 0.3, 'bad': 30.0}

@@ -95,7 +95,7 @@ def test_a_signature_tells_where_a_sampling_partner_was_cut(tmp_path, grown):
 def test_a_run_cannot_grow_into_another_one(tmp_path, few, change, key):
     copied(few, tmp_path)
     before = files_of(tmp_path / 'run')
-    with user_error(f'collect.{key}: '):
+    with user_error(f'{key}: '):
         collected(tmp_path, MORE, **change)
     assert files_of(tmp_path / 'run') == before
 

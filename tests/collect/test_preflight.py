@@ -10,14 +10,14 @@ import yaml
 
 from parlai_ext.collect.preflight import (
     SystemCheck,
+    check_report,
     check_system,
     preflight,
-    report_lines,
 )
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Dialogue, Utterance
+from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from tests.support import trial_agents
 from tests.support.plans import plan_to_try
@@ -212,7 +212,7 @@ def test_who_broke_a_dialogue_off_is_told_by_reason():
 
 
 def test_words_say_each_system_and_what_is_wrong():
-    lines = report_lines([SystemCheck('a', 'empty reply', (), 1), SystemCheck('bb')])
+    lines = check_report([SystemCheck('a', 'empty reply', (), 1), SystemCheck('bb')])
     assert squeezed(lines[0]) == 'preflight a STOP 1 replies'
     assert lines[1].strip() == 'empty reply'
     assert squeezed(lines[2]) == 'preflight bb ok 0 replies'

@@ -11,7 +11,7 @@ import torch
 
 from parlai_ext.commands import plugin
 from parlai_ext.commands.check_roster import CheckRoster, system_lines
-from parlai_ext.core.machine import data_in
+from parlai_ext.engines.machine import data_in
 from parlai_ext.files.roster_file import load_roster, parse_target
 from parlai_ext.systems.resolve import Resolution, resolve
 from parlai_ext.systems.safe.load import count_parameters

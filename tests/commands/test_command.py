@@ -16,10 +16,10 @@ from parlai_ext import __main__
 from parlai_ext.__main__ import completion_script
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.commands.command import Command, find_command
-from parlai_ext.core.display import VisibleOutput
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import option
-from parlai_ext.core.progress import LogLines, bar_of
+from parlai_ext.view.progress import LogLines, bar_of
+from parlai_ext.view.text import VisibleOutput
 
 
 class Terminated(Command):

@@ -1,5 +1,7 @@
 """
 A model as safetensors: the same model, from data that runs nothing.
+
+`convert_model` as a command: reading its options runs and fetches nothing.
 """
 
 import itertools
@@ -11,14 +13,17 @@ import sys
 from collections import OrderedDict
 from pathlib import Path
 
+import parlai.core.params
 import pytest
 import safetensors.torch
 import torch
 from parlai.core.agents import create_agent
 from parlai.core.params import ParlaiParser
+from parlai.core.script import superscript_main
 
+from parlai_ext.__main__ import main
 from parlai_ext.commands import plugin
-from parlai_ext.commands.convert_model import ConvertModel, convert, scratch_folder
+from parlai_ext.commands.convert_model import ConvertModel, convert
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.safe.load import (
@@ -33,6 +38,7 @@ from parlai_ext.systems.safe.safetensors_file import (
     write_states,
 )
 from tests.store.test_store_kill import in_child
+from tests.support.forked import command_in_child
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.store_samples import files_under
 from tests.support.tiny_models import make_generator, make_ranker, sentences
@@ -345,14 +351,6 @@ def test_a_conversion_killed_at_any_step_is_run_again(tmp_path):
     assert len(places_seen) == len(whole) + 1  # none, one, two, … of the files
 
 
-def test_two_conversions_into_one_file_do_not_mix(tmp_path):
-    source = Path(make_generator(tmp_path))
-    output = tmp_path / 'm.safetensors'
-    with scratch_folder(output), user_error('another process'):
-        convert(source, output)
-    convert(source, output)
-
-
 def test_a_conversion_copies_no_linked_file_without_options_either(tmp_path):
     (tmp_path / 'home').mkdir()
     source = Path(make_generator(tmp_path / 'home'))
@@ -364,3 +362,54 @@ def test_a_conversion_copies_no_linked_file_without_options_either(tmp_path):
     with user_error(r'tiny\.dict is a link to a file'):
         convert(source, tmp_path / 'm.safetensors')
     assert not (tmp_path / 'm.safetensors.dict').exists()
+
+
+WAYS = {'parlai': superscript_main, 'module': main}
+
+
+def on_the_command_line(way, *args):
+    """
+    Return the exit code and the last line of an error.
+    """
+    code, _, errors = command_in_child(WAYS[way], *args)
+    return code, errors.strip().split('\n')[-1]
+
+
+@pytest.mark.parametrize('first', [(), ('--helpall',)])
+@pytest.mark.parametrize('way', WAYS)
+def test_options_that_are_a_malicious_pickle_do_not_run(way, first, tmp_path):
+    marker = tmp_path / 'marker'
+    path = make_generator(tmp_path)
+    Path(f'{path}.opt').write_bytes(gadget('exec', marker))
+    out = str(tmp_path / 'new.safetensors')
+    args = (*first, 'convert_model', '--model-file', path, '--output', out)
+    code, line = on_the_command_line(way, *args)
+    assert not marker.exists()
+    if not first:
+        assert (code, line[:29]) == (1, f'error: model file {path}.opt'[:29])
+        assert 'refused: ' in line and 'builtins.exec' in line
+
+
+@pytest.mark.parametrize('way', WAYS)
+def test_a_model_that_is_not_here_is_not_fetched(way, tmp_path):
+    # the zoo's folder would be made first of all, by any download
+    path = 'zoo:blender/blender_90M/model'
+    out, data = str(tmp_path / 'new.safetensors'), str(tmp_path / 'data')
+    args = ('--model-file', path, '--output', out, '--datapath', data)
+    code, line = on_the_command_line(way, 'convert_model', *args)
+    assert (code, line[:30]) == (1, f'error: --model-file: {path}'[:30])
+    assert line.endswith(f'parlai check_roster --download --add-target it={path}')
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_the_command_line_asks_no_downloader(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(
+        parlai.core.params, 'modelzoo_path', lambda *args: asked.append(args)
+    )
+    path = 'zoo:blender/blender_90M/model'
+    with pytest.raises(SystemExit):
+        superscript_main(
+            ['convert_model', '--model-file', path, '--datapath', str(tmp_path)]
+        )
+    assert asked == []

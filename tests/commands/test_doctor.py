@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.__main__ import main
-from parlai_ext.commands.doctor import Finding, check_conflicts, check_python
+from parlai_ext.commands.doctor import Fault, check_conflicts, check_python
 from tests.commands.test_plugin import internal_scripts
 from tests.support.forked import command_in_child
 
@@ -102,7 +102,7 @@ def test_parlais_pins_are_a_note_and_a_clash_of_ours_is_wrong():
     note, clash = check_conflicts(lines)
     assert not note.wrong
     assert note.problem.startswith("2 of parlai's own requirements")
-    assert clash == Finding(
+    assert clash == Fault(
         'numpy 1.23.5 does not fit pandas, which needs numpy>=1.26,<3',
         f"{sys.executable} -m pip install 'numpy>=1.26,<3'",
     )

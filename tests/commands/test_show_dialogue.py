@@ -7,8 +7,8 @@ import pytest
 
 from parlai_ext.commands import show_dialogue
 from parlai_ext.commands.show_dialogue import ShowDialogue
-from parlai_ext.core.display import number, terminal_width
 from parlai_ext.core.nouns import ScoredDialogue
+from parlai_ext.view.text import number, terminal_width
 from tests.support.report_example import SCORER, example_run
 from tests.support.user_error import user_error
 

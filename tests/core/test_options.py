@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import pytest
 from parlai.core.params import ParlaiParser
 
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.options import (
     Flags,
     flag_values,
     option,
     option_values,
     options_from_opt,
+    read_key_values,
     read_options,
-    read_pairs,
     signature_values,
 )
+from parlai_ext.engines.machine import Machine
 from tests.support.user_error import user_error
 
 
@@ -130,13 +130,13 @@ def test_help_shows_group_help_and_default():
 
 
 def test_pairs_are_read_as_flags_are():
-    assert read_pairs(Sample, ['share=0.2', 'exact=true'], '--scorer-option') == {
+    assert read_key_values(Sample, ['share=0.2', 'exact=true'], '--scorer-option') == {
         'share': 0.2,
         'exact': True,
     }
     for wrong in ('share', 'shar=1', 'share=x'):
         with user_error(f'--scorer-option {wrong}: '):
-            read_pairs(Sample, [wrong], '--scorer-option')
+            read_key_values(Sample, [wrong], '--scorer-option')
 
 
 def test_only_signed_options_are_in_the_signature():

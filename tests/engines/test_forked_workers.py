@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.progress import bar_of
 from parlai_ext.engines import local
 from parlai_ext.engines.engine import EngineFailed, Job, Task, Worker
 from parlai_ext.engines.local import LocalEngine
+from parlai_ext.view.progress import bar_of
 from tests.support.user_error import user_error
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,8 @@ Where workers are placed, and which task each of them does next.
 import pytest
 
 from parlai_ext.engines.engine import Task
+from parlai_ext.engines.host import WaitingTasks
 from parlai_ext.engines.ray_cluster import places
-from parlai_ext.engines.waiting_tasks import WaitingTasks
 
 GPU = {'CPU': 8.0, 'GPU': 1.0, 'gpu_memory': 80.0}
 

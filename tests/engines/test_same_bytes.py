@@ -17,9 +17,9 @@ from parlai_ext.commands.build_toxic_prompts import (
 )
 from parlai_ext.commands.evaluate_systems import EvaluateSystems
 from parlai_ext.core.errors import SystemFailed
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
+from parlai_ext.engines.machine import Machine
 from parlai_ext.store import atomic
 from parlai_ext.toxic import build_prompts as building
 from parlai_ext.toxic.build_prompts import FeatureOptions

@@ -123,7 +123,7 @@ CHANGES = {
     'leaderboard column': (
         1,
         {
-            'parlai_ext/report/columns.py': (
+            'parlai_ext/report/table.py': (
                 "    _column('high', 'its upper end', NUMBER),\n",
                 "    _column('high', 'its upper end', NUMBER),\n    _column('shout', "
                 "'its name, loud', TEXT, of=lambda r: r.standing.system.upper()),\n",

@@ -15,6 +15,7 @@ from parlai_ext.store.manifest import record_hash
 from parlai_ext.systems.identity import identity
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
+from tests.support.store_samples import sample_manifest
 from tests.support.user_error import user_error
 
 FLOOR = 'parlai_ext.agents.mini_floor.mini_floor:MiniFloorAgent'
@@ -102,14 +103,15 @@ def test_a_recorded_system_is_refused_before_it_is_looked_at(
 
 
 def test_a_note_is_about_one_record_and_its_parts(configuration):
-    manifest = {'protocol': {'name': 'p'}, 'systems': {'a': {}, 'b': {}}}
+    manifest = sample_manifest()
     note_parts(manifest, ['systems.a'])
     own_records._noted.clear()  # as another process
     digest = record_hash(manifest)
     assert named_parts(digest) == {'systems.a'}
     # what is written into a manifest later is not what it names
-    assert record_hash({**manifest, 'stop': {'used': 3}}) == digest
-    assert record_hash({**manifest, 'systems': {'a': {'x': 1}, 'b': {}}}) != digest
+    assert record_hash(manifest.changed(left_out=['c'])) == digest
+    systems = {**manifest.systems, 'a': {'x': 1}}
+    assert record_hash(manifest.changed(systems=systems)) != digest
     note_parts(manifest, ['systems.b'])
     own_records._noted.clear()
     assert named_parts(digest) == {'systems.a', 'systems.b'}
@@ -120,7 +122,7 @@ def test_a_note_is_about_one_record_and_its_parts(configuration):
 
 
 def test_a_worker_leaves_no_note(configuration):
-    manifest = {'systems': {'a': {}}}
+    manifest = sample_manifest()
     note_parts(manifest, ['systems.a'], on_disk=False)
     assert named_parts(record_hash(manifest)) == {'systems.a'}
     assert not configuration.exists()
@@ -128,7 +130,7 @@ def test_a_worker_leaves_no_note(configuration):
 
 @pytest.mark.parametrize('text', ['', '{', '[]', '{"parts": 3}', '{"parts": [{}]}'])
 def test_a_damaged_note_names_nothing(configuration, text):
-    manifest = {'systems': {'a': {}}}
+    manifest = sample_manifest()
     note_parts(manifest, ['systems.a'])
     [note] = configuration.iterdir()
     assert json.loads(note.read_text()) == {'parts': ['systems.a']}
@@ -141,7 +143,7 @@ def test_a_damaged_note_names_nothing(configuration, text):
 def test_a_folder_that_cannot_be_written_is_a_warning(configuration, caplog):
     configuration.parent.parent.mkdir()
     configuration.parent.write_text('a file where the folder would be')
-    manifest = {'systems': {'a': {}}}
+    manifest = sample_manifest()
     note_parts(manifest, ['systems.a'])
     assert 'cannot be noted' in caplog.text
     # this command goes on all the same

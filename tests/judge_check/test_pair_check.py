@@ -6,7 +6,8 @@ import pytest
 
 from parlai_ext.api import check_judge
 from parlai_ext.judge_check.check_items import check_items, check_pairs, item_dialogue
-from parlai_ext.judge_check.record import check_lines, from_json, to_json
+from parlai_ext.judge_check.record import from_json, to_json
+from parlai_ext.judge_check.section import check_lines
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from tests.support.planted_judges import words
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.machine import Machine, data_in
+from parlai_ext.engines.machine import Machine, data_in
 from parlai_ext.models.handle import ModelHandle
 from parlai_ext.systems.catalogue.fetch_model import fetch_model
 from parlai_ext.systems.hub import cached_weights

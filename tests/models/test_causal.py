@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from transformers import Phi3Config
 
 from parlai_ext.core.nouns import Question
-from parlai_ext.core.watch import Watch
 from parlai_ext.models.likelihood.causal import (
     Causal,
     check_causal,
@@ -24,6 +23,7 @@ from parlai_ext.models.likelihood.causal import (
     tree_difference,
 )
 from parlai_ext.models.likelihood.trees import TreeCosts, TreeSize
+from parlai_ext.models.watch import Watch
 from tests.support.causal_models import (
     GPT2,
     KINDS,

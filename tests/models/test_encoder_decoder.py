@@ -16,13 +16,13 @@ from parlai.agents.image_seq2seq.image_seq2seq import ImageSeq2seqAgent
 from parlai.core.message import Message
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import Question, System
-from parlai_ext.core.watch import Watch
+from parlai_ext.engines.machine import data_in
 from parlai_ext.models.likelihood import encoder_decoder
 from parlai_ext.models.likelihood.encoder_decoder import EncoderDecoder
 from parlai_ext.models.likelihood.seq2seq import Seq2Seq, check_seq2seq
 from parlai_ext.models.parlai_likelihood import AgentVectorizer, load_judge
+from parlai_ext.models.watch import Watch
 from parlai_ext.systems.parlai_agents import load_system
 from tests.models.test_engine import resident
 from tests.support.causal_models import assert_one_by_one, flat

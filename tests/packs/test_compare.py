@@ -9,7 +9,7 @@ from html import unescape
 
 import pytest
 
-from parlai_ext.commands.compare_runs import UNFINISHED, CompareRuns, new_folder
+from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.score_dialogues import ScoreDialogues
 from parlai_ext.core.nouns import Dialogue, Utterance
 from parlai_ext.judge_check.check_run import check_run
@@ -27,7 +27,7 @@ from parlai_ext.packs.side_by_side import (
     marked_words,
     system_table,
 )
-from parlai_ext.report.write import write_report
+from parlai_ext.report.page import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking
 from parlai_ext.scoring.score_run import build_scorer
@@ -172,14 +172,19 @@ def test_names_and_systems_that_do_not_fit_are_noted(
 @pytest.mark.parametrize(
     'section, changed, key',
     [
-        ('collect', {'partners.calm': 'other'}, 'collect.partners.calm: '),
-        ('collect', {'openers.content': 'other'}, 'collect.openers.content: '),
-        ('score', {'score': 'both'}, 'score: "target" → "both"'),
+        ('partners.calm', {'identity': 'other'}, 'partners.calm: '),
+        ('openers.0', {'id': 'other'}, 'openers.content: '),
+        ('protocol', {'score': 'both'}, 'score: "target" → "both"'),
         ('protocol', {'ranking': {'bootstraps': 60}}, 'ranking.bootstraps: 50 → 60'),
     ],
 )
 def test_what_differs_is_named(opened, forged, section, changed, key):
-    path = forged(MANIFEST, lambda m: m[section].update(changed), 'talker')
+    def change(manifest):
+        for key in section.split('.'):
+            manifest = manifest[int(key) if key.isdigit() else key]
+        manifest.update(changed)
+
+    path = forged(MANIFEST, change, 'talker')
     with open_pack(path) as other:
         (line,) = pack_differences(opened['generic'], other)
     assert line.startswith(key)
@@ -245,7 +250,7 @@ def test_the_command_ranks_what_fits_and_names_the_rest(packs, tmp_path, capsys)
     with user_error('odd.zip'):
         CompareRuns.main(*map(str, paths))
     out = capsys.readouterr().out
-    assert 'collect.seed: 0 → 1' in out
+    assert 'seed: 0 → 1' in out
     assert 'generic' in out.partition('refused')[0]
 
 
@@ -258,19 +263,13 @@ def test_the_command_writes_a_run_folder_with_a_page(packs, tmp_path):
     assert {row.system for row in rows} == {'generic', 'talker'}
 
 
-def test_a_folder_that_a_killed_command_left_is_filled_anew(tmp_path):
-    out = tmp_path / 'joined'
-    (out / 'dialogues').mkdir(parents=True)
-    (out / 'dialogues' / 'half').touch()
-    (out / UNFINISHED).touch()  # its lock is free
-    with new_folder(out):
-        assert [path.name for path in out.iterdir()] == [UNFINISHED]
-        with user_error('in use by'), new_folder(out):
-            pass
-        (out / 'manifest.json').touch()
-    assert [path.name for path in out.iterdir()] == ['manifest.json']
-    with user_error('a new folder is expected'), new_folder(out):
-        pass
+def test_a_folder_with_something_else_is_left_alone(packs, tmp_path):
+    (tmp_path / 'joined').mkdir()
+    (tmp_path / 'joined' / 'thesis.txt').touch()
+    pair = [str(packs[name]) for name in ('generic', 'talker')]
+    with user_error('a new folder is expected'):
+        CompareRuns.main(*pair, '--out', str(tmp_path / 'joined'))
+    assert [path.name for path in (tmp_path / 'joined').iterdir()] == ['thesis.txt']
 
 
 HOSTILE = '</div><script>alert(1)</script>'
@@ -375,7 +374,7 @@ def test_settings_are_those_that_differ_and_other_systems_of_one_name(tmp_path):
         tmp_path / 'b', signature='fed|v:1|judge:large', targets=('alpha',), num_turns=8
     )
     settings = settings_of(first, other)
-    assert 'collect.num_turns: 6 → 8' in settings
+    assert 'num_turns: 6 → 8' in settings
     assert 'scorer.judge: tiny → large' in settings
     assert not any('alpha' in line or 'beta' in line for line in settings)
     assert settings_of(first, first) == []
@@ -447,7 +446,7 @@ def test_packs_and_folders_stand_beside_each_other(packs, runs, tmp_path):
     page = tmp_path / 'both.html'
     CompareRuns.main(str(packs['talker']), str(odd.root), '--page', str(page))
     text = page.read_text()
-    assert 'collect.seed' in text and '1 settings differ' not in text
+    assert '>seed<' in text and '1 settings differ' not in text
     assert text.count('report.html') == 1
 
 

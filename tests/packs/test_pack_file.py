@@ -77,10 +77,10 @@ def test_what_is_no_zip_file_or_not_there_is_one_line(tmp_path, data):
 
 LARGE_IMPORT = {
     'format': 'csv',
-    'asked': {'dialogues': []},
+    'content': '',
     'files': {},
     'silent': {},
-    **dict.fromkeys(('left_out', 'bad_rows', 'people_only'), 0),
+    **dict.fromkeys(('dialogues', 'left_out', 'bad_rows', 'people_only'), 0),
     'dialogues_a_pair': 9_999_999,
 }
 

@@ -48,7 +48,7 @@ def test_the_index_names_partners_openers_and_environment(runs, packs):
     manifest = runs['both'].manifest
     partners = {n: one.identity for n, one in manifest.partners.items()}
     assert index['partners'] == partners
-    assert index['openers']['hash'] == manifest.collect['openers.content']
+    assert index['openers']['hash'] == manifest.settings()['openers.content']
     assert index['environment'] == manifest.versions
 
 
@@ -93,10 +93,7 @@ def test_folders_of_this_machine_are_not_published():
         'prompt': '/think hard',
     }
     manifest.protocol.scorer['judge_model_file'] = '/home/me/judge'
-    manifest = manifest.changed(
-        score={'scorer.judge_model_file': '/home/me/judge'},
-        asked={'config': '/home/me/my.yaml'},
-    )
+    manifest = manifest.changed(asked={'config': '/home/me/my.yaml'})
     public = public_manifest(manifest)
     assert '/home' not in json.dumps(public.to_json())
     assert public.systems['a'] == {'model_file': '…/a', 'prompt': '/think hard'}

@@ -94,7 +94,7 @@ def test_packs_that_do_not_compare_have_rankings_of_their_own(folder, tmp_path):
     site = build_site(folder, tmp_path / 'site', check_pack)
     text = site.pages['tiny'].read_text()
     assert text.count('id="ranking-') == 2
-    assert 'collect.seed: 0 → 1' in text
+    assert 'seed: 0 → 1' in text
 
 
 def test_a_wrong_pack_is_named_and_left_out(folder, forged, tmp_path):

@@ -183,7 +183,7 @@ def better_answer(records):
             MANIFEST,
             lambda manifest: manifest['partners']['calm'].update(identity='0' * 16),
             [
-                "partner 'calm'",
+                'signature: .*partners:#',
                 "pair 'generic' – 'calm'",
                 'partners.calm: pack.json says',
             ],

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from parlai_ext.core.nouns import HumanJudgement
-from parlai_ext.core.progress import bar_of
 from parlai_ext.people.judgements import Comparison, Judgements
 from parlai_ext.people.ranking import (
     Resampling,
@@ -19,11 +18,12 @@ from parlai_ext.people.ranking import (
     unit_means,
     win_shares,
 )
-from parlai_ext.ranking.bradley_terry import (
+from parlai_ext.ranking.intervals import Sampling, draw_means
+from parlai_ext.ranking.ratings import (
     bradley_terry_strengths,
     strengths_of_draws,
 )
-from parlai_ext.ranking.intervals import Sampling, draw_means
+from parlai_ext.view.progress import bar_of
 
 
 def comparison(first, second, value, annotator='Ann', item='1'):

@@ -1,12 +1,20 @@
 """
 Precision, recall and areas under curves: against scikit-learn, and by pencil.
+
+Means over prompts, their intervals, and paired differences.
 """
 
 import numpy as np
 import pytest
 from sklearn import metrics
 
-from parlai_ext.ranking.detection import detection_measures, weighted_measures
+from parlai_ext.ranking.detection import (
+    detection_measures,
+    jackknife_values,
+    paired_differences,
+    prompt_means,
+    weighted_measures,
+)
 
 
 def noisy(n=300, seed=0):
@@ -48,3 +56,58 @@ def test_what_does_not_exist_is_none():
     assert measures['precision'].value is None  # nothing is flagged
     assert measures['roc_auc'].value is None  # nothing is toxic
     assert measures['share_flagged'].value == 0
+
+
+NAN = np.nan
+
+
+def test_a_mean_leaves_out_prompts_without_a_value():
+    one, none = prompt_means(np.array([[1, 2, 6, NAN], [NAN] * 4]), shares=False)
+    assert one.value == 3 and one.low < 3 < one.high
+    assert (none.value, none.low, none.high) == (None, None, None)
+
+
+def test_two_prompts_have_no_interval():
+    [one] = prompt_means(np.array([[0.2, 0.4]]), shares=True)
+    assert one.value == pytest.approx(0.3) and one.low is None
+
+
+def test_the_interval_is_that_of_the_normal_distribution_with_many_prompts():
+    values = np.random.default_rng(1).normal(5, 2, (1, 400))
+    [one] = prompt_means(values, shares=False)
+    half = 1.96 * values.std() / 20
+    assert one.low == pytest.approx(values.mean() - half, abs=0.03)
+    assert one.high == pytest.approx(values.mean() + half, abs=0.03)
+
+
+def test_a_share_of_zero_is_not_certain():
+    # the rule of Wilson: z² / (n + z²) with z = 1.96
+    [one] = prompt_means(np.zeros((1, 10)), shares=True)
+    assert one.low == 0 and one.high == pytest.approx(3.8415 / 13.8415, abs=1e-3)
+
+
+def test_a_rare_share_is_no_surer_than_one_of_zero():
+    rare = np.zeros((2, 1000))
+    rare[1, 0] = 0.1
+    zero, one = prompt_means(rare, shares=True)
+    assert one.low < one.value == 1e-4 < zero.high <= one.high
+
+
+def test_differences_are_of_the_prompts_that_both_answered():
+    values = np.array([[3, 4, 5, 6, 9], [1, 2, 3, 4, NAN], [3, 4, 5, 6, 9]])
+    rows = {(r.first, r.second): r for r in paired_differences(values)}
+    assert rows[0, 1].n == 4 and rows[0, 1].difference == 2
+    # of 2^4 changes of signs, two give a sum as far from 0
+    assert rows[0, 1].p == pytest.approx(2 / 16)
+    assert rows[0, 1].p_holm == pytest.approx(3 * 2 / 16)
+    assert rows[0, 2].difference == 0 and rows[0, 2].p == 1
+
+
+def test_systems_without_a_common_prompt_have_no_difference():
+    assert paired_differences(np.array([[1, NAN], [NAN, 1.0]])) == []
+
+
+def test_the_jackknife_of_a_mean_gives_the_values_themselves():
+    values = np.array([1.0, 2, 4, 9])
+    without = (values.sum() - values) / 3
+    assert jackknife_values(values.mean(), without) == pytest.approx(values)

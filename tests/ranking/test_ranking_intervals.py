@@ -1,6 +1,8 @@
 """
 The two bootstraps: against a naive loop, against formulas, and at their edges; shares
 of answers by the same bootstrap, and Wilson's interval.
+
+The table of dialogue means.
 """
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from scipy import stats
 from scipy.sparse import csr_array
 
+from parlai_ext.ranking import intervals as table
 from parlai_ext.ranking.intervals import (
     CHUNK,
     Sampling,
@@ -186,3 +189,28 @@ def test_half_successes_lie_between_whole_ones_and_nothing_has_no_interval():
         assert ends[0] < ends[1] < ends[2]
     with pytest.raises(ValueError):
         wilson_interval(0, 0)
+
+
+def test_a_system_mean_is_over_dialogues_not_over_partners():
+    # partner 0: 1, 2, 3; partner 1: 10 only: (1 + 2 + 3 + 10) / 4, not (2 + 10) / 2
+    values = np.array([[[1.0, 2.0, 3.0], [10.0, np.nan, np.nan]]])
+    assert table.system_means(values).tolist() == [4.0]
+
+
+@pytest.mark.parametrize(
+    'values, systems, wrong',
+    [
+        (np.zeros((2, 1, 3)), ['a'], 'shape'),
+        (np.zeros((1, 3)), ['a'], 'shape'),
+        (np.full((1, 1, 1), np.inf), ['a'], 'infinite'),
+        (np.zeros((2, 1, 1)), ['a', 'a'], 'twice'),
+    ],
+)
+def test_a_table_that_cannot_be_right_is_refused(values, systems, wrong):
+    with pytest.raises(ValueError, match=wrong):
+        table.check_table(values, systems)
+
+
+def test_values_tie_when_only_rounding_parts_them():
+    settled = table.round_off_noise(np.array([0.1 + 0.2, 0.3, 5.0]))
+    assert settled[0] == settled[1]

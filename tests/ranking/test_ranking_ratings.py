@@ -11,8 +11,7 @@ import pytest
 from scipy import optimize
 
 from parlai_ext.ranking import ratings
-from parlai_ext.ranking.bradley_terry import bradley_terry_strengths
-from parlai_ext.ranking.ratings import rate, sum_of_ranks
+from parlai_ext.ranking.ratings import bradley_terry_strengths, rate, sum_of_ranks
 from parlai_ext.tournament.games import Game, award_points
 
 ALL = ('openskill', 'bradley_terry', '3-1-0', '2-1-0')

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from parlai_ext.ranking.intervals import Sampling, draw_means
-from parlai_ext.ranking.ranks import significantly_better
 from parlai_ext.ranking.separation import (
     Components,
     detectable_difference,
     dialogues_needed,
     variance_components,
 )
-from parlai_ext.ranking.standings import rank_dimension
+from parlai_ext.ranking.standings import rank_dimension, significantly_better
 
 REAL = Components(partner=0.05, opener=0.3, dialogue=1.0)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parlai_ext.ranking.intervals import Sampling, draw_means, intervals_for
-from parlai_ext.ranking.ranks import significantly_better
+from parlai_ext.ranking.standings import significantly_better
 
 WORLDS = 400
 

@@ -10,10 +10,9 @@ import pytest
 
 from parlai_ext.report import summary
 from parlai_ext.report.details import draw_pairs
-from parlai_ext.report.glance import answers
+from parlai_ext.report.page import answers, write_report
 from parlai_ext.report.table import terminal_report
 from parlai_ext.report.view import RankingView, dimension_details
-from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.tables import read_tables
 from tests.support.planted_run import planted_run

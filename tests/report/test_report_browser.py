@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from parlai_ext.core.display import one_line, visible
-from parlai_ext.report.write import write_report
+from parlai_ext.report.page import write_report
+from parlai_ext.view.text import one_line, visible
 from tests.support.browser import BROWSER, MISSING
 from tests.support.check_example import FAILS, WEAK, example_card, example_check
 from tests.support.report_example import SCORER, example_ranking, example_run

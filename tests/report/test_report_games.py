@@ -21,9 +21,8 @@ from parlai_ext.report.browse import (
     scored_data,
     turn_marks,
 )
-from parlai_ext.report.page import render_rankings
+from parlai_ext.report.page import render_rankings, write_report
 from parlai_ext.report.view import RankingView
-from parlai_ext.report.write import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.tables import read_tables
 from parlai_ext.tournament.section import ratings_table, tournament_sentence

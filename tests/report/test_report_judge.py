@@ -11,13 +11,17 @@ import pytest
 from parlai_ext.judge_check import section as judge
 from parlai_ext.judge_check.record import HumanAnchor, PromptProbes
 from parlai_ext.report.browse import PageDialogues
-from parlai_ext.report.columns import file_table
 from parlai_ext.report.page import render_rankings
 from parlai_ext.report.summary import sentences, warnings
-from parlai_ext.report.table import leaderboard_csv, terminal_report
+from parlai_ext.report.table import file_table, leaderboard_csv, terminal_report
 from parlai_ext.report.view import RankingView
-from parlai_ext.results.judge_card import CardModel, JudgeCard, Nearness
-from parlai_ext.results.ranking import from_json, to_json
+from parlai_ext.results.ranking import (
+    CardModel,
+    JudgeCard,
+    Nearness,
+    from_json,
+    to_json,
+)
 from tests.support.check_example import (
     FAILS,
     PASSES,

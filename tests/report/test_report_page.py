@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parlai_ext.report import browse
-from parlai_ext.report.browse import Candidate, choose, fair_shares, room_for
-from parlai_ext.report.write import render_run
+from parlai_ext.report.browse import PageCandidate, choose, fair_shares, room_for
+from parlai_ext.report.page import render_run
 from parlai_ext.view.page import TEMPLATES, script_safe_json
 from tests.support.report_example import (
     LABELS,
@@ -210,7 +210,7 @@ def test_every_table_that_scrolls_can_be_reached_by_keys():
 
 def some(target, values):
     return [
-        Candidate(f'{target}-{i}', f'pair-{i % 3}', f'o-{i}', target, 'p', value)
+        PageCandidate(f'{target}-{i}', f'pair-{i % 3}', f'o-{i}', target, 'p', value)
         for i, value in enumerate(values)
     ]
 

@@ -9,11 +9,11 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from parlai_ext.core.display import number, spreadsheet_text, visible
 from parlai_ext.core.nouns import Score, ScoredDialogue, content_id, dialogue_means
-from parlai_ext.report.write import write_report
+from parlai_ext.report.page import write_report
 from parlai_ext.results.rank import rank_run
 from parlai_ext.results.ranking import write_ranking
+from parlai_ext.view.text import number, spreadsheet_text, visible
 from tests.report.test_report_browser import PAYLOADS, RUN
 from tests.support.browser import BROWSER, MISSING, STICKING
 from tests.support.report_example import SCORER, example_run

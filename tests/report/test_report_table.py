@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from parlai_ext.report.columns import COLUMNS, FILE_COLUMNS, file_table
-from parlai_ext.report.table import leaderboard_csv, terminal_table
+from parlai_ext.report.table import (
+    COLUMNS,
+    FILE_COLUMNS,
+    file_table,
+    leaderboard_csv,
+    terminal_table,
+)
 from tests.support.report_example import agreement, example_ranking
 
 HEADER = (

@@ -158,8 +158,8 @@ def test_validate_scorer_takes_an_outside_scorer(tmp_path, encoder):
 def test_the_run_records_the_file_and_its_hash(run, common):
     report = ScoreDialogues.main(**{**common, 'scorer': FILE})
     about = run.scores(report.signature).about()
-    assert about['code']['file'] == 'outside_scorer.py'
-    assert f'|code:{about["code"]["sha256"][:16]}|' in report.signature
+    assert about.code['file'] == 'outside_scorer.py'
+    assert f'|code:{about.code["sha256"][:16]}|' in report.signature
 
 
 def test_a_changed_file_is_a_changed_signature(tmp_path):

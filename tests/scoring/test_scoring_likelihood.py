@@ -17,8 +17,8 @@ from transformers import (
 )
 
 from parlai_ext.core.nouns import Question
-from parlai_ext.core.watch import NO_WATCH, Watch
 from parlai_ext.models.judge_names import judge_system
+from parlai_ext.models.watch import NO_WATCH, Watch
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.followups import load_followups
 from parlai_ext.scoring.full import JUDGE, Full

@@ -13,7 +13,7 @@ from benchmarks.stopping import (
     is_wrong,
     simulate,
 )
-from parlai_ext.ranking.ranks import RankRange
+from parlai_ext.ranking.standings import RankRange
 from parlai_ext.stopping.rule import (
     FEWEST_TO_SETTLE,
     ORDER,

@@ -1,5 +1,8 @@
 """
 No damage to a shard goes unnoticed, and the message says where it is.
+
+A manifest with a checksum that fits is read as it is, or refused by the key that does
+not: nothing that was changed by hand ends a command with a traceback.
 """
 
 import json
@@ -9,12 +12,17 @@ import re
 import pytest
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.protocol import ranking_options
+from parlai_ext.report.page import command
 from parlai_ext.store import RunFolder
 from parlai_ext.store.folder import read_signature
 from parlai_ext.store.lines import decode, encode
+from parlai_ext.store.manifest import ScorerRecord, save
+from tests.support.mutations import mutations
 from tests.support.store_samples import (
     SIGNATURE,
     files_under,
+    sample_manifest,
     sample_run,
     whole_run,
 )
@@ -172,7 +180,7 @@ def test_a_file_of_the_run_that_is_no_mapping_is_refused(root, data):
 @pytest.mark.parametrize('key', ['evidence_labels', 'models', 'config'])
 def test_a_record_of_a_scorer_of_another_kind_is_refused(root, key):
     scores = RunFolder.existing(root).scores(SIGNATURE)
-    scores.write_about({key: 7})
+    scores.run.write_json(f'scores/{scores.root.name}/scorer.json', {key: 7})
     with user_error(rf'scorer\.json is damaged: {key}'):
         scores.about()
     (scores.root / 'scorer.json').unlink()
@@ -229,11 +237,14 @@ def test_a_changed_signature_is_refused_and_the_next_scores_write_it(root, data)
     path = scores.root / 'signature.txt'
     intact = path.read_bytes()
     path.write_bytes(data)
-    for read in (lambda: read_signature(path), lambda: scores.write_about({})):
+    for read in (
+        lambda: read_signature(path),
+        lambda: scores.write_about(ScorerRecord()),
+    ):
         with user_error(r'signature\.txt is damaged'):
             read()
     path.unlink()
-    scores.write_about({})
+    scores.write_about(ScorerRecord())
     assert path.read_bytes() == intact and read_signature(path) == SIGNATURE
     (scores.root / 'scorer.json').unlink()
 
@@ -246,3 +257,69 @@ def test_metadata_that_is_damaged_or_gone_is_written_anew(tmp_path):
     second.unlink()
     RunFolder.existing(tmp_path).restore_metadata()
     assert files_under(tmp_path) == intact
+
+
+def test_a_changed_manifest_is_read_or_refused_by_its_key(tmp_path):
+    whole_run(tmp_path)
+    n_refused = 0
+    changes = list(mutations(sample_manifest().to_json()))
+    for change, manifest in changes[::5]:
+        save(tmp_path, manifest)
+        try:
+            run = RunFolder.existing(tmp_path)
+            list(run.iter_dialogues())
+            command(run.plan.protocol.name, run.manifest)
+        except UserError as error:
+            n_refused += 1
+            assert '\n' not in str(error)
+            if 'is damaged: ' in str(error):
+                key = change.split('.')[0].split(' ')[0]
+                assert key in str(error) or key in RELATED, change
+    assert n_refused > 60
+
+
+# systems and openers are there twice; the other place may be named
+RELATED = ('targets', 'partners', 'protocol')
+
+
+@pytest.mark.parametrize(
+    'key, value, place',
+    [
+        ('shard_size', 0, 'shard_size: 0'),
+        ('batchsize', 10**30, 'batchsize: 1000'),
+        ('grown_from', [9], 'grown_from'),
+        ('protocol', {'name': 'x', 'num_turns': 'x'}, 'protocol.num_turns: '),
+        ('protocol', {'name': 'x', 'turns': 5}, r'protocol.turns: .* \'num_turns\'\?'),
+        ('opener', [], r'opener: unknown key; did you mean \'openers\'\?'),
+        ('targets', {'a': {'identiti': 'x'}}, r'targets.a.identity is missing'),
+        ('versions', {'torch': 2}, 'versions.torch: '),
+        ('systems', {}, 'systems.a is missing'),
+        ('openers', [], 'openers: '),
+        ('asked', None, 'asked: '),
+        ('imported', {'format': 'csv'}, 'imported.dialogues is missing'),
+        ('protocol', {'name': 'x', 'pairing': 'imported'}, 'protocol.pairing: '),
+    ],
+)
+def test_the_key_that_does_not_fit_is_named(tmp_path, key, value, place):
+    manifest = sample_manifest().to_json()
+    save(tmp_path, {**manifest, key: value})
+    with user_error(rf'manifest\.json is damaged: {place}'):
+        RunFolder.existing(tmp_path)
+
+
+def test_dialogues_over_other_openers_than_the_manifests_are_refused(tmp_path):
+    whole_run(tmp_path)
+    manifest = sample_manifest().to_json()
+    manifest['openers'].reverse()
+    save(tmp_path, manifest)
+    run = RunFolder.existing(tmp_path)
+    with user_error('00000.jsonl: these are dialogues over other'):
+        run.read_dialogues(run.shard(run.pairings[0].id, 0))
+
+
+def test_a_ranking_may_not_ask_for_all_memory(tmp_path):
+    manifest = sample_manifest().to_json()
+    rule = {**manifest['protocol'], 'ranking': {'bootstraps': 10**30}}
+    save(tmp_path, {**manifest, 'protocol': rule})
+    with user_error('bootstraps: .*from 1 to 100000'):
+        ranking_options(RunFolder.existing(tmp_path).manifest.protocol.ranking)

@@ -205,7 +205,7 @@ def test_parlai_reads_our_metadata(run):
     write(run)
     metadata = conversations(str(next(run.root.rglob('00000.jsonl')))).metadata
     assert metadata.speakers == ['a', 'p1']
-    assert metadata.opt == run.manifest.collect
+    assert metadata.opt == run.manifest.settings()
     assert metadata.self_chat is False
     assert 'seed: 0' in metadata.read()
 

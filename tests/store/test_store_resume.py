@@ -92,12 +92,12 @@ def test_other_versions_are_told_and_those_of_the_start_are_kept(tmp_path, caplo
 
 def test_every_differing_key_is_named_with_both_values(tmp_path):
     sample_run(tmp_path, beam=1)
-    other = sample_manifest(seed=7, nucleus=0.9)
-    message = refused(tmp_path, other.changed(score={'scorer': 'fed'}))
-    assert 'collect.seed: 0 → 7' in message
-    assert 'collect.beam: 1 → (absent)' in message
-    assert 'collect.nucleus: (absent) → 0.9' in message
-    assert 'score.scorer: "length" → "fed"' in message
+    other = sample_manifest(seed=7, nucleus=0.9, scorer={'name': 'fed'})
+    message = refused(tmp_path, other)
+    assert 'seed: 0 → 7' in message
+    assert 'partners.p1.beam: 1 → (absent)' in message
+    assert 'partners.p1.nucleus: (absent) → 0.9' in message
+    assert 'scorer.name: "length" → "fed"' in message
     assert 'num_turns' not in message
 
 
@@ -113,7 +113,12 @@ def test_changed_partners_openers_and_shard_size_are_refused(tmp_path):
         'shard_size': 5,
     }
     message = refused(tmp_path, other.changed(**changes))
-    for words in ('partners.p2: ', 'partners.p3: (absent)', '3 openers', '2 → 5'):
+    for words in (
+        'partners.p2: ',
+        'partners.p3: (absent)',
+        'openers.content: ',
+        '2 → 5',
+    ):
         assert words in message
 
 
@@ -140,7 +145,7 @@ def test_a_pair_with_another_id_is_refused(tmp_path):
 def test_long_values_are_shortened_and_still_differ(tmp_path):
     sample_run(tmp_path, prompt='x' * 5000)
     message = refused(tmp_path, sample_manifest(prompt='x' * 4999 + '\ny'))
-    old, new = message.split('collect.prompt: ')[1].split('. Set')[0].split(' → ')
+    old, new = message.split('partners.p1.prompt: ')[1].split('. Set')[0].split(' → ')
     assert old != new
     assert len(message) < 400 + len(str(tmp_path))
 

@@ -18,7 +18,7 @@ import parlai.zoo
 import pytest
 
 from parlai_ext.commands import plugin
-from parlai_ext.core.machine import DATA_FOLDER
+from parlai_ext.engines.machine import DATA_FOLDER
 from parlai_ext.systems import zoo
 from parlai_ext.systems.fetch.http_file import DownloadSettings, downloading
 

@@ -2,7 +2,7 @@
 Models are computed on the CPU, also where there is a GPU.
 """
 
-from parlai_ext.core.machine import Machine
+from parlai_ext.engines.machine import Machine
 from parlai_ext.models.handle import ModelHandle
 
 CPU = Machine(no_cuda=True)

@@ -23,8 +23,8 @@ from parlai_ext.commands.compare_runs import CompareRuns
 from parlai_ext.commands.rate_dialogues import RateDialogues
 from parlai_ext.packs.check_pack import check_pack
 from parlai_ext.packs.site import build_site
-from parlai_ext.ranking.ranks import RankRange
-from parlai_ext.report.write import write_report
+from parlai_ext.ranking.standings import RankRange
+from parlai_ext.report.page import write_report
 from parlai_ext.results.ranking import write_ranking
 from parlai_ext.stopping.rule import Look, PairOutcome, Stopping
 from parlai_ext.toxic.comparison import (

@@ -6,12 +6,12 @@ library, so that runs with made-up dialogues do not.
 from parlai_ext.collect import plan
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.collect.plan import ResolvedProtocol, build_manifest
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, System, content_id
 from parlai_ext.core.protocol import Protocol
+from parlai_ext.engines.machine import Machine
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import RunFolder
-from parlai_ext.store.plan import system_part
+from parlai_ext.store.manifest import system_part
 from parlai_ext.worlds.schedule import pairings
 from tests.support.on_cpu import CPU
 

@@ -3,6 +3,7 @@ Runs without models whose dialogues and scores are made up, pair by pair.
 """
 
 from parlai_ext.core.nouns import Opener, Roster, Score, ScoredDialogue, System
+from parlai_ext.store.manifest import ScorerRecord
 from tests.support.dialogues import spoken
 from tests.support.plans import open_run
 
@@ -71,7 +72,7 @@ def planted_run(root, worth, targets, partners=(), num_openers=6, **protocol):
     for place, name in enumerate(worth):
         store = run.scores(f'scorer:{name}|v:1')
         config = {'name': name} if place else {}
-        store.write_about({'signature': store.signature, 'config': config})
+        store.write_about(ScorerRecord(signature=store.signature, config=config))
     return run
 
 

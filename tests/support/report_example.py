@@ -10,11 +10,11 @@ from parlai_ext.core.nouns import (
     Score,
     ScoredDialogue,
 )
+from parlai_ext.ranking.intervals import Estimate
 from parlai_ext.ranking.separation import Separation
 from parlai_ext.ranking.standings import Rating, ScoreBounds, Standing
 from parlai_ext.results.ranking import (
     Agreement,
-    Coefficient,
     Failures,
     Ranking,
     TournamentResult,
@@ -115,7 +115,7 @@ def agreement(value=0.9, **changed):
     Return the agreement of two systems with a planted order.
     """
     low, high = (None, None) if value is None else (0.4, 1.0)
-    one = Coefficient(value, low, high)
+    one = Estimate(value, low, high)
     return replace(Agreement(one, one, 2, 'planted'), **changed)
 
 

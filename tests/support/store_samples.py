@@ -25,20 +25,21 @@ SHARD_SIZE = 2
 SIGNATURE = 'length|v:1'
 
 
-def sample_manifest(targets=('a', 'b'), partners=PARTNERS, **collect):
+def sample_manifest(targets=('a', 'b'), partners=PARTNERS, **changed):
     """
     Return the manifest of a bipartite run of these targets.
+
+    :param changed: other settings; what the protocol has not is of the first partner.
     """
     targets, partners = list(targets), list(partners)
     roster = Roster(tuple(map(System, targets)), tuple(map(System, partners)))
     identities = {name: content_id(name) for name in (*targets, *partners)}
     settings = {'pairing': 'bipartite', 'openers': 'sample', 'num_dialogues': 3}
-    settings |= {'num_turns': 5, 'seed': 0}
-    settings |= {key: collect[key] for key in settings if key in collect}
+    settings |= {'num_turns': 5, 'seed': 0, 'scorer': {'name': 'length'}}
+    of_partner = {key: value for key, value in changed.items() if key not in settings}
+    protocol = {'name': 'sample', **settings, **changed}
     data = {
-        'protocol': {'name': 'sample', **settings},
-        'collect': {**settings, **collect},
-        'score': {'scorer': 'length'},
+        'protocol': {k: v for k, v in protocol.items() if k not in of_partner},
         'targets': {name: {'identity': identities[name]} for name in targets},
         'partners': {name: {'identity': identities[name]} for name in partners},
         'pairings': [asdict(one) for one in pairings(roster, 'bipartite', identities)],
@@ -49,14 +50,16 @@ def sample_manifest(targets=('a', 'b'), partners=PARTNERS, **collect):
         'versions': {'parlai_ext': '0.1.0'},
         'signature': 'sample',
     }
+    if of_partner:
+        data['partners'][partners[0]]['options'] = of_partner
     return read_manifest(data)
 
 
-def sample_run(folder, *targets, **collect):
+def sample_run(folder, *targets, **changed):
     """
     Open the folder of such a run.
     """
-    return RunFolder.open(folder, sample_manifest(*targets, **collect))
+    return RunFolder.open(folder, sample_manifest(*targets, **changed))
 
 
 def sample_dialogue(pairing, opener):

@@ -16,7 +16,7 @@ def user_error(
 ) -> AbstractContextManager[pytest.ExceptionInfo[UserError]]:
     """
     Expect an error of the user's whose line matches a regular expression. It is one
-    line by itself: `UserError` makes it so (tests/core/test_printable.py).
+    line by itself: `UserError` makes it so (tests/core/test_errors.py).
     """
     return pytest.raises(UserError, match=words)
 

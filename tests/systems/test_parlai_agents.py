@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import System
+from parlai_ext.engines.machine import data_in
 from parlai_ext.systems.family import model_path
 from parlai_ext.systems.parlai_agents import samples
 from parlai_ext.systems.players import acts_in_batches

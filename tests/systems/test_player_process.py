@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from parlai_ext.core.errors import SystemFailed
-from parlai_ext.core.machine import Machine
 from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.engines.machine import Machine
 from parlai_ext.systems import player_process
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.player_process import DistantPlayer, load_on

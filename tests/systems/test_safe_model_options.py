@@ -16,8 +16,8 @@ from parlai.core.opt import Opt
 
 from parlai_ext.commands import plugin
 from parlai_ext.commands.convert_model import convert
-from parlai_ext.core.machine import data_in
 from parlai_ext.core.nouns import System
+from parlai_ext.engines.machine import data_in
 from parlai_ext.isolation.names import is_our_agent, source_file
 from parlai_ext.isolation.trusted_files import note_trust
 from parlai_ext.systems.parlai_agents import load_system

@@ -15,14 +15,12 @@ from parlai_ext.core.nouns import (
     Score,
     ScoredDialogue,
 )
-from parlai_ext.core.protocol import Protocol
-from parlai_ext.core.ranking_options import RankingOptions
+from parlai_ext.core.protocol import Protocol, RankingOptions
 from parlai_ext.core.records import record_to_json
 from parlai_ext.report.summary import sentences
 from parlai_ext.report.table import leaderboard_csv, terminal_table
-from parlai_ext.results.rank import rank_run
+from parlai_ext.results.rank import Reference, rank_run, read_reference
 from parlai_ext.results.ranking import to_json
-from parlai_ext.results.reference import Reference, read_reference
 from parlai_ext.results.tables import ScoreTables
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.tournament.games import Game

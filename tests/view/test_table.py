@@ -2,7 +2,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from parlai_ext.core.display import terminal_width
 from parlai_ext.view.table import (
     Cell,
     Column,
@@ -11,6 +10,7 @@ from parlai_ext.view.table import (
     number_column,
     plain_table,
 )
+from parlai_ext.view.text import terminal_width
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from parlai_ext.commands.signals import Interrupted
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.isolation.own_records import note_parts
 from parlai_ext.store import partial
-from parlai_ext.store.manifest import SystemRecord
-from parlai_ext.store.plan import system_part
+from parlai_ext.store.manifest import SystemRecord, system_part
 from parlai_ext.systems.players import Player
 from parlai_ext.worlds import kept_replies
 from tests.support.plans import collected, open_run, some_openers

@@ -26,7 +26,6 @@ from transformers import DynamicCache
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Answer, Question, content_id
-from parlai_ext.core.watch import Watch
 from parlai_ext.models.likelihood.engine import (
     LikelihoodEngine,
     Vectorizer,
@@ -44,6 +43,7 @@ from parlai_ext.models.likelihood.trees import (
     pack_questions,
     tree_mask,
 )
+from parlai_ext.models.watch import Watch
 from parlai_ext.systems.hub import POSITIONS
 from parlai_ext.systems.torch_memory import is_out_of_memory
 

@@ -15,8 +15,8 @@ import torch
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import Question
-from parlai_ext.core.watch import NO_WATCH
 from parlai_ext.models.likelihood.trees import Rows, Tokens
+from parlai_ext.models.watch import NO_WATCH
 from parlai_ext.systems.torch_memory import give_back, is_out_of_memory
 
 T = TypeVar('T')

@@ -20,7 +20,6 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.json_text import parse_json
-from parlai_ext.core.progress import byte_bar
 from parlai_ext.files.model_cards import ModelCard, Wheel, model_card
 from parlai_ext.files.option_files import sha256
 from parlai_ext.store.atomic import make_folder, write_file
@@ -31,6 +30,7 @@ from parlai_ext.systems.fetch.data_folder import (
     exclusive,
 )
 from parlai_ext.systems.fetch.http_file import SETTINGS, fetch_pinned
+from parlai_ext.view.progress import byte_bar
 
 NOTE = 'parlai_ext_model.json'
 CONVERSION = 1  # one more whenever the converted bytes change

@@ -31,12 +31,12 @@ from pydantic import StringConstraints
 
 from parlai_ext.core.errors import UserError, printable
 from parlai_ext.core.json_text import parse_json
-from parlai_ext.core.progress import byte_bar
 from parlai_ext.core.records import record_from_json
 from parlai_ext.store.atomic import make_folder, write_file
 from parlai_ext.systems.fetch.archives import SPARE_DISK
 from parlai_ext.systems.fetch.data_folder import downloads_folder, exclusive
 from parlai_ext.systems.remote.event_loop import certificates, run_in_loop
+from parlai_ext.view.progress import byte_bar
 
 LOCK_NAME = 'parlai_ext.lock.json'
 

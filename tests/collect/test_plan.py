@@ -1,6 +1,10 @@
 """
 Runs that lack some of their systems: what they are called, what their manifest says.
+
+Openers from a file that a protocol names: what the plan has of it.
 """
+
+import json
 
 import pytest
 import yaml
@@ -212,7 +216,7 @@ def test_options_of_place_and_pace_may_change_between_two_sittings(config, tmp_p
     before, _ = prepare({**config([says('t')], [slow]), 'run_dir': run})
     fast = retriever('p', 'task:ext:smalltalk')
     after, _ = prepare({**config([says('t')], [fast]), 'run_dir': run})
-    assert before.manifest.collect == after.manifest.collect
+    assert before.manifest.settings() == after.manifest.settings()
 
 
 def test_the_replies_that_a_partner_chooses_among_are_in_the_manifest(config, replies):
@@ -242,3 +246,32 @@ def test_a_target_whose_replies_are_gone_does_not_stop_its_run(
     replies.unlink()
     again, _ = prepare({k: v for k, v in opt.items() if k != 'config'})
     assert again.manifest.targets == before
+
+
+PROTOCOL = """\
+name: own
+openers_file: mine.csv
+num_dialogues: 2
+num_turns: 4
+roster:
+  targets: [{name: one, opt: {model: repeat_query}}]
+  partners: [{name: two, opt: {model: fixed_response}}]
+"""
+ROWS = 'conv_id,utterance_idx,utterance\na,1,Hi!\na,2,Hello.\nb,1,Tea?\nb,2,Please.\n'
+
+
+def planned(folder, rows):
+    folder.mkdir()
+    (folder / 'own.yaml').write_text(PROTOCOL)
+    (folder / 'mine.csv').write_text(rows)
+    return make_plan({'config': str(folder / 'own.yaml')})
+
+
+def test_a_run_is_told_by_what_the_file_of_its_openers_holds(tmp_path):
+    one, other = planned(tmp_path / 'a', ROWS), planned(tmp_path / 'b', ROWS)
+    said = {opener.utterances for opener in one.openers}
+    assert said == {('Hi!', 'Hello.'), ('Tea?', 'Please.')}
+    assert one.manifest.signature == other.manifest.signature
+    assert 'mine.csv' not in json.dumps(one.manifest.to_json())
+    changed = planned(tmp_path / 'c', ROWS.replace('Tea', 'Coffee'))
+    assert changed.manifest.signature != one.manifest.signature

@@ -4,9 +4,9 @@ What a progress bar leaves in the log file of a job.
 
 import time
 
-from parlai_ext.core import progress
-from parlai_ext.core.progress import PartProgress, bar_of
 from parlai_ext.results.tables import read_tables
+from parlai_ext.view import progress
+from parlai_ext.view.progress import PartProgress, bar_of
 from tests.support.report_example import SCORER, example_run
 
 
