@@ -11,6 +11,10 @@ import pytest
 from hypothesis import settings
 
 from parlai_ext.engines.machine import DATA_FOLDER
+from parlai_ext.isolation.trusted_files import note_trust
+
+HOME = Path(__file__).parents[1]
+AGENTS = [*HOME.glob('tests/**/*.py'), *HOME.glob('benchmarks/**/*.py')]
 
 # a busy machine is no failure
 settings.register_profile('no_deadline', deadline=None)
@@ -59,11 +63,12 @@ def own_folders(
 ) -> Iterator[None]:
     """
     Let tests, and the commands that they start, note and keep nothing in the real home
-    folder.
+    folder; agents of tests are trusted, so that a test can look into them.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv('XDG_CACHE_HOME', str(tmp_path_factory.mktemp('cache')))
         patch.setenv('XDG_CONFIG_HOME', str(tmp_path_factory.mktemp('configuration')))
+        note_trust(file for file in AGENTS if 'Agent' in file.read_text('utf-8'))
         yield
 
 

@@ -7,7 +7,6 @@ named in one line or its words are stored exactly; nothing outside of the run fo
 written; memory stays bounded; the run can be read again.
 """
 
-import math
 import os
 import random
 import re
@@ -25,6 +24,7 @@ from parlai_ext.commands import plugin
 from parlai_ext.commands.command import run_directly
 from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.store import RunFolder
+from parlai_ext.systems import player_process
 from torture import misbehaving_agents, misbehaving_endpoints
 from torture.commands import quiet
 from torture.figure import Settings, Trial
@@ -35,7 +35,7 @@ BAD = 'misfit'
 DEADLINE = 60.0  # seconds for a run; one without a misfit takes about one
 MEMORY = 1_500_000_000  # bytes that a run may have, its libraries among them
 LIMIT = 2 * 2**30  # bytes at which there is none left
-QUIET = ('EndsTheProcess', 'KillsTheProcess')  # which end the process with them
+SHARE_OF_MEMORY = 0.1  # of what is free, for a process of a system
 OURS = {'run', 'protocol.yaml', 'openers.csv', 'output.txt', 'manifest.json'}
 FLAGS = [
     '--num-turns=6',
@@ -126,6 +126,7 @@ def load_libraries(folder: Path) -> None:
     # a fork of a process with OpenMP's threads waits for threads that it lacks
     os.environ.setdefault('OMP_NUM_THREADS', '1')
     torch.set_num_threads(1)
+    player_process.SHARE_OF_MEMORY = SHARE_OF_MEMORY
     plugin.register()
     for module in ('parlai_ext.agents.remote.remote', 'httpx2', 'truststore'):
         import_module(module)
@@ -142,16 +143,7 @@ def play_with(folder: Path, misfit: Misfit, expected: dict[str, bytes]) -> str:
     """
     run = folder / 'run'
     ended = evaluate(folder, misfit)
-    if misfit.name in QUIET:
-        # the next start says who was at work, and ends too; the third does without
-        again = evaluate(folder, misfit)
-        if None in (ended.code, again.code) or (run / 'ranking.json').exists():
-            return f'the process was to end: {ended.code}, {again.code}'
-        if problem := named_problem(again.output):
-            return f'the second start: {problem}'
-        ended = evaluate(folder, misfit, '--skip-missing', 'True')
-    memory = math.inf if 'OutOfMemory' in misfit.name else MEMORY
-    if problem := ended.problem(DEADLINE, memory):
+    if problem := ended.problem(DEADLINE, MEMORY):
         return problem
     if more := set(os.listdir(folder)) - OURS:
         return f'written beside the run: {sorted(more)}'

@@ -7,14 +7,10 @@ A run, its pilot and its preflight all play with a `BlockPlayer`.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-
-import numpy as np
-import torch
 
 from parlai_ext.core.nouns import Dialogue, Pairing, System, content_id
 from parlai_ext.engines.machine import Machine
@@ -24,8 +20,10 @@ from parlai_ext.systems.model_cache import (
     fit_threads,
     memory_for_weights,
 )
-from parlai_ext.systems.parlai_agents import load_system, samples
+from parlai_ext.systems.parlai_agents import samples
+from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import Player
+from parlai_ext.systems.random_numbers import seed_all
 from parlai_ext.worlds.kept_replies import KeptReplies
 from parlai_ext.worlds.lockstep import BatchRow, Respond, let_speak, play_on
 from parlai_ext.worlds.schedule import Block, Schedule, ShardKey
@@ -58,19 +56,17 @@ class BlockPlayer:
         machine: Machine,
         *,
         load: Callable[[System], Player] | None = None,
-        left_out: Mapping[str, str] | None = None,
     ) -> BlockPlayer:
         """
         Return the player of a schedule's blocks; nothing is loaded yet.
 
         :param load: builds a system, if it is not `load_on` that does.
-        :param left_out: systems that are not to be loaded, with the reason.
         """
         systems = plan.roster.systems
         fit_threads(systems)
         budget = memory_for_weights(machine.no_cuda, machine.max_gpu_memory)
         load = load or (lambda system: load_on(machine, system))
-        cache = ModelCache(load, budget, left_out=left_out)
+        cache = ModelCache(load, budget)
         sampling = frozenset(s.name for s in systems if samples(s))
         return cls(plan, cache, machine.batchsize, sampling)
 
@@ -211,25 +207,3 @@ class BlockPlayer:
         kept = self.kept_in.partial_replies(key)
         with kept.saved_at_exit():
             yield KeptReplies(kept).respond
-
-
-def load_on(machine: Machine, system: System) -> Player:
-    """
-    Load a system where and as the machine says.
-    """
-    player = load_system(system, no_cuda=machine.no_cuda, fp16=machine.fp16)
-    player.patience = machine.reply_timeout
-    return player
-
-
-def seed_all(hex_seed: str) -> None:
-    """
-    Seed Python's, NumPy's and PyTorch's random numbers, which agents use.
-
-    :param hex_seed: the seed as hexadecimal digits; each library takes as many of the
-        last ones as it can.
-    """
-    seed = int(hex_seed, 16)
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed % 2**63)

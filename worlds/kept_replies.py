@@ -14,31 +14,26 @@ replies of the block are kept. Nor are they where looking takes more than a tent
 time, as with tiny models, whose blocks are played at once.
 """
 
-import io
-import pickle
-import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
-import numpy as np
-import torch
 from parlai.core.message import Message
-from parlai.core.metrics import Metrics
-from parlai.core.opt import Opt
 
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.store.partial import PartialWork
-from parlai_ext.systems.players import Participant, Player, Reply, raise_unless_of_agent
+from parlai_ext.systems.players import (
+    Participant,
+    Player,
+    Reply,
+    kept_fields,
+    raise_unless_of_agent,
+)
+from parlai_ext.systems.random_numbers import random_state, set_random_state
 
-# fields of a reply that its own agent may read when it observes it
-KEPT_FIELDS = ('id', 'text', 'episode_done', 'safety')
 FREE_SECONDS = 0.2  # that looking at states may take in any case
 LARGEST_SHARE = 0.1  # of the time of a block that it may take in all
-# what does not decide what an agent says next
-NO_STATE = (torch.nn.Module, ModuleType, Metrics, Opt)
 
 
 @dataclass
@@ -135,7 +130,7 @@ class KeptReplies:
 
     def _states(
         self, player: Player, participants: Sequence[Participant]
-    ) -> list[bytes] | None:
+    ) -> list[str] | None:
         """
         Return the states of all clones; `None`, which ends the keeping, where that
         cannot be told.
@@ -146,77 +141,10 @@ class KeptReplies:
             self._keeps = False
             return None
         try:
-            with player.running():
-                return [clone_state(player, one) for one in participants]
+            return player.states(participants)
         except BaseException as error:
             raise_unless_of_agent(error)
             self._keeps = False
             return None
         finally:
             self._looked += time.perf_counter() - begin
-
-
-def kept_fields(act: Any) -> dict[str, Any] | None:
-    """
-    Return what of an agent's reply it may want to observe.
-    """
-    if act is None:
-        return None
-    fields = {key: act.get(key) for key in KEPT_FIELDS}
-    return {k: v for k, v in fields.items() if isinstance(v, str | bool)}
-
-
-def clone_state(player: Player, participant: Participant) -> bytes:
-    """
-    Return all that a clone has of its own, and not in common with the agent that it was
-    cloned from, such as weights.
-
-    :raises Exception: when something of it cannot be compared, such as an open file.
-    """
-    common = {id(value) for value in vars(player.agent).values()}
-
-    class Pickler(pickle.Pickler):
-        def reducer_override(self, value: Any) -> Any:
-            if id(value) in common or isinstance(value, NO_STATE):
-                return int, (id(value),)
-            return NotImplemented
-
-    agent = vars(participant.agent)
-    own = {name: value for name, value in agent.items() if id(value) not in common}
-    out = io.BytesIO()
-    Pickler(out, pickle.HIGHEST_PROTOCOL).dump(own)
-    return out.getvalue()
-
-
-def random_state() -> dict[str, Any]:
-    """
-    Return the state of Python's, NumPy's and PyTorch's random numbers as plain data.
-    """
-    name, keys, *rest = np.random.get_state()
-    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    version, internal, gauss = random.getstate()
-    return {
-        'python': [version, list(internal), gauss],
-        'numpy': [name, np.asarray(keys).tolist(), *rest],
-        'torch': [
-            bytes(state.cpu().numpy()).hex()
-            for state in (torch.get_rng_state(), *devices)
-        ],
-    }
-
-
-def set_random_state(state: dict[str, Any]) -> None:
-    """
-    Put all random numbers back to a state that `random_state` returned.
-    """
-    version, internal, gauss = state['python']
-    random.setstate((version, tuple(internal), gauss))
-    name, keys, *rest = state['numpy']
-    np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
-    host, *devices = (
-        torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
-        for text in state['torch']
-    )
-    torch.set_rng_state(host)
-    if devices:
-        torch.cuda.set_rng_state_all(devices)

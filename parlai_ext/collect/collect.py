@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from parlai_ext.collect.at_work import AtWork, noting_who_works
 from parlai_ext.collect.forecast import timed
 from parlai_ext.collect.not_run import write_problems
 from parlai_ext.collect.options import PlanOptions
@@ -39,11 +38,12 @@ from parlai_ext.systems.model_cache import (
     size_on_disk,
     weights_key,
 )
+from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import Player
 from parlai_ext.systems.safe.load import trust_files
 from parlai_ext.systems.spending import Spending, add_to_spent
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.block_player import BlockPlayer, load_on
+from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
 
 
@@ -65,7 +65,6 @@ def collect(
     *,
     spent: dict[str, Spending] | None = None,
     engine: Engine = LOCAL,
-    skip_missing: bool | None = None,
 ) -> CollectReport:
     """
     Play every block of the run's plan that lacks a shard, and write what is missing.
@@ -75,36 +74,20 @@ def collect(
 
     :param spent: is filled with what each system has used, however this ends.
     :param engine: where the blocks are played.
-    :param skip_missing: as `noting_who_works` says.
     """
     spent = {} if spent is None else spent
-    with noting_who_works(run, skip_missing) as at_work:
-        return _collect(run, machine, spent, engine, at_work)
-
-
-def _collect(
-    run: RunFolder,
-    machine: Machine,
-    spent: dict[str, Spending],
-    engine: Engine,
-    at_work: AtWork,
-) -> CollectReport:
     plan = run.plan
-    left_out = dict(at_work.left_out)
-    load = at_work.noting(partial(load_on, machine))
-    player = BlockPlayer.from_plan(plan, machine, load=load, left_out=left_out)
+    player = BlockPlayer.from_plan(plan, machine)
     tasks = block_tasks(plan, player.missing_blocks(run))
     problems: dict[str, str] = {}
     n_played = 0
     root, manifest = str(run.root.resolve()), run.manifest.digest
     job = Job(
         here=lambda: BlockWorker(run, replace(player, kept_in=run)),
-        elsewhere=partial(
-            block_worker, root, manifest, machine, left_out, named_systems(plan)
-        ),
+        elsewhere=partial(block_worker, root, manifest, machine, named_systems(plan)),
         steps='replies',
         whole_tasks=True,
-        key=content_id('collect', root, manifest, left_out),
+        key=content_id('collect', root, manifest),
         on_close=partial(add_to_spent, spent),
         small=are_small(plan.roster.systems, machine),
     )
@@ -154,13 +137,7 @@ def collected_run(
     spent: dict[str, Spending] = {}
     with run.lock(), open_engine(where, run.root, machine) as engine:
         with timed(run, 'collect', spent):
-            report = collect(
-                run,
-                machine,
-                spent=spent,
-                engine=engine,
-                skip_missing=options.skip_missing,
-            )
+            report = collect(run, machine, spent=spent, engine=engine)
         yield CollectedRun(run, engine, report, (*plan.left_out, *report.problems))
 
 
@@ -266,7 +243,6 @@ def block_worker(
     run_dir: str,
     manifest: str,
     machine: Machine,
-    left_out: Mapping[str, str],
     named: Collection[str],
     share: float,
 ) -> BlockWorker:
@@ -274,7 +250,6 @@ def block_worker(
     Return a worker of another process, which reads the plan from the run folder.
 
     :param manifest: a hash of the manifest there.
-    :param left_out: systems that are not to be loaded, with the reason.
     :param named: the parts of the manifest that the user named, of whom this machine
         may have no note.
     :param share: of the memory of its device, from 0 to 1.
@@ -289,7 +264,7 @@ def block_worker(
     machine = replace(machine, max_gpu_memory=limit)
     load = partial(load_same, run, machine)
     plan = run.plan
-    player = BlockPlayer.from_plan(plan, machine, load=load, left_out=left_out)
+    player = BlockPlayer.from_plan(plan, machine, load=load)
     return BlockWorker(run, player)
 
 

@@ -25,6 +25,7 @@ from parlai_ext.core.nouns import Dialogue, System
 from parlai_ext.engines.machine import Machine
 from parlai_ext.scoring.score_run import build_scorer, score_dialogues
 from parlai_ext.store import RunFolder
+from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import Participant, Player, Reply
 from parlai_ext.systems.spending import (
     Spending,
@@ -33,7 +34,7 @@ from parlai_ext.systems.spending import (
     spending_since,
 )
 from parlai_ext.view.progress import bar_of
-from parlai_ext.worlds.block_player import BlockPlayer, load_on
+from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
 
 
@@ -103,6 +104,14 @@ class TimedPlayer(Player):
     def __init__(self, player: Player, measured: Measured, clock: Clock):
         super().__init__(player.name, player.agent)
         self.player, self.measured, self.clock = player, measured, clock
+        self.join = player.join  # type: ignore[method-assign]
+
+    @property
+    def n_bytes(self) -> int:
+        """
+        The memory that its weights take.
+        """
+        return self.player.n_bytes
 
     def respond(self, participants: Sequence[Participant]) -> list[Reply]:
         """

@@ -362,7 +362,7 @@ def _identities(
     Return the content hash of each system, and why others cannot be had.
     """
     from parlai_ext.systems.identity import identity
-    from parlai_ext.systems.parlai_agents import check_options
+    from parlai_ext.systems.player_process import check_options_apart
     from parlai_ext.systems.resolve import MISSING, resolve
 
     resolved = [resolve(system) for system in systems]
@@ -376,7 +376,7 @@ def _identities(
             continue
         try:
             identities[system.name] = identity(system)
-            check_options(system)
+            check_options_apart(system)
         except UserError as e:
             missing[system.name] = str(e).removeprefix(f'system {system.name!r}: ')
     if missing and not skip_missing:

@@ -153,17 +153,13 @@ def cut_warning(player: Player, texts: Sequence[str], before: float) -> str | No
 
     :param before: the tokens that the system had written before these replies.
     """
-    agent: Any = player.agent
-    cap = getattr(agent, 'opt', {}).get('reply_max_tokens')
-    cap = cap or getattr(agent, 'label_truncate', None)
-    if not isinstance(cap, int) or cap <= 0 or not texts:
+    cap = player.longest_reply or 0
+    if cap <= 0 or not texts:
         return None
     if written := tokens_written(player) - before:
         is_cut = written >= cap * len(texts)
-    elif hasattr(agent, 'dict'):  # the end token is one
-        is_cut = min(len(agent.dict.txt2vec(text)) for text in texts) >= cap - 1
-    else:
-        is_cut = False
+    else:  # the end token is one
+        is_cut = min(player.count_tokens(texts) or [0]) >= cap - 1
     return f'all replies are cut at the longest, {cap} tokens' if is_cut else None
 
 

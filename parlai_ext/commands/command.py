@@ -367,8 +367,9 @@ class ModelCommand(Command):
         files = self.machine.trust_model_code
         if not files:
             return contextlib.nullcontext()
-        from parlai_ext.systems.safe.load import trust_files
+        from parlai_ext.systems.safe.load import note_trusted, trust_files
 
+        note_trusted(files)
         return trust_files(files)
 
 

@@ -55,8 +55,8 @@ class Machine:
         (),
         read=one_value,
         metavar='FILE',
-        help='a model file that may run code when it is read, else none may; may be '
-        'given several times',
+        help='a model file, or the file of an agent, whose code may do what you can; '
+        'it is remembered by its hash; may be given several times',
     )
 
     @classmethod

@@ -4,6 +4,8 @@ What a name or an address in an option leads to: our code or a stranger's, a ser
 
 import re
 from collections.abc import Iterator, Mapping
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any
 
 Options = Mapping[str, Any]  # of a system, by name
@@ -83,6 +85,20 @@ def agent_module(agent: str) -> str | None:
             module = f'{package}.agents.{name.replace("/", ".")}'
     known = package in OUR_PACKAGES and AGENT_MODULES.fullmatch(module)
     return module if known else None
+
+
+def source_file(module: str) -> Path | None:
+    """
+    Return the file of a module, of which nothing is imported, nor of its packages;
+    `None` if there is none.
+    """
+    names, spec, places = module.split('.'), None, None
+    for i in range(len(names)):
+        spec = PathFinder.find_spec('.'.join(names[: i + 1]), places)
+        if spec is None:
+            return None
+        places = spec.submodule_search_locations
+    return Path(spec.origin) if spec and spec.origin and spec.has_location else None
 
 
 def is_our_agent(agent: str) -> bool:

@@ -74,19 +74,7 @@ def note_parts(
         return
     path = _path(digest)
     try:
-        if path is None:
-            raise OSError('there is no home folder')
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # whole or not at all, under a name that no other command uses meanwhile
-        handle, unfinished = tempfile.mkstemp(dir=path.parent, suffix='.unfinished')
-        try:
-            with os.fdopen(handle, 'w', encoding='utf-8') as file:
-                file.write(dumps({'parts': sorted(parts | before)}) + '\n')
-            os.replace(unfinished, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(unfinished)
-            raise
+        write_note(path, dumps({'parts': sorted(parts | before)}) + '\n')
     except OSError as error:
         logger.warning(
             'that this run is yours cannot be noted in %s (%s): to go on with systems '
@@ -94,6 +82,27 @@ def note_parts(
             path or 'your configuration folder',
             error.strerror or error,
         )
+
+
+def write_note(path: Path | None, text: str) -> None:
+    """
+    Write a small file of the user's configuration folder.
+
+    :raises OSError: when it cannot be written.
+    """
+    if path is None:
+        raise OSError('there is no home folder')
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # whole or not at all, under a name that no other command uses meanwhile
+    handle, unfinished = tempfile.mkstemp(dir=path.parent, suffix='.unfinished')
+    try:
+        with os.fdopen(handle, 'w', encoding='utf-8') as file:
+            file.write(text)
+        os.replace(unfinished, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(unfinished)
+        raise
 
 
 def _path(digest: str) -> Path | None:

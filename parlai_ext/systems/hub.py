@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from parlai_ext.compat.agents import is_reachable
 from parlai_ext.core.errors import UserError, first_line, nearest, printable
@@ -21,7 +20,6 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option, read_truth
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.option_files import no_path, sha256
-from parlai_ext.isolation.connections import Server, unlimited
 from parlai_ext.isolation.names import nested_values
 from parlai_ext.systems.catalogue.fetch_model import (
     fetch_model,
@@ -216,26 +214,15 @@ def _download(repo: str, revision: str | None) -> str | None:
 
     if constants.HF_HUB_OFFLINE:
         return 'HF_HUB_OFFLINE forbids the network'
-    with unlimited():
-        # the hub's own client goes on trying for half a minute
-        if not is_reachable():
-            return 'the network cannot be reached'
-        try:
-            wanted = needed_files(HfApi().list_repo_files(repo, revision=revision))
-            snapshot_download(repo, revision=revision, allow_patterns=wanted)
-        except Exception as e:  # its own, and those of the HTTP library of the day
-            return first_line(e)
+    # the hub's own client goes on trying for half a minute
+    if not is_reachable():
+        return 'the network cannot be reached'
+    try:
+        wanted = needed_files(HfApi().list_repo_files(repo, revision=revision))
+        snapshot_download(repo, revision=revision, allow_patterns=wanted)
+    except Exception as e:  # its own, and those of the HTTP library of the day
+        return first_line(e)
     return None
-
-
-def servers() -> list[Server]:
-    """
-    Return the hub's servers, those that it sends a download to among them.
-    """
-    from huggingface_hub import constants
-
-    host = urlsplit(constants.ENDPOINT).hostname or ''
-    return [Server(name) for name in (host, '.huggingface.co', '.hf.co')]
 
 
 def needed_files(listed: list[str]) -> list[str]:

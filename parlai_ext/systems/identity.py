@@ -5,8 +5,6 @@ Paths are no part of it, so that a model keeps its identity when it moves.
 """
 
 import glob
-from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from parlai_ext.core.errors import SystemFailed, UserError
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.files.option_files import files_at, sha256
 from parlai_ext.files.roster_file import FILE_OPTIONS, INDEX_OPTIONS
+from parlai_ext.isolation.names import source_file
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import zoo
 from parlai_ext.systems.candidates import candidates_file, is_spec
@@ -58,10 +57,9 @@ def identity(system: System) -> str:
     module, colon, _ = str(system.opt.get('model') or '').partition(':')
     # a user's own agent; ParlAI's and ours have version numbers
     if colon and module.split('.')[0] not in ('parlai', 'parlai_ext', 'projects'):
-        with suppress(ImportError, ValueError):
-            spec = find_spec(module)
-            if spec and spec.origin and spec.has_location:
-                contents['source'] = sha256(Path(spec.origin))
+        source = source_file(module)
+        if source is not None:
+            contents['source'] = sha256(source)
     return content_id('system', identity_options(system), contents)
 
 

@@ -37,19 +37,12 @@ class ModelCache:
     dropped.
 
     :param budget: bytes of weights that may be loaded at once.
-    :param left_out: systems that are not to be loaded, with the reason.
     """
 
-    def __init__(
-        self,
-        load: Callable[[System], Player],
-        budget: int,
-        *,
-        left_out: Mapping[str, str] | None = None,
-    ):
+    def __init__(self, load: Callable[[System], Player], budget: int):
         self.load = load
         self.budget = budget
-        self.problems: dict[str, str] = dict(left_out or {})
+        self.problems: dict[str, str] = {}
         self.ledger = Ledger()
         self._players: dict[str, Player] = {}
         # what systems that share their weights have in common, by name
@@ -172,7 +165,7 @@ def memory_for_weights(no_cuda: bool = False, max_memory: float | None = None) -
     if torch.cuda.is_available() and not no_cuda:
         free = torch.cuda.mem_get_info()[0]
     else:
-        free = _free_memory()
+        free = free_memory()
     limit = int(free * SHARE_FOR_WEIGHTS)
     if max_memory is None:
         return limit
@@ -218,7 +211,7 @@ def are_small(systems: Iterable[System], machine: Machine) -> bool:
     )
 
 
-def _free_memory() -> int:
+def free_memory() -> int:
     """
     Return the machine's free memory in bytes, from Linux's ``/proc/meminfo``.
     """

@@ -11,7 +11,6 @@ import re
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,13 @@ from parlai_ext.compat.libraries import quiet_parlai
 from parlai_ext.compat.parlai_setup import prepare_parlai
 from parlai_ext.core.errors import SystemFailed, UserError, nearest
 from parlai_ext.core.nouns import System
-from parlai_ext.isolation.connections import Limit, limited
-from parlai_ext.isolation.names import Options, nested_values
+from parlai_ext.files.model_cards import is_model_name
+from parlai_ext.isolation.names import (
+    Options,
+    agent_module,
+    nested_values,
+    source_file,
+)
 from parlai_ext.isolation.policy import require_named
 from parlai_ext.systems import hub
 from parlai_ext.systems.candidates import candidates_file, is_spec
@@ -42,15 +46,18 @@ from parlai_ext.systems.fetch.checked_downloads import ensure_checked_downloads
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.players import Player, in_words, raise_unless_of_agent
 from parlai_ext.systems.safe.cost import bounded_cost
-from parlai_ext.systems.safe.load import check_model_files, guarded, trusts_file
-from parlai_ext.systems.safe.model_options import named_servers
+from parlai_ext.systems.safe.load import (
+    check_model_files,
+    guarded,
+    is_shipped,
+    trusts_file,
+)
 from parlai_ext.systems.safe.unpickle import BadModelFile
 from parlai_ext.systems.torch_memory import is_out_of_memory
 from parlai_ext.systems.zoo import fetch_path
 
 # never datatype=train, which builds an optimizer; batch size 1, since some agents
 # (gpt2.py:276) refuse others, while `batch_act` takes as many clones as one likes
-PACKAGES = ('parlai', 'projects', 'parlai_ext')
 DEFAULTS = {'datatype': 'valid', 'interactive_mode': True}
 
 
@@ -90,14 +97,11 @@ def _build(system: System, no_cuda: bool, fp16: bool | None) -> Player:
     for key, value in {**ours, **family.built_with}.items():
         if key in opt:
             opt[key] = opt['override'][key] = value
-    limit = _connection_limit(system, all_options)
-    loading = limit and replace(limit, servers=(*limit.servers, *hub.servers()))
     try:
         with (
             ensure_checked_downloads(),
             fresh_candidates(),
             quiet_parlai(),
-            limited(loading),
             cost_of_model(all_options),
         ):
             agent = create_agent(opt, requireModelExists='model_file' in given)
@@ -115,24 +119,7 @@ def _build(system: System, no_cuda: bool, fp16: bool | None) -> Player:
                 f'it needs a larger machine ({in_words(error)})'
             )
         raise UserError(problem) from error
-    return Player(system.name, agent, family, limit)
-
-
-def _connection_limit(system: System, opt: Options) -> Limit | None:
-    """
-    Return the limit on a system's connections, to the endpoints that its roster entry
-    names; `None` if it has no model, or if the user trusts that or brings the agent.
-
-    :param opt: the system's options, those of the model's own `.opt` among them.
-    """
-    file, folder = opt.get('model_file'), opt.get('hf_model')
-    if not (file or folder) or (file and trusts_file(str(file))):
-        return None
-    agent = load_agent_module(str(opt.get('model')))
-    own_code = agent.__module__.partition('.')[0] not in PACKAGES
-    if own_code or hub.truthy(opt.get('hf_trust_code')):
-        return None
-    return Limit(system.name, tuple(named_servers(system.opt)))
+    return Player(system.name, agent, family)
 
 
 def cost_of_model(opt: Options) -> AbstractContextManager[None]:
@@ -145,6 +132,41 @@ def cost_of_model(opt: Options) -> AbstractContextManager[None]:
         return nullcontext()
     names = {value for _, value in nested_values(opt) if isinstance(value, str)}
     return bounded_cost(file, [Path(name) for name in names if os.path.isfile(name)])
+
+
+def has_strange_code(system: System) -> bool:
+    """
+    True if a system's agent comes from outside the package and is not trusted. Nothing
+    of it is imported.
+    """
+    prepare_parlai()
+    agent = str(system.opt.get('model') or '')
+    inner = family_of(system.opt).inner_system(system.opt)
+    if inner is not None and has_strange_code(inner):
+        return True
+    if not agent or agent_module(agent) is not None:
+        return False
+    source = source_file(agent.partition(':')[0])
+    return source is None or not trusts_file(source)
+
+
+def is_trusted(system: System) -> bool:
+    """
+    True if a system may play in this process: its code is ours or trusted, and its
+    files are shipped, trusted, or none.
+    """
+    if has_strange_code(system):
+        return False
+    opt = system.opt
+    inner = family_of(opt).inner_system(opt)
+    if inner is not None and not is_trusted(inner):
+        return False
+    if opt.get('model_file'):
+        file = fetch_path(str(opt['model_file']))
+        parts = [path for path in (file, Path(f'{file}.opt')) if path.is_file()]
+        return all(trusts_file(file) or is_shipped(part) for part in parts)
+    folder = str(opt.get('hf_model') or opt.get('model_name') or '')
+    return not folder or is_model_name(folder) or hub.truthy(opt.get('hf_trust_code'))
 
 
 def check_options(system: System) -> None:

@@ -7,24 +7,27 @@ self-chat world (tasks/self_chat/worlds.py:146), so that a dialogue is the same 
 """
 
 import contextlib
+import hashlib
+import io
 import logging
+import pickle
 import re
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import Any
 
 import torch
 from parlai.core.agents import Agent
 from parlai.core.message import Message
+from parlai.core.metrics import Metrics
+from parlai.core.opt import Opt
 from parlai.core.torch_agent import TorchAgent
 
 from parlai_ext.core.errors import SystemFailed, UserError, message_of, printable
 from parlai_ext.core.json_text import without_half_characters
-from parlai_ext.isolation.connections import Limit, limited
 from parlai_ext.systems.families import FIRED, GENERATOR
 from parlai_ext.systems.family import Family
 from parlai_ext.systems.torch_memory import is_out_of_memory
@@ -35,7 +38,10 @@ logger = logging.getLogger(__name__)
 LONGEST_REASON = 200
 # characters; more is no utterance, and every later stage would read it several times
 LONGEST_REPLY = 1_000_000
-Running = Callable[[], AbstractContextManager[None]]
+# fields of a reply that its own agent may read when it observes it
+KEPT_FIELDS = ('id', 'text', 'episode_done', 'safety')
+# what does not decide what an agent says next
+NO_STATE = (torch.nn.Module, ModuleType, Metrics, Opt)
 BLANK, EMPTY = 'blank reply', 'empty reply'
 
 
@@ -58,12 +64,9 @@ class Reply:
 class Participant:
     """
     One system in one dialogue.
-
-    :param running: what the agent's code runs in.
     """
 
     agent: Agent
-    running: Running = nullcontext
     observation: Any = None
 
     def hear(self, text: str, speaker: str) -> None:
@@ -85,14 +88,14 @@ class Participant:
         Observe this system's own utterance, where the agent can.
         """
         if hasattr(self.agent, 'self_observe'):
-            with self.running():
+            with agents_code():
                 self.agent.self_observe(act)
 
     def _observe(self, act: Message) -> None:
         """
         Let the agent observe an act, and keep the observation that it will reply to.
         """
-        with self.running():
+        with agents_code():
             returned = self.agent.observe(act)
         agents_own = self.agent.observation
         torchlike = isinstance(self.agent, TorchAgent) or returned is None
@@ -104,17 +107,11 @@ class Player:
     """
     A loaded system.
 
-    :param limit: on the connections that it may make; `None`: any.
-    :param patience: seconds that a batch of replies may take; `None`: any.
-    :ivar naming: says elsewhere, while the agent's code runs, that it does.
     """
 
     name: str
     agent: Agent
     family: Family = GENERATOR
-    limit: Limit | None = None
-    patience: float | None = None
-    naming: Running = nullcontext
     widest: int | None = None  # the batch that memory held, once it ran out
 
     def __post_init__(self) -> None:
@@ -132,19 +129,9 @@ class Player:
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """
-        Run code of the agent.
-
-        :raises UserError: when its time is over.
-        """
-        with self.naming(), agents_code(self.limit, self.patience):
-            yield
-
-    @contextlib.contextmanager
     def _failing_by_name(self) -> Iterator[None]:
         """
-        Let a user's error, as when the agent's time is over, name the system.
+        Let a user's error name the system.
         """
         try:
             yield
@@ -155,8 +142,8 @@ class Player:
         """
         Return a participant of a new dialogue, which shares the weights.
         """
-        with self.running():
-            return Participant(self.agent.clone(), self.running)
+        with agents_code():
+            return Participant(self.agent.clone())
 
     def respond(self, participants: Sequence[Participant]) -> list[Reply]:
         """
@@ -190,8 +177,35 @@ class Player:
 
         :raises SystemFailed: when the system cannot go on at all.
         """
-        with self._failing_by_name(), self.running():
+        with self._failing_by_name(), agents_code():
             return self._propose(participants)
+
+    @property
+    def longest_reply(self) -> int | None:
+        """
+        The most tokens of a reply, as the agent's options say; `None`: no such limit.
+        """
+        most = getattr(self.agent, 'opt', {}).get('reply_max_tokens')
+        most = most or getattr(self.agent, 'label_truncate', None)
+        return most if isinstance(most, int) else None
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int] | None:
+        """
+        Return how many tokens each text has, `None` where the agent cannot tell.
+        """
+        dictionary = getattr(self.agent, 'dict', None)
+        return dictionary and [len(dictionary.txt2vec(text)) for text in texts]
+
+    def states(self, participants: Sequence[Participant]) -> list[str]:
+        """
+        Return hashes of all that each clone has of its own, and not in common with the
+        agent that it was cloned from, such as weights.
+
+        :raises Exception: when something of it cannot be compared, such as an open
+            file.
+        """
+        with agents_code():
+            return [_clone_state(self.agent, one.agent) for one in participants]
 
     def _propose(self, participants: Sequence[Participant]) -> list[Reply]:
         number = len(participants)
@@ -271,6 +285,31 @@ class Player:
         return replace(reply, act=None)
 
 
+def _clone_state(agent: Agent, clone: Agent) -> str:
+    common = {id(value) for value in vars(agent).values()}
+
+    class Pickler(pickle.Pickler):
+        def reducer_override(self, value: Any) -> Any:
+            if id(value) in common or isinstance(value, NO_STATE):
+                return int, (id(value),)
+            return NotImplemented
+
+    own = {k: value for k, value in vars(clone).items() if id(value) not in common}
+    out = io.BytesIO()
+    Pickler(out, pickle.HIGHEST_PROTOCOL).dump(own)
+    return hashlib.sha256(out.getvalue()).hexdigest()
+
+
+def kept_fields(act: Any) -> dict[str, Any] | None:
+    """
+    Return what of an agent's reply it may want to observe, as plain data.
+    """
+    if act is None:
+        return None
+    fields = {key: act.get(key) for key in KEPT_FIELDS}
+    return {k: v for k, v in fields.items() if isinstance(v, str | bool)}
+
+
 def acts_in_batches(agent: Agent) -> bool:
     """
     True if `batch_act` over clones does what each clone's `act` would do.
@@ -312,93 +351,31 @@ def fired_check(act: Any) -> str | None:
     return str(check) if check in FIRED else None
 
 
+class AgentRaised(Exception):
+    """
+    What an agent in another process has raised, in words.
+    """
+
+
 def in_words(error: BaseException) -> str:
     """
     Return an exception as one line without memory addresses: the same in every run.
     """
+    if isinstance(error, AgentRaised):
+        return str(error)
     words = printable(' '.join(message_of(error).split()))
     words = re.sub(r'\b0x[0-9a-fA-F]+', '0x…', words)
     return f'raised {type(error).__name__}: {words}'.rstrip(': ')[:LONGEST_REASON]
 
 
-# --- what an agent's own code may do to the program: print, never reply, raise --------
-
-AGAIN = 1.0  # seconds until code that caught the exception of a deadline meets it again
-
-
-class Overdue(BaseException):
-    """
-    The time of an agent is over. It is no `Exception`, so that few agents catch it.
-    """
+# --- what an agent's own code may do to the program: print and raise ----------------
 
 
 @contextlib.contextmanager
-def agents_code(limit: Limit | None, seconds: float | None) -> Iterator[None]:
+def agents_code() -> Iterator[None]:
     """
-    Run code of an agent: it asks no strange server, prints to standard error only, and
-    ends.
-
-    :param seconds: that it may take; `None`: no limit. Code that never comes back to
-        Python, and code outside of the main thread, cannot be ended.
-    :raises UserError: when its time is over.
-    """
-    with limited(limit), _printing_to_stderr(), _in_time(seconds):
-        yield
-
-
-def raise_unless_of_agent(error: BaseException) -> None:
-    """
-    Raise an exception again if it is not an agent's own but that of a deadline or a
-    signal.
-
-    Our handlers of signals raise a class of their own; so where one of them is set, or
-    Ctrl-C is ignored as in a background job, a plain `KeyboardInterrupt` can only be an
-    agent's.
-    """
-    if isinstance(error, Overdue):
-        raise error
-    if isinstance(error, KeyboardInterrupt):
-        handler = signal.getsignal(signal.SIGINT)
-        is_pythons = handler in (signal.default_int_handler, signal.SIG_DFL, None)
-        if type(error) is not KeyboardInterrupt or is_pythons:
-            raise error
-
-
-@contextlib.contextmanager
-def _in_time(seconds: float | None) -> Iterator[None]:
-    """
-    Raise in what runs inside when it takes too long.
-    """
-    if (
-        seconds is None
-        or threading.current_thread() is not threading.main_thread()
-        or not hasattr(signal, 'setitimer')
-        or signal.getitimer(signal.ITIMER_REAL)[0]  # of a block around this one
-    ):
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, _raise_overdue)
-    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
-    try:
-        yield
-    except Overdue:
-        raise UserError(
-            f'no reply within {seconds:g} s; --reply-timeout SECONDS gives it more'
-        ) from None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def _raise_overdue(number: int, frame: object) -> None:
-    raise Overdue
-
-
-@contextlib.contextmanager
-def _printing_to_stderr() -> Iterator[None]:
-    """
-    Let what is printed go to standard error, so that standard output holds results
-    only, and let it change nothing of a terminal.
+    Run code of an agent: it prints to standard error only, so that standard output
+    holds results, and changes nothing of a terminal.
     """
     if isinstance(sys.stderr, VisibleOutput) or sys.stderr is None:
         yield
@@ -406,3 +383,18 @@ def _printing_to_stderr() -> Iterator[None]:
     shown = VisibleOutput(sys.stderr, progress=True)
     with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
         yield
+
+
+def raise_unless_of_agent(error: BaseException) -> None:
+    """
+    Raise an exception again if it is not an agent's own but that of a signal.
+
+    Our handlers of signals raise a class of their own; so where one of them is set, or
+    Ctrl-C is ignored as in a background job, a plain `KeyboardInterrupt` can only be an
+    agent's.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        handler = signal.getsignal(signal.SIGINT)
+        is_pythons = handler in (signal.default_int_handler, signal.SIG_DFL, None)
+        if type(error) is not KeyboardInterrupt or is_pythons:
+            raise error

@@ -21,6 +21,7 @@ from transformers import (
 
 from parlai_ext.compat.libraries import without_bars
 from parlai_ext.core.errors import UserError
+from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.systems import hub
 from parlai_ext.systems.hub import ModelOptions
 from parlai_ext.systems.safe.cost import bounded_cost
@@ -95,7 +96,7 @@ def read_description(
     """
     arguments = {'local_files_only': True, 'trust_remote_code': trust}
     file = folder / 'tokenizer.json'
-    if not trust and file.is_file():
+    if not trust and file.is_file() and not is_confined():
         try:
             read_in_child(try_tokenizer, file)
         except BadModelFile as error:

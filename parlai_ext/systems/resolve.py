@@ -62,7 +62,7 @@ def resolve(system: System) -> Resolution:
 
     :raises SystemFailed: for one that only a record names and that would run code.
     """
-    from parlai_ext.systems.parlai_agents import parsed_options
+    from parlai_ext.systems.player_process import check_options_apart
 
     require_named(system)
     prepare_parlai()
@@ -82,7 +82,7 @@ def resolve(system: System) -> Resolution:
             given = roster_options(system) | {'model': agent}
             given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
             with data_in(None), guarded(roster_opt=system.opt):
-                parsed_options(system, given)  # which sets a data folder
+                check_options_apart(system, given)  # which sets a data folder
         elif model:
             raise UserError(
                 f"model: not given; {model}.opt names none: add 'model' to opt"

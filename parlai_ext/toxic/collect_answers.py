@@ -25,6 +25,7 @@ from parlai_ext.systems.model_cache import (
     fit_threads,
     memory_for_weights,
 )
+from parlai_ext.systems.player_process import load_on
 from parlai_ext.systems.players import (
     BLANK,
     EMPTY,
@@ -34,10 +35,10 @@ from parlai_ext.systems.players import (
     in_words,
     raise_unless_of_agent,
 )
+from parlai_ext.systems.random_numbers import seed_all
 from parlai_ext.toxic.measures import Prompt
 from parlai_ext.view.progress import PlainBar, bar_of
 from parlai_ext.view.text import single_spaced
-from parlai_ext.worlds.block_player import load_on, seed_all
 
 BLOCK = 64  # questions that are asked together by a system that samples
 USER = 'user'

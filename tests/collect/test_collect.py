@@ -14,7 +14,7 @@ from parlai_ext.core.nouns import Roster, System
 from parlai_ext.engines.machine import Machine
 from parlai_ext.store import RunFolder
 from parlai_ext.systems import model_cache
-from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.player_process import DistantPlayer, load_on
 from parlai_ext.worlds import block_player
 from tests.support.plans import collected as collected_run
 from tests.support.plans import open_run, says, some_openers
@@ -168,11 +168,11 @@ def test_a_system_that_cannot_be_loaded_stops_nobody_else(tmp_path, roster):
 def counted(monkeypatch):
     loads = Counter()
 
-    def load(system, **kwargs):
+    def load(machine, system):
         loads[system.name] += 1
-        return load_system(system, **kwargs)
+        return load_on(machine, system)
 
-    monkeypatch.setattr(block_player, 'load_system', load)
+    monkeypatch.setattr(block_player, 'load_on', load)
     return loads
 
 
@@ -188,7 +188,8 @@ def test_with_room_for_two_only_the_changing_one_is_loaded(
     loads = counted(monkeypatch)
     run = folder_of(tmp_path, roster)
     monkeypatch.setattr(model_cache, 'size_on_disk', lambda system: 5)
-    monkeypatch.setattr(model_cache.Player, 'n_bytes', 5)
+    for kind in (model_cache.Player, DistantPlayer):
+        monkeypatch.setattr(kind, 'n_bytes', 5)
     monkeypatch.setattr(block_player, 'memory_for_weights', lambda *limits: 10)
     collect(run, Machine.from_options(OPT))
     # echo-yes, echo-no, draws-no, draws-yes, one-yes, one-no: the last partner stays

@@ -165,7 +165,7 @@ def test_what_fits_is_what_the_weights_take(monkeypatch):
 
 
 def test_a_given_limit_can_only_lower_the_machines_own(monkeypatch, caplog):
-    monkeypatch.setattr(model_cache, '_free_memory', lambda: 10 * 10**9)
+    monkeypatch.setattr(model_cache, 'free_memory', lambda: 10 * 10**9)
     assert model_cache.memory_for_weights(True, 2.5) == 2_500_000_000
     assert caplog.messages == []
     assert model_cache.memory_for_weights(True, 100) == 6_000_000_000

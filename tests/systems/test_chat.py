@@ -4,12 +4,12 @@ text is its reply; and templates, rendered as transformers does, at small cost.
 """
 
 import os
-from types import SimpleNamespace
 
 import pytest
 
 from parlai_ext.commands import plugin
 from parlai_ext.core.options import add_flags
+from parlai_ext.isolation import fork_server
 from parlai_ext.systems.chat import rendering
 from parlai_ext.systems.chat.messages import (
     ChatStyle,
@@ -263,14 +263,15 @@ def test_a_template_that_costs_without_end_is_stopped(template, tokenizer, monke
 @pytest.mark.slow
 def test_the_process_may_be_killed_and_a_fork_has_its_own(tokenizer):
     assert rendered(tokenizer, 'a') == 'a'
-    before, _ = rendering._renderer(os.getpid())
-    before.kill()
-    before.wait()
+    fork_server._server()[1].kill()
+    rendering._renderer(os.getpid())._channel.close()
+    with pytest.raises(TemplateProblem):
+        rendered(tokenizer, 'b')
     assert rendered(tokenizer, 'b') == 'b'
-    before, _ = rendering._renderer(os.getpid())
+    before = rendering._renderer(os.getpid())
     assert said_in_child(lambda: rendered(tokenizer, 'c')) == 'c'
     assert rendered(tokenizer, 'd') == 'd'
-    assert rendering._renderer(os.getpid())[0] is before
+    assert rendering._renderer(os.getpid()) is before
 
 
 def test_an_interrupted_question_leaves_no_answer_for_the_next(tokenizer, monkeypatch):
@@ -278,10 +279,7 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next(tokenizer, monkey
         raise KeyboardInterrupt
 
     assert rendered(tokenizer, 'a') == 'a'
-    process, channel = rendering._renderer(os.getpid())
-    told = SimpleNamespace(sendall=channel.sendall, settimeout=channel.settimeout)
-    told.makefile = interrupted
-    monkeypatch.setattr(rendering, '_renderer', lambda _: (process, told))
+    monkeypatch.setattr(fork_server.Worker, '_answer', interrupted)
     with pytest.raises(KeyboardInterrupt):
         rendered(tokenizer, 'b')
     monkeypatch.undo()

@@ -18,7 +18,8 @@ from parlai_ext.commands import plugin
 from parlai_ext.commands.convert_model import convert
 from parlai_ext.core.nouns import System
 from parlai_ext.engines.machine import data_in
-from parlai_ext.isolation.names import is_our_agent
+from parlai_ext.isolation.names import is_our_agent, source_file
+from parlai_ext.isolation.trusted_files import note_trust
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import Refused, guarded, read_opt
@@ -261,13 +262,20 @@ def test_a_roster_shows_a_model_that_will_be_refused_as_missing(tmp_path, marker
     assert not marker.exists()
 
 
-def test_a_roster_shows_an_agent_that_it_names_itself_as_present(tmp_path, marker):
+def test_an_agent_that_the_roster_names_is_looked_at_where_it_harms_nobody(
+    tmp_path, marker, monkeypatch
+):
     agent = 'strange_one:MineAgent'
     path = with_options(make_generator(tmp_path), model=agent)
     found = resolve(System('x', {'model_file': path}))
     assert found.status == 'missing' and not marker.exists()
     assert '`model: strange_one:MineAgent` in the roster entry' in found.reason
-    assert resolve(System('x', {'model_file': path, 'model': agent})).reason is None
+    named = System('x', {'model_file': path, 'model': agent})
+    reason = resolve(named).reason  # its module makes the marker
+    assert 'PermissionError' in reason and not marker.exists()
+    monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'configuration'))
+    note_trust([source_file('strange_one')])
+    assert resolve(named).reason is None and marker.exists()
 
 
 def test_a_file_that_torch_refuses_for_good_is_not_said_to_be_trustable(tmp_path):

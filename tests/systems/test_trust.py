@@ -5,11 +5,21 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from parlai_ext.commands.collect_dialogues import CollectDialogues
+from parlai_ext.core.nouns import System
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.safe.load import note_trusted
 from tests.support.malicious_pickles import reduced
 from tests.support.small_run import small_config
 from tests.support.tiny_models import make_generator
 from tests.support.user_error import user_error
+
+
+@pytest.fixture(autouse=True)
+def own_configuration(tmp_path, monkeypatch):
+    monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'configuration'))
 
 
 def with_code(folder: Path, marker: Path) -> str:
@@ -53,6 +63,19 @@ def test_a_trusted_file_runs_and_is_in_the_manifest(tmp_path):
     assert list(manifest['trusted']) == ['knows']
 
 
+def test_trust_is_remembered_for_this_very_file(tmp_path):
+    marker = tmp_path / 'marker'
+    path = with_code(tmp_path, marker)
+    note_trusted([path])
+    load_system(System('mine', {'model_file': path}), no_cuda=True)
+    assert marker.exists()
+    with open(f'{path}.opt', 'ab') as file:
+        file.write(b' ')
+    with user_error('refused'):
+        load_system(System('mine', {'model_file': path}), no_cuda=True)
+
+
 def test_a_trusted_file_must_be_there(tmp_path):
+    model = make_generator(tmp_path)
     with user_error('--trust-model-code: there is no file /no/m'):
-        collected(tmp_path, '/no/m', trust_model_code=['/no/m'])
+        collected(tmp_path, model, trust_model_code=['/no/m'])

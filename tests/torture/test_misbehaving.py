@@ -4,7 +4,7 @@ A misfit that is not held is counted.
 
 import pytest
 
-from parlai_ext.systems import players
+from parlai_ext.systems import player_process
 from torture import misbehaving
 from torture.figure import Settings, try_all
 
@@ -44,9 +44,9 @@ def test_a_planted_bug_is_counted(numbers, tmp_path, monkeypatch):
     (tmp_path / 'not').mkdir()
     assert tried(tmp_path / 'held', number).failures == ()
 
-    def give_up(error):
-        raise error
+    def give_up(fields):
+        raise AssertionError
 
-    monkeypatch.setattr(players, 'raise_unless_of_agent', give_up)
+    monkeypatch.setattr(player_process, 'read_reply', give_up)
     [line] = tried(tmp_path / 'not', number).failures
     assert line.startswith('CrashesAtAct: exit code')

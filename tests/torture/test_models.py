@@ -94,7 +94,8 @@ def test_code_that_runs_and_a_server_that_is_asked_are_noticed(grounds):
 
 
 @pytest.mark.slow
-def test_the_same_file_runs_code_when_it_is_trusted(tmp_path):
+def test_the_same_file_runs_code_when_it_is_trusted(tmp_path, monkeypatch):
+    monkeypatch.setenv('XDG_CONFIG_HOME', str(tmp_path / 'configuration'))
     grounds = Grounds.make(tmp_path)
     name = 'system (zip)'
     assert try_model(grounds, tmp_path / 'held', name) == ''

@@ -7,30 +7,25 @@ that nothing in this process could stop. The other process renders as transforme
 for all models of this one, and ends with it.
 """
 
-import contextlib
 import functools
-import json
 import os
 import re
-import resource
-import signal
 import socket
-import subprocess
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.isolation.processes import lower_limit, start_python
+from parlai_ext.core.errors import UserError
+from parlai_ext.isolation.confinement import is_confined
+from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
 from parlai_ext.systems.chat.messages import ChatTurn
 
 SECONDS = 60  # for one text, also of processor time
 MEMORY = 2 * 2**30  # bytes of address space of the process that renders
 LONGEST_TEXT = 10_000_000  # characters
 COSTLY = 'TooCostly'  # the kind of a problem
-CHILD = 'from parlai_ext.systems.chat.rendering import render_requests as run; run()'
+WORKER = f'{__name__}:render_requests'
 
 
 class TemplateProblem(Exception):
@@ -66,7 +61,7 @@ def render_chat(
         'add_generation_prompt': add_generation_prompt,
         **values,
     }
-    text, kind = _answer(request)
+    text, kind = _render(request) if is_confined() else _rendered_elsewhere(request)
     if kind:
         raise TemplateProblem(kind, text)
     return text
@@ -75,80 +70,51 @@ def render_chat(
 _lock = threading.Lock()
 
 
-def _answer(request: Mapping[str, Any]) -> tuple[str, str]:
+def _rendered_elsewhere(request: Mapping[str, Any]) -> tuple[str, str]:
     """
     Return a rendered text and '', or what is wrong and the kind of error.
     """
-    line = b''
     with _lock:
-        process, channel = _renderer(os.getpid())
-        if process.poll() is not None:
+        worker = _renderer(os.getpid())
+        if worker.ended:
             _renderer.cache_clear()
-            process, channel = _renderer(os.getpid())
-        channel.settimeout(SECONDS)
+            worker = _renderer(os.getpid())
         try:
-            with (
-                contextlib.suppress(TimeoutError, ConnectionError),
-                channel.makefile('rb') as answers,
-            ):
-                channel.sendall(json.dumps(request).encode() + b'\n')
-                line = answers.readline()
-        finally:  # what it would still say is no answer to the next
-            if not line.endswith(b'\n'):
-                process.kill()
-                process.wait()
-    if not line.endswith(b'\n'):
-        limits = f'{SECONDS} seconds or {MEMORY / 2**30:.0f} GiB'
-        return f'it takes more than {limits}', COSTLY
-    text, kind = parse_own_json(line)
+            text, kind = worker.ask(request, SECONDS)
+        except UserError:
+            limits = f'{SECONDS} seconds or {MEMORY / 2**30:.0f} GiB'
+            return f'it takes more than {limits}', COSTLY
     return text, kind
 
 
 @functools.cache
-def _renderer(owner: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def _renderer(owner: int) -> Worker:
     """
-    Start the process that renders, which ends when nobody has our end of the channel.
+    Start the process that renders.
 
     :param owner: the process that asks; a fork must not share its channel.
     """
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = start_python(CHILD, stdin=theirs, stdout=subprocess.DEVNULL)
-    # it first says that it is ready: imports are no template's fault
-    ours.settimeout(10 * SECONDS)
-    if not ours.recv(1):
-        raise RuntimeError('the process that renders templates does not begin')
-    return process, ours
+    return Worker(ForkedTask(WORKER, {}, MEMORY))
 
 
-def render_requests() -> None:
+def render_requests(channel: socket.socket, missing: Sequence[str]) -> int:
     """
     Answer requests until nobody is left to ask; run in the other process.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    return answer_requests(channel, _render)
+
+
+def _render(request: Mapping[str, Any]) -> tuple[str, str]:
     from transformers.utils.chat_template_utils import render_jinja_template
 
-    lower_limit(resource.RLIMIT_AS, MEMORY)
-    lower_limit(resource.RLIMIT_FSIZE, 0)
-    lower_limit(resource.RLIMIT_CORE, 0)
-    channel = socket.socket(fileno=0).makefile('rwb')
-    channel.write(b'.')
-    channel.flush()
-    for line in channel:
-        lower_limit(resource.RLIMIT_CPU, int(time.process_time()) + SECONDS)
-        kind = ''
-        try:
-            rendered: Any = render_jinja_template(**parse_own_json(line))
-            [text], _ = rendered
-            if len(text) > LONGEST_TEXT:
-                text, kind = (
-                    f'its text has more than {LONGEST_TEXT:,} characters',
-                    COSTLY,
-                )
-        except Exception as error:  # a template may raise anything
-            text, kind = ' '.join(str(error).split())[:1000], type(error).__name__
-        channel.write(json.dumps([text, kind]).encode() + b'\n')
-        channel.flush()
+    try:
+        rendered: Any = render_jinja_template(**request)
+        [text], _ = rendered
+    except Exception as error:  # a template may raise anything
+        return ' '.join(str(error).split())[:1000], type(error).__name__
+    if len(text) > LONGEST_TEXT:
+        return f'its text has more than {LONGEST_TEXT:,} characters', COSTLY
+    return text, ''
 
 
 # --- what is done to a template and to the texts that it is given ---------------------

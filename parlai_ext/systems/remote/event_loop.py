@@ -10,8 +10,6 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from parlai_ext.isolation.connections import unlimited
-
 T = TypeVar('T')
 
 
@@ -22,8 +20,7 @@ def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
     The loop has a thread of its own that ends with the program: Ctrl-C waits for no
     answer, and a notebook's own loop is not in the way.
     """
-    with unlimited():  # as tasks and threads begin, they take the limit around along
-        future = asyncio.run_coroutine_threadsafe(work, _event_loop(os.getpid()))
+    future = asyncio.run_coroutine_threadsafe(work, _event_loop(os.getpid()))
     try:
         return future.result()
     except BaseException:

@@ -12,6 +12,7 @@ import os
 import pickle
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,7 +32,9 @@ import torch
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_json
 from parlai_ext.files.option_files import sha256
+from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.names import Options
+from parlai_ext.isolation.trusted_files import is_trusted_file, note_trust
 from parlai_ext.systems.fetch.data_folder import local_path
 from parlai_ext.systems.safe import read, safetensors_file
 from parlai_ext.systems.safe.model_options import (
@@ -65,7 +68,7 @@ class _Guard:
     refusals: list[Refused] = field(default_factory=list)
 
     def trusts(self, path: str | Path) -> bool:
-        return os.path.realpath(path) in self.trusted
+        return os.path.realpath(path) in self.trusted or is_trusted_file(path)
 
 
 _no_guard = _Guard()
@@ -188,11 +191,12 @@ def _read(read_file: Callable[..., Any], f: Any, **options: Any) -> Any:
     :param options: ``map_location``, where it reads tensors.
     """
     path = path_of(f)
-    ours = SHIPPED.joinpath(*Path(path).parts[-2:])
-    is_shipped = ours.is_file() and filecmp.cmp(path, ours, shallow=False)
     has_tensors = read_file in (read.read_tensors, read.stored_parameters)
-    if has_tensors and (is_shipped or safetensors_file.is_safetensors(f)):
+    if has_tensors and (safetensors_file.is_safetensors(f) or is_shipped(path)):
         return read_file(f, **options)
+    if is_confined():
+        with open(f, 'rb') if isinstance(f, str | os.PathLike) else nullcontext(f) as g:
+            return read_file(g, **options)
     from parlai_ext.systems.safe.reader import read_in_child
 
     if path == UNNAMED or (hasattr(f, 'tell') and f.tell()):
@@ -201,6 +205,14 @@ def _read(read_file: Callable[..., Any], f: Any, **options: Any) -> Any:
             rest.flush()
             return read_in_child(read_file, rest.name, **options)
     return read_in_child(read_file, f, **options)
+
+
+def is_shipped(path: str | Path) -> bool:
+    """
+    True if a file is byte for byte a model of this package.
+    """
+    ours = SHIPPED.joinpath(*Path(path).parts[-2:])
+    return ours.is_file() and filecmp.cmp(path, ours, shallow=False)
 
 
 def _load_trusted_tensors(
@@ -360,6 +372,16 @@ def trust_files(names: Sequence[str] | None) -> contextlib.AbstractContextManage
         return contextlib.nullcontext()
     files = _existing_files(names)
     return guarded([f'{file}{suffix}' for file in files for suffix in ('', '.opt')])
+
+
+def note_trusted(names: Sequence[str]) -> None:
+    """
+    Note that the user trusts the files of ``--trust-model-code``, also in later
+    commands.
+    """
+    files = _existing_files(names)
+    options = [Path(f'{file}.opt') for file in files]
+    note_trust([*files, *(file for file in options if file.is_file())])
 
 
 def trusted_hashes(names: Sequence[str] | None) -> dict[str, str]:

@@ -19,7 +19,6 @@ import parlai.core.opt
 
 from parlai_ext.compat.agents import HUB_REPOSITORIES
 from parlai_ext.core.errors import printable
-from parlai_ext.isolation.connections import Server
 from parlai_ext.isolation.names import (
     TASK_OPTIONS,
     Options,
@@ -130,11 +129,11 @@ def _exceeds(value: Any, most: int) -> bool:
         return True
 
 
-def named_servers(roster_opt: Options) -> list[Server]:
+def named_servers(roster_opt: Options) -> list[tuple[str, int | None]]:
     """
-    Return the servers that a roster's entry names, under whatever key.
+    Return the hosts and ports that a roster's entry names, under whatever key.
     """
-    servers: list[Server] = []
+    servers: list[tuple[str, int | None]] = []
     for key, value in nested_values(roster_opt):
         if is_server(key, value):
             url = urlsplit(value.strip() if '://' in value else f'//{value.strip()}')
@@ -143,7 +142,7 @@ def named_servers(roster_opt: Options) -> list[Server]:
             except ValueError:  # no number: no server has that port
                 continue
             if url.hostname:
-                servers.append(Server(url.hostname, port))
+                servers.append((url.hostname, port))
     return servers
 
 

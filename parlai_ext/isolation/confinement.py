@@ -1,0 +1,155 @@
+"""
+Takes from this process what code of others could do harm with: the network, files but
+to read them, and other processes.
+
+Linux enforces it by Landlock and seccomp, whatever code runs, for the process and all
+that it starts, and for good.
+"""
+
+import ctypes
+import os
+import platform
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from glob import glob
+
+from parlai_ext.isolation.processes import C_LIBRARY
+
+NETWORK, FILES = 'no network', 'no writing'  # what may not be enforced, in words
+# Landlock (linux/landlock.h): system calls, and rights by the version they came with
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+VERSION = 1  # asks for the version of the kernel
+WRITING = (1 << 1) | sum(1 << right for right in range(4, 13))  # remove, make, write
+MOVING, TRUNCATING = 1 << 13, 1 << 14  # since versions 2 and 3
+IN_FILE = (1 << 1) | TRUNCATING  # of these, what a file has that is no folder
+TCP = 0b11  # bind and connect, since version 4
+SCOPES = 0b11  # abstract sockets and signals of processes outside, since version 6
+PATH_RULE, PORT_RULE = 1, 2
+CONNECT = 1 << 1
+DEVICES = ('/dev/null', '/dev/nvidia*', '/dev/kfd', '/dev/dri/*')
+
+# seccomp (linux/seccomp.h): by machine, its name in the kernel, and the numbers of
+# socket, ptrace, process_vm_readv and process_vm_writev
+MACHINES = {
+    'x86_64': (0xC000003E, 41, (101, 310, 311)),
+    'aarch64': (0xC00000B7, 198, (117, 270, 271)),
+}
+IO_URING = 425, 426, 427  # which would open sockets, too
+NO_NEW_PRIVILEGES, SECCOMP, FILTER = 38, 22, 2  # of prctl(2)
+LOAD, EQUAL, AT_LEAST, RETURN, MASK = 0x20, 0x15, 0x35, 0x06, 0x54
+ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | 13  # as a file that one may not open
+OTHER_NUMBERS = 0x40000000  # of x86_64: another way to the same calls
+NUMBER, MACHINE, FIRST, SECOND = 0, 4, 16, 24  # where a filter finds what is asked for
+INTERNET, STREAM, KINDS = (2, 10), 1, 0xF  # families of addresses; a kind of socket
+
+# capabilities(7): the version of their form; of root's, those to read files are kept
+FORM = 0x20080522
+READ_FILES = 0b110
+
+
+_is_confined = False
+
+
+def is_confined() -> bool:
+    """
+    True if this process has been confined.
+    """
+    return _is_confined
+
+
+def confine(writable: Iterable[str], ports: Sequence[int] = ()) -> list[str]:
+    """
+    Confine this process to reading files, and writing in these folders.
+
+    :param ports: of TCP, to which it may connect.
+    :returns: what this kernel does not enforce, in words.
+    """
+    global _is_confined
+    _is_confined, missing = True, []
+    if sys.platform != 'linux':
+        return [NETWORK, FILES]
+    C_LIBRARY.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    for kept in (READ_FILES, 0):  # the first fails without them
+        sets = struct.pack('=6I', kept, kept, 0, 0, 0, 0)
+        if C_LIBRARY.capset(struct.pack('=Ii', FORM, 0), sets) == 0:
+            break
+    if not _limit_files_and_ports(writable, ports):
+        missing.append(FILES)
+    if not _refuse_calls(bool(ports)):
+        missing.append(NETWORK)
+    return missing
+
+
+def _limit_files_and_ports(writable: Iterable[str], ports: Sequence[int]) -> bool:
+    """
+    Return whether Landlock limits the files and processes that may be changed.
+    """
+    version = C_LIBRARY.syscall(CREATE_RULESET, None, 0, VERSION)
+    if version < 1:
+        return False
+    files = WRITING | MOVING * (version >= 2) | TRUNCATING * (version >= 3)
+    fields = [files, *[TCP] * (version >= 4), *[SCOPES] * (version >= 6)]
+    attributes = struct.pack(f'={len(fields)}Q', *fields)
+    rules = C_LIBRARY.syscall(CREATE_RULESET, attributes, len(attributes), 0)
+    if rules < 0:
+        return False
+    for path in (*writable, *(path for name in DEVICES for path in glob(name))):
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        rights = files if os.path.isdir(path) else files & IN_FILE
+        C_LIBRARY.syscall(
+            ADD_RULE, rules, PATH_RULE, struct.pack('=Qi', rights, handle), 0
+        )
+        os.close(handle)
+    for port in ports if version >= 4 else ():
+        C_LIBRARY.syscall(
+            ADD_RULE, rules, PORT_RULE, struct.pack('=QQ', CONNECT, port), 0
+        )
+    return bool(C_LIBRARY.syscall(RESTRICT_SELF, rules, 0) == 0)
+
+
+def _refuse_calls(connects: bool) -> bool:
+    """
+    Return whether seccomp refuses sockets, and looking into other processes.
+
+    :param connects: leave out streams over the internet.
+    """
+    machine = MACHINES.get(platform.machine())
+    if machine is None:
+        return False
+    name, socket, calls = machine
+    steps: list[tuple[int, str, str, int]] = [
+        (LOAD, '', '', MACHINE),
+        (EQUAL, '', 'refuse', name),
+        (LOAD, '', '', NUMBER),
+        (AT_LEAST, 'refuse', '', OTHER_NUMBERS),
+        *((EQUAL, 'refuse', '', number) for number in (*calls, *IO_URING)),
+    ]
+    if connects:
+        steps += [
+            (EQUAL, '', 'allow', socket),
+            (LOAD, '', '', FIRST),
+            (EQUAL, 'stream', '', INTERNET[0]),
+            (EQUAL, 'stream', 'refuse', INTERNET[1]),
+            (LOAD, 'stream', '', SECOND),
+            (MASK, '', '', KINDS),
+            (EQUAL, 'allow', 'refuse', STREAM),
+        ]
+    else:
+        steps.append((EQUAL, 'refuse', 'allow', socket))
+    places = {'refuse': len(steps), 'allow': len(steps) + 1}
+    places['stream'] = len(steps) - 3
+    program = b''.join(
+        struct.pack(
+            '=HBBI',
+            code,
+            *(places[to] - here - 1 if to and code != LOAD else 0 for to in (yes, no)),
+            value,
+        )
+        for here, (code, yes, no, value) in enumerate(
+            [*steps, (RETURN, '', '', REFUSE), (RETURN, '', '', ALLOW)]
+        )
+    )
+    buffer = ctypes.create_string_buffer(program)
+    pointer = struct.pack('@HP', len(program) // 8, ctypes.addressof(buffer))
+    return bool(C_LIBRARY.prctl(SECCOMP, FILTER, pointer) == 0)

@@ -1,0 +1,258 @@
+"""
+Work on what others wrote, in processes that may hang, crash or be taken over.
+
+A server process without keys in its environment is started when it is first needed. For
+each task it forks a supervisor, and that a worker with limits. The worker ends, and all
+that it has started, at its limits, when nobody is left at our end of its channel, and
+with this process.
+"""
+
+import functools
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+from parlai_ext.core.errors import UserError, first_line
+from parlai_ext.core.json_text import parse_own_json
+from parlai_ext.isolation.confinement import confine
+from parlai_ext.isolation.processes import C_LIBRARY, lower_limit, start_python
+
+CHILD = 'from parlai_ext.isolation.fork_server import serve; serve()'
+DIES_WITH_PARENT, ADOPTS_ORPHANS = 1, 36  # of prctl(2)
+ENDED = b'\nended '  # begins the last line of a channel
+LARGEST_ANSWER = 2**28  # bytes
+
+
+@dataclass(frozen=True)
+class ForkedTask:
+    """
+    What a worker does, and its limits.
+
+    :param run: a function, as ``module:name``; it takes the channel and what is given.
+    :param given: plain JSON data.
+    :param memory: bytes besides those of the libraries.
+    :param folder: the only one in which it may write.
+    :param seconds: of processor time, and twice as many by the clock.
+    :param ports: of TCP, to which it may connect.
+    :param modules: what the server is to import, so that workers need not.
+    """
+
+    run: str
+    given: Mapping[str, Any]
+    memory: int
+    folder: str | None = None
+    seconds: int | None = None
+    ports: tuple[int, ...] = ()
+    modules: tuple[str, ...] = ()
+
+
+class Worker:
+    """
+    This side of a worker; it is killed when this is dropped.
+
+    :ivar ended: why it has ended; '' while it has not.
+    """
+
+    def __init__(self, task: ForkedTask):
+        self.ended = ''
+        self._channel, theirs = socket.socketpair()
+        with theirs:
+            message = json.dumps(asdict(task)).encode()
+            for _ in range(2):
+                try:
+                    # one message, so that forks of this process share the server
+                    socket.send_fds(_server()[0], [message], [theirs.fileno()])
+                    break
+                except ConnectionError:
+                    _server.cache_clear()
+
+    def ask(self, request: Any, patience: float | None) -> Any:
+        """
+        Return the answer to a request, plain JSON data. A worker that does not give one
+        is killed.
+
+        :param patience: seconds; `None`: any.
+        :raises UserError: when it has ended.
+        """
+        if self.ended:
+            raise UserError(self.ended)
+        try:
+            return self._answer(json.dumps(request).encode() + b'\n', patience)
+        except UserError as error:
+            self.ended = str(error)
+            raise
+        except TimeoutError:
+            self.ended = f'no reply within {patience:g} s'
+        except (OSError, ValueError) as error:
+            self.ended = f'its process gives no answer: {first_line(error)}'
+        except BaseException:  # Ctrl-C: its answer would be to nobody's question
+            self.ended = 'its process was interrupted'
+            raise
+        finally:
+            if self.ended:
+                with suppress(OSError):  # forks of this process may hold it, too
+                    self._channel.shutdown(socket.SHUT_RDWR)
+                self._channel.close()
+        raise UserError(self.ended)
+
+    def wait(self) -> int:
+        """
+        Wait until it has ended, and return its exit code, negative for a signal.
+
+        :raises UserError: where the server and all of its workers were killed.
+        """
+        with self._channel, self._channel.makefile('rb') as end:
+            return _exit_code(end.read())
+
+    def _answer(self, request: bytes, patience: float | None) -> Any:
+        end = None if patience is None else time.monotonic() + patience
+        self._channel.settimeout(patience)
+        with suppress(ConnectionError):  # it tells how it has ended
+            self._channel.sendall(request)
+        data = bytearray()
+        while not data.endswith(b'\n') or len(data) == 1:
+            if end is not None:
+                self._channel.settimeout(max(end - time.monotonic(), 1e-3))
+            part = self._channel.recv(2**20)
+            data += part
+            if len(data) > LARGEST_ANSWER:
+                raise UserError(f'it says more than {LARGEST_ANSWER:,} bytes at once')
+            if not part:
+                code = _exit_code(bytes(data))
+                how = f'was ended by {signal.Signals(-code).name}' if code < 0 else ''
+                raise UserError(f'its process {how or f"ended with exit code {code}"}')
+        return parse_own_json(bytes(data))
+
+
+def _exit_code(last_line: bytes) -> int:
+    _, found, code = last_line.rpartition(ENDED)
+    if not found:
+        _server.cache_clear()
+        raise UserError('the server of its process was killed')
+    return int(code)
+
+
+@functools.cache
+def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """
+    Start the server; it ends when nobody has this end of the channel any more.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        return ours, start_python(CHILD, stdin=theirs, stdout=subprocess.DEVNULL)
+
+
+# ---- the other processes
+
+
+def serve() -> None:
+    """
+    Fork a supervisor for each task, until nobody is left to ask.
+
+    What a task needs is imported here, once: it is ours or a library's.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for forks
+    requests = socket.socket(fileno=0)
+    while True:
+        message, channels, *_ = socket.recv_fds(requests, 2**20, 1)
+        if not message:
+            return
+        task = ForkedTask(**parse_own_json(message))
+        for module in (task.run.partition(':')[0], *task.modules):
+            import_module(module)
+        if not os.fork():
+            requests.close()
+            _supervise(task, socket.socket(fileno=channels[0]))
+        os.close(channels[0])
+
+
+def _supervise(task: ForkedTask, channel: socket.socket) -> NoReturn:
+    """
+    Fork a worker, kill it at its deadline or when nobody waits for it any more, and
+    tell how it has ended.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    C_LIBRARY.prctl(ADOPTS_ORPHANS, 1, 0, 0, 0)
+    worker = os.fork()
+    if not worker:
+        _work(task, channel)
+    waiting = select.poll()
+    waiting.register(os.pidfd_open(worker), select.POLLIN)
+    waiting.register(channel, 0)
+    waiting.poll(None if task.seconds is None else 2_000 * task.seconds)
+    os.kill(worker, signal.SIGKILL)  # in vain where it has ended
+    _, status = os.waitpid(worker, 0)
+    _kill_orphans()
+    with suppress(BrokenPipeError):
+        channel.sendall(b'%s%d' % (ENDED, os.waitstatus_to_exitcode(status)))
+    os._exit(0)
+
+
+def _kill_orphans() -> None:
+    """
+    Kill what the worker has started and left behind.
+    """
+    children = Path(f'/proc/self/task/{os.getpid()}/children')
+    with suppress(OSError):  # there are none, or no Linux
+        while True:
+            for child in children.read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+            os.waitpid(-1, 0)
+
+
+def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
+    """
+    Do a task with its limits.
+    """
+    code = 1
+    try:
+        C_LIBRARY.prctl(DIES_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+        with suppress(OSError):  # of all processes, let the system end this one first
+            Path('/proc/self/oom_score_adj').write_text('1000')
+        if task.folder:
+            os.environ['TMPDIR'] = tempfile.tempdir = task.folder
+        missing = confine(filter(None, [task.folder]), task.ports)
+        limits = {
+            resource.RLIMIT_DATA: _data_bytes() + task.memory,
+            resource.RLIMIT_FSIZE: task.memory,
+            resource.RLIMIT_CORE: 0,
+        }
+        if task.seconds is not None:
+            limits[resource.RLIMIT_CPU] = task.seconds
+        for what, most in limits.items():
+            lower_limit(what, most)
+        module, _, name = task.run.partition(':')
+        code = vars(import_module(module))[name](channel, missing, **task.given)
+    finally:
+        os._exit(code)
+
+
+def answer_requests(channel: socket.socket, answer: Callable[[Any], Any]) -> int:
+    """
+    Answer the requests of `Worker.ask` until nobody is left to ask.
+    """
+    for line in channel.makefile('rb'):
+        value = answer(parse_own_json(line))
+        channel.sendall(json.dumps(value).encode() + b'\n')
+    return 0
+
+
+def _data_bytes() -> int:
+    """
+    Return the bytes that this process can write to, as its limit counts them.
+    """
+    lines = Path('/proc/self/status').read_text().split('\n')
+    return sum(int(line.split()[1]) * 1024 for line in lines if line[:7] == 'VmData:')

@@ -1,0 +1,59 @@
+"""
+The random numbers that agents draw: of Python, NumPy and PyTorch.
+"""
+
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def seed_all(hex_seed: str) -> None:
+    """
+    Seed all random numbers.
+
+    :param hex_seed: the seed as hexadecimal digits; each library takes as many of the
+        last ones as it can.
+    """
+    seed = int(hex_seed, 16)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed % 2**63)
+
+
+def random_state() -> dict[str, Any]:
+    """
+    Return the state of all random numbers as plain data, which can be compared.
+    """
+    name, keys, *rest = np.random.get_state()
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    version, internal, gauss = random.getstate()
+    return {
+        'python': [version, list(internal), gauss],
+        'numpy': [name, np.asarray(keys).tobytes().hex(), *rest],
+        'torch': [
+            state.cpu().numpy().tobytes().hex()
+            for state in (torch.get_rng_state(), *devices)
+        ],
+    }
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """
+    Put all random numbers back to a state that `random_state` returned.
+
+    :raises Exception: for other data.
+    """
+    version, internal, gauss = state['python']
+    random.setstate((version, tuple(internal), gauss))
+    name, keys, *rest = state['numpy']
+    numbers = np.frombuffer(bytes.fromhex(keys), np.uint32)
+    np.random.set_state((name, numbers, *rest))
+    host, *devices = (
+        torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
+        for text in state['torch']
+    )
+    torch.set_rng_state(host)
+    if devices:
+        torch.cuda.set_rng_state_all(devices)

@@ -1,0 +1,249 @@
+"""
+A system that nobody trusts plays in a process of its own: what its code does there
+harms nobody else, and what it says is what it would have said here.
+"""
+
+import logging
+import os
+import signal
+import socket
+import time
+
+import pytest
+import torch
+
+from parlai_ext.core.errors import SystemFailed
+from parlai_ext.core.nouns import Opener, Pairing, System
+from parlai_ext.engines.machine import Machine
+from parlai_ext.systems import player_process
+from parlai_ext.systems.parlai_agents import load_system
+from parlai_ext.systems.player_process import DistantPlayer, load_on
+from parlai_ext.systems.random_numbers import seed_all
+from parlai_ext.worlds.lockstep import BatchRow, play_on
+from tests.support.strange_agents import strange_system
+from tests.support.tiny_models import make_generator
+from tests.support.user_error import user_error
+
+HERE = Machine(no_cuda=True, reply_timeout=60)
+
+
+@pytest.fixture
+def strange(tmp_path, monkeypatch):
+    def load(deed, **machine):
+        system = strange_system(tmp_path, monkeypatch, deed)
+        return load_on(Machine(no_cuda=True, **machine), system)
+
+    return load
+
+
+def reply_of(player):
+    """
+    Return what a system says to 'hello'.
+    """
+    participant = player.join()
+    participant.hear('hello', 'you')
+    [reply] = player.respond([participant])
+    return reply
+
+
+REFUSED = {
+    'the internet': 'socket.create_connection(("127.0.0.1", 9))',
+    'the name of a host': 'socket.create_connection(("a.example", 80))',
+    'another program': 'socket.socket(socket.AF_UNIX)',
+    'files': 'open("/tmp/outside", "w")',
+    'links': 'os.symlink("a", os.environ["HOME"] + "/b")',
+    "the parent's environment": 'open(f"/proc/{PARENT}/environ")',
+    'signals': 'os.kill(PARENT, 0)',
+}
+
+
+@pytest.mark.parametrize('what', REFUSED)
+def test_code_that_nobody_trusts_may_not_do(what, strange, caplog):
+    deed = REFUSED[what].replace('PARENT', str(os.getpid()))
+    reply = reply_of(strange(deed))
+    assert reply.text is None and reply.reason.startswith(
+        ('raised PermissionError', 'raised gaierror')
+    )
+    [line] = caplog.messages
+    assert '--trust-model-code' in line and "'strange'" in line
+
+
+def test_it_sees_no_key(strange, monkeypatch):
+    monkeypatch.setenv('EVALKEY', 'abcdefgh')
+    player = strange('[os.environ.get("EVALKEY"), "PATH" in os.environ]')
+    assert reply_of(player).text == '[None, True]'
+
+
+def test_it_may_write_in_its_own_folder(strange):
+    player = strange('open(os.environ["TMPDIR"] + "/x", "w").write("some")')
+    assert reply_of(player).text == '4'
+
+
+# it holds the lock of its interpreter, so that nothing in Python could stop it
+HANGS = 'ctypes.PyDLL(None).sleep(1000)'
+
+
+@pytest.mark.parametrize(
+    'deed, line',
+    [
+        (HANGS, r'no reply within 1 s; --reply-timeout'),
+        ('os._exit(3)', 'its process ended with exit code 3'),
+        ('os.abort()', 'its process was ended by SIGABRT'),
+        ('b"x" * 10**12', 'model: out of memory with one dialogue at a time'),
+        ('os.write(3, b"{}")', 'its process gives no answer'),
+    ],
+)
+def test_what_would_end_or_stop_the_program_is_one_line(deed, line, strange):
+    player = strange(deed, reply_timeout=1 if deed == HANGS else 60)
+    with pytest.raises(SystemFailed, match=f"^system 'strange': {line}"):
+        reply_of(player)
+
+
+STARTS = '[os.getpid(), os.posix_spawn("/bin/sleep", ["sleep", "1000"], {})]'
+
+
+def test_it_ends_with_all_that_it_has_started(strange):
+    player = strange(STARTS)
+    pids = eval(reply_of(player).text)
+    assert all(map(is_running, pids))
+    player.process.worker._channel.close()
+    assert all(map(has_ended, pids))
+
+
+def test_it_ends_with_a_program_that_is_killed(strange):
+    reads, writes = os.pipe()
+    if not os.fork():
+        os.write(writes, reply_of(strange(STARTS)).text.encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    pids = eval(os.read(reads, 1000))
+    os.wait()
+    assert all(map(has_ended, pids))
+
+
+def has_ended(pid):
+    end = time.monotonic() + 20
+    while is_running(pid) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not is_running(pid)
+
+
+def is_running(pid):
+    try:
+        with open(f'/proc/{pid}/stat') as file:
+            return file.read().rpartition(')')[2].split()[0] != 'Z'
+    except OSError:
+        return False
+
+
+def test_its_module_is_imported_there_only(strange, tmp_path):
+    player = strange('sys.modules["strange_agent"].__file__')
+    assert reply_of(player).text == str(tmp_path / 'strange_agent.py')
+    import sys
+
+    assert 'strange_agent' not in sys.modules
+
+
+def test_what_it_prints_and_logs_is_shown_here(strange, capfd, caplog):
+    deed = 'print("\\x1b[2J tea") or __import__("logging").warning("rain")'
+    assert reply_of(strange(deed)).text == 'None'
+    assert '␛[2J tea' in capfd.readouterr().err
+    assert 'rain' in caplog.messages
+
+
+def test_other_systems_go_on(strange):
+    players = {'strange': strange('os._exit(0)')}
+    for name in ('a', 'b'):
+        opt = {'model': 'fixed_response', 'fixed_response': name}
+        players[name] = load_on(HERE, System(name, opt))
+    opener = Opener.from_utterances(['hello', 'hi'], 'x')
+    rows = [
+        BatchRow(Pairing('p', 'a', 'strange', 'x'), opener),
+        BatchRow(Pairing('q', 'a', 'b', 'x'), opener),
+    ]
+    dialogues, failed = play_on(rows, players, 6)
+    assert list(failed) == ['strange'] and dialogues[0] is None
+    assert len(dialogues[1].utterances) == 6
+
+
+def test_a_failed_process_is_not_asked_again(strange):
+    player = strange('os._exit(3)')
+    for _ in range(2):
+        with user_error('exit code 3'):
+            reply_of(player)
+
+
+def played(players, num_turns=8):
+    opener = Opener.from_utterances(['hello', 'hi'], 'x')
+    rows = [
+        BatchRow(Pairing('p', 'a', 'b', 'x'), opener),
+        BatchRow(Pairing('q', 'b', 'a', 'x'), opener),
+        BatchRow(Pairing('r', 'a', 'a', 'x'), opener),
+    ]
+    seed_all('abcdef')
+    return play_on(rows, players, num_turns)
+
+
+@pytest.mark.parametrize('inference', ['greedy', 'topk'])
+def test_the_dialogues_are_those_of_this_process(inference, tmp_path):
+    opt = {'inference': inference, 'topk': 4, 'temperature': 2.0}
+    systems = [
+        System(name, {'model_file': make_generator(tmp_path, name), **opt})
+        for name in ('a', 'b')
+    ]
+    apart = {one.name: load_on(HERE, one) for one in systems}
+    assert all(isinstance(player, DistantPlayer) for player in apart.values())
+    here = {one.name: load_system(one, no_cuda=True) for one in systems}
+    assert played(apart) == played(here)
+    state = torch.get_rng_state()
+    played(apart)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_draws_of_every_kind_are_those_of_this_process(strange):
+    player = strange('[random.random(), numpy.random.rand(), torch.rand(1).item()]')
+    texts = []
+    for _ in range(2):
+        seed_all('12')
+        texts += [reply_of(player).text for _ in range(2)]
+    assert texts[:2] == texts[2:] and texts[0] != texts[1]
+    seed_all('12')
+    import random
+
+    import numpy
+
+    assert texts[0] == str([random.random(), numpy.random.rand(), torch.rand(1).item()])
+
+
+def test_systems_that_share_their_weights_share_a_process(chat_folder):
+    opt = {'model': 'ext:hf', 'hf_model': chat_folder}
+    players = [
+        load_on(HERE, System(name, {**opt, 'reply_max_tokens': n}))
+        for n, name in enumerate('ab', 2)
+    ]
+    assert players[0].process is players[1].process
+    assert reply_of(players[0]) != reply_of(players[1])
+
+
+def test_a_server_that_the_roster_names_can_be_asked(tmp_path, monkeypatch):
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        port = server.getsockname()[1]
+        deed = f'socket.create_connection(("localhost", {port})).close()'
+        system = strange_system(tmp_path, monkeypatch, deed)
+        opt = {**system.opt, 'search_server': f'http://localhost:{port}'}
+        code = (tmp_path / 'strange_agent.py').read_text()
+        more = "parser.add_argument('--search-server')\n        return parser"
+        (tmp_path / 'strange_agent.py').write_text(code.replace('return parser', more))
+        assert reply_of(load_on(HERE, System('s', opt))).text == 'None'
+        other = deed.replace(str(port), str(port - 1))
+        refused = load_on(HERE, System('s', {**opt, 'fixed_response': other}))
+        assert 'PermissionError' in reply_of(refused).reason
+
+
+def test_a_kernel_without_limits_is_said_once(strange, monkeypatch, caplog):
+    player_process._warn_of_missing.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            player_process._warn_of_missing('no network')
+    assert caplog.messages == [
+        'systems that are not trusted: not enforced here: no network'
+    ]
