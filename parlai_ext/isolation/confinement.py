@@ -14,8 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from glob import glob
 
-from parlai_ext.isolation.processes import C_LIBRARY
-
+C_LIBRARY = ctypes.CDLL(None)  # for what Python has no name for
 NETWORK, FILES = 'no network', 'no writing'  # what may not be enforced, in words
 # Landlock (linux/landlock.h): system calls, and rights by the version they came with
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446

@@ -15,6 +15,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -26,13 +27,24 @@ from typing import Any, NoReturn
 
 from parlai_ext.core.errors import UserError, first_line
 from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.isolation.confinement import confine
-from parlai_ext.isolation.processes import C_LIBRARY, lower_limit, start_python
+from parlai_ext.isolation.confinement import C_LIBRARY, confine
 
 CHILD = 'from parlai_ext.isolation.fork_server import serve; serve()'
 DIES_WITH_PARENT, ADOPTS_ORPHANS = 1, 36  # of prctl(2)
 ENDED = b'\nended '  # begins the last line of a channel
 LARGEST_ANSWER = 2**28  # bytes
+# of the environment; no more, since it holds keys
+ENVIRONMENT = (
+    *('PATH', 'HOME', 'LANG', 'LC_ALL', 'LD_LIBRARY_PATH', 'TMPDIR', 'PYTHONHASHSEED'),
+    *('XDG_CACHE_HOME', 'XDG_CONFIG_HOME', 'HF_HOME', 'HF_HUB_CACHE'),
+    *('CUDA_VISIBLE_DEVICES', 'CUDA_DEVICE_ORDER', 'PYTORCH_CUDA_ALLOC_CONF'),
+)
+ALONE = {
+    'OMP_NUM_THREADS': '1',
+    'OPENBLAS_NUM_THREADS': '1',
+    'TOKENIZERS_PARALLELISM': 'false',
+    'HF_HUB_OFFLINE': '1',
+}
 
 
 @dataclass(frozen=True)
@@ -256,3 +268,32 @@ def _data_bytes() -> int:
     """
     lines = Path('/proc/self/status').read_text().split('\n')
     return sum(int(line.split()[1]) * 1024 for line in lines if line[:7] == 'VmData:')
+
+
+def start_python(code: str, **streams: Any) -> subprocess.Popen[bytes]:
+    """
+    Start Python with the packages of this process, one thread, and without the keys
+    that are in the environment. What it says on standard error is lost.
+
+    :param streams: ``stdin`` and ``stdout``.
+    """
+    environment = {key: os.environ[key] for key in ENVIRONMENT if key in os.environ}
+    environment['PYTHONPATH'] = os.pathsep.join(path for path in sys.path if path)
+    return subprocess.Popen(
+        [sys.executable, '-P', '-c', code],
+        stderr=subprocess.DEVNULL,
+        env=environment | ALONE,
+        **streams,
+    )
+
+
+def lower_limit(what: int, most: int) -> None:
+    """
+    Lower a limit of this process; one that is lower already, as schedulers set it,
+    stays.
+
+    :param what: a ``RLIMIT_`` of `resource`.
+    """
+    _, hard = resource.getrlimit(what)
+    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(what, (limit, hard))

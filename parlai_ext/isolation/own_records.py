@@ -1,11 +1,13 @@
 """
-Which records this user made: notes in the user's own configuration folder.
+Which records this user made, and which files they trust: notes in the user's own
+configuration folder.
 
 A run folder or a pack may come from anybody, and its checksums fit whatever it holds.
 So that a user's own run goes on without being asked about its systems again, the
 commands that write a record note, outside of the run folder, which parts of it the user
 named. A note is a small file, named by the hash of what it is about: two commands never
-write the same name at once.
+write the same name at once. Trust in the code of models and agents is noted by the hash
+of their files; nothing in a run says so.
 """
 
 import logging
@@ -16,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from parlai_ext.core.json_text import parse_json
+from parlai_ext.files.option_files import sha256
 from parlai_ext.store.lines import dumps
 from parlai_ext.store.manifest import Manifest, ScorerRecord, record_hash
 
@@ -122,3 +125,31 @@ def _read_note(digest: str) -> frozenset[str]:
         return frozenset(part for part in parts if isinstance(part, str))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return frozenset()
+
+
+def note_trust(files: Iterable[Path]) -> None:
+    """
+    Note that the user trusts these files as they are now.
+    """
+    for file in files:
+        folder = _trusted()
+        try:
+            write_note(folder and folder / sha256(file), f'{file.resolve()}\n')
+        except OSError as error:
+            words = error.strerror or error
+            logger.warning('that %s is trusted cannot be noted (%s)', file, words)
+
+
+def is_trusted_file(path: str | Path) -> bool:
+    """
+    True if the user trusted this very file, in this command or an earlier one.
+    """
+    folder = _trusted()
+    if folder is None or not folder.is_dir() or not os.path.isfile(path):
+        return False
+    return (folder / sha256(Path(path))).is_file()
+
+
+def _trusted() -> Path | None:
+    folder = configuration_folder()
+    return folder and folder / 'trusted'

@@ -19,7 +19,7 @@ from parlai_ext.commands.convert_model import convert
 from parlai_ext.core.nouns import System
 from parlai_ext.engines.machine import data_in
 from parlai_ext.isolation.names import is_our_agent, source_file
-from parlai_ext.isolation.trusted_files import note_trust
+from parlai_ext.isolation.own_records import note_trust
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import Refused, guarded, read_opt

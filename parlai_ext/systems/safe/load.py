@@ -34,7 +34,7 @@ from parlai_ext.core.json_text import parse_json
 from parlai_ext.files.option_files import sha256
 from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.names import Options
-from parlai_ext.isolation.trusted_files import is_trusted_file, note_trust
+from parlai_ext.isolation.own_records import is_trusted_file, note_trust
 from parlai_ext.systems.fetch.data_folder import local_path
 from parlai_ext.systems.safe import read, safetensors_file
 from parlai_ext.systems.safe.model_options import (

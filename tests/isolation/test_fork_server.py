@@ -7,7 +7,7 @@ import sys
 
 CODE = """
 import resource
-from parlai_ext.isolation.processes import lower_limit
+from parlai_ext.isolation.fork_server import lower_limit
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 20_000))
 lower_limit(resource.RLIMIT_FSIZE, 90_000)
 print(*resource.getrlimit(resource.RLIMIT_FSIZE))
