@@ -56,6 +56,7 @@ from parlai_ext.systems.players import (
     read_reply,
 )
 from parlai_ext.systems.random_numbers import random_state, set_random_state
+from parlai_ext.systems.safe.load import guarded
 from parlai_ext.systems.safe.model_options import named_servers
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.systems.torch_memory import is_out_of_memory
@@ -481,10 +482,11 @@ class PlayersHere:
         """
         Check a system's options, or these of them.
         """
-        if given is None:
-            check_options(System(name, opt))
-        else:
-            parsed_options(System(name, opt), given)
+        with guarded(roster_opt=opt):
+            if given is None:
+                check_options(System(name, opt))
+            else:
+                parsed_options(System(name, opt), given)
 
     def join(self, name: str, number: int) -> None:
         """

@@ -132,7 +132,8 @@ def test_a_partner_that_has_changed_is_left_out_by_name(fresh, tmp_path):
     manifest['partners']['q']['identity'] = 'another'
     manifests.save(root, manifest)
     # the user's own run, or its agents would not be looked at
-    note_parts(manifest, [*map(system_part, manifest['systems']), SCORER])
+    parts = [*map(system_part, manifest['systems']), SCORER]
+    note_parts(manifests.load(root), parts)
     result = audit(root)
     (finding,) = result.part('canaries')
     assert finding.outcome == LEFT_OUT and 'q is not the system' in finding.sentence

@@ -5,6 +5,7 @@ The part that damages files holds on the real commands and notices a planted bug
 import pytest
 
 from parlai_ext.store.folder import ScoreStore
+from parlai_ext.store.manifest import ScorerRecord
 from torture import flips
 from torture.figure import Settings, try_all
 
@@ -29,7 +30,7 @@ def test_a_reader_that_overlooks_damage_is_counted(settings, monkeypatch):
         try:
             return about(store)
         except Exception:
-            return {'config': {'name': 'length'}}
+            return ScorerRecord(config={'name': 'length'})
 
     about = ScoreStore.about
     monkeypatch.setattr(ScoreStore, 'about', trusting)
