@@ -278,8 +278,8 @@ def ceilings_table(ceilings: BenchComparison) -> str:
     Return how well annotators agree as CSV.
     """
     rows = [
-        [one.set_name, one.quality, one.ceiling.single, one.ceiling.ceiling]
-        for one in ceilings.ceilings
+        [set_name, quality, one.single, one.ceiling]
+        for (set_name, quality), one in ceilings.ceilings.items()
     ]
     return csv_text([['set', 'quality', 'one_annotator', 'perfect_scorer'], *rows])
 
