@@ -70,8 +70,7 @@ class PlanOptions:
     skip_missing: bool = option(
         False,
         group=SPEAKERS,
-        help='leave out systems whose model cannot be had, and those that were at work '
-        'when two runs in a row were cut off',
+        help='leave out systems whose model cannot be had',
     )
     openers_file: str | None = option(
         None,

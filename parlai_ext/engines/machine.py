@@ -49,7 +49,8 @@ class Machine:
         10_800.0,
         above=0,
         metavar='SECONDS',
-        help='a system that needs longer for a batch of replies is left out (3 hours)',
+        help='a system in a process of its own that needs longer for a batch of '
+        'replies is left out (3 hours)',
     )
     trust_model_code: tuple[str, ...] = option(
         (),

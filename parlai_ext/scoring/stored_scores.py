@@ -1,8 +1,8 @@
 """
 Scores of items that were worked out before, by scorer signature and content of item.
 
-A batch reaches the disk before the next one is begun, so that a killed bench loses one
-batch at most. No text of an item is in the file.
+A batch reaches the disk before the next one is begun, so that a killed command loses
+one batch at most. No text of an item is in the file.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def stored_part(score: ItemScore, with_evidence: bool) -> ItemScore:
 
 class StoredScores:
     """
-    The scores of one scorer signature in the folder of a bench.
+    The scores of one scorer signature that are kept in a file.
     """
 
     def __init__(self, path: Path, signature: str):

@@ -66,7 +66,7 @@ class PartialWork:
         """
         lines = self._unsaved
         if self._end == 0:
-            lines = [encode({'dialogues': self.source}), *lines]
+            lines = [encode({'source': self.source}), *lines]
         make_folder(self.path.parent)
         data = ''.join(f'{line}\n' for line in lines).encode()
         append_synced(self.path, self._end, data)
@@ -105,7 +105,7 @@ class PartialWork:
                 break
             if not line.endswith(b'\n'):
                 break
-            if end == 0 and record.get('dialogues') != self.source:
+            if end == 0 and record.get('source') != self.source:
                 break
             if end:
                 if not {'batch', 'answers'} <= set(record):

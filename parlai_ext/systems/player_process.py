@@ -143,12 +143,21 @@ def check_options_apart(system: System, given: Mapping[str, Any] | None = None) 
     :raises UserError: naming the option that cannot be meant.
     """
     if has_strange_code(system):
-        given = None if given is None else dict(given)
+        given = given and dict(given)
         PlayerProcess(system).ask('check', [system.name, dict(system.opt), given], None)
-    elif given is None:
-        check_options(system)
     else:
-        parsed_options(system, given)
+        _check_options(system, given)
+
+
+def _check_options(system: System, given: Mapping[str, Any] | None) -> None:
+    """
+    Check a system's options, or these of them, in this process.
+    """
+    with guarded(roster_opt=system.opt):
+        if given is None:
+            check_options(system)
+        else:
+            parsed_options(system, given)
 
 
 class PlayerProcess:
@@ -482,11 +491,7 @@ class PlayersHere:
         """
         Check a system's options, or these of them.
         """
-        with guarded(roster_opt=opt):
-            if given is None:
-                check_options(System(name, opt))
-            else:
-                parsed_options(System(name, opt), given)
+        _check_options(System(name, opt), given)
 
     def join(self, name: str, number: int) -> None:
         """

@@ -23,7 +23,7 @@ from parlai_ext.systems.family import (
     own_options,
     roster_options,
 )
-from parlai_ext.systems.safe.load import count_parameters, guarded
+from parlai_ext.systems.safe.load import count_parameters
 from parlai_ext.systems.safe.unpickle import Refused
 
 BYTES_PER_PARAMETER = 4  # float32
@@ -81,7 +81,7 @@ def resolve(system: System) -> Resolution:
             # without files, so that none is looked for in the zoo
             given = roster_options(system) | {'model': agent}
             given = {k: v for k, v in given.items() if k not in FILE_OPTIONS}
-            with data_in(None), guarded(roster_opt=system.opt):
+            with data_in(None):
                 check_options_apart(system, given)  # which sets a data folder
         elif model:
             raise UserError(
