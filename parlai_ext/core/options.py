@@ -263,7 +263,10 @@ def given_options(
             continue
         if (problem := known[key].problem(value)) is not None:
             raise error(key, problem)
-        values[key] = _coerced(value, known[key].type)
+        kind = known[key].type
+        if kind is float and isinstance(value, int):
+            value = float(value)
+        values[key] = tuple(value) if kind is tuple else value
     return values
 
 
@@ -578,12 +581,6 @@ def _plain_type(hint: Any) -> tuple[type, bool]:
     if plain is not Any and issubclass(plain, Mapping):
         return dict, False
     return plain, False
-
-
-def _coerced(value: Any, kind: type) -> Any:
-    if kind is float and isinstance(value, int):
-        return float(value)
-    return tuple(value) if kind is tuple else value
 
 
 def _shown(value: Any) -> str:

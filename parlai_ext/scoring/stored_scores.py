@@ -9,7 +9,7 @@ one batch at most. No text of an item is in the file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -223,7 +223,7 @@ def score_items(
     """
     ids = [item_id(item) for item in items]
     by_id = dict(zip(ids, items, strict=True))
-    store = nullcontext(StoredScores())
+    store: AbstractContextManager[StoredScores] = nullcontext(StoredScores())
     if folder is not None:
         store = stored_scores(folder, signature or scorer.signature)
     with store as kept:
