@@ -10,6 +10,7 @@ one row for each of them.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import fsum
 from operator import itemgetter
 from types import SimpleNamespace
@@ -279,6 +280,10 @@ COEFFICIENTS = {'spearman': 'Spearman', 'pearson': 'Pearson'}
 LEVELS = {'dialogue': 'dialogue by dialogue', 'system': 'system by system'}
 
 
+def _coefficient(key: str, row: Mapping[str, Any]) -> SimpleNamespace:
+    return SimpleNamespace(**row[key])
+
+
 COLUMNS = (
     Column('level', of=itemgetter('level')),
     Column('dimension', '', itemgetter('dimension')),
@@ -286,9 +291,7 @@ COLUMNS = (
     number_column('n', 'n', itemgetter('n')),
     number_column('dropped', 'no score', itemgetter('dropped')),
     *(
-        IntervalColumn(
-            key, word, lambda row, key=key: SimpleNamespace(**row[key]), digits=3
-        )
+        IntervalColumn(key, word, partial(_coefficient, key), digits=3)
         for key, word in COEFFICIENTS.items()
     ),
     Column('reason', of=lambda row: row.get('reason', '')),

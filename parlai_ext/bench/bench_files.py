@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,10 @@ class AgreementRow:
         return None if known is None else known.value
 
 
+def _correlation(name: str, row: AgreementRow) -> Correlation | None:
+    return row.correlations.get(name)
+
+
 ROW_COLUMNS = (
     Column('scorer', 'Scorer'),
     Column('set_name'),
@@ -94,9 +99,7 @@ ROW_COLUMNS = (
     number_column('n_items'),
     number_column('dropped', 'dropped'),
     *(
-        IntervalColumn(
-            name, name.capitalize(), lambda row, name=name: row.correlations.get(name)
-        )
+        IntervalColumn(name, name.capitalize(), partial(_correlation, name))
         for name in COEFFICIENTS
     ),
     Column('reason', '', show=lambda row: row.reason or ''),

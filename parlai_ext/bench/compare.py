@@ -194,9 +194,9 @@ def compare_bench(
     compared = quality_points(points, quality)
     correlations: Correlations = {
         (one.set_name, one.quality): {
-            label: items.spearman
+            label: own.spearman
             for label in _labels(bench)
-            if (items := _common(one, label)) is not None
+            if (own := _common(one, label)) is not None
         }
         for one in compared
     }

@@ -457,6 +457,22 @@ def one_value(text: str) -> tuple[str]:
     return (text,)
 
 
+def named_pairs(flag: str, pairs: Iterable[str], expected: str) -> dict[str, str]:
+    """
+    Return the second name of each ``FIRST=SECOND``, by the first.
+
+    :param expected: what a pair is, for the message.
+    """
+    names: dict[str, str] = {}
+    for pair in pairs:
+        first, _, second = (part.strip() for part in pair.partition('='))
+        if not (first and second):
+            raise UserError(f'{flag} {pair}: {expected} is expected')
+        if names.setdefault(first, second) != second:
+            raise UserError(f'{flag}: {first!r} is given two names')
+    return names
+
+
 def json_object(text: str) -> dict[str, Any]:
     """
     Read a JSON object; ParlAI hands a mapping of a file over as Python writes it.
