@@ -24,7 +24,7 @@ from parlai_ext.commands import plugin
 from parlai_ext.commands.command import run_directly
 from parlai_ext.core.json_text import without_half_characters
 from parlai_ext.store import RunFolder
-from parlai_ext.systems import player_process
+from parlai_ext.systems import own_process
 from torture import misbehaving_agents, misbehaving_endpoints
 from torture.commands import quiet
 from torture.figure import Settings, Trial
@@ -126,7 +126,7 @@ def load_libraries(folder: Path) -> None:
     # a fork of a process with OpenMP's threads waits for threads that it lacks
     os.environ.setdefault('OMP_NUM_THREADS', '1')
     torch.set_num_threads(1)
-    player_process.SHARE_OF_MEMORY = SHARE_OF_MEMORY
+    own_process.SHARE_OF_MEMORY = SHARE_OF_MEMORY
     plugin.register()
     for module in ('parlai_ext.agents.remote.remote', 'httpx2', 'truststore'):
         import_module(module)
