@@ -363,6 +363,15 @@ class ModelCommand(Command):
     A command that loads models: the files of ``--trust-model-code`` may run code.
     """
 
+    def check_early(self) -> None:
+        super().check_early()
+        if judge := self.opt.get('judge_model_file'):
+            from parlai_ext.systems.fetch.data_folder import is_zoo_path
+            from parlai_ext.systems.zoo import require_in_zoo
+
+            if is_zoo_path(judge):
+                require_in_zoo(judge)
+
     def trusted_files(self) -> contextlib.AbstractContextManager[None]:
         files = self.machine.trust_model_code
         if not files:

@@ -14,10 +14,10 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import count, islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
@@ -137,8 +137,7 @@ class DialoguePlace:
         """
         Return the dialogue of the pack.
         """
-        shard = self.shard
-        return pack.run.read_dialogues(shard)[self.number]
+        return pack.read_dialogues(self.shard)[self.number]
 
 
 def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlace]:
@@ -338,18 +337,17 @@ class Regeneration:
         first_only = pack.run.manifest.first_only
         places = dialogue_places(pack, pack.run.dialogue_shards())
         if pack.index.withheld_text:
-            every = zip(places, pack.run.iter_dialogues(), strict=True)
-            places = [place for place, one in every if one.id in again.texts]
+            places = [p for p in places if p.dialogue(pack).id in again.texts]
         problems: list[str] = []
+        read_scores = cache(pack.run.scores(signature).read)
         for place in spread_over_targets(places, self.draw):
             if again.n_scored >= options.sample:
                 break
             dialogue = place.dialogue(pack)
             dialogue = again.texts.get(dialogue.id, dialogue)
             (scored,) = score_dialogues([dialogue], scorer, first_only, given_judged)
-            shard = place.shard
-            stored = pack.run.scores(signature).read(shard)
-            says, gives = _by_place(stored[place.number]), _by_place(scored)
+            stored = read_scores(place.shard)[place.number]
+            says, gives = _by_place(stored), _by_place(scored)
             problems += [
                 f'dialogue {dialogue.id}, {where}: the pack says {a}, scored again it '
                 f'is {b}'
@@ -487,6 +485,7 @@ class Replay:
         differ.
         """
         lines: dict[DialoguePlace, str | None] = {}
+        records = cache(self.withheld_records)
         for place in places:
             theirs = place.dialogue(self.pack)
             if (ours := played.get(theirs.id)) is None:
@@ -501,15 +500,21 @@ class Replay:
                         f'{where}: the pack has {a!r}, played again it is {b!r}'
                     )
             else:
-                path = self.pack.run.root / shard_name('dialogues', place.shard)
-                records = decode_shard(path.read_bytes(), place.shard.index, path)
-                same = records[place.number]['digest'] == dialogue_digest(ours)
+                theirs_digest = records(place.shard)[place.number]['digest']
+                same = theirs_digest == dialogue_digest(ours)
                 difference = None if same else 'its digest is another one'
             names = f'{place.pairing.first} – {place.pairing.second}'
             lines[place] = difference and (
                 f'dialogue {theirs.id} ({names}): {difference}'
             )
         return lines
+
+    def withheld_records(self, shard: ShardKey) -> list[dict[str, Any]]:
+        """
+        Return the records of a shard whose texts are withheld, with their digests.
+        """
+        path = self.pack.run.root / shard_name('dialogues', shard)
+        return decode_shard(path.read_bytes(), shard.index, path)
 
 
 def systems_at_hand(

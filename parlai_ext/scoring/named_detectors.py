@@ -11,7 +11,7 @@ from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import read_key_values
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.scoring.base import Models
-from parlai_ext.scoring.registry import SCORERS, find_scorer
+from parlai_ext.scoring.registry import DETECTORS, SCORERS, find_scorer
 from parlai_ext.scoring.toxicity import CLASSIFIER, ToxicityDetector
 
 # from outside the package; `isolation/policy.py` refuses every such name in a record
@@ -34,7 +34,7 @@ def detector_section(spec: str, *, named_by_user: bool = False) -> dict[str, Any
     elif not OUTSIDE.fullmatch(name) or name.startswith(FROM_HUBS):
         known = name.startswith(FROM_HUBS) or is_model_name(name)
         if not (known or Path(name).exists()):
-            hint = nearest(name, [*SCORERS, *model_names('classifier')])
+            hint = nearest(name, [*DETECTORS, *model_names('classifier')])
             raise UserError(f'detector {name}: neither a name nor a file; {hint}')
         pairs.append(f'model={name}')
         name = CLASSIFIER

@@ -277,14 +277,14 @@ class _StandIn(Agent):
 
     def __init__(self, process: OwnProcess):
         super().__init__({})
-        self.process = process
+        self.engine = process  # which counts for all systems in it
 
     @property
     def usage(self) -> Any:
         """
         What the agent has counted.
         """
-        return self.process.usage
+        return self.engine.usage
 
 
 # ---- in the other process
