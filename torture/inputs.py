@@ -20,7 +20,7 @@ import yaml
 
 from parlai_ext.commands import plugin
 from parlai_ext.commands.command import run_directly
-from parlai_ext.systems import player_process
+from parlai_ext.systems import own_process
 from parlai_ext.view.text import csv_text
 from tests.support.annotated_answers import HUMAN, TOXIC, answers_file
 from tests.support.family_hf import make_model
@@ -200,7 +200,7 @@ def load_libraries(folder: Path) -> None:
     # a fork of a process with OpenMP's threads waits for threads that it lacks
     os.environ.setdefault('OMP_NUM_THREADS', '1')
     torch.set_num_threads(1)
-    player_process.SHARE_OF_MEMORY = SHARE_OF_MEMORY
+    own_process.SHARE_OF_MEMORY = SHARE_OF_MEMORY
     plugin.register()
     for module in ('parlai_ext.agents.remote.remote', 'httpx2', 'truststore'):
         import_module(module)

@@ -242,10 +242,11 @@ class Command:
         """
         What people judged, in the file of ``--human-scores``; nothing without it.
         """
+        if not (path := self.opt['human_scores']):
+            return ()
         from parlai_ext.files.human_scores import read_human_scores
 
-        path = self.opt['human_scores']
-        return read_human_scores(path) if path else ()
+        return read_human_scores(path)
 
     @property
     def added_systems(self) -> tuple[System, ...]:
