@@ -91,10 +91,16 @@ CASES = {name: Case(**row) for name, row in (WRITING | OFFLINE).items()}
 def quiet() -> Iterator[None]:
     """
     Keep what is printed inside from the terminal.
+
+    :raises RuntimeError: when a command inside ends the process; it says what was
+        printed at the end.
     """
-    nowhere = io.StringIO()
-    with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        yield
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            yield
+    except SystemExit as leaving:
+        raise RuntimeError(printed.getvalue()[-400:]) from leaving
 
 
 def write_inputs(folder: Path) -> None:

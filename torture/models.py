@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import safetensors.torch
 import torch
 import yaml
 
@@ -83,16 +82,6 @@ def pickled(name: str, form: str) -> Content:
     return lambda models: FORMATS[form](gadget(name, models.marker))
 
 
-def index_that_leads_elsewhere(models: Models) -> bytes:
-    """
-    Return an index by which all weights are in another file.
-    """
-    folder = models.harmless['folder']
-    weights = safetensors.torch.load_file(folder / 'model.safetensors')
-    files = dict.fromkeys(weights, str(models.secret))
-    return json.dumps({'metadata': {}, 'weight_map': files}).encode()
-
-
 EMPTY = [
     ('archive/data.pkl', pickle.dumps({'model': {}}, 2)),
     ('archive/version', b'3\n'),
@@ -139,7 +128,6 @@ HEADERS: dict[str, bytes] = {
     'huge header': safetensors_of(b'{}', bytes(64), size=2**63),
     'long header': safetensors_of(b'{' + b' ' * 50_000_000, bytes(64)),
 }
-INDEX = 'model.safetensors.index.json'
 PLACES = (('generator', ''), ('folder', 'model.safetensors'))
 # by name: which harmless model it is a copy of, and its other files
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -158,10 +146,6 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     'options_too_deep': (
         'generator',
         {'.opt': b'{"a":' * 100_000 + b'1' + b'}' * 100_000},
-    ),
-    'index_leads_elsewhere': (
-        'folder',
-        {'model.safetensors': None, INDEX: index_that_leads_elsewhere},
     ),
 }
 
