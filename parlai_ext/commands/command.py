@@ -177,14 +177,13 @@ class Command:
         """
         with data_in(self.opt.get('datapath')):
             self.check_early()
-            with self.trusted_files():
-                return self.run()
+            self.trust_files()
+            return self.run()
 
-    def trusted_files(self) -> contextlib.AbstractContextManager[None]:
+    def trust_files(self) -> None:
         """
-        Let files run code meanwhile; those of a command that loads no model may not.
+        Let files run code; those of a command that loads no model may not.
         """
-        return contextlib.nullcontext()
 
     def check_early(self) -> None:
         """
@@ -372,14 +371,11 @@ class ModelCommand(Command):
             if is_zoo_path(judge):
                 require_in_zoo(judge)
 
-    def trusted_files(self) -> contextlib.AbstractContextManager[None]:
-        files = self.machine.trust_model_code
-        if not files:
-            return contextlib.nullcontext()
-        from parlai_ext.systems.safe.load import note_trusted, trust_files
+    def trust_files(self) -> None:
+        if files := self.machine.trust_model_code:
+            from parlai_ext.systems.safe.load import note_trusted
 
-        note_trusted(files)
-        return trust_files(files)
+            note_trusted(files)
 
 
 @contextlib.contextmanager

@@ -50,7 +50,7 @@ from parlai_ext.scoring.registry import (
 )
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import ScorerRecord
-from parlai_ext.systems.safe.load import trust_files
+from parlai_ext.systems.safe.load import note_trusted
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey
@@ -446,8 +446,8 @@ def scorer_elsewhere(
     """
     machine = machine or Machine()
     use_data_folder(machine.datapath)
-    with trust_files(machine.trust_model_code):
-        return build_scorer(section, machine, named_by_user=named_by_user)
+    note_trusted(machine.trust_model_code, on_disk=False)
+    return build_scorer(section, machine, named_by_user=named_by_user)
 
 
 def score_dialogues(
