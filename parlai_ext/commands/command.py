@@ -177,13 +177,7 @@ class Command:
         """
         with data_in(self.opt.get('datapath')):
             self.check_early()
-            self.trust_files()
             return self.run()
-
-    def trust_files(self) -> None:
-        """
-        Let files run code; those of a command that loads no model may not.
-        """
 
     def check_early(self) -> None:
         """
@@ -370,8 +364,6 @@ class ModelCommand(Command):
 
             if is_zoo_path(judge):
                 require_in_zoo(judge)
-
-    def trust_files(self) -> None:
         if files := self.machine.trust_model_code:
             from parlai_ext.systems.safe.load import note_trusted
 

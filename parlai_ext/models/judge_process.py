@@ -65,7 +65,7 @@ class DistantPart:
         self._model, self._path = model, path
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith('__'):  # which copies and pickles look for
+        if name.startswith('_'):  # which copies and pickles look for
             raise AttributeError(name)
         path = (*self._path, name)
         told = self._model.ask('look', path)
@@ -86,14 +86,12 @@ class DistantModel(DistantPart):
     A model in another process.
 
     :ivar watch: is told of finished work, and keeps it.
-    :ivar asks_anew: as of `AgentChat`.
     """
 
     def __init__(self, process: OwnProcess, patience: float | None):
         super().__init__(self, ())
         self.process, self.patience = process, patience
         self.watch = NO_WATCH
-        self.asks_anew = False
 
     def ask(self, do: str, *given: Any) -> Any:
         """
@@ -101,11 +99,9 @@ class DistantModel(DistantPart):
 
         :raises UserError: when the model cannot go on.
         """
-        how = {'asks_anew': self.asks_anew, 'keeps': self.watch.kept is not None}
+        message = to_plain([self.watch.kept is not None, *given])
         try:
-            told = self.process.ask(
-                do, [how, *to_plain(list(given))], self.patience, self._told
-            )
+            told = self.process.ask(do, message, self.patience, self._told)
         except AgentRaised as error:
             raise UserError(f'{self.process.who} {error}') from None
         with answers_of_a_kind():
@@ -205,7 +201,7 @@ class ModelHere(Server):
         self.model = load(kind, name, Machine(**machine))
         return self.facts()
 
-    def look(self, how: Mapping[str, bool], path: Any) -> Any:
+    def look(self, keeps: bool, path: Any) -> Any:
         """
         Return an attribute that is plain data, or whether there is one.
         """
@@ -216,14 +212,13 @@ class ModelHere(Server):
         except TypeError:
             return PART
 
-    def call(self, how: Mapping[str, bool], path: Any, args: Any, options: Any) -> Any:
+    def call(self, keeps: bool, path: Any, args: Any, options: Any) -> Any:
         """
         Return what a method returns.
         """
         self.model.watch = Watch(
-            lambda n, of: self.ask_watch('tell', n, of), self if how['keeps'] else None
+            lambda n, of: self.ask_watch('tell', n, of), self if keeps else None
         )
-        self.model.asks_anew = how['asks_anew']
         method = self._part(from_plain(path))
         return to_plain(method(*from_plain(args), **from_plain(options)))
 

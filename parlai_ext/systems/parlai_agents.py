@@ -58,6 +58,7 @@ from parlai_ext.systems.zoo import fetch_path
 
 # never datatype=train, which builds an optimizer; batch size 1, since some agents
 # (gpt2.py:276) refuse others, while `batch_act` takes as many clones as one likes
+SEEN_TO = CANDIDATES, 'model_file'  # the former is text
 DEFAULTS = {'datatype': 'valid', 'interactive_mode': True}
 
 
@@ -162,12 +163,11 @@ def is_trusted(system: System) -> bool:
     if inner is not None and not is_trusted(inner):
         return False
     # an agent of ParlAI may unpickle any file that an option names
-    given = {k: v for k, v in opt.items() if k not in ('model_file', CANDIDATES)}
-    named = [value for _, value in nested_values(given) if isinstance(value, str)]
-    agent = agent_module(str(opt.get('model') or '')) or ''
-    is_ours = agent.startswith('parlai_ext.')
-    if not is_ours and any(os.path.isfile(v) and not is_trusted_file(v) for v in named):
-        return False
+    is_ours = (agent_module(str(opt.get('model'))) or '').startswith('parlai_ext.')
+    for key, value in () if is_ours else nested_values(opt):
+        is_file = isinstance(value, str) and os.path.isfile(value)
+        if is_file and key not in SEEN_TO and not is_trusted_file(value):
+            return False
     if opt.get('model_file'):
         file = fetch_path(str(opt['model_file']))
         parts = [path for path in (file, Path(f'{file}.opt')) if path.is_file()]

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -41,15 +41,6 @@ ARRAYS = {
 }
 
 
-def tokenizer_settings(file: IO[bytes]) -> dict[str, Any]:
-    """
-    Return what a pickled tokenizer of Keras holds.
-    """
-    from parlai_ext.systems.safe.read import read_pickle
-
-    return vars(read_pickle(file))
-
-
 def convert_keras(
     weights: Path, tokenizer: Path, labels: Sequence[str], folder: Path
 ) -> None:
@@ -58,6 +49,7 @@ def convert_keras(
 
     :raises UserError: for another network, a damaged file, and without `h5py`.
     """
+    from parlai_ext.systems.safe.read import read_pickle
     from parlai_ext.systems.safe.reader import read_in_child
 
     h5py = _imported('h5py', 'weights', 'moderation')
@@ -67,7 +59,7 @@ def convert_keras(
                 name: np.ascontiguousarray(file[place], np.float32)
                 for place, name in ARRAYS.items()
             }
-        settings = read_in_child(tokenizer_settings, tokenizer)
+        settings = read_in_child(read_pickle, tokenizer)
         words = _words(settings, len(arrays['embedding']))
         if arrays['output.bias'].shape != (len(labels),):
             raise ValueError(f'{arrays["output.bias"].shape} outputs, {labels}')

@@ -49,6 +49,7 @@ from parlai_ext.systems.safe.unpickle import (
 )
 
 opt_load: Any = vars(parlai.core.opt.Opt)['load'].__func__  # the original
+LOADING = parlai.core.loader, parlai.core.agents, parlai.core.params
 # models that came with this package, and were copied to the data folder
 SHIPPED = Path(__file__).resolve().parents[2] / 'mini' / 'zoo'
 
@@ -104,6 +105,7 @@ def _replace_readers() -> None:
     Put our readers in the places of those by which ParlAI reads a model.
     """
     pickled = parlai.utils.pickle.load
+    agents_only = _agents_only(parlai.core.loader.load_agent_module)
     for owner, name, ours in (
         (torch, 'load', _checked(torch.load, _load_trusted_tensors, _load_tensors)),
         (torch.jit, 'load', _checked(torch.jit.load, None, read.refuse_program)),
@@ -111,11 +113,9 @@ def _replace_readers() -> None:
         (parlai.utils.pickle, 'load', _checked(pickled, None, read.read_pickle)),
         (parlai.core.tod.tod_agents, 'pickle', parlai.utils.pickle),
         (parlai.core.opt.Opt, 'load', classmethod(_load_opt)),
+        *((module, 'load_agent_module', agents_only) for module in LOADING),
     ):
         setattr(owner, name, ours)
-    agents_only = _agents_only(parlai.core.loader.load_agent_module)
-    for module in (parlai.core.loader, parlai.core.agents, parlai.core.params):
-        setattr(module, 'load_agent_module', agents_only)  # noqa: B010
 
 
 def _is_free() -> bool:
@@ -266,10 +266,9 @@ def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, A
             if data.lstrip()[:1] in (b'', b'{', b'['):
                 raise read.unreadable(str(path), error) from error
             file.seek(0)  # a pickle, as ParlAI wrote it until 2019
-            if trusts:
-                opt = pickle.load(file)
-            else:
-                opt = _read_apart(read.read_options, path)
+            opt = trusts and pickle.load(file)
+            if not trusts:
+                opt = read_in_child(read.read_options, path)
     if not isinstance(opt, dict):
         raise BadModelFile(str(path), 'it holds no options')
     read.check_values(str(path), opt, 'its options hold')
@@ -277,18 +276,6 @@ def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, A
         check_stored_options(str(path), opt, roster_opt)
     cleaned = parlai.core.opt.__AUTOCLEAN_KEYS__
     return {key: value for key, value in opt.items() if key not in cleaned}
-
-
-def _read_apart(read_file: Callable[..., Any], path: str | Path) -> Any:
-    """
-    Return the plain data in a file that is not trusted.
-
-    :param read_file: a function of `read.py`.
-    """
-    if not is_confined():
-        return read_in_child(read_file, path)
-    with open(path, 'rb') as file:
-        return read_file(file)
 
 
 def read_states(path: str | Path) -> dict[str, Any]:
@@ -315,7 +302,7 @@ def count_parameters(path: str | Path) -> int | None:
     try:
         if safetensors_file.is_safetensors(path) or is_shipped(path):
             return read.stored_parameters(str(path))
-        return int(_read_apart(read.stored_parameters, path))
+        return int(read_in_child(read.stored_parameters, path))
     except (UserError, OSError, MemoryError, RuntimeError) as error:
         if isinstance(error, Refused) and not is_trusted_file(path):
             raise

@@ -17,6 +17,7 @@ from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
+from parlai_ext.isolation.confinement import is_confined
 from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
 from parlai_ext.systems.safe.read import errors_named
 from parlai_ext.systems.safe.unpickle import BadModelFile, Refused
@@ -41,6 +42,9 @@ def read_in_child(
     :raises BadModelFile: naming the file.
     """
     path = str(path)
+    if is_confined() and output is None:  # which is a process of its own already
+        with open(path, 'rb') as file:
+            return read(file)
     name, size = f'{read.__module__}:{read.__name__}', os.path.getsize(path)
     memory, seconds = MEMORY + COPIES * size, SECONDS + size // BYTES_A_SECOND
     more = [str(output.absolute())] if output else []
@@ -76,7 +80,7 @@ def read_as_worker(
             with errors_named(path), open(source, 'rb') as file:
                 file.raw.name = path  # type: ignore[attr-defined]  # for messages
                 value = vars(import_module(module))[name](file, *more)
-                return '', parse_own_json(json.dumps(value, default=str))
+                return '', parse_own_json(json.dumps(value, default=vars))
         except (UserError, OSError) as error:
             kind = 'OSError' if isinstance(error, OSError) else type(error).__name__
             return kind, error.__reduce__()[1]
