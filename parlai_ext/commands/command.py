@@ -235,10 +235,11 @@ class Command:
         """
         What people judged, in the file of ``--human-scores``; nothing without it.
         """
+        if not (path := self.opt['human_scores']):
+            return ()
         from parlai_ext.files.human_scores import read_human_scores
 
-        path = self.opt['human_scores']
-        return read_human_scores(path) if path else ()
+        return read_human_scores(path)
 
     @property
     def added_systems(self) -> tuple[System, ...]:
@@ -358,16 +359,24 @@ class ModelCommand(Command):
 
     def check_early(self) -> None:
         super().check_early()
-        if judge := self.opt.get('judge_model_file'):
-            from parlai_ext.systems.fetch.data_folder import is_zoo_path
+        from parlai_ext.systems.fetch.data_folder import is_zoo_path
+
+        for value in filter(is_zoo_path, self.scorer_values()):
             from parlai_ext.systems.zoo import require_in_zoo
 
-            if is_zoo_path(judge):
-                require_in_zoo(judge)
+            require_in_zoo(value)
         if files := self.machine.trust_model_code:
             from parlai_ext.systems.safe.load import note_trusted
 
             note_trusted(files)
+
+    def scorer_values(self) -> list[str]:
+        """
+        Return the options of the scorer that the user gave: models are among them.
+        """
+        pairs = [*(self.opt.get('scorer_option') or ())]
+        values = [pair.partition('=')[2] for pair in pairs]
+        return [*values, self.opt.get('judge_model_file') or '']
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
@@ -41,7 +41,7 @@ from parlai_ext.judge_check.check_run import basis_of, make_check
 from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, check_basis, read_check
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import Pack, PackIndex, read_index, read_run, unpacked
-from parlai_ext.packs.publish import dialogue_digest, shard_name
+from parlai_ext.packs.publish import dialogue_digest
 from parlai_ext.packs.verify import (
     WRONG,
     PackFinding,
@@ -53,10 +53,9 @@ from parlai_ext.packs.verify import (
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, score_dialogues
-from parlai_ext.store.lines import decode_shard
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.openers import load_openers
-from parlai_ext.systems.resolve import resolve
+from parlai_ext.systems.resolve import PRESENT, resolve
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
@@ -485,7 +484,7 @@ class Replay:
         differ.
         """
         lines: dict[DialoguePlace, str | None] = {}
-        records = cache(self.withheld_records)
+        records = cache(self.pack.run.dialogue_records)
         for place in places:
             theirs = place.dialogue(self.pack)
             if (ours := played.get(theirs.id)) is None:
@@ -509,13 +508,6 @@ class Replay:
             )
         return lines
 
-    def withheld_records(self, shard: ShardKey) -> list[dict[str, Any]]:
-        """
-        Return the records of a shard whose texts are withheld, with their digests.
-        """
-        path = self.pack.run.root / shard_name('dialogues', shard)
-        return decode_shard(path.read_bytes(), shard.index, path)
-
 
 def systems_at_hand(
     pack: Pack, checker: Checker
@@ -536,7 +528,7 @@ def systems_at_hand(
             reasons[system.name] = 'an endpoint, whose answers may change'
             continue
         resolution = resolve(system)
-        if not resolution.is_present:
+        if resolution.status != PRESENT:
             reasons[system.name] = resolution.reason or 'its model is not fetched'
             continue
         hashes[system.name] = identity(system)

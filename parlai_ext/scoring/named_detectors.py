@@ -5,7 +5,7 @@ Detectors of toxic texts as a user names them on a command line.
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import read_key_values
@@ -67,12 +67,10 @@ def read_detector(
     :raises UserError: for a name that means nothing, a missing file or package, or a
         classifier whose toxic label cannot be told.
     """
-    from parlai_ext.scoring.score_run import prepared_scorer
-
-    section = detector_section(spec, named_by_user=named_by_user)
-    detector = prepared_scorer(section, models, named_by_user=named_by_user)
-    detector.load_models()
-    return cast(ToxicityDetector, detector)
+    detectors, missing = load_detectors([spec], models, named_by_user=named_by_user)
+    for line in missing:
+        raise UserError(line)
+    return next(iter(detectors.values()))
 
 
 def load_detectors(
