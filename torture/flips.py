@@ -10,101 +10,104 @@ exception than `UserError`.
 import json
 import random
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir
+from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from parlai_ext.commands.command import find_command
 from parlai_ext.core.errors import UserError
-from torture.commands import (
-    CONFIG,
-    JUDGEMENTS,
-    RUN,
-    differences,
-    files_under,
-    run_command,
-    write_protocols,
-)
-from torture.figure import Settings, Trial
+from tests.support.small_run import files_of
+from torture import Trials
+from torture.inputs import CASES, RUN, differences, quiet, write_protocols
 
-TRIALS = 10_000
 CUT_SHARE = 0.25  # of the trials; the others flip one byte
-OTHER = 'distinct'  # the scorer beside the protocol's
-# what reads a file, or writes it anew: commands in order, by a part of the file's name;
-# those of rankings/ are asked about the other scorer's
-READERS: dict[str, Sequence[str]] = {
-    '.metadata': ('collect',),
-    'agreement.json': ('validate',),
-    'audit': ('report', 'audit'),
-    'people/': ('rate',),
-    'ranking.json': ('report', 'rank'),  # written anew by the second
-    'rankings/': ('score', 'rank', 'report'),
-    '': ('score', 'rank other', 'rank', 'report'),
+# two scorers score and rank the run
+MAKING = 'evaluate score_other rate audit validate rank_other report_other report'
+# what reads a file, or writes it anew: commands in order, by a pattern of its name; all
+# in rankings/ is the other scorer's
+READERS = {
+    '*.metadata': 'collect',
+    'agreement.json': 'validate',
+    'audit*': 'report audit',
+    'people/*': 'rate',
+    'ranking.json': 'report rank',  # written anew by the second
+    'rankings/*.json': 'report_other rank_other',
+    'rankings/*': 'score rank_other report_other',
+    '*': 'score rank_other rank report',
 }
-MAKING = ('evaluate', 'score other', 'rate', 'audit', 'validate', 'rank other')
-MAKING += ('report other', 'report')  # the last page shows the audit
 
 
-@contextmanager
-def flips(settings: Settings) -> Iterator[tuple[int, Trial]]:
+class Flips(Trials):
     """
-    Damage the files of a run, one at a time, every file equally often.
+    Damages the files of a run, one at a time, every file equally often.
     """
-    run = make_run(settings.folder)
-    intact = files_under(run)
-    names = sorted(name for name, data in intact.items() if data)
 
-    def trial(number: int, rng: random.Random) -> str:
-        name = names[number % len(names)]
-        damaged = damage(intact[name], rng)
-        if damaged == intact[name]:
+    count = 10_000
+
+    def __init__(self, folder: Path):
+        super().__init__(folder)
+        self.run, self.intact_run = folder / RUN, folder / 'intact'
+        write_protocols(folder)
+        for name in MAKING.split():
+            run_case(name, folder)
+        shutil.copytree(self.run, self.intact_run)
+        self.intact = files_of(self.run)
+        self.names = sorted(name for name, data in self.intact.items() if data)
+
+    def trial(self, number: int, rng: random.Random) -> str:
+        name = self.names[number % len(self.names)]
+        damaged = damage(self.intact[name], rng)
+        if damaged == self.intact[name]:
             return ''
-        (run / name).write_bytes(damaged)
+        (self.run / name).write_bytes(damaged)
         try:
-            problem = read_damaged(run, name, intact)
+            problem = self._read_damaged(name)
         finally:
-            restore(run, intact)
+            shutil.rmtree(self.run)
+            shutil.copytree(self.intact_run, self.run)
         return problem and f'{name}: {problem}'
 
-    yield TRIALS, trial
+    def _read_damaged(self, path: str) -> str:
+        """
+        Let commands read a damaged file, until one names it; return what did not hold.
+        """
+        readers = next(names for part, names in READERS.items() if fnmatch(path, part))
+        for name in readers.split():
+            try:
+                run_case(name, self.folder)
+            except UserError as error:
+                line = str(error)
+                if '\n' in line:
+                    return f'{name} ended in several lines'
+                return '' if path in line else f'{name} named something else: {line}'
+            changed = {*differences(self.intact, files_of(self.run))} - {path}
+            if changed:
+                return f'{name} wrote something else: {", ".join(sorted(changed))}'
+        same = content((self.run / path).read_bytes()) == content(self.intact[path])
+        return '' if same else 'nobody noticed'
 
 
-# a command by its short name, with options beside the folder of the run
-Reader = tuple[str, dict[str, Any]]
-
-
-def commands_of(folder: Path) -> dict[str, Reader]:
+def run_case(name: str, folder: Path) -> None:
     """
-    Return the commands that make and read the run; ``other`` is the other scorer's.
+    Run the command of a case in this process, in a folder; nothing is shown.
+
+    :raises UserError: what would be its one line.
     """
-    config, other = {'config': str(folder / CONFIG)}, {'scores': OTHER}
-    people = {'human_scores': str(folder / JUDGEMENTS), 'bootstraps': 5}
-    return {
-        'evaluate': ('evaluate_systems', config),
-        'collect': ('collect_dialogues', config),
-        'score': ('score_dialogues', {}),
-        'score other': ('score_dialogues', {'scorer': OTHER}),
-        'rank': ('rank_systems', {}),
-        'rank other': ('rank_systems', other),
-        'report': ('report_run', {}),
-        'report other': ('report_run', other),
-        'validate': ('validate_scorer', people),
-        'audit': ('audit_run', {}),
-        'rate': ('rate_dialogues', {}),
-    }
+    command, options = parsed_case(name)
+    with quiet(), chdir(folder):
+        command(options).start()
 
 
-def make_run(folder: Path) -> Path:
+@cache
+def parsed_case(name: str) -> tuple[type[Any], dict[str, Any]]:
     """
-    Make a run that two scorers scored and ranked, with its agreement with people, an
-    audit and a page for annotators, and return its folder.
+    Return the command of a case and its options.
     """
-    write_protocols(folder)
-    run, commands = folder / RUN, commands_of(folder)
-    for name in MAKING:
-        command, options = commands[name]
-        run_command(command, run_dir=str(run), **options)
-    return run
+    word, *args = CASES[name].args
+    command = find_command(word)
+    return command, vars(command.parser(word).parse_args(args))
 
 
 def damage(data: bytes, rng: random.Random) -> bytes:
@@ -114,35 +117,7 @@ def damage(data: bytes, rng: random.Random) -> bytes:
     at = rng.randrange(len(data))
     if rng.random() < CUT_SHARE:
         return data[:at]
-    flipped = bytearray(data)
-    flipped[at] ^= rng.randrange(1, 256)
-    return bytes(flipped)
-
-
-def read_damaged(run: Path, path: str, intact: dict[str, bytes]) -> str:
-    """
-    Let commands read a run with a damaged file, until one names it; return what did not
-    hold.
-    """
-    commands = commands_of(run.parent)
-    for name in next(READERS[part] for part in READERS if part in path):
-        other = f'{name} other'
-        is_other = (
-            path.startswith('rankings/') and other in commands and name != 'score'
-        )
-        command, options = commands[other if is_other else name]
-        try:
-            run_command(command, run_dir=str(run), **options)
-        except UserError as error:
-            line = str(error)
-            if '\n' in line:
-                return f'{command} ended in several lines'
-            return '' if path in line else f'{command} named something else: {line}'
-        changed = set(differences(intact, files_under(run))) - {path}
-        if changed:
-            return f'{command} wrote something else: {", ".join(sorted(changed))}'
-    same = content((run / path).read_bytes()) == content(intact[path])
-    return '' if same else 'nobody noticed'
+    return data[:at] + bytes([data[at] ^ rng.randrange(1, 256)]) + data[at + 1 :]
 
 
 def content(data: bytes) -> object:
@@ -153,18 +128,3 @@ def content(data: bytes) -> object:
         return json.loads(data)
     except ValueError:
         return data
-
-
-def restore(run: Path, intact: dict[str, bytes]) -> None:
-    """
-    Make the run what it was.
-    """
-    for name in differences(intact, files_under(run)):
-        if name in intact:
-            (run / name).parent.mkdir(parents=True, exist_ok=True)
-            (run / name).write_bytes(intact[name])
-        else:
-            (run / name).unlink()
-    for path in run.rglob('*'):
-        if path.is_dir() and not any(path.iterdir()):
-            shutil.rmtree(path)

@@ -5,6 +5,7 @@ Those of `NO_TEXTS` and `TEXTS` say something that is no plain text; the others 
 something.
 """
 
+import itertools
 import os
 import random
 import signal
@@ -54,43 +55,6 @@ class Talker(InstantAgent):
     num_words = 5
 
 
-def misfit(**methods: Callable[..., Any]) -> type[Talker]:
-    """
-    Return a class of agents with methods in the place of those of a `Talker`.
-    """
-    return type('Misfit', (Talker,), methods)
-
-
-def says(text: Any) -> type[Talker]:
-    """
-    Return a class of agents that say one text.
-    """
-    return misfit(act=lambda self: Message(id=self.id, text=text, episode_done=False))
-
-
-def raises(make: Callable[[], BaseException], *names: str) -> type[Talker]:
-    """
-    Return a class of agents some of whose methods, by default `act`, raise.
-    """
-
-    def method(self: Talker, *args: Any, **kwargs: Any) -> NoReturn:
-        raise make()
-
-    return misfit(**dict.fromkeys(names or ('act',), method))
-
-
-def acts(work: Callable[[], object]) -> type[Talker]:
-    """
-    Return a class of agents that do something before each reply.
-    """
-
-    def act(self: Talker) -> Message:
-        work()
-        return Talker.act(self)
-
-    return misfit(act=act)
-
-
 class Says(FixedResponseAgent):
     """
     Says words that are an option of its.
@@ -125,58 +89,51 @@ class WithoutWords(Exception):
         raise RuntimeError('no words')
 
 
-def take_all_memory(self: Talker, opt: Any, shared: Any = None) -> NoReturn:
+def misfit(**methods: Callable[..., Any]) -> type[Talker]:
     """
-    Take memory until there is none, in the place of `__init__`.
+    Return a class of agents with methods in the place of those of a `Talker`.
     """
-    parts: list[bytes] = []
-    while True:
-        parts.append(b'x' * 2**26)
+    return type('Misfit', (Talker,), methods)
 
 
-def loop() -> NoReturn:
+def says(text: Any) -> type[Talker]:
     """
-    Compute without an end.
+    Return a class of agents that say one text.
     """
-    while True:
-        pass
+    return misfit(act=lambda self: Message(id=self.id, text=text, episode_done=False))
+
+
+def raises(error: BaseException, *names: str) -> type[Talker]:
+    """
+    Return a class of agents some of whose methods, by default `act`, raise.
+    """
+
+    def method(self: Talker, *args: Any, **kwargs: Any) -> NoReturn:
+        raise error
+
+    return misfit(**dict.fromkeys(names or ('act',), method))
+
+
+def acts(*deeds: Callable[[], object]) -> type[Talker]:
+    """
+    Return a class of agents that do something before each reply.
+    """
+
+    def act(self: Talker) -> Message:
+        for deed in deeds:
+            deed()
+        return Talker.act(self)
+
+    return misfit(act=act)
 
 
 def change_what_was_heard(self: Talker, observation: Any) -> Any:
     """
     Change the observation that was given, in the place of `observe`.
     """
-    if 'text' in observation:
-        observation.force_set('text', 'changed')
-        observation.force_set('id', 'changed')
+    for key in ('text', 'id') if 'text' in observation else ():
+        observation.force_set(key, 'changed')
     return Talker.observe(self, observation)
-
-
-def print_rubbish() -> None:
-    """
-    Print what a terminal obeys.
-    """
-    print('\x1b]0;owned\x07' + 'x' * 1000)
-    print('error: everything is lost', file=sys.stderr)
-
-
-def seed_random_numbers() -> None:
-    """
-    Seed all random numbers, and give torch another default.
-    """
-    random.seed(1)
-    np.random.seed(1)
-    torch.manual_seed(1)
-    torch.set_default_dtype(torch.float64)
-    torch.set_grad_enabled(False)
-
-
-def take_signals() -> None:
-    """
-    Let no signal end the process.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
 
 
 AGENTS: dict[str, type[Talker]] = {
@@ -186,34 +143,47 @@ AGENTS: dict[str, type[Talker]] = {
     'ListReply': misfit(act=lambda self: ['tea']),
     'FewerReplies': misfit(batch_act=lambda self, observations: [self.act()]),
     'HangsAtAct': acts(lambda: time.sleep(10**6)),
-    'LoopsAtAct': acts(loop),
-    'CrashesAtLoad': raises(
-        lambda: RuntimeError('no\nsuch \x1b[31mdevice'), '__init__'
-    ),
-    'CrashesAtAct': raises(lambda: RuntimeError('the tokenizer\nis \x1b[31mgone')),
-    'CrashesAtObserve': raises(lambda: KeyError('text'), 'observe'),
+    # in C code, which looks at no signal
+    'LoopsAtAct': acts(lambda: all(itertools.repeat(True))),
+    'CrashesAtLoad': raises(RuntimeError('no\nsuch \x1b[31mdevice'), '__init__'),
+    'CrashesAtAct': raises(RuntimeError('the tokenizer\nis \x1b[31mgone')),
+    'CrashesAtObserve': raises(KeyError('text'), 'observe'),
     # it cannot be cloned for another dialogue, nor be reset
-    'CrashesAtReset': raises(lambda: RuntimeError('there is one'), 'reset', 'clone'),
-    'RaisesWithBadWords': raises(WithoutWords),
+    'CrashesAtReset': raises(RuntimeError('there is one'), 'reset', 'clone'),
+    'RaisesWithBadWords': raises(WithoutWords()),
     'OutOfMemory': acts(lambda: 'x' * 10**13),
-    'OutOfMemoryAtLoad': misfit(__init__=take_all_memory),
+    'OutOfMemoryAtLoad': misfit(
+        __init__=lambda *args, **more: [b'x' * 2**26 for _ in itertools.count()]
+    ),
     'RaisesRecursion': misfit(act=lambda self: self.act()),
-    'RaisesSystemExit': raises(lambda: SystemExit(0)),
-    'RaisesKeyboardInterrupt': raises(KeyboardInterrupt),
-    'RaisesGeneratorExit': raises(GeneratorExit),
+    'RaisesSystemExit': raises(SystemExit(0)),
+    'RaisesKeyboardInterrupt': raises(KeyboardInterrupt()),
+    'RaisesGeneratorExit': raises(GeneratorExit()),
     'EndsTheProcess': acts(lambda: os._exit(0)),
     # as a fault in native code does
     'KillsTheProcess': acts(lambda: os.kill(os.getpid(), signal.SIGSEGV)),
     'ChangesWhatItHeard': misfit(observe=change_what_was_heard),
-    'PrintsRubbish': acts(print_rubbish),
+    'PrintsRubbish': acts(
+        lambda: print('\x1b]0;owned\x07' + 'x' * 1000),
+        lambda: print('error: everything is lost', file=sys.stderr),
+    ),
     'ClosesOutput': acts(lambda: sys.stdout.close()),
     'WritesFiles': acts(lambda: Path('manifest.json').write_text('{}')),
     'ChangesFolder': acts(lambda: os.chdir('..')),
-    'SeedsRandomNumbers': acts(seed_random_numbers),
+    'SeedsRandomNumbers': acts(
+        lambda: random.seed(1),
+        lambda: np.random.seed(1),
+        lambda: torch.manual_seed(1),
+        lambda: torch.set_default_dtype(torch.float64),
+        lambda: torch.set_grad_enabled(False),
+    ),
     'StartsThreads': acts(
         lambda: threading.Thread(target=threading.Event().wait).start()
     ),
-    'TakesSignals': acts(take_signals),
+    'TakesSignals': acts(
+        lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),
+    ),
 }
 for class_name, agent in AGENTS.items():
     agent.__name__ = agent.__qualname__ = class_name

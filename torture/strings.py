@@ -22,74 +22,53 @@ from typing import Any
 import yaml
 
 from parlai_ext.commands.command import run_directly
-from tests.support.browser import BROWSER, MISSING, Browser
-from torture.commands import write_rows
-from torture.figure import Settings, Trial
-from torture.forked import Forked
-from torture.hostile_strings import CANARY, RAN, STRINGS
-from torture.misbehaving import AGENTS, load_libraries
+from tests.support.browser import BROWSER, MISSING, READER, Browser
+from tests.support.forked import Forked
+from tests.support.hostile_strings import CANARY, RUN, SCRIPTS, TEXTS
+from torture import Trials
+from torture.inputs import AGENTS, load_libraries, protocol_of, write_rows
 
+STRINGS = (*SCRIPTS, *TEXTS)
 DEADLINE = 300.0  # seconds for the commands of one string
 # characters that act: of C0 all but tab and line ends, C1, those that turn text round
 ACTING = re.compile(
     '[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c]'
 )
-# what an attribute may do
-ACTIVE = 'src srcset href xlink:href action formaction data srcdoc ping style content'
-# opens all there is to open; returns every text that a reader can see by then
-READ = """(() => {
-  const seen = new Set();
-  const look = (root) => {
-    root.querySelectorAll('details').forEach((d) => {
-      d.open = true; d.dispatchEvent(new Event('toggle'));
-    });
-    root.querySelectorAll('*').forEach((e) => {
-      if (e.tagName === 'SCRIPT' || e.tagName === 'STYLE') return;
-      e.dispatchEvent(new Event('mouseover'));
-      if (e.focus && e.tabIndex >= 0) e.focus();
-      e.childNodes.forEach((n) => { if (n.nodeType === 3) seen.add(n.data); });
-    });
-  };
-  look(document.body);
-  const after = document.getElementById('page-after');
-  for (let go = true; go; ) {
-    document.querySelectorAll('#list button').forEach((b) => {
-      b.click(); look(document.getElementById('dialogue'));
-    });
-    go = after && !after.disabled;
-    if (go) after.click();
-  }
-  return [...seen];
-})()"""
 # attributes that would do something
+ACTIVE = 'src srcset href xlink:href action formaction data srcdoc ping style content'
 ATTRIBUTES = f"""[...document.querySelectorAll('*')].flatMap((e) => [...e.attributes]
   .filter((a) => a.name.startsWith('on')
     || {json.dumps(ACTIVE.split())}.includes(a.name))
   .map((a) => a.name + '=' + a.value.slice(0, 300)))"""
 
 
-@contextlib.contextmanager
-def strings(settings: Settings) -> Iterator[tuple[int, Trial]]:
+class Strings(Trials):
     """
-    Let commands meet every string, and a browser open the pages that they write.
+    Lets commands meet every string, and a browser open the pages that they write.
     """
-    if BROWSER is None:
-        raise RuntimeError(MISSING)
-    load_libraries(settings.folder / 'first')
-    with WatchedBrowser(settings.folder / 'profile') as browser:
 
-        def trial(number: int, rng: random.Random) -> str:
-            text, folder = STRINGS[number], settings.folder / str(number)
-            write_files(folder, text)
-            problem = printed_problem(folder, text)
-            pages = sorted(folder.rglob('*.html'))
-            if not problem and not (folder / 'run' / 'report.html').exists():
-                problem = 'no report'
-            for page in pages:
-                problem = problem or browser.problem(page, number, text)
-            return problem and f'{text[:60]!r}: {problem}'
+    count = len(STRINGS)
 
-        yield len(STRINGS), trial
+    def __init__(self, folder: Path):
+        super().__init__(folder)
+        if BROWSER is None:
+            raise RuntimeError(MISSING)
+        load_libraries(folder / 'first')
+        self.browser = WatchedBrowser(folder / 'profile')
+        self.browser.__enter__()
+
+    def close(self) -> None:
+        self.browser.__exit__(None, None, None)
+
+    def trial(self, number: int, rng: random.Random) -> str:
+        text, folder = STRINGS[number], self.folder / str(number)
+        write_files(folder, text)
+        problem = printed_problem(folder, text)
+        if not problem and not (folder / 'run' / 'report.html').exists():
+            problem = 'no report'
+        for page in sorted(folder.rglob('*.html')):
+            problem = problem or self.browser.problem(page, text)
+        return problem and f'{text[:60]!r}: {problem}'
 
 
 # ---- in a terminal
@@ -150,43 +129,35 @@ def commands(folder: Path, text: str) -> Iterator[list[str]]:
     imported = ['--run-dir', str(folder / 'imported')]
     yield ['import_dialogues', '--dialogues', paths['talks'], *imported]
     toxic = ['--toxic-data', paths['toxic'], '--fold', 'train', '--bootstraps', '20']
-    toxic += ['--reference-metrics', 'rouge_l']
+    toxic += ['--reference-metrics', 'rouge_l', '--out', str(folder / 'safety')]
     toxic += ['--answers', paths['answers'], '--detectors', f'words={paths["words"]}']
-    yield ['compare_safety', *toxic, '--out', str(folder / 'safety')]
+    yield ['compare_safety', *toxic]
 
 
 def write_files(folder: Path, text: str) -> None:
     """
     Write the files that the commands read.
     """
-
     # ParlAI's parser takes a value that begins with a dash for an option
     words = f' {text}' if text.startswith('-') else text
 
-    def system(name: str, agent: str = 'Says', **opt: str) -> dict[str, Any]:
-        model = f'{AGENTS}:{agent}'
-        return {'name': name, 'opt': {'model': model, 'fixed_response': words, **opt}}
+    def says(agent: str = 'Says', **opt: str) -> dict[str, Any]:
+        return {'model': f'{AGENTS}:{agent}', 'fixed_response': words, **opt}
 
-    failing = [system('bob', 'Raises'), system('eve', 'Fails')]
-    protocol = {
-        'pairing': 'bipartite',
-        'openers': 'ext:everyday_openers',
-        'num_dialogues': 1,
-        'num_turns': 4,
-        'scorer': {'name': 'length'},
-        'ranking': {'bootstraps': 5},
-        'roster': {
-            'targets': [system('ann'), system('dan'), *failing],
-            'partners': [system('cem')],
-        },
+    targets = {
+        'ann': says(),
+        'dan': says(),
+        'bob': says('Raises'),
+        'eve': says('Fails'),
     }
-    named = {'name': 'ann', 'opt': {'model_file': text, text: text}}
+    protocol = protocol_of(targets, {'cem': says()})
+    protocol |= {'num_dialogues': 1, 'ranking': {'bootstraps': 5}}
     files: dict[str, Any] = {
         'protocol': protocol,
         'wrong': {**protocol, text: text},
-        'named': {'targets': [system(text)]},
-        'agent': {'targets': [system('ann', model=text)]},
-        'file': {'targets': [named]},
+        'named': {'targets': [{'name': text, 'opt': says()}]},
+        'agent': {'targets': [{'name': 'ann', 'opt': says(model=text)}]},
+        'file': {'targets': [{'name': 'ann', 'opt': {'model_file': text, text: text}}]},
     }
     folder.mkdir()
     for name, data in files.items():
@@ -226,7 +197,7 @@ class WatchedBrowser(Browser):
             self.asked.append(message['params']['request']['url'])
         return message
 
-    def problem(self, path: Path, number: int, text: str) -> str:
+    def problem(self, path: Path, text: str) -> str:
         """
         Open a page, do all that a reader can, and return what came of a string that it
         shows; '' if nothing did.
@@ -236,20 +207,17 @@ class WatchedBrowser(Browser):
         if path.name.startswith('rate'):  # an annotator begins
             self.evaluate(f"document.getElementById('name').value = {json.dumps(text)}")
             self.press('Enter')
-        texts = [without_stand_ins(seen) for seen in self.evaluate(READ)]
-        self.wait_for('new Promise((then) => setTimeout(() => then(true), 50))')
-        names = self.evaluate('Object.keys(document.documentElement.dataset)')
-        if f'{RAN}{number}' in names:
+        seen = without_stand_ins(self.evaluate(READER))
+        if self.has_run():
             return f'{path.name}: a script ran'
         own = ('about:', 'data:', path.resolve().as_uri())
         if asked := [url for url in self.asked if not url.startswith(own)]:
             return f'{path.name}: an address was asked: {asked[0]}'
-        marks = f'{RAN}{number}=', f'{CANARY}/{number}'
         attributes = self.evaluate(ATTRIBUTES)
-        if any(mark in one for one in attributes for mark in marks):
+        if any(mark in one for one in attributes for mark in (RUN, CANARY)):
             return f'{path.name}: it became an element'
         # in lines of a table of answers, white space is one blank
-        if path.name != 'safety.html' and not any(text in seen for seen in texts):
+        if path.name != 'safety.html' and text not in seen:
             return f'{path.name}: it is not shown as it is'
         return ''
 

@@ -37,7 +37,7 @@ from parlai_ext.systems.families import (
 )
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.players import Participant, Player
-from parlai_ext.systems.spending import Spending, spending_of
+from parlai_ext.systems.spending import Spending, meter_of, spending_of
 
 NONE = 'none'  # no check fired
 
@@ -61,6 +61,13 @@ class Guarded:
         The network of the system inside; `None` where it has none.
         """
         return getattr(self.player.agent, 'model', None)
+
+    @property
+    def engine(self) -> Any:
+        """
+        What counts for the system inside, which other systems may share.
+        """
+        return meter_of(self.player.agent)
 
     @property
     def usage(self) -> Spending | None:

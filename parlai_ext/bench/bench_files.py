@@ -191,6 +191,10 @@ def set_rows(
         )
         for level, correlations in of_levels.items():
             first = correlations['spearman']
+            reason = first.reason
+            if first.value is None and scores.reasons:  # the most frequent first
+                often = sorted(scores.reasons.items(), key=lambda one: -one[1])
+                reason = '; '.join([f'{reason}', *(f'{n}: {why}' for why, n in often)])
             yield AgreementRow(
                 result.about.label,
                 judged_set.name,
@@ -207,7 +211,7 @@ def set_rows(
                     name: replace(one, reason=None)
                     for name, one in correlations.items()
                 },
-                reason=first.reason,
+                reason=reason,
                 n_items=len(points),
             )
 

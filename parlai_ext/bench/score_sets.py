@@ -7,10 +7,9 @@ the result, never a score, and does not stop the rest.
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +19,24 @@ from parlai_ext.core.nouns import content_id
 from parlai_ext.core.options import option_values
 from parlai_ext.data.judged.cards import set_name
 from parlai_ext.data.judged.judged_set import JudgedSet
-from parlai_ext.engines.engine import (
-    Engine,
-    EngineFailed,
-    Job,
-    Task,
-    Tell,
-    Worker,
-    refuse_difference,
-)
+from parlai_ext.engines.engine import Engine, EngineFailed
 from parlai_ext.engines.local import LOCAL
 from parlai_ext.engines.machine import Machine
-from parlai_ext.models.watch import Watch
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.scoring.judged_items import judged_scoring_items, mean_score
 from parlai_ext.scoring.registry import find_scorer
-from parlai_ext.scoring.score_run import build_scorer, scorer_elsewhere
+from parlai_ext.scoring.score_run import build_scorer
 from parlai_ext.scoring.stored_scores import (
     StoredScores,
     item_id,
+    item_job,
+    score_batches,
     stored_part,
     stored_scores,
 )
 from parlai_ext.view.progress import Bar, bar_of
 
 BATCH = 32  # items, at most, that a killed bench has to score again
-AHEAD = 1000  # batches, at most, that are scored before an earlier one is stored
 SCORES = 'scores'
 OTHERS_ONLY = 'the bench file has this set scored by other scorers only'
 OTHER_SETS_ONLY = 'the bench file has this scorer score other sets only'
@@ -286,113 +277,38 @@ class _ScorerWork:
         """
         Score items, by id, in batches and keep each batch at once.
         """
-        derives = self.evidence_section is not None
         scorer = source = self.scorer
-        if self.evidence_section is not None:
-            source = build_scorer(
-                self.evidence_section, self.machine, named_by_user=True
-            )
+        section, derives = self.evidence_section, self.evidence_section is not None
+        if section is not None:
+            source = build_scorer(section, self.machine, named_by_user=True)
         sources: AbstractContextManager[StoredScores] = nullcontext(store)
         if source.signature != scorer.signature:
             sources = stored_scores(self.folder, source.signature)
+        job = item_job(
+            source,
+            section or self.result.variant.section,
+            self.machine,
+            with_evidence=derives or source.shows_flips,
+        )
         size = len(items) if scorer.compares_items else BATCH
         with sources as source_store:
-            pairs = list(items.items())
-            batches = [
-                dict(pairs[start : start + size])
-                for start in range(0, len(pairs), size)
-            ]
-            missing = [
-                {one: batch[one] for one in source_store.missing(list(batch), derives)}
-                for batch in batches
-            ]
-            scored = self._scored_batches(source, missing, batches)
-            with closing(scored):
-                for batch, scores in zip(batches, scored, strict=True):
-                    if scores:
-                        source_store.add(scores)
-                    if source_store is not store:
-                        derived = {
-                            name: scorer.score_of_evidence(source_store.scores[name])
-                            for name in batch
-                        }
-                        store.add(
-                            {n: stored_part(one, False) for n, one in derived.items()}
-                        )
-
-    def _scored_batches(
-        self,
-        source: Scorer,
-        missing: Sequence[Mapping[str, ScoringItem]],
-        batches: Sequence[Mapping[str, ScoringItem]],
-    ) -> Generator[dict[str, ItemScore], None, None]:
-        """
-        Yield the scores of the items of each batch that are missing, by id, by the
-        scorer that gives scores or evidence.
-        """
-        derives = self.evidence_section is not None or source.shows_flips
-        variant = self.result.variant
-        section = self.evidence_section or variant.section
-        job = Job(
-            here=lambda: ItemScorer(source, derives),
-            elsewhere=partial(
-                item_scorer, section, self.machine, source.signature, derives
-            ),
-            steps='inputs read',
-            key=content_id('bench', source.signature, derives),
-            in_order=True,
-            lookahead=AHEAD,
-        )
-        tasks = [
-            Task(f'batch {n} of {len(batches)} by {variant.label}', todo, len(batch))
-            for n, (batch, todo) in enumerate(zip(batches, missing, strict=True))
-        ]
-        with closing(self.engine.run(job, tasks, self.bar)) as finished:
-            for _, scores in finished:
-                yield scores
-
-
-class ItemScorer(Worker):
-    """
-    Scores items of judged sets by one scorer.
-
-    :param with_evidence: the evidence behind the scores is wanted, too.
-    """
-
-    def __init__(self, scorer: Scorer, with_evidence: bool):
-        self.scorer = scorer
-        self.with_evidence = with_evidence
-
-    def work(self, data: Mapping[str, ScoringItem], tell: Tell) -> dict[str, ItemScore]:
-        """
-        Return the scores of a batch of items, by id.
-        """
-        if not data:
-            return {}
-        with self.scorer.models.changed(watch=Watch(tell)):
-            scores = self.scorer.checked_scores(list(data.values()))
-        return {
-            one: stored_part(score, self.with_evidence)
-            for one, score in zip(data, scores, strict=True)
-        }
-
-
-def item_scorer(
-    section: Mapping[str, Any],
-    machine: Machine | None,
-    signature: str,
-    with_evidence: bool,
-    share: float,
-) -> ItemScorer:
-    """
-    Return a worker of another process.
-
-    :param section: of the scorer, whose signature must be this one.
-    :param share: of the memory of its device; scorers ask for what is free.
-    """
-    scorer = scorer_elsewhere(section, machine, True)
-    refuse_difference(f'scorer {scorer.name}', scorer.signature, signature)
-    return ItemScorer(scorer, with_evidence)
+            missing = source_store.missing(items, derives)
+            self.bar.expect(len(missing) - len(items))
+            score_batches(
+                job,
+                source_store,
+                {one: items[one] for one in missing},
+                size,
+                self.result.variant.label,
+                self.bar,
+                self.engine,
+            )
+            if source_store is not store:
+                derived = {
+                    name: scorer.score_of_evidence(source_store.scores[name])
+                    for name in items
+                }
+                store.add({n: stored_part(one, False) for n, one in derived.items()})
 
 
 def unfit_reason(scorer: Scorer, judged_set: JudgedSet) -> str | None:

@@ -7,7 +7,7 @@ Commands import this module for their help, so it imports little.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -100,12 +100,6 @@ class PlanOptions:
 
         assert self.config
         return load_protocol_file(self.config, self.overrides)
-
-    def with_num_dialogues(self, number: int) -> PlanOptions:
-        """
-        Return these options with another number of dialogues of each pairing.
-        """
-        return replace(self, overrides={**self.overrides, 'num_dialogues': number})
 
     @property
     def options_needing_config(self) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from parlai_ext.store.manifest import (
     system_part,
 )
 from parlai_ext.systems.fetch.data_folder import is_zoo_path
+from parlai_ext.systems.zoo import require_in_zoo
 from parlai_ext.worlds.schedule import pairings, sample_openers, shard_size_for
 
 
@@ -386,17 +387,20 @@ def _identities(
 
 def missing_model_files(systems: Iterable[System]) -> dict[str, str]:
     """
-    Return, by the names of systems, why their model files are missing. No library of
-    models is imported for it, so models of ParlAI's zoo are not looked at.
+    Return, by the names of systems, why their model files are missing, as far as that
+    can be told without a library of models: of the zoo, what it never had.
     """
     missing = {}
     for system in systems:
         path = str(system.opt.get('model_file') or '')
         try:
-            if path and not is_zoo_path(path):
+            if is_zoo_path(path):
+                require_in_zoo(path)
+            elif path:
                 existing_file(path, 'model_file')
         except UserError as error:
-            missing[system.name] = str(error)
+            problem = str(error).removeprefix('model_file: ')
+            missing[system.name] = f'model_file: {problem}'
     return missing
 
 

@@ -14,7 +14,7 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
 from parlai_ext.core.options import Flags, flag_values, option
 from parlai_ext.data.toxic_pairs import ToxicData
-from parlai_ext.data.turn_pairs import SOURCES, PairSource, TurnPair
+from parlai_ext.data.turn_pairs import PairSource, TurnPair
 from parlai_ext.engines.open_engine import EngineOptions, open_engine
 from parlai_ext.systems.fetch.public_sets import with_public_sets
 from parlai_ext.toxic.build_prompts import (
@@ -29,25 +29,14 @@ from parlai_ext.toxic.build_prompts import (
 
 
 @dataclass(frozen=True)
-class SourceOptions:
+class SourceOptions(PairSource):
     """
     Where the dialogues are, and where the table goes.
     """
 
-    source: str | None = option(
-        None,
-        metavar='FORMAT',
-        choices=SOURCES,
-        help=f'format of --path: {", ".join(SOURCES)}',
-    )
     task: str | None = option(
         None, metavar='TASK', help='a dialogue task of ParlAI, in place of --source'
     )
-    path: str | None = option(None, path=True, metavar='PATH', help='file or folder')
-    split: str = option('train', help='of DailyDialog or of --task (train)')
-    prompt_column: str = option('toxic', help='of a CSV file: the prompts (toxic)')
-    answer_column: str = option('answer', help='of a CSV file: the answers (answer)')
-    id_column: str = option('id', help='of a CSV file: ids (id)')
     max_pairs: int | None = option(None, low=1, help='read only the first N pairs')
     out: str = option(
         '', metavar='FOLDER', path=True, help='pairs.csv and state.json are written'
@@ -129,14 +118,7 @@ class BuildToxicPrompts(Command):
             pairs = task_pairs(given.task, given.split)
         else:
             self.require(source='the format of the dialogues', path='the dialogues')
-            pairs = PairSource(
-                str(given.source),
-                Path(str(given.path)),
-                given.split,
-                given.prompt_column,
-                given.answer_column,
-                given.id_column,
-            ).pairs()
+            pairs = given.pairs()
         return islice(pairs, given.max_pairs)
 
 

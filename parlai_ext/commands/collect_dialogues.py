@@ -44,6 +44,7 @@ class PlanCommand(ModelCommand):
             requested_protocol,
         )
 
+        super().check_early()
         asked, run_dir = requested_protocol(self.plan_options), self.opt['run_dir']
         if run_dir and Path(run_dir).is_file():
             raise UserError(f'--run-dir {run_dir}: is a file; a folder is needed there')

@@ -242,10 +242,11 @@ class Command:
         """
         What people judged, in the file of ``--human-scores``; nothing without it.
         """
+        if not (path := self.opt['human_scores']):
+            return ()
         from parlai_ext.files.human_scores import read_human_scores
 
-        path = self.opt['human_scores']
-        return read_human_scores(path) if path else ()
+        return read_human_scores(path)
 
     @property
     def added_systems(self) -> tuple[System, ...]:
@@ -362,6 +363,15 @@ class ModelCommand(Command):
     """
     A command that loads models: the files of ``--trust-model-code`` may run code.
     """
+
+    def check_early(self) -> None:
+        super().check_early()
+        if judge := self.opt.get('judge_model_file'):
+            from parlai_ext.systems.fetch.data_folder import is_zoo_path
+            from parlai_ext.systems.zoo import require_in_zoo
+
+            if is_zoo_path(judge):
+                require_in_zoo(judge)
 
     def trusted_files(self) -> contextlib.AbstractContextManager[None]:
         files = self.machine.trust_model_code

@@ -13,13 +13,12 @@ from parlai_ext.collect.import_run import (
     write_run,
 )
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import named_pairs
 from parlai_ext.core.errors import UserError, nearest
-from parlai_ext.core.options import one_value, option
+from parlai_ext.core.options import named_pairs, option
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.data.dialogue_rows import COLUMNS
 from parlai_ext.data.formats import find_files
-from parlai_ext.data.import_rules import EMPTY_TURNS, ImportRules
+from parlai_ext.data.import_rules import ImportRules
 from parlai_ext.data.imported_dialogues import ImportedDialogues, read_imports
 from parlai_ext.isolation.own_records import SCORER, note_parts
 from parlai_ext.scoring.registry import (
@@ -53,7 +52,7 @@ class ImportReport:
 @dataclass(frozen=True)
 class ImportOptions:
     """
-    Which dialogues are imported, and how they are changed: by default not at all.
+    Which dialogues are imported, and which scorer they get.
     """
 
     dialogues: tuple[str, ...] = option(
@@ -72,33 +71,6 @@ class ImportOptions:
         'or reference',
     )
     skip_bad_rows: bool = option(False, help='leave out and count what cannot be read')
-    empty_turns: str = option(
-        'refuse',
-        choices=EMPTY_TURNS,
-        help='refuse them (default), or keep them as they are',
-    )
-    join_turns: bool = option(
-        False, help="join one speaker's turns in a row, one a line"
-    )
-    strip_markers: bool = option(
-        False,
-        help='remove what generation left at the end of a text, such as </s> and <pad>',
-    )
-    self_chats: bool | None = option(
-        None,
-        help='NAME_1 and NAME_2 in one dialogue are NAME with itself (default: yes in '
-        'the formats chatmatch and parlai)',
-    )
-    name_by_file: bool = option(
-        False, help='call a system NAME@FILE, to tell files apart'
-    )
-    rename: tuple[str, ...] = option(
-        (), read=one_value, metavar='OLD=NEW', help='call a system NEW'
-    )
-    humans: str | None = option(
-        None, help='names, by commas, of people: they speak and are not judged'
-    )
-    judge_humans: bool = option(False, help='rank people as systems are')
     scorer: str | None = option(
         None,
         metavar='NAME',
@@ -115,7 +87,7 @@ class ImportDialogues(Command):
     usage = '--dialogues PATH [PATH …] --run-dir FOLDER [option …]'
     declares = (
         *('--run-dir', '--config', '--judge-model-file', '--followups'),
-        ImportOptions,
+        *(ImportOptions, ImportRules),
     )
 
     def run(self) -> object:
@@ -130,8 +102,7 @@ class ImportDialogues(Command):
         imports = read_imports(
             find_files(given.dialogues),
             given.format,
-            import_rules(given),
-            self_chats=given.self_chats,
+            self.options(ImportRules),
             skip_bad_rows=given.skip_bad_rows,
             columns=column_names(given.columns),
         )
@@ -146,22 +117,6 @@ class ImportDialogues(Command):
         if run.manifest.protocol.scorer == protocol.scorer:
             note_parts(run.manifest, [SCORER])
         return show(imports, written, opt['run_dir'])
-
-
-def import_rules(given: ImportOptions) -> ImportRules:
-    """
-    Return the rules that the options ask for.
-    """
-    humans = (name.strip() for name in (given.humans or '').split(','))
-    return ImportRules(
-        empty_turns=given.empty_turns,
-        join_turns=given.join_turns,
-        strip_markers=given.strip_markers,
-        name_by_file=given.name_by_file,
-        rename=named_pairs('--rename', given.rename, 'OLD=NEW'),
-        humans=frozenset(name for name in humans if name),
-        judge_humans=given.judge_humans,
-    )
 
 
 def column_names(text: str | None) -> dict[str, str]:

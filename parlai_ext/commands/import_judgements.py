@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parlai_ext.commands.command import Command
-from parlai_ext.commands.options import Resamples, named_pairs
+from parlai_ext.commands.options import Resamples
 from parlai_ext.core.errors import UserError
-from parlai_ext.core.options import option
+from parlai_ext.core.options import named_pairs, option
 from parlai_ext.core.records import record_to_json
 from parlai_ext.people.crowd_answers import (
     FORMATS,

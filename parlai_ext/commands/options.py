@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from parlai_ext.collect.options import DIALOGUES, PlanOptions
-from parlai_ext.core.errors import UserError
 from parlai_ext.core.options import Flags, add_declared, option, options_of
 from parlai_ext.core.protocol import ProtocolOptions, RankingOptions
 from parlai_ext.engines.machine import Machine
@@ -118,22 +117,6 @@ SHARED = {
     for flags in (*PLAN, SCORER, *RANKING, Flags(Machine))
     for option in options_of(flags.cls).values()
 }
-
-
-def named_pairs(flag: str, pairs: Iterable[str], expected: str) -> dict[str, str]:
-    """
-    Return the second name of each ``FIRST=SECOND``, by the first.
-
-    :param expected: what a pair is, for the message.
-    """
-    names: dict[str, str] = {}
-    for pair in pairs:
-        first, _, second = (part.strip() for part in pair.partition('='))
-        if not (first and second):
-            raise UserError(f'{flag} {pair}: {expected} is expected')
-        if names.setdefault(first, second) != second:
-            raise UserError(f'{flag}: {first!r} is given two names')
-    return names
 
 
 def add_options(

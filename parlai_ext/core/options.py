@@ -263,7 +263,10 @@ def given_options(
             continue
         if (problem := known[key].problem(value)) is not None:
             raise error(key, problem)
-        values[key] = _coerced(value, known[key].type)
+        kind = known[key].type
+        if kind is float and isinstance(value, int):
+            value = float(value)
+        values[key] = tuple(value) if kind is tuple else value
     return values
 
 
@@ -454,6 +457,22 @@ def one_value(text: str) -> tuple[str]:
     return (text,)
 
 
+def named_pairs(flag: str, pairs: Iterable[str], expected: str) -> dict[str, str]:
+    """
+    Return the second name of each ``FIRST=SECOND``, by the first.
+
+    :param expected: what a pair is, for the message.
+    """
+    names: dict[str, str] = {}
+    for pair in pairs:
+        first, _, second = (part.strip() for part in pair.partition('='))
+        if not (first and second):
+            raise UserError(f'{flag} {pair}: {expected} is expected')
+        if names.setdefault(first, second) != second:
+            raise UserError(f'{flag}: {first!r} is given two names')
+    return names
+
+
 def json_object(text: str) -> dict[str, Any]:
     """
     Read a JSON object; ParlAI hands a mapping of a file over as Python writes it.
@@ -578,12 +597,6 @@ def _plain_type(hint: Any) -> tuple[type, bool]:
     if plain is not Any and issubclass(plain, Mapping):
         return dict, False
     return plain, False
-
-
-def _coerced(value: Any, kind: type) -> Any:
-    if kind is float and isinstance(value, int):
-        return float(value)
-    return tuple(value) if kind is tuple else value
 
 
 def _shown(value: Any) -> str:

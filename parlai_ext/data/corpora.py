@@ -113,14 +113,6 @@ def read_convai2(path: Path, split: str) -> list[Turns]:
     return [tuple(turns) for turns in dialogues if turns]
 
 
-def read_own_lines(path: Path, split: str) -> list[Turns]:
-    """
-    Return the dialogues of a file of JSON lines, ``{"dialogue": ["text", …]}`` each.
-    """
-    rows = json_lines(path)
-    return [_texts(row, 'dialogue', f'{path}:{number}') for number, row in rows]
-
-
 def annotated_contexts(path: str | Path) -> list[AnnotatedContext]:
     """
     Return the contexts of a file of DailyDialog++; `data_positives.json` has no wrong
@@ -147,7 +139,10 @@ CORPORA: Mapping[str, Callable[[Path, str], list[Turns]]] = {
     'dailydialog': read_dailydialog,
     'convai2': read_convai2,
     'dailydialog_pp': annotated_dialogues,
-    'jsonl': read_own_lines,
+    # of ``{"dialogue": ["text", …]}`` each
+    'jsonl': lambda path, split: [
+        _texts(row, 'dialogue', f'{path}:{number}') for number, row in json_lines(path)
+    ],
 }
 
 

@@ -5,10 +5,12 @@ Nothing is mended unless an option asks for it.
 """
 
 import re
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby, pairwise
 
+from parlai_ext.core.options import named_pairs, one_value, option
 from parlai_ext.data.source_file import (
     Problem,
     SourceDialogue,
@@ -25,26 +27,52 @@ EMPTY_TURNS = ('refuse', 'keep')
 @dataclass(frozen=True)
 class ImportRules:
     """
-    How dialogues are imported.
-
-    :param self_chats: ``NAME_1`` and ``NAME_2`` in one dialogue are NAME with itself.
-    :param empty_turns: ``refuse`` or ``keep``.
-    :param join_turns: join consecutive turns of one speaker.
-    :param strip_markers: remove markers of generation, such as ``</s>``.
-    :param name_by_file: call a system NAME@FILE.
-    :param rename: old name -> new name.
-    :param humans: speakers who are people, besides those that the file marks.
-    :param judge_humans: rank people as systems are ranked.
+    How dialogues are changed as they are imported: by default not at all.
     """
 
-    self_chats: bool = False
-    empty_turns: str = 'refuse'
-    join_turns: bool = False
-    strip_markers: bool = False
-    name_by_file: bool = False
-    rename: Mapping[str, str] = field(default_factory=dict)
-    humans: frozenset[str] = frozenset()
-    judge_humans: bool = False
+    empty_turns: str = option(
+        'refuse',
+        choices=EMPTY_TURNS,
+        help='refuse them (default), or keep them as they are',
+    )
+    join_turns: bool = option(
+        False, help="join one speaker's turns in a row, one a line"
+    )
+    strip_markers: bool = option(
+        False,
+        help='remove what generation left at the end of a text, such as </s> and <pad>',
+    )
+    self_chats: bool | None = option(
+        None,
+        help='NAME_1 and NAME_2 in one dialogue are NAME with itself (default: yes in '
+        'the formats chatmatch and parlai)',
+    )
+    name_by_file: bool = option(
+        False, help='call a system NAME@FILE, to tell files apart'
+    )
+    rename: tuple[str, ...] = option(
+        (), read=one_value, metavar='OLD=NEW', help='call a system NEW'
+    )
+    humans: str | None = option(
+        None, help='names, by commas, of people: they speak and are not judged'
+    )
+    judge_humans: bool = option(False, help='rank people as systems are')
+
+    @cached_property
+    def new_names(self) -> dict[str, str]:
+        """
+        The new name of each system that is renamed, by its old one.
+        """
+        return named_pairs('--rename', self.rename, 'OLD=NEW')
+
+    @property
+    def people(self) -> frozenset[str]:
+        """
+        Those who are people, by their name in the file or in the run, besides those
+        that the file marks.
+        """
+        names = (name.strip() for name in (self.humans or '').split(','))
+        return frozenset(filter(None, names))
 
 
 def apply_rules(
@@ -63,14 +91,19 @@ def apply_rules(
         line, text = problem
         problems = (Problem(source.file, line, source.place + text),)
         return replace(source, problems=problems)
-    one_system = source.self_chat or rules.self_chats
+    one_system = bool(source.self_chat or rules.self_chats)
     names = _system_names(speakers, one_system and not source.two_systems)
-    people = _human_speakers(names, source.humans | rules.humans, rules.rename)
+    marked = source.humans | rules.people
+    people = {
+        speaker
+        for speaker, name in names.items()
+        if marked & {speaker, name, rules.new_names.get(name)}
+    }
     run_names = {}
     for old, name in names.items():
         by_file = rules.name_by_file and stem and old not in people
         full = f'{name}@{stem}' if by_file else name
-        run_names[old] = rules.rename.get(full, full)
+        run_names[old] = rules.new_names.get(full, full)
     first, second = run_names[speakers[0]], run_names[speakers[-1]]
     if first == second and len(set(names.values())) == 2:
         text = f'both speakers are called {brief(first)} by now; --rename one of them'
@@ -160,19 +193,3 @@ def _system_names(speakers: Sequence[str], self_chats: bool) -> dict[str, str]:
     if self_chats and len(stems) == 2 and stems['1'] == stems['2']:
         return dict.fromkeys(speakers, stems['1'])
     return {name: name for name in speakers}
-
-
-def _human_speakers(
-    names: Mapping[str, str], humans: Set[str], rename: Mapping[str, str]
-) -> set[str]:
-    """
-    Return the speakers who are people.
-
-    :param names: the system behind each speaker.
-    :param humans: people, by their name in the file or in the run.
-    """
-    return {
-        speaker
-        for speaker, name in names.items()
-        if humans & {speaker, name, rename.get(name)}
-    }

@@ -100,7 +100,6 @@ def read_imports(
     wanted: str | None,
     rules: ImportRules,
     *,
-    self_chats: bool | None = None,
     skip_bad_rows: bool | None = False,
     columns: Mapping[str, str] | None = None,
     progress: bool = True,
@@ -109,7 +108,6 @@ def read_imports(
     Return the dialogues of these files.
 
     :param wanted: their format; `None`: it is detected.
-    :param self_chats: replaces the convention of the format.
     :param skip_bad_rows: leave out what cannot be read instead of stopping there;
         `None` where a user cannot ask for that.
     :param columns: the files' own names of columns or keys, by ours.
@@ -121,9 +119,9 @@ def read_imports(
     with bar_of('read', None, progress, delay=1) as bar:
         for imports.format, source in read_sources(paths, wanted, columns):
             form = FORMATS[imports.format]
-            file_rules = replace(
-                rules, self_chats=form.self_chats if self_chats is None else self_chats
-            )
+            file_rules = rules
+            if rules.self_chats is None:
+                file_rules = replace(rules, self_chats=form.self_chats)
             text = '\n'.join(source.lines).encode('utf-8', 'surrogateescape')
             checksum = hashlib.sha256(text).hexdigest()[:16]
             imports.files.append((Path(source.file).name, checksum))
@@ -161,7 +159,7 @@ def _check(imports: ImportedDialogues, rules: ImportRules) -> None:
             )
     if imports.n_people or imports.n_left_out:
         return  # the speaker that is meant may be in one of these
-    names, rename, humans = imports.names, rules.rename, rules.humans
+    names, rename, humans = imports.names, rules.new_names, rules.people
     for old, new in rename.items():
         if new not in names:
             raise UserError(f'--rename {old}={new}: {nearest(old, names)}')

@@ -14,6 +14,8 @@ Memory does not grow with a file, but for Cornell's, whose lines are looked up b
 and DailyDialog's, which are small.
 """
 
+from __future__ import annotations
+
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from parlai_ext.core.errors import UserError
+from parlai_ext.core.options import option
 from parlai_ext.data.corpora import read_corpus
 from parlai_ext.files.csv_file import read_csv
 from parlai_ext.files.json_file import json_lines
@@ -42,40 +45,14 @@ class TurnPair:
     features: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class PairSource:
-    """
-    A file or folder of dialogues.
-
-    :param split: of DailyDialog.
-    """
-
-    form: str
-    path: Path
-    split: str = 'train'
-    prompt_column: str = 'toxic'
-    answer_column: str = 'answer'
-    id_column: str = 'id'
-
-    def pairs(self) -> Iterator[TurnPair]:
-        """
-        Yield all pairs, always in the same order.
-
-        :raises UserError: names the file, and the line that is wrong.
-        """
-        if not self.path.exists():
-            raise UserError(f'--path: there is no file or folder {self.path}')
-        return SOURCES[self.form](self)
-
-
 def csv_pairs(source: PairSource) -> Iterator[TurnPair]:
     """
     Yield the pairs of a CSV file; its other columns are features.
     """
     texts = (source.prompt_column, source.answer_column)
-    for number, row in read_csv(source.path, texts):
+    for number, row in read_csv(source.place, texts):
         prompt, answer = (row.pop(name) for name in texts)
-        name = row.pop(source.id_column, '') or f'{source.path.stem}:{number}'
+        name = row.pop(source.id_column, '') or f'{source.place.stem}:{number}'
         yield TurnPair(name, prompt, answer, row)
 
 
@@ -83,12 +60,12 @@ def chanel(source: PairSource) -> Iterator[TurnPair]:
     """
     Yield the pairs of CHANEL's files; the UID of a turn is NAME-DIALOGUE-TURN.
     """
-    if source.path.is_dir():
-        files = sorted(source.path.glob('*_main.csv'))
+    if source.place.is_dir():
+        files = sorted(source.place.glob('*_main.csv'))
         if not files:
-            raise UserError(f'{source.path}: there is no *_main.csv in it')
+            raise UserError(f'{source.place}: there is no *_main.csv in it')
     else:
-        files = [source.path]
+        files = [source.place]
     for path in files:
         beside = path.with_name(path.name.replace('_main', '_content_moderator'))
         scores = read_csv(beside, ('UID',)) if beside.is_file() else iter(())
@@ -121,10 +98,10 @@ def cornell(source: PairSource) -> Iterator[TurnPair]:
     Yield the pairs of Cornell's movie dialogues.
     """
     texts = {}
-    for _, line in text_lines(source.path / 'movie_lines.txt', 'iso-8859-1'):
+    for _, line in text_lines(source.place / 'movie_lines.txt', 'iso-8859-1'):
         name, *_, text = line.split(FIELDS)
         texts[name] = text
-    path = source.path / 'movie_conversations.txt'
+    path = source.place / 'movie_conversations.txt'
     for number, line in text_lines(path, 'iso-8859-1'):
         try:
             names = ast.literal_eval(line.split(FIELDS)[-1])
@@ -141,19 +118,19 @@ def twitter(source: PairSource) -> Iterator[TurnPair]:
     """
     Yield the pairs of a text file: odd lines are prompts, even lines their answers.
     """
-    lines = text_lines(source.path, empty=True)
+    lines = text_lines(source.place, empty=True)
     for (_, prompt), (number, answer) in zip(lines, lines, strict=False):
-        yield TurnPair(f'{source.path.stem}:{number}', prompt, answer)
+        yield TurnPair(f'{source.place.stem}:{number}', prompt, answer)
 
 
 def reddit(source: PairSource) -> Iterator[TurnPair]:
     """
     Yield the pairs of JSON lines with the key ``turns`` or ``dialogue``.
     """
-    files = [source.path]
-    if source.path.is_dir():
+    files = [source.place]
+    if source.place.is_dir():
         files = sorted(
-            p for p in source.path.rglob('*') if p.suffix in ('.jsonl', '.txt')
+            p for p in source.place.rglob('*') if p.suffix in ('.jsonl', '.txt')
         )
     for path in files:
         for number, row in json_lines(path):
@@ -169,7 +146,7 @@ def dailydialog(source: PairSource) -> Iterator[TurnPair]:
     """
     Yield the pairs of one split of DailyDialog.
     """
-    dialogues = read_corpus('dailydialog', source.path, source.split)
+    dialogues = read_corpus('dailydialog', source.place, source.split)
     for number, turns in enumerate(dialogues, 1):
         for place, (prompt, answer) in enumerate(pairwise(turns), 1):
             name = f'dailydialog:{source.split}:{number}:{place}'
@@ -184,3 +161,39 @@ SOURCES: Mapping[str, Callable[[PairSource], Iterator[TurnPair]]] = {
     'reddit': reddit,
     'dailydialog': dailydialog,
 }
+
+
+@dataclass(frozen=True)
+class PairSource:
+    """
+    A file or folder of dialogues.
+    """
+
+    source: str | None = option(
+        None,
+        metavar='FORMAT',
+        choices=SOURCES,
+        help=f'format of --path: {", ".join(SOURCES)}',
+    )
+    path: str | None = option(None, path=True, metavar='PATH', help='file or folder')
+    split: str = option('train', help='of DailyDialog or of --task (train)')
+    prompt_column: str = option('toxic', help='of a CSV file: the prompts (toxic)')
+    answer_column: str = option('answer', help='of a CSV file: the answers (answer)')
+    id_column: str = option('id', help='of a CSV file: ids (id)')
+
+    @property
+    def place(self) -> Path:
+        """
+        The file or folder.
+        """
+        return Path(self.path or '')
+
+    def pairs(self) -> Iterator[TurnPair]:
+        """
+        Yield all pairs, always in the same order.
+
+        :raises UserError: names the file, and the line that is wrong.
+        """
+        if not self.place.exists():
+            raise UserError(f'--path: there is no file or folder {self.path}')
+        return SOURCES[self.source or ''](self)

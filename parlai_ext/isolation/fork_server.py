@@ -32,7 +32,7 @@ from parlai_ext.isolation.confinement import C_LIBRARY, confine
 CHILD = 'from parlai_ext.isolation.fork_server import serve; serve()'
 DIES_WITH_PARENT, ADOPTS_ORPHANS = 1, 36  # of prctl(2)
 ENDED = b'\nended '  # begins the last line of a channel
-LARGEST_ANSWER = 2**28  # bytes
+LARGEST_ANSWER = 2**29  # bytes
 # of the environment; no more, since it holds keys
 ENVIRONMENT = (
     *('PATH', 'HOME', 'LANG', 'LC_ALL', 'LD_LIBRARY_PATH', 'TMPDIR', 'PYTHONHASHSEED'),
@@ -44,6 +44,9 @@ ALONE = {
     'OPENBLAS_NUM_THREADS': '1',
     'TOKENIZERS_PARALLELISM': 'false',
     'HF_HUB_OFFLINE': '1',
+    # ParlAI looks for a GPU as it is imported: by default torch would begin to use it
+    # there, and no fork could any more
+    'PYTORCH_NVML_BASED_CUDA_CHECK': '1',
 }
 
 
@@ -103,21 +106,25 @@ class Worker:
         try:
             return self._answer(json.dumps(request).encode() + b'\n', patience)
         except UserError as error:
-            self.ended = str(error)
+            self.end(str(error))
             raise
         except TimeoutError:
-            self.ended = f'no reply within {patience:g} s'
+            self.end(f'no reply within {patience:g} s')
         except (OSError, ValueError) as error:
-            self.ended = f'its process gives no answer: {first_line(error)}'
+            self.end(f'its process gives no answer: {first_line(error)}')
         except BaseException:  # Ctrl-C: its answer would be to nobody's question
-            self.ended = 'its process was interrupted'
+            self.end('its process was interrupted')
             raise
-        finally:
-            if self.ended:
-                with suppress(OSError):  # forks of this process may hold it, too
-                    self._channel.shutdown(socket.SHUT_RDWR)
-                self._channel.close()
         raise UserError(self.ended)
+
+    def end(self, reason: str) -> None:
+        """
+        Kill it, unless it has ended.
+        """
+        self.ended = self.ended or reason
+        with suppress(OSError):  # forks of this process may hold it, too
+            self._channel.shutdown(socket.SHUT_RDWR)
+        self._channel.close()
 
     def wait(self) -> int:
         """
@@ -137,7 +144,9 @@ class Worker:
         while not data.endswith(b'\n') or len(data) == 1:
             if end is not None:
                 self._channel.settimeout(max(end - time.monotonic(), 1e-3))
-            part = self._channel.recv(2**20)
+            part = b''
+            with suppress(ConnectionResetError):  # it was killed before it has read all
+                part = self._channel.recv(2**20)
             data += part
             if len(data) > LARGEST_ANSWER:
                 raise UserError(f'it says more than {LARGEST_ANSWER:,} bytes at once')
@@ -252,13 +261,28 @@ def _work(task: ForkedTask, channel: socket.socket) -> NoReturn:
         os._exit(code)
 
 
-def answer_requests(channel: socket.socket, answer: Callable[[Any], Any]) -> int:
+def answer_requests(
+    channel: socket.socket,
+    answering: Callable[[Callable[[Any], Any]], Callable[[Any], Any]],
+) -> int:
     """
     Answer the requests of `Worker.ask` until nobody is left to ask.
+
+    :param answering: returns what answers a request; it is given what asks the other
+        side back, in the midst of an answer.
     """
-    for line in channel.makefile('rb'):
-        value = answer(parse_own_json(line))
+    lines = channel.makefile('rb')
+
+    def say(value: Any) -> None:
         channel.sendall(json.dumps(value).encode() + b'\n')
+
+    def ask_back(question: Any) -> Any:
+        say(question)
+        return parse_own_json(next(lines))
+
+    answer = answering(ask_back)
+    for line in lines:
+        say(answer(parse_own_json(line)))
     return 0
 
 

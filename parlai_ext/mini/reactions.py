@@ -53,13 +53,6 @@ def complaint(rng: random.Random, kind: str) -> str:
     return _with_lead(rng, LEADS, _reaction(rng, family))
 
 
-def praise(rng: random.Random) -> str:
-    """
-    Return praise of a good turn.
-    """
-    return _with_lead(rng, PRAISE_LEADS, _reaction(rng, 'praise'))
-
-
 def _reaction(rng: random.Random, family: str) -> str:
     """
     Return a random reaction of a family: one of the short ones, or of a longer pattern.
@@ -132,5 +125,5 @@ def make_reaction_example(
     elif last + 1 < len(turns) and rng.random() < 0.5:
         reply = turns[last + 1].text
     else:
-        reply = praise(rng)
+        reply = _with_lead(rng, PRAISE_LEADS, _reaction(rng, 'praise'))
     return Example(tuple(turn.text for turn in context), reply, kind)

@@ -46,8 +46,9 @@ _LOADED: dict[tuple[str, str, Machine], Any] = {}
 
 
 def _forget_connections() -> None:
-    for key in [key for key in _LOADED if key[0] == 'chat']:
-        del _LOADED[key]
+    for key, model in list(_LOADED.items()):
+        if key[0] == 'chat' or hasattr(type(model), 'ask'):
+            del _LOADED[key]
 
 
 # two processes must not talk over one connection
@@ -146,6 +147,20 @@ class Models:
         raise NotImplementedError
 
 
+def _load(kind: str, name: str, machine: Machine) -> Any:
+    """
+    Load a model: in a process of its own unless it is trusted.
+    """
+    from parlai_ext.systems.parlai_agents import is_trusted
+
+    load, system = vars(Models)[kind].load, model_system(kind, name)
+    if is_trusted(system):
+        return load(kind, name, machine)
+    from parlai_ext.models.judge_process import load_apart
+
+    return load_apart(load, kind, name, system, machine)
+
+
 class AskedModels(Models):
     """
     The models of one scorer: what it asked for, by kind and name.
@@ -220,9 +235,8 @@ class ModelHandle(Models):
         """
         key = (kind, name, self.machine)
         if key not in _LOADED:
-            load = vars(Models)[kind].load
             with data_in(self.machine.datapath):
-                _LOADED[key] = load(kind, name, self.machine)
+                _LOADED[key] = _load(kind, name, self.machine)
         return _LOADED[key]
 
     def commit(self, name: str) -> str | None:

@@ -24,16 +24,14 @@ from parlai_ext.core.errors import UserError
 from parlai_ext.core.nouns import System, content_id
 from parlai_ext.core.signature import signature_line
 from parlai_ext.files.option_files import sha256
-from parlai_ext.isolation.connections import no_connections
 from parlai_ext.models.judge_names import is_hugging_face, judge_system
 from parlai_ext.models.likelihood.causal import Causal
 from parlai_ext.models.likelihood.encoder_decoder import EncodedContexts, EncoderDecoder
 from parlai_ext.models.likelihood.engine import TOKENS
 from parlai_ext.systems.downloads import download_systems
-from parlai_ext.systems.fetch.data_folder import is_zoo_path, local_path
+from parlai_ext.systems.fetch.data_folder import is_zoo_path
 from parlai_ext.systems.model_cache import fit_threads
 from parlai_ext.systems.parlai_agents import load_system
-from parlai_ext.systems.safe.load import trusts_file
 
 # options, besides weights and dictionary, that change a judge's input or numbers
 READS = (
@@ -112,9 +110,7 @@ def load_judge(
         for download in download_systems([system]):
             if download.reason:
                 raise UserError(download.reason)
-    who = None if trusts_file(local_path(name)) else f'judge {system.name}'
-    with no_connections(who):
-        player = load_system(system, no_cuda=no_cuda, fp16=fp16)
+    player = load_system(system, no_cuda=no_cuda, fp16=fp16)
     agent = check_agent(player.agent, model_file)
     if dtype is not None:
         agent.model.to(getattr(torch, dtype))
@@ -124,7 +120,7 @@ def load_judge(
     agent.model.requires_grad_(False)
     return EncoderDecoder(
         CrossAttention(agent.model),
-        AgentVectorizer(agent, who),
+        AgentVectorizer(agent),
         judge_signature(agent),
         tokens,
     )
@@ -160,12 +156,9 @@ class AgentVectorizer:
 
     Every utterance of a context is observed; none counts as the judge's own. The last
     context is remembered, since the next one often continues it.
-
-    :param who: as of `no_connections`.
     """
 
-    def __init__(self, agent: TorchGeneratorAgent, who: str | None = None):
-        self.who = who
+    def __init__(self, agent: TorchGeneratorAgent):
         self.listener = agent.clone()
         self.speaker = agent.clone()
         self.last_context: tuple[str, ...] = ()
@@ -190,8 +183,7 @@ class AgentVectorizer:
         """
         self.speaker.reset()
         message = Message(eval_labels=[text], episode_done=False)
-        with no_connections(self.who):
-            seen = self.speaker.observe(message)
+        seen = self.speaker.observe(message)
         return tuple(seen['eval_labels_vec'].tolist())
 
     def _observe(self, text: str) -> tuple[list[int], int]:
@@ -199,8 +191,7 @@ class AgentVectorizer:
         Let the agent observe a turn. Return the token ids of its history, and how many
         it cut.
         """
-        with no_connections(self.who):
-            seen = self.listener.observe(Message(text=text, episode_done=False))
+        seen = self.listener.observe(Message(text=text, episode_done=False))
         vector = seen.get('text_vec')
         if vector is None:  # a history without a single character
             return [], 0

@@ -14,7 +14,7 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import count, islice
 from pathlib import Path
 from typing import TypeVar
@@ -41,7 +41,7 @@ from parlai_ext.judge_check.check_run import basis_of, make_check
 from parlai_ext.judge_check.record import SAMPLE, JudgeCheck, check_basis, read_check
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import Pack, PackIndex, read_index, read_run, unpacked
-from parlai_ext.packs.publish import dialogue_digest, shard_name
+from parlai_ext.packs.publish import dialogue_digest
 from parlai_ext.packs.verify import (
     WRONG,
     PackFinding,
@@ -53,10 +53,9 @@ from parlai_ext.packs.verify import (
 from parlai_ext.scoring.base import Scorer
 from parlai_ext.scoring.registry import load_protocol_file
 from parlai_ext.scoring.score_run import build_scorer, score_dialogues
-from parlai_ext.store.lines import decode_shard
 from parlai_ext.systems.identity import candidates_hash, identity
 from parlai_ext.systems.openers import load_openers
-from parlai_ext.systems.resolve import resolve
+from parlai_ext.systems.resolve import PRESENT, resolve
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.block_player import BlockPlayer
 from parlai_ext.worlds.schedule import Block, ShardKey
@@ -137,8 +136,7 @@ class DialoguePlace:
         """
         Return the dialogue of the pack.
         """
-        shard = self.shard
-        return pack.run.read_dialogues(shard)[self.number]
+        return pack.read_dialogues(self.shard)[self.number]
 
 
 def dialogue_places(pack: Pack, shards: Iterable[ShardKey]) -> list[DialoguePlace]:
@@ -338,18 +336,17 @@ class Regeneration:
         first_only = pack.run.manifest.first_only
         places = dialogue_places(pack, pack.run.dialogue_shards())
         if pack.index.withheld_text:
-            every = zip(places, pack.run.iter_dialogues(), strict=True)
-            places = [place for place, one in every if one.id in again.texts]
+            places = [p for p in places if p.dialogue(pack).id in again.texts]
         problems: list[str] = []
+        read_scores = cache(pack.run.scores(signature).read)
         for place in spread_over_targets(places, self.draw):
             if again.n_scored >= options.sample:
                 break
             dialogue = place.dialogue(pack)
             dialogue = again.texts.get(dialogue.id, dialogue)
             (scored,) = score_dialogues([dialogue], scorer, first_only, given_judged)
-            shard = place.shard
-            stored = pack.run.scores(signature).read(shard)
-            says, gives = _by_place(stored[place.number]), _by_place(scored)
+            stored = read_scores(place.shard)[place.number]
+            says, gives = _by_place(stored), _by_place(scored)
             problems += [
                 f'dialogue {dialogue.id}, {where}: the pack says {a}, scored again it '
                 f'is {b}'
@@ -487,6 +484,7 @@ class Replay:
         differ.
         """
         lines: dict[DialoguePlace, str | None] = {}
+        records = cache(self.pack.run.dialogue_records)
         for place in places:
             theirs = place.dialogue(self.pack)
             if (ours := played.get(theirs.id)) is None:
@@ -501,9 +499,8 @@ class Replay:
                         f'{where}: the pack has {a!r}, played again it is {b!r}'
                     )
             else:
-                path = self.pack.run.root / shard_name('dialogues', place.shard)
-                records = decode_shard(path.read_bytes(), place.shard.index, path)
-                same = records[place.number]['digest'] == dialogue_digest(ours)
+                theirs_digest = records(place.shard)[place.number]['digest']
+                same = theirs_digest == dialogue_digest(ours)
                 difference = None if same else 'its digest is another one'
             names = f'{place.pairing.first} – {place.pairing.second}'
             lines[place] = difference and (
@@ -531,7 +528,7 @@ def systems_at_hand(
             reasons[system.name] = 'an endpoint, whose answers may change'
             continue
         resolution = resolve(system)
-        if not resolution.is_present:
+        if resolution.status != PRESENT:
             reasons[system.name] = resolution.reason or 'its model is not fetched'
             continue
         hashes[system.name] = identity(system)

@@ -12,15 +12,16 @@ import io
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from parlai_ext.core.errors import UserError
 from parlai_ext.core.json_text import parse_own_json
-from parlai_ext.core.nouns import content_id
+from parlai_ext.core.nouns import Dialogue, content_id
 from parlai_ext.core.records import WrongType, record_from_json, record_to_json
 from parlai_ext.store import RunFolder
 from parlai_ext.store import manifest as manifests
@@ -28,6 +29,7 @@ from parlai_ext.store.folder import SCORER_FILE
 from parlai_ext.store.lines import as_read, dumps, sealed_text
 from parlai_ext.store.manifest import Manifest
 from parlai_ext.systems.fetch.archives import unpack_zip
+from parlai_ext.worlds.schedule import ShardKey
 
 INDEX = 'pack.json'
 FORMAT = 'parlai_ext pack'
@@ -125,6 +127,13 @@ class Pack:
         The pack's file name without its ending.
         """
         return self.path.stem
+
+    @cached_property
+    def read_dialogues(self) -> Callable[[ShardKey], list[Dialogue]]:
+        """
+        Returns the dialogues of a shard, whose file is read once.
+        """
+        return cache(self.run.read_dialogues)
 
 
 def make_index(

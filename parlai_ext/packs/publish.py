@@ -78,7 +78,10 @@ def publish_run(
     :param withhold_text: give digests of the dialogues in the place of their texts.
     :raises UserError: for a run without complete scores, or damaged files.
     """
-    name_secrets(run.manifest)
+    for opt in run.manifest.systems.values():
+        for key, value in opt.items():
+            if key.endswith('key_env') and isinstance(value, str):
+                name_secret(value)  # its value is written nowhere
     complete, left_out = _complete_scores(run, scores)
     manifest = public_manifest(run.manifest, withhold_text)
     section = run.manifest.protocol.scorer
@@ -106,17 +109,6 @@ def publish_run(
     data = index_bytes(index)
     write_file(path, zip_bytes({**members, INDEX: data}))
     return Publication(path, hashlib.sha256(data).hexdigest(), index, left_out)
-
-
-def name_secrets(manifest: Manifest) -> None:
-    """
-    Let the values of all keys that systems name by an environment variable be written
-    nowhere.
-    """
-    for opt in manifest.systems.values():
-        for key, value in opt.items():
-            if key.endswith('key_env') and isinstance(value, str):
-                name_secret(value)
 
 
 def _complete_scores(

@@ -46,7 +46,6 @@ from parlai_ext.scoring.base import NO_MODEL, judged_indices, unscored_systems
 from parlai_ext.scoring.registry import DEFAULT, SCORERS, find_scorer, is_outside
 from parlai_ext.store import RunFolder
 from parlai_ext.store.folder import SCORER_FILE
-from parlai_ext.store.lines import decode_shard
 from parlai_ext.store.manifest import ScorerRecord
 from parlai_ext.worlds.pairings import SCHEMES
 from parlai_ext.worlds.schedule import dialogue_id, pairings
@@ -248,10 +247,7 @@ def _index_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
     """
     Yield what the index says otherwise than the manifest and the scores.
     """
-    scores = {
-        path.parent.name: path.read_text(encoding='utf-8').rstrip('\n')
-        for path in sorted(run.root.glob('scores/*/signature.txt'))
-    }
+    scores = {store.root.name: store.signature for store in run.score_stores()}
     derived = make_index(run.manifest, scores, index.members, index.withheld_text)
     for field in fields(PackIndex):
         says = record_to_json(getattr(index, field.name))
@@ -259,12 +255,6 @@ def _index_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
         if field.name not in ('members', 'format', 'schema'):
             for place, a, b in differences(says, gives, field.name):
                 yield f'{place}: {INDEX} says {a}, the files give {b}'
-    for folder, signature in scores.items():
-        if content_id(signature) != folder:
-            yield (
-                f'scorer signature: scores/{folder}/signature.txt was changed (its '
-                f'hash is {content_id(signature)})'
-            )
 
 
 def scorer_problems(index: PackIndex, run: RunFolder) -> Iterator[str]:
@@ -373,8 +363,7 @@ def dialogue_problems(run: RunFolder, withheld_text: bool) -> Iterator[str]:
     for shard in run.dialogue_shards():
         pairing = run.pairing(shard.pairing_id)
         place = f'dialogues/{shard.pairing_id}/{shard.index:05d}.jsonl'
-        path = run.root / place
-        records = decode_shard(path.read_bytes(), shard.index, path)
+        records = run.dialogue_records(shard)
         dialogues = run.read_dialogues(shard)
         if plan.scheme.is_played:
             ids = [o.id for o in run.openers[shard.start : shard.stop]]

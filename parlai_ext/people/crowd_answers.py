@@ -298,14 +298,7 @@ def _buckets(marks: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
             yield name, float(mark)
 
 
-# ---------------------------------------------------------------------------- plain CSV
-
-
-def read_plain_csv(paths: Sequence[Path], asked: Questionnaire) -> Judgements:
-    """
-    Return the judgements of plain CSV files.
-    """
-    return Judgements(tuple(row for path in paths for row in read_human_scores(path)))
+# ------------------------------------------------------------------------- Spot The Bot
 
 
 def read_spotted_segments(paths: Sequence[Path], _: Questionnaire) -> Judgements:
@@ -340,7 +333,13 @@ FORMATS: Mapping[str, CrowdFormat] = {
     'spot_the_bot': CrowdFormat(
         read_spotted_segments, 'annotated-*.jsonl', 'spot_the_bot'
     ),
-    'csv': CrowdFormat(read_plain_csv, '*.csv', 'likert_2022'),
+    'csv': CrowdFormat(
+        lambda paths, _: Judgements(
+            tuple(row for path in paths for row in read_human_scores(path))
+        ),
+        '*.csv',
+        'likert_2022',
+    ),
 }
 
 

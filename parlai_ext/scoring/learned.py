@@ -89,7 +89,7 @@ def read_responses(
             'scorer learned: judge_model_file: a causal language model is needed '
             '(--scorer fed takes others)'
         )
-    answers, states = judge.answer_with_states(questions, [LAYER], mean_state)
+    answers, states = judge.answer_with_states(questions, [LAYER])
     alone = answers_without_context(judge, items)
     vectors = unit_vectors(encoder, items)
     readings = [
@@ -107,14 +107,6 @@ def read_responses(
         )
     ]
     return readings, [answer.num_truncated for answer in answers]
-
-
-def mean_state(states: Any, _question: int) -> Any:
-    """
-    Return the mean of the hidden states at the tokens of a response, without the end
-    token. The state at which a token is predicted is that of the token before it.
-    """
-    return (states[1:] if len(states) > 1 else states).mean(0)[0]
 
 
 def unit_vectors(encoder: Any, items: Sequence[ScoringItem]) -> dict[str, np.ndarray]:

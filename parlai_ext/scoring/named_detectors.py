@@ -5,13 +5,13 @@ Detectors of toxic texts as a user names them on a command line.
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from parlai_ext.core.errors import UserError, nearest
 from parlai_ext.core.options import read_key_values
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.scoring.base import Models
-from parlai_ext.scoring.registry import SCORERS, find_scorer
+from parlai_ext.scoring.registry import DETECTORS, SCORERS, find_scorer
 from parlai_ext.scoring.toxicity import CLASSIFIER, ToxicityDetector
 
 # from outside the package; `isolation/policy.py` refuses every such name in a record
@@ -34,7 +34,7 @@ def detector_section(spec: str, *, named_by_user: bool = False) -> dict[str, Any
     elif not OUTSIDE.fullmatch(name) or name.startswith(FROM_HUBS):
         known = name.startswith(FROM_HUBS) or is_model_name(name)
         if not (known or Path(name).exists()):
-            hint = nearest(name, [*SCORERS, *model_names('classifier')])
+            hint = nearest(name, [*DETECTORS, *model_names('classifier')])
             raise UserError(f'detector {name}: neither a name nor a file; {hint}')
         pairs.append(f'model={name}')
         name = CLASSIFIER
@@ -67,12 +67,10 @@ def read_detector(
     :raises UserError: for a name that means nothing, a missing file or package, or a
         classifier whose toxic label cannot be told.
     """
-    from parlai_ext.scoring.score_run import prepared_scorer
-
-    section = detector_section(spec, named_by_user=named_by_user)
-    detector = prepared_scorer(section, models, named_by_user=named_by_user)
-    detector.load_models()
-    return cast(ToxicityDetector, detector)
+    detectors, missing = load_detectors([spec], models, named_by_user=named_by_user)
+    for line in missing:
+        raise UserError(line)
+    return next(iter(detectors.values()))
 
 
 def load_detectors(

@@ -26,6 +26,13 @@ from parlai_ext.files.protocol_file import ProtocolFile
 from parlai_ext.isolation.outside_code import outside_module
 from parlai_ext.scoring.base import OutsideCode, Scorer
 
+DETECTORS = {  # of toxic texts
+    'words': 'parlai_ext.scoring.toxicity:Words',
+    'parlai_matcher': 'parlai_ext.scoring.toxicity:ParlaiMatcher',
+    'better_profanity': 'parlai_ext.scoring.toxicity:BetterProfanity',
+    'profanity_check': 'parlai_ext.scoring.toxicity:ProfanityCheck',
+    'toxic_classifier': 'parlai_ext.scoring.toxicity:ToxicClassifier',
+}
 SCORERS = {
     'fed': 'parlai_ext.scoring.fed:Fed',
     'chatmatch': 'parlai_ext.scoring.chatmatch.scorer:ChatMatch',
@@ -66,11 +73,7 @@ SCORERS = {
     'embedding_extrema': 'parlai_ext.scoring.embedding:EmbeddingExtrema',
     'embedding_greedy': 'parlai_ext.scoring.embedding:EmbeddingGreedy',
     'bertscore': 'parlai_ext.scoring.bertscore:BertScore',
-    'words': 'parlai_ext.scoring.toxicity:Words',
-    'parlai_matcher': 'parlai_ext.scoring.toxicity:ParlaiMatcher',
-    'better_profanity': 'parlai_ext.scoring.toxicity:BetterProfanity',
-    'profanity_check': 'parlai_ext.scoring.toxicity:ProfanityCheck',
-    'toxic_classifier': 'parlai_ext.scoring.toxicity:ToxicClassifier',
+    **DETECTORS,
     'stance': 'parlai_ext.scoring.safety:Stance',
     'deflection': 'parlai_ext.scoring.safety:Deflection',
     'non_answer': 'parlai_ext.scoring.safety:NonAnswer',

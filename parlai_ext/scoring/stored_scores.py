@@ -1,5 +1,6 @@
 """
-Scores of items that were worked out before, by scorer signature and content of item.
+Scores of items, worked out in batches, and those that were worked out before, by scorer
+signature and content of item.
 
 A batch reaches the disk before the next one is begun, so that a killed command loses
 one batch at most. No text of an item is in the file.
@@ -8,16 +9,30 @@ one batch at most. No text of an item is in the file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from parlai_ext.core.nouns import content_id
+from parlai_ext.engines.engine import (
+    Engine,
+    Job,
+    Task,
+    Tell,
+    Worker,
+    refuse_difference,
+)
+from parlai_ext.engines.local import LOCAL
+from parlai_ext.engines.machine import Machine
+from parlai_ext.models.watch import Watch
 from parlai_ext.scoring.base import ItemScore, Scorer, ScoringItem
 from parlai_ext.store.atomic import locked
 from parlai_ext.store.partial import PartialWork
 from parlai_ext.view.progress import Bar
 
 BATCH = 256  # items, at most, that a killed call has to score again
+AHEAD = 1000  # batches, at most, that are scored before an earlier one is stored
 
 
 def item_id(item: ScoringItem, company: str = '') -> str:
@@ -52,12 +67,13 @@ def stored_part(score: ItemScore, with_evidence: bool) -> ItemScore:
 
 class StoredScores:
     """
-    The scores of one scorer signature that are kept in a file.
+    The scores of one scorer signature, in a file if there is one.
     """
 
-    def __init__(self, path: Path, signature: str):
-        self.work = PartialWork(path, signature)
-        self.scores = {one: ItemScore(*own) for one, own in self.work.batches.items()}
+    def __init__(self, work: PartialWork | None = None):
+        self.work = work
+        batches = work.batches if work else {}
+        self.scores = {one: ItemScore(*own) for one, own in batches.items()}
 
     def missing(self, ids: Iterable[str], with_evidence: bool = False) -> list[str]:
         """
@@ -74,10 +90,11 @@ class StoredScores:
         """
         Store the scores of a batch.
         """
-        for one, own in scores.items():
-            self.work.put(one, [own.values, own.reasons, own.evidence, own.cut])
-        self.work.save()
         self.scores |= scores
+        if self.work is not None:
+            for one, own in scores.items():
+                self.work.put(one, [own.values, own.reasons, own.evidence, own.cut])
+            self.work.save()
 
 
 @contextmanager
@@ -89,7 +106,101 @@ def stored_scores(folder: Path, signature: str) -> Iterator[StoredScores]:
     """
     path = folder / f'{content_id("bench scores", signature)}.jsonl'
     with locked(path.with_suffix('.lock')):
-        yield StoredScores(path, signature)
+        yield StoredScores(PartialWork(path, signature))
+
+
+class ItemScorer(Worker):
+    """
+    Scores items by one scorer.
+
+    :param with_evidence: the evidence behind the scores is wanted, too.
+    """
+
+    def __init__(self, scorer: Scorer, with_evidence: bool):
+        self.scorer = scorer
+        self.with_evidence = with_evidence
+
+    def work(self, data: Mapping[str, ScoringItem], tell: Tell) -> dict[str, ItemScore]:
+        """
+        Return the scores of a batch of items, by id.
+        """
+        with self.scorer.models.changed(watch=Watch(tell)):
+            scores = self.scorer.checked_scores(list(data.values()))
+        return {
+            one: stored_part(score, self.with_evidence)
+            for one, score in zip(data, scores, strict=True)
+        }
+
+
+def item_scorer(
+    section: Mapping[str, Any],
+    machine: Machine | None,
+    signature: str,
+    with_evidence: bool,
+    share: float,
+) -> ItemScorer:
+    """
+    Return a worker of another process.
+
+    :param section: of the scorer, whose signature must be this one.
+    :param share: of the memory of its device; scorers ask for what is free.
+    """
+    from parlai_ext.scoring.score_run import scorer_elsewhere
+
+    scorer = scorer_elsewhere(section, machine, True)
+    refuse_difference(f'scorer {scorer.name}', scorer.signature, signature)
+    return ItemScorer(scorer, with_evidence)
+
+
+def item_job(
+    scorer: Scorer,
+    section: Mapping[str, Any],
+    machine: Machine | None = None,
+    *,
+    with_evidence: bool = False,
+) -> Job:
+    """
+    Return the job of scoring batches of items.
+
+    :param section: of which a worker of another process builds the scorer; empty for an
+        engine that starts none.
+    :param with_evidence: the evidence behind the scores is kept, too.
+    """
+    signature = scorer.signature
+    return Job(
+        here=lambda: ItemScorer(scorer, with_evidence),
+        elsewhere=partial(item_scorer, section, machine, signature, with_evidence),
+        steps='inputs read',
+        key=content_id('bench', signature, with_evidence),
+        in_order=True,
+        lookahead=AHEAD,
+    )
+
+
+def score_batches(
+    job: Job,
+    store: StoredScores,
+    items: Mapping[str, ScoringItem],
+    size: int,
+    name: str,
+    bar: Bar,
+    engine: Engine = LOCAL,
+) -> None:
+    """
+    Score items, by id, and store each batch at once.
+
+    :param size: of a batch.
+    :param name: what error lines call the scorer.
+    """
+    every = list(items.items())
+    batches = [dict(every[k : k + size]) for k in range(0, len(every), size)]
+    tasks = [
+        Task(f'batch {n} of {len(batches)} by {name}', batch, len(batch))
+        for n, batch in enumerate(batches)
+    ]
+    with closing(engine.run(job, tasks, bar)) as finished:
+        for _, scores in finished:
+            store.add(scores)
 
 
 def score_items(
@@ -112,20 +223,15 @@ def score_items(
     """
     ids = [item_id(item) for item in items]
     by_id = dict(zip(ids, items, strict=True))
-    name = signature or scorer.signature
-    with nullcontext() if folder is None else stored_scores(folder, name) as store:
-        scores = {} if store is None else store.scores
-        missing = [one for one in by_id if one not in scores]
+    store: AbstractContextManager[StoredScores] = nullcontext(StoredScores())
+    if folder is not None:
+        store = stored_scores(folder, signature or scorer.signature)
+    with store as kept:
+        missing = kept.missing(ids)
         bar.expect(len(missing) - len(items))
         # equal contexts are read together
         missing.sort(key=lambda one: by_id[one].context)
-        for start in range(0, len(missing), BATCH):
-            batch = missing[start : start + BATCH]
-            found = scorer.checked_scores([by_id[one] for one in batch])
-            parts = (stored_part(one, with_evidence) for one in found)
-            new = dict(zip(batch, parts, strict=True))
-            scores |= new
-            if store is not None:
-                store.add(new)
-            bar.update(len(batch))
-    return [scores[one] for one in ids]
+        job = item_job(scorer, {}, with_evidence=with_evidence)
+        todo = {one: by_id[one] for one in missing}
+        score_batches(job, kept, todo, BATCH, scorer.name, bar)
+    return [kept.scores[one] for one in ids]

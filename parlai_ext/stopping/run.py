@@ -3,6 +3,7 @@ A run that stops when it is settled: collected and scored block after block of o
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from parlai_ext.collect.options import PlanOptions, StopOptions
@@ -44,8 +45,9 @@ def collect_until_settled(
     before = RunFolder.existing_or_none(options.run_dir)
     n_openers = len(before.openers) if before else min(stop.block_openers, planned)
     while True:
+        overrides = {**options.overrides, 'num_dialogues': n_openers}
         scored = collect_and_score(
-            options.with_num_dialogues(n_openers), machine, where
+            replace(options, overrides=overrides), machine, where
         )
         run = scored.run
         scores = read_run_scores(run, scored.signature, rules)

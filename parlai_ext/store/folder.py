@@ -206,6 +206,15 @@ class RunFolder:
         """
         return self.read_with_checksum(shard)[0]
 
+    def dialogue_records(self, shard: ShardKey) -> list[dict[str, Any]]:
+        """
+        Return the records of one shard's dialogues, as they stand in its file.
+
+        :raises UserError: when they are missing or damaged.
+        """
+        path = self.dialogues_path(shard)
+        return decode_shard(_read_bytes(path, 'collect it'), shard.index, path)
+
     def read_with_checksum(self, shard: ShardKey) -> tuple[list[Dialogue], str]:
         """
         Return one shard's dialogues, and what `dialogues_checksum` does of them.

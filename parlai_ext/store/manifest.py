@@ -345,7 +345,11 @@ class Manifest(Record):
         _refuse_repeated('openers', [opener.id for opener in self.openers])
         self._check_counts()
         for key in ('dialogues', 'add_target'):
-            _expect_texts(f'asked.{key}', self.asked.get(key, []))
+            values = self.asked.get(key, [])
+            if not (isinstance(values, list) and all(type(v) is str for v in values)):
+                raise WrongType(
+                    f'asked.{key}: a list of texts expected, not {values!r:.60}'
+                )
         return self
 
     def _check_protocol(self) -> None:
@@ -414,11 +418,6 @@ def _refuse_repeated(key: str, ids: Sequence[str]) -> None:
         if id in seen:
             raise WrongType(f'{key}[{i}].id: {id!r} is there twice')
         seen.add(id)
-
-
-def _expect_texts(key: str, values: Any) -> None:
-    if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
-        raise WrongType(f'{key}: a list of texts expected, not {values!r:.60}')
 
 
 def read_manifest(data: Mapping[str, Any]) -> Manifest:

@@ -46,8 +46,7 @@ from parlai_ext.systems.family import DOWNLOAD, PRESENT, Family
 from parlai_ext.systems.fetch.checked_downloads import lock_file
 from parlai_ext.systems.fetch.data_folder import data_folder, local_path
 from parlai_ext.systems.fetch.http_file import Entry
-from parlai_ext.systems.remote.endpoint import UNTOLD, Endpoint
-from parlai_ext.systems.remote.settings import PREFIX, Settings
+from parlai_ext.systems.remote.settings import PREFIX, UNTOLD, Settings
 
 # --- weights from the Hugging Face hub, or from a folder in its format ----------------
 
@@ -581,6 +580,8 @@ def dated_name(opt: Options) -> str | None:
 
     :raises UserError: when it cannot be asked.
     """
+    from parlai_ext.systems.remote.endpoint import Endpoint
+
     settings = replace(
         Settings.from_options(opt), dated_model=None, cache=None, max_cost=None
     )

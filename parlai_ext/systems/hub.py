@@ -21,11 +21,6 @@ from parlai_ext.core.options import option, read_truth
 from parlai_ext.files.model_cards import is_model_name, model_names
 from parlai_ext.files.option_files import no_path, sha256
 from parlai_ext.isolation.names import nested_values
-from parlai_ext.systems.catalogue.fetch_model import (
-    fetch_model,
-    is_fetched,
-    model_folder,
-)
 
 AGENT = 'ext:hf'
 # the first that is there holds the weights; an index names the files that do
@@ -138,6 +133,8 @@ def cached_weights(repo: str, revision: str | None = None) -> Path | None:
     from huggingface_hub.errors import HFValidationError
 
     if is_model_name(repo):
+        from parlai_ext.systems.catalogue.fetch_model import is_fetched, model_folder
+
         if revision:
             raise UserError(f'hf_revision: the catalogue fixes the revision of {repo}')
         if not is_fetched(repo):
@@ -192,6 +189,8 @@ def fetch_weights(repo: str, revision: str | None = None) -> Path:
     if weights is not None:
         return weights
     if is_model_name(repo):
+        from parlai_ext.systems.catalogue.fetch_model import fetch_model
+
         fetch_model(repo)
     elif Path(repo).is_dir():
         raise UserError(f'{repo} has no weights: none of {", ".join(WEIGHTS)}')

@@ -47,13 +47,6 @@ class Resolution:
     bytes: int | None = None
     besides: tuple[str, ...] = ()
 
-    @property
-    def is_present(self) -> bool:
-        """
-        True if the system can start as it is.
-        """
-        return self.status == PRESENT
-
 
 def resolve(system: System) -> Resolution:
     """

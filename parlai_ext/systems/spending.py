@@ -53,6 +53,15 @@ def spending_since(now: Reading, before: Reading) -> Spending:
     return used if now['cost'] is not None else {**used, 'cost': None}
 
 
+def meter_of(agent: Any) -> Any:
+    """
+    Return what counts for an agent, which several agents may share: the engine of its
+    engine, as a safety layer has one, or its engine, or itself.
+    """
+    engine = getattr(agent, 'engine', None) or agent
+    return getattr(engine, 'engine', None) or engine
+
+
 class Ledger:
     """
     What systems have used while they were loaded, each meter counted once.
@@ -70,15 +79,14 @@ class Ledger:
         """
         now = spending_of(agent)
         if now is not None:
-            # agents of one endpoint share a meter
-            meter = getattr(agent, 'engine', None) or agent
-            self._open.setdefault(id(meter), (now, set()))[1].add(name)
+            meter = id(meter_of(agent))
+            self._open.setdefault(meter, (now, set()))[1].add(name)
 
     def end(self, name: str, agent: Any) -> None:
         """
         Write down what a system has used, unless another one's meter still runs on.
         """
-        now, key = spending_of(agent), id(getattr(agent, 'engine', None) or agent)
+        now, key = spending_of(agent), id(meter_of(agent))
         if now is None or key not in self._open:
             return
         before, names = self._open[key]

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,27 @@ from parlai_ext.systems.fetch.data_folder import (
 from parlai_ext.systems.fetch.http_file import Unreachable
 
 SHIPPED = 'mini/'  # comes with us
+SHIPPED_FILES = Path(mini.__file__).parent / 'zoo'
+
+
+def require_in_zoo(path: str) -> None:
+    """
+    Refuse a path of the zoo for which ParlAI has no module, or the mini zoo no file; no
+    library of models is imported for it.
+
+    :raises UserError: with the nearest path.
+    """
+    inside = path.partition(':')[2]
+    if inside.startswith(SHIPPED):
+        known = (SHIPPED_FILES / inside.removeprefix(SHIPPED)).exists()
+    else:  # as ParlAI looks for it (core/build_data.py: modelzoo_path)
+        folder, _, name = (inside.rpartition('/')[0] or inside).rpartition('/')
+        places = (
+            (f'{folder}/{name}', f'{folder}/build') if folder else (f'{name}/build',)
+        )
+        known = any(_is_zoo_module(place.replace('/', '.')) for place in places)
+    if not known:
+        raise not_in_zoo(path)
 
 
 def needed_downloads(path: str) -> list[str]:
@@ -74,7 +96,7 @@ def _noted_urls(path: str, datapath: str) -> list[str]:
         is_foreign = not (e.name or '').startswith('parlai')
         if isinstance(e, ModuleNotFoundError) and is_foreign:
             raise UserError(f'{path} needs the package {e.name!r}') from None
-        raise UserError(f'the zoo has no {path}; {nearest_path(path)}') from None
+        raise not_in_zoo(path) from None
     except (TypeError, AttributeError, RuntimeError, UserError) as e:
         raise UserError(f'{path} cannot be had from the zoo: {e}') from None
     except OSError as e:
@@ -109,6 +131,19 @@ def option_urls(option: str, path: str) -> list[str]:
     return []
 
 
+def _is_zoo_module(name: str) -> bool:
+    with contextlib.suppress(ModuleNotFoundError):
+        return find_spec(f'parlai.zoo.{name}') is not None
+    return False
+
+
+def not_in_zoo(path: str) -> UserError:
+    """
+    Return the error about a path that the zoo does not have.
+    """
+    return UserError(f'the zoo has no {path}; {nearest_path(path)}')
+
+
 def nearest_path(path: str) -> str:
     """
     Return a hint at the nearest path of the zoo (ParlAI's list and the mini zoo), in
@@ -116,10 +151,9 @@ def nearest_path(path: str) -> str:
     """
     listed = importlib.import_module('parlai.zoo.model_list').model_list
     paths = [str(entry['path']) for entry in listed]
-    shipped = Path(mini.__file__).parent / 'zoo'
     paths += [
-        f'zoo:mini/{opt.relative_to(shipped).with_suffix("")}'
-        for opt in shipped.rglob('*.opt')
+        f'zoo:mini/{opt.relative_to(SHIPPED_FILES).with_suffix("")}'
+        for opt in SHIPPED_FILES.rglob('*.opt')
     ]
     known = sorted(filter(is_zoo_path, paths))
     folder = path.partition('/')[0] + '/'

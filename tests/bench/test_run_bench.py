@@ -132,6 +132,12 @@ def test_an_item_without_a_reference_is_dropped_and_counted(tmp_path):
     assert (row.n, row.dropped) == (90, 10)
 
 
+def test_where_no_item_has_a_score_the_row_says_why(tmp_path):
+    row = bench_of(tmp_path, variant('Refuses')).row('Refuses', 'small', 'turn')
+    assert row.reason.startswith('0 items have a score')
+    assert row.reason.endswith('; 100: it is too long')
+
+
 def test_rows_are_correlations_of_items_and_of_system_means(tmp_path):
     bench = bench_of(tmp_path)
     items = judged_set().items

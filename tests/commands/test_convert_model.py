@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import shutil
-import struct
 import sys
 from collections import OrderedDict
 from pathlib import Path
@@ -43,6 +42,7 @@ from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.store_samples import files_under
 from tests.support.tiny_models import make_generator, make_ranker, sentences
 from tests.support.user_error import user_error
+from tests.support.written import safetensors_of
 
 
 @pytest.fixture
@@ -276,8 +276,8 @@ def test_safetensors_of_another_program_is_a_model(tmp_path):
     [
         b'',
         b'{}',
-        struct.pack('<Q', 2) + b'[]',
-        struct.pack('<Q', 2**62) + b'{}',
+        safetensors_of(b'[]'),
+        safetensors_of(b'{}', size=2**62),
         in_zip(b'N.'),
     ],
 )

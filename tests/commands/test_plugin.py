@@ -19,7 +19,8 @@ from tests.support.forked import command_in_child
 from tests.support.small_run import small_config
 from tests.support.user_error import user_error
 
-HEAVY = {'torch', 'parlai', 'transformers', 'matplotlib'}
+# `parlai` itself is a version number; its zoo is a list of names
+HEAVY = {'torch', 'parlai.core', 'parlai.utils', 'transformers', 'matplotlib'}
 
 
 def run(*command, **env):
@@ -106,6 +107,8 @@ EARLY = [
     ('evaluate_systems --config demo', 1, '--run-dir'),
     ('evaluate_systems --config demo --run-dir pyvenv.cfg', 1, 'is a file'),
     ('evaluate_systems --config demo --run-dir x --add-target a=b', 1, 'no file b'),
+    ('evaluate_systems --config demo --run-dir x --add-target a=zoo:b', 1, 'no zoo:b'),
+    ('evaluate_systems --config demo --run-dir x --judge-model-file zoo:b', 1, 'zoo:b'),
     ('rank_systems --run-dir /nowhere', 1, '/nowhere is not a run folder'),
     ('score_dialogues', 1, '--run-dir is needed'),
     ('verify_run', 1, 'error: PACK is needed'),

@@ -185,7 +185,7 @@ def test_a_bot_named_twice(tmp_path):
 
 
 def test_two_bots_under_one_new_name(tmp_path):
-    said = line_for(tmp_path, 'x.txt', GOOD, rename={'A': 'B'})
+    said = line_for(tmp_path, 'x.txt', GOOD, rename=('A=B',))
     assert said.startswith("x.txt:1: both speakers are called 'B' by now")
 
 

@@ -55,8 +55,8 @@ def test_the_rated_dialogues_of_dstc9():
 
 
 def test_people_who_talk_with_blender_are_read():
-    humans = frozenset({'human_evaluator'})
-    imports = hauled('parlai_acute_eval/chatlog_2.7B.json', humans=humans)
+    log = 'parlai_acute_eval/chatlog_2.7B.json'
+    imports = hauled(log, humans='human_evaluator')
     # CHANEL's BLENDR is the same set: 108 dialogues, 1,512 utterances
     assert sum(len(one.turns) for one in imports.dialogues) == 1512
     assert len(imports.dialogues) == 108

@@ -156,8 +156,8 @@ CASES = {
         LOG,
         {
             'name_by_file': True,
-            'rename': {'A@x': 'Ada'},
-            'humans': frozenset({'B'}),
+            'rename': ('A@x=Ada',),
+            'humans': 'B',
         },
         [('B', 'Ada', [(who.replace('A', 'Ada'), text) for who, text in TALK])],
     ),

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from parlai_ext.bench import score_sets
 from parlai_ext.bench.plan import BenchPlan, Variant
 from parlai_ext.bench.run_bench import run_bench
 from parlai_ext.collect import collect as collecting
@@ -20,6 +19,7 @@ from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.nouns import Roster, System
 from parlai_ext.engines.engine import EngineFailed, WorkerDiffers
 from parlai_ext.engines.machine import Machine
+from parlai_ext.scoring import score_run
 from parlai_ext.store import atomic
 from parlai_ext.toxic import build_prompts as building
 from parlai_ext.toxic.build_prompts import FeatureOptions
@@ -165,7 +165,7 @@ def test_a_worker_with_another_scorer_ends_a_bench(tmp_path, monkeypatch):
     def differs(*what):
         raise WorkerDiffers('scorer: other weights')
 
-    monkeypatch.setattr(score_sets, 'scorer_elsewhere', differs)
+    monkeypatch.setattr(score_run, 'scorer_elsewhere', differs)
     with pytest.raises(EngineFailed, match='other weights'):
         run_bench(plan, {'small': judged_set()}, tmp_path, engine=engine)
 

@@ -48,6 +48,11 @@ def test_several_differences_at_once_have_the_p_values_of_each():
     )
 
 
+def test_many_contexts_overflow_nothing():
+    with np.errstate(all='raise'):
+        assert swap_test(np.ones(5000), permutations=100) == pytest.approx(1 / 101)
+
+
 def test_swaps_in_contexts_hold_their_level():
     # scores of a context share an error: swapped one by one, items would claim too much
     rng = np.random.default_rng(4)

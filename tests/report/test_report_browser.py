@@ -10,59 +10,19 @@ from parlai_ext.report.page import write_report
 from parlai_ext.view.text import one_line, visible
 from tests.support.browser import BROWSER, MISSING
 from tests.support.check_example import FAILS, WEAK, example_card, example_check
+from tests.support.hostile_strings import RUN, SCRIPT, SCRIPTS
 from tests.support.report_example import SCORER, example_ranking, example_run
 
 pytest_plugins = ['tests.support.browser']
 pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
-RUN = 'document.documentElement.dataset.ran=1'
 CONTROL = f'<img src="data:," onerror="{RUN}">'
 PAYLOADS = [
-    f'<script>{RUN}</script>',
-    f'</script><script>{RUN}</script>',
-    f'</ScRiPt ><script>{RUN}</script>',
-    f'<!--<script>--><script>{RUN}</script>',
-    f'--><script>{RUN}</script>',
-    f'<img src=x onerror={RUN}>',
-    f'"><img src=x onerror={RUN}>',
-    f"'><img src=x onerror='{RUN}'>",
-    f'<svg onload={RUN}>',
-    f'<svg><script>{RUN}</script></svg>',
-    f'</svg><script>{RUN}</script>',
-    f'</style><script>{RUN}</script>',
-    f'</title><script>{RUN}</script>',
-    f'</textarea><script>{RUN}</script>',
-    f'</table><script>{RUN}</script>',
-    f'</noscript><script>{RUN}</script>',
-    f'</code></pre><script>{RUN}</script>',
-    f'<body onload={RUN}>',
-    f'<details open ontoggle={RUN}>x',
-    f'<video><source onerror={RUN}></video>',
-    f'<audio src=x onerror={RUN}>',
-    f'<input autofocus onfocus={RUN}>',
-    f'<iframe srcdoc="<script>parent.{RUN}</script>"></iframe>',
-    f'<iframe src="javascript:parent.{RUN}"></iframe>',
-    f'<object data="javascript:{RUN}"></object>',
-    f'<embed src="javascript:{RUN}">',
-    f'<a href="javascript:{RUN}">click</a>',
-    f'javascript:{RUN}',
-    f'<form action="javascript:{RUN}"><input type=submit></form>',
-    f'<math><mtext><script>{RUN}</script></mtext></math>',
-    f'<marquee onstart={RUN}>x</marquee>',
+    *SCRIPTS,
     f'<meta http-equiv=refresh content="0;url=javascript:{RUN}">',
     f'<base href="javascript:{RUN}//">',
-    f'<template><script>{RUN}</script></template>',
+    f'<template>{SCRIPT}</template>',
     f'" onmouseover="{RUN}" x="',
-    f"' autofocus onfocus='{RUN}' x='",
-    f'{{{{ {RUN} }}}}',
-    f'${{{RUN}}}',
-    f'\\u003cscript\\u003e{RUN}\\u003c/script\\u003e',
-    f'&lt;script&gt;{RUN}&lt;/script&gt;',
-    f'&#60;script&#62;{RUN}&#60;/script&#62;',
-    f'\\";{RUN};//',
-    f'</script\u2028><script>{RUN}</script>',
-    f'<scr\x00ipt>{RUN}</scr\x00ipt>',
-    f'\ud800<script>{RUN}</script>',
-    f'\u202e<script>{RUN}</script>',
+    f'\ud800{SCRIPT}',
 ]
 
 

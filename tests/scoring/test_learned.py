@@ -189,7 +189,7 @@ def test_states_are_those_of_a_plain_pass(model):
         Question((5, 6), ((11, 2),)),
         Question((5, 6, 7, 8), ((9, 9, 9, 2),)),
     ]
-    answers, states = judge.answer_with_states(asked, [1, 2], lambda s, q: s)
+    answers, states = judge.answer_with_states(asked, [1, 2], lambda s: s)
     assert answers == judge.answer(asked)
     for question, found in zip(asked, states, strict=True):
         ids = [*question.context, *question.continuations[0]]
@@ -207,7 +207,7 @@ def test_states_are_those_of_a_plain_pass(model):
 def test_a_layer_that_is_not_there_is_refused(model):
     judge = Causal(model, None, '', start=1, positions=256)
     with user_error('layer 99'):
-        judge.answer_with_states([Question((5,), ((6, 2),))], [99], lambda s, q: s)
+        judge.answer_with_states([Question((5,), ((6, 2),))], [99], lambda s: s)
 
 
 @pytest.mark.parametrize(

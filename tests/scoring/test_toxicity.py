@@ -148,6 +148,7 @@ def test_a_detector_of_ones_own_is_named_by_module_and_class():
     [
         ('toxic-comment', "did you mean 'toxic-comments'"),
         ('profanity_chek', "did you mean 'profanity_check'"),
+        ('foo', 'known: [^:]*(?<!fed), parlai_matcher, profanity_check, .*words'),
         ('words', 'words=FILE'),
         ('words=/no/such/file', '/no/such/file'),
         ('toxic-comments,treshold=1', 'threshold'),

@@ -4,6 +4,7 @@ BLEURT by transformers, from inputs as in the authors' files; and what of a mode
 on the hub is pinned, signed and recorded.
 """
 
+import functools
 import json
 import shutil
 from dataclasses import replace
@@ -26,6 +27,7 @@ from transformers import (
 
 from parlai_ext.core.options import options_of
 from parlai_ext.data.judged.cards import read_card
+from parlai_ext.isolation import fork_server
 from parlai_ext.models.handle import model_system
 from parlai_ext.scoring.base import ScoringItem
 from parlai_ext.scoring.bleurt import Bleurt
@@ -524,6 +526,11 @@ def cache(commits, tmp_path, monkeypatch):
 
     monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path))
     monkeypatch.setattr(constants, 'HF_HUB_OFFLINE', True)
+    # for the process of the model, which a new server starts
+    monkeypatch.setenv('HF_HUB_CACHE', str(tmp_path))
+    monkeypatch.setattr(
+        fork_server, '_server', functools.cache(fork_server._server.__wrapped__)
+    )
     home = tmp_path / 'models--someone--tiny'
     (home / 'refs').mkdir(parents=True)
     (home / 'refs' / 'main').write_text(COMMITS[1])

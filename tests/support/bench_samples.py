@@ -84,6 +84,22 @@ class Counted(Scorer):
         return [ItemScore({'Overall': factor * len(i.response.split())}) for i in items]
 
 
+class Refuses(Counted):
+    """
+    A scorer for which every item is too long.
+    """
+
+    name = 'refuses'
+
+    def score(self, items):
+        """
+        Return the reason for each item.
+        """
+        return [ItemScore({'Overall': None}, {'Overall': 'it is too long'})] * len(
+            items
+        )
+
+
 class Flipping(Counted):
     """
     A scorer whose choice changes with the order in one of four pairs.

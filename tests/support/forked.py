@@ -1,13 +1,145 @@
 """
-Work that may never end, in a process of its own.
+Work in a forked process: it starts at once with all that is imported, may never end,
+and is ended by a signal or at its deadline.
 """
 
+import contextlib
+import ctypes
 import importlib
+import logging
 import os
+import resource
+import select
 import signal
 import sys
 import tempfile
+import threading
+import traceback
+from pathlib import Path
 from typing import NamedTuple
+
+from tqdm import tqdm
+
+from parlai_ext.commands.signals import SIGNALS, end_in_one_line
+from parlai_ext.isolation.fork_server import DIES_WITH_PARENT, lower_limit
+from parlai_ext.view.progress import Bar
+
+CRASHED = 70  # the exit code of work that raised: what a traceback tells elsewhere
+MOST_MEMORY = 8 * 2**30  # bytes that it may address, its libraries among them
+
+
+class Forked:
+    """
+    A forked process that does work.
+
+    :param log: takes what it prints.
+    :param errors: takes its standard error, if that is to be another file.
+    :ivar code: its exit code, negative for a signal; `None` while it has not ended, and
+        where it was killed at its deadline.
+    :ivar memory: the bytes that it had at most, its libraries among them.
+    """
+
+    def __init__(self, work, log, errors=None):
+        self.log, self.code, self.memory = log, None, 0
+        log.touch()  # a signal may come before the child opens it
+        # no signal that can wait comes before the child has said what it does at one
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        self.pid = os.fork()
+        if not self.pid:
+            _do(work, log, errors or log)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+    def send(self, number):
+        """
+        Send a signal; one to a process that has ended is nothing.
+        """
+        os.kill(self.pid, number)
+
+    def wait(self, seconds=None):
+        """
+        Return the exit code; `None` if it has not ended by then. Processes that it
+        started are killed at its end.
+        """
+        handle = os.pidfd_open(self.pid)
+        in_time = select.select([handle], [], [], seconds)[0]
+        os.close(handle)
+        if not in_time:
+            return None
+        _, status, used = os.wait4(self.pid, 0)
+        self.memory = used.ru_maxrss * 1024
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.code = os.waitstatus_to_exitcode(status)
+        return self.code
+
+    def wait_or_kill(self, seconds):
+        """
+        Return the same; what has not ended by then is killed.
+        """
+        code = self.wait(seconds)
+        if code is None:
+            self.send(signal.SIGKILL)
+            self.wait()
+            self.code = None
+        return code
+
+    @property
+    def output(self):
+        """
+        What it has printed.
+        """
+        return self.log.read_bytes().decode('utf-8', 'backslashreplace')
+
+
+def _do(work, log, errors):
+    code = CRASHED
+    try:
+        os.setsid()
+        # that of its parent is one for all processes: who is killed with it keeps it
+        for bar in (tqdm, Bar):
+            bar.set_lock(threading.RLock())
+        ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for number, name, path in ((1, 'stdout', log), (2, 'stderr', errors)):
+            os.dup2(
+                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number
+            )
+            stream = os.fdopen(number, 'w', 1, encoding='utf-8', closefd=False)
+            setattr(sys, name, stream)
+        for handler in logging.getLogger().handlers:  # of earlier work, to elsewhere
+            if type(handler) is logging.StreamHandler:
+                handler.setStream(sys.stderr)
+        end_in_one_line()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        lower_limit(resource.RLIMIT_AS, MOST_MEMORY)
+        work()
+        code = 0
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(code)
+
+
+def run_main(main, args):
+    """
+    Run a command line's `main` as the program does, and return its exit code.
+    """
+    try:
+        main([str(arg) for arg in args])
+    except SystemExit as leaving:
+        if leaving.code is None or isinstance(leaving.code, int):
+            return leaving.code or 0
+        print(leaving.code, file=sys.stderr)
+        return 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())  # the plug-in's, by now
+        return 1
+    return 0
 
 
 class Ended(NamedTuple):
@@ -35,30 +167,19 @@ def command_in_child(
         `parlai` has are registered anew.
     :param encoding: of its output, and what is done with characters that it lacks.
     """
-    with tempfile.TemporaryFile('w+') as out, tempfile.TemporaryFile('w+') as errors:
-        child = os.fork()
-        if not child:
-            for number, file in ((1, out), (2, errors)):
-                os.dup2(file.fileno(), number)
-            sys.stdout = os.fdopen(1, 'w', 1, encoding, unencodable)
-            sys.stderr = os.fdopen(2, 'w', 1, encoding, 'backslashreplace')
-            if path:
-                look_first(path, forget)
-            code = 0
-            try:
-                main([str(arg) for arg in args])
-            except SystemExit as end:
-                code = end.code or 0
-            except BaseException as error:
-                sys.excepthook(type(error), error, error.__traceback__)
-                code = 1
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-        _, status = os.waitpid(child, 0)
-        for file in (out, errors):
-            file.seek(0)
-        return Ended(os.waitstatus_to_exitcode(status), out.read(), errors.read())
+
+    def work():
+        sys.stdout.reconfigure(encoding=encoding, errors=unencodable)
+        sys.stderr.reconfigure(encoding=encoding, errors='backslashreplace')
+        if path:
+            look_first(path, forget)
+        sys.exit(run_main(main, args))
+
+    with tempfile.TemporaryDirectory() as folder:
+        errors = Path(folder, 'errors')
+        child = Forked(work, Path(folder, 'out'), errors)
+        child.wait()
+        return Ended(child.code, child.output, errors.read_text())
 
 
 def look_first(path, forget):
@@ -85,24 +206,18 @@ def said_in_child(work, seconds=30):
     """
     Return what ``work`` returns, or the message of what it raises, as a text.
 
-    It is done in a fork, which the kernel ends after ``seconds``, also where no step in
+    It is done in a fork, which is killed after ``seconds``, also where no step in
     Python is run any more; the answer is then 'never ended'.
     """
-    reads, writes = os.pipe()
-    child = os.fork()
-    if not child:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(seconds)
+
+    def answer():
         try:
-            said = str(work())
+            text = str(work())
         except Exception as error:
-            said = f'{type(error).__name__}: {error}'
-        os.write(writes, said.encode()[:60_000])
-        os._exit(0)
-    os.close(writes)
-    with os.fdopen(reads, 'rb') as answer:
-        said = answer.read().decode()
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return 'never ended'
-    return said
+            text = f'{type(error).__name__}: {error}'
+        said.write_text(text)
+
+    with tempfile.TemporaryDirectory() as folder:
+        said = Path(folder, 'said')
+        child = Forked(answer, Path(folder, 'log'))
+        return said.read_text() if child.wait_or_kill(seconds) == 0 else 'never ended'

@@ -6,7 +6,7 @@ from parlai_ext.data.formats import find_files
 from parlai_ext.data.import_rules import ImportRules
 from parlai_ext.data.imported_dialogues import read_imports
 
-OPTIONS = ('self_chats', 'skip_bad_rows', 'columns')
+OPTIONS = ('skip_bad_rows', 'columns')
 
 
 def imported(*paths, **given):

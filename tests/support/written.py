@@ -4,6 +4,8 @@ Small files for tests.
 
 import io
 import json
+import struct
+import tarfile
 import warnings
 import zipfile
 from pathlib import Path
@@ -43,3 +45,27 @@ def zip_of(members, compression=zipfile.ZIP_STORED):
         for name, content in members:
             archive.writestr(name, content)
     return out.getvalue()
+
+
+def tar_of(kind, link):
+    """
+    Return a tar file as torch's old form is, whose member is a link or a device.
+
+    :param kind: a type of `tarfile`.
+    """
+    member = tarfile.TarInfo('storages')
+    member.type, member.linkname, member.mode = kind, str(link), 0o777
+    member.devmajor, member.devminor = 1, 5  # /dev/zero
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode='w:') as archive:
+        archive.addfile(member)
+    return out.getvalue()
+
+
+def safetensors_of(header, data=b'', size=None):
+    """
+    Return a file of safetensors with these bytes as header, and behind it.
+
+    :param size: of the header, where it is not right.
+    """
+    return struct.pack('<Q', len(header) if size is None else size) + header + data

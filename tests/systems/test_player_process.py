@@ -15,7 +15,7 @@ import torch
 from parlai_ext.core.errors import SystemFailed
 from parlai_ext.core.nouns import Opener, Pairing, System
 from parlai_ext.engines.machine import Machine
-from parlai_ext.systems import player_process
+from parlai_ext.systems import own_process
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.player_process import DistantPlayer, load_on
 from parlai_ext.systems.random_numbers import seed_all
@@ -240,10 +240,8 @@ def test_a_server_that_the_roster_names_can_be_asked(tmp_path, monkeypatch):
 
 
 def test_a_kernel_without_limits_is_said_once(strange, monkeypatch, caplog):
-    player_process._warn_of_missing.cache_clear()
+    own_process._warn_of_missing.cache_clear()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            player_process._warn_of_missing('no network')
-    assert caplog.messages == [
-        'systems that are not trusted: not enforced here: no network'
-    ]
+            own_process._warn_of_missing('no network')
+    assert caplog.messages == ['what is not trusted: not enforced here: no network']

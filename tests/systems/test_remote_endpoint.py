@@ -12,8 +12,8 @@ import pytest
 
 from parlai_ext.core.nouns import System
 from parlai_ext.systems.families import FAMILIES
-from parlai_ext.systems.remote.endpoint import UNTOLD, Endpoint
-from parlai_ext.systems.remote.settings import Settings
+from parlai_ext.systems.remote.endpoint import Endpoint
+from parlai_ext.systems.remote.settings import UNTOLD, Settings
 from tests.support.chat_server import words_for
 from tests.support.family_remote import (
     ROOT,

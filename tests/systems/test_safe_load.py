@@ -54,6 +54,7 @@ from tests.support.malicious_pickles import (
 )
 from tests.support.tiny_models import SIZES, make_generator, make_ranker, sentences
 from tests.support.user_error import user_error
+from tests.support.written import tar_of
 
 
 def read(path):
@@ -119,10 +120,7 @@ def test_a_tar_changes_no_file_and_hangs_nowhere(kind, weights_only, tmp_path):
     path, victim = tmp_path / 'model', tmp_path / 'diary'
     victim.write_text('mine')
     victim.chmod(0o600)
-    member = tarfile.TarInfo('storages')
-    member.type, member.linkname, member.mode = kind, str(victim), 0o777
-    with tarfile.open(path, 'w:') as tar:
-        tar.addfile(member)
+    path.write_bytes(tar_of(kind, victim))
     with pytest.raises(Refused, match=f'{path}: refused: it is a tar'), guarded():
         torch.load(path, weights_only=weights_only)
     assert victim.stat().st_mode & 0o777 == 0o600

@@ -19,6 +19,7 @@ from parlai_ext.models.parlai_likelihood import load_judge
 from parlai_ext.systems import hub
 from parlai_ext.systems.parlai_agents import load_system
 from tests.support.user_error import user_error
+from tests.support.written import tar_of
 
 
 @pytest.fixture
@@ -107,10 +108,7 @@ def test_a_tar_as_the_weights_of_a_judge_changes_no_file(folder):
     (folder / 'model.safetensors').unlink()
     diary = folder.parents[1] / 'diary'
     diary.touch(0o600)
-    member = tarfile.TarInfo('storages')
-    member.type, member.linkname, member.mode = tarfile.LNKTYPE, str(diary), 0o777
-    with tarfile.open(folder / 'pytorch_model.bin', 'w:') as tar:
-        tar.addfile(member)
+    (folder / 'pytorch_model.bin').write_bytes(tar_of(tarfile.LNKTYPE, diary))
     for load in (as_system, as_judge):
         with user_error('refused: it is a tar'):
             load(folder)

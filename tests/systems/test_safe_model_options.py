@@ -23,7 +23,10 @@ from parlai_ext.isolation.own_records import note_trust
 from parlai_ext.systems.parlai_agents import load_system
 from parlai_ext.systems.resolve import resolve
 from parlai_ext.systems.safe.load import Refused, guarded, read_opt
-from parlai_ext.systems.safe.model_options import options_for_talking
+from parlai_ext.systems.safe.model_options import (
+    named_servers,
+    options_for_talking,
+)
 from tests.support.malicious_pickles import gadget, in_zip
 from tests.support.tiny_models import make_generator, make_ranker, with_options
 from tests.support.user_error import user_error
@@ -507,3 +510,23 @@ def test_a_conversion_copies_no_file_that_only_the_model_names(tmp_path, secret)
     with data_in(str(secret.parent)):  # from there it is
         convert(Path(path), output)
     assert SECRET in Path(f'{output}.dict').read_text()
+
+
+@pytest.mark.parametrize(
+    'server, host, port',
+    [
+        ('a.host:8080', 'a.host', 8080),
+        ('a.host', 'a.host', None),
+        ('http://A.host/x', 'a.host', 80),
+        ([{'deep': 'https://a.host'}], 'a.host', 443),
+        ('http://[::1]:9/', '::1', 9),
+    ],
+)
+def test_a_server_is_named_by_host_and_port(server, host, port):
+    opt = {'search_server': server, 'remote_key_env': 'home'}
+    assert named_servers(opt) == [(host, port)]
+
+
+@pytest.mark.parametrize('server', ['none', 'http://h:port/'])
+def test_what_is_no_address_names_no_server(server):
+    assert named_servers({'search_server': server}) == []

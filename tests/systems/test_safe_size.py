@@ -27,6 +27,7 @@ from tests.support import family_hf
 from tests.support.malicious_pickles import in_zip, text
 from tests.support.tiny_models import make_generator, make_ranker, with_options
 from tests.support.user_error import user_error
+from tests.support.written import safetensors_of
 
 
 def loaded(opt):
@@ -48,20 +49,13 @@ def test_a_key_of_a_million_tuples_crashes_the_reader_only(tmp_path):
     assert str(path) in str(e.value)
 
 
-def safetensors_with(header, size=None):
-    """
-    Return a file of safetensors with these bytes as header.
-    """
-    return struct.pack('<Q', size or len(header)) + header
-
-
 @pytest.mark.parametrize(
     'data, problem',
     [
-        (safetensors_with(b'{"w":' + b'[' * 10**5), 'nested too deeply'),
-        (safetensors_with(b'{"w":}'), 'char 5'),
-        (safetensors_with(b'{"w": "\xff"}'), "can't decode byte 0xff"),
-        (safetensors_with(b'{}', size=1000), '1,000 bytes'),
+        (safetensors_of(b'{"w":' + b'[' * 10**5), 'nested too deeply'),
+        (safetensors_of(b'{"w":}'), 'char 5'),
+        (safetensors_of(b'{"w": "\xff"}'), "can't decode byte 0xff"),
+        (safetensors_of(b'{}', size=1000), '1,000 bytes'),
     ],
 )
 def test_a_damaged_header_of_safetensors_is_said_to_be_that(tmp_path, data, problem):

@@ -2,6 +2,11 @@
 What agents say that they have used, and what is counted of it.
 """
 
+from parlai_ext.agents.safety_layer.safety_layer import (
+    Guarded,
+    SafetyLayerAgent,
+)
+from parlai_ext.systems.players import Player
 from parlai_ext.systems.spending import (
     Ledger,
     add_spendings,
@@ -37,6 +42,20 @@ class Meter:
     @property
     def usage(self):
         return {'requests': 1, 'cost': self.engine.cost}
+
+
+def test_a_safety_layer_shares_the_meter_of_the_system_inside():
+    meter, ledger = Meter(None), Ledger()
+    inside = Meter(meter)
+    layer = SafetyLayerAgent.__new__(SafetyLayerAgent)
+    layer.engine = Guarded(Player('inside', inside), None, (), ())
+    for name, one in (('inside', inside), ('layer', layer)):
+        ledger.begin(name, one)
+    meter.cost += 3
+    for name, one in (('inside', inside), ('layer', layer)):
+        ledger.end(name, one)
+    assert ledger.spent['layer']['cost'] == 3
+    assert 'inside' not in ledger.spent
 
 
 def test_money_of_a_shared_meter_is_counted_once():

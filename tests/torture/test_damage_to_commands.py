@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from parlai_ext.commands.command import COMMANDS
-from torture import commands, disturbed
-from torture.disturbed import start_command
-from torture.forked import Forked
+from torture.commands import Command
+from torture.disturbed import FullDisks, Kills, Trees, Writers
+from torture.inputs import CASES, WRITING
 
 # these only print, or download, which is tried in tests/systems; fit_judge needs two
 # models of 484 MB
@@ -32,7 +32,7 @@ SHARD = 'run/dialogues/a/00000.jsonl'
 END = {SHARD: b'dialogues', 'run/ranking.json': b'{}'}
 
 
-class Ended(Forked):
+class Ended(Command):
     """
     A command that has ended.
     """
@@ -49,18 +49,16 @@ class Ended(Forked):
     output = property(lambda self: self.errors)
 
 
-class PlayedTrees(disturbed.Trees):
+def trees_of(kind, tmp_path, *plays):
     """
-    Trees of one case, `rank`, each start of which is played by the next function.
+    Return trees of one case, `rank`; each start of it is played by the next function.
     """
 
-    def start(self, name, step=None, number=signal.SIGKILL):
-        return Ended(*self.plays.pop(0)(self.work))
+    def start(name, step=None, number=signal.SIGKILL):
+        return Ended(*trees.plays.pop(0)(trees.work))
 
-
-def trees_of(tmp_path, *plays):
-    trees = PlayedTrees(tmp_path)
-    trees.plays = list(plays)
+    trees = kind(tmp_path)
+    trees.start, trees.plays = start, list(plays)
     (tmp_path / 'start-rank').mkdir()
     trees.ends['rank'] = {name: data for name, data in END.items() if name != 'x'}
     trees.seconds['rank'], trees.steps['rank'] = 0.01, 3
@@ -109,17 +107,17 @@ KILLS = {
 
 @pytest.fixture
 def only_sigterm(monkeypatch):
-    monkeypatch.setattr(disturbed, 'SIGNALS', (signal.SIGTERM,))
+    monkeypatch.setattr(Kills, 'signals', (signal.SIGTERM,))
     monkeypatch.setitem(END, 'x', b'more')
 
 
 @pytest.mark.parametrize('how', KILLS)
 def test_a_kill_that_is_not_held_is_told(tmp_path, only_sigterm, how):
     first, second, problem = KILLS[how]
-    trees = trees_of(tmp_path, first, second)
-    line = disturbed.kill_and_run_again(trees, 'rank', Random(0))
+    trees = trees_of(Kills, tmp_path, first, second)
+    line = trees.disturb_case('rank', Random(0))
     assert (problem in line) if problem else line == ''
-    assert line == '' or line.startswith('rank, SIGTERM')
+    assert line == '' or line.startswith('SIGTERM')
 
 
 def test_a_shard_that_is_made_again_is_told(tmp_path, only_sigterm):
@@ -128,16 +126,16 @@ def test_a_shard_that_is_made_again_is_told(tmp_path, only_sigterm):
         (folder / 'new').rename(folder / SHARD)
         return writes('run/ranking.json')(folder)
 
-    trees = trees_of(tmp_path, RIGHT, again)
-    line = disturbed.kill_and_run_again(trees, 'rank', Random(0))
+    trees = trees_of(Kills, tmp_path, RIGHT, again)
+    line = trees.disturb_case('rank', Random(0))
     assert 'made again' in line and SHARD in line
 
 
 def test_a_signal_to_a_command_that_has_ended_is_sent_to_another_start(
     tmp_path, only_sigterm
 ):
-    trees = trees_of(tmp_path, *[WHOLE] * 2, RIGHT, WHOLE)
-    assert disturbed.kill_and_run_again(trees, 'rank', Random(0)) == ''
+    trees = trees_of(Kills, tmp_path, *[WHOLE] * 2, RIGHT, WHOLE)
+    assert trees.disturb_case('rank', Random(0)) == ''
     assert trees.plays == []
 
 
@@ -145,15 +143,14 @@ def test_a_signal_to_a_command_that_has_ended_is_sent_to_another_start(
 def test_a_finished_folder_may_be_refused_by_commands_that_say_so(
     tmp_path, only_sigterm, monkeypatch, written, problem
 ):
-    case = replace(commands.CASES['rank'], once=True)
-    monkeypatch.setitem(commands.CASES, 'rank', case)
+    monkeypatch.setitem(CASES, 'rank', replace(CASES['rank'], once=True))
     first = writes(*written, status=143, errors=LINE)
     refusal = writes(status=1, errors='error: it is there\n')
-    trees = trees_of(tmp_path, first, refusal)
+    trees = trees_of(Kills, tmp_path, first, refusal)
     trees.ends['rank'] = {name: END[name] for name in written}
     if problem:
         trees.ends['rank'] = {**trees.ends['rank'], 'more': b''}
-    line = disturbed.kill_and_run_again(trees, 'rank', Random(0))
+    line = trees.disturb_case('rank', Random(0))
     assert (problem in line) if problem else line == ''
 
 
@@ -167,10 +164,12 @@ def test_a_finished_folder_may_be_refused_by_commands_that_say_so(
     ],
 )
 def test_a_full_disk_that_is_not_held_is_told(tmp_path, monkeypatch, play, problem):
-    monkeypatch.setattr(disturbed, 'fill_bytes', lambda *args: None)
-    monkeypatch.setattr(disturbed, 'NAMES_SHARE', 0)
-    trees = trees_of(tmp_path, WHOLE, play, WHOLE)
-    line = disturbed.fill_and_run_again(trees, 'rank', tmp_path, Random(0))
+    monkeypatch.setattr(FullDisks, 'fill_bytes', lambda *args: None)
+    monkeypatch.setattr(FullDisks, 'fill_names', lambda *args: None)
+    monkeypatch.setattr(FullDisks, '__init__', Trees.__init__)  # mounts nothing
+    trees = trees_of(FullDisks, tmp_path, WHOLE, play, WHOLE)
+    trees.disk = tmp_path
+    line = trees.disturb_case('rank', Random(0))
     assert (problem in line) if problem else line == ''
 
 
@@ -184,27 +183,26 @@ def test_a_full_disk_that_is_not_held_is_told(tmp_path, monkeypatch, play, probl
     ],
 )
 def test_writers_that_are_not_held_are_told(tmp_path, plays, problem):
-    trees = trees_of(tmp_path, *plays)
-    line = disturbed.write_at_once(trees, 'rank', 'rank', ['rank'] * 2, Random(0))
+    trees = trees_of(Writers, tmp_path, *plays)
+    line = trees.write_at_once('rank', 'rank', ['rank'] * 2, Random(0))
     assert (problem in line) if problem else line == ''
 
 
 def test_every_command_that_writes_is_tried():
-    tried = {case.args[0] for case in commands.CASES.values()}
+    tried = {CASES[name].args[0] for name in WRITING}
     assert set(COMMANDS) - tried == UNTRIED
 
 
 def test_a_case_runs_after_cases_that_are_there():
-    cases = {**commands.CASES, **commands.OFFLINE}
-    assert all({*case.after.split()} <= {*cases} for case in cases.values())
+    assert all({*case.after.split()} <= {*CASES} for case in CASES.values())
 
 
 def test_forked_commands_give_exit_codes_lines_and_signals(tmp_path):
     args = ['rank_systems', '--run-dir', 'none']
-    refused = start_command(args, tmp_path, tmp_path / 'one.err')
+    refused = Command(args, tmp_path, tmp_path / 'one.err')
     assert refused.wait(60) == 1
     assert refused.output.startswith('error: ') and refused.output.count('\n') == 1
     for number, code in ((signal.SIGKILL, -9), (signal.SIGTERM, 143)):
-        hanging = start_command(['doctor'], tmp_path, tmp_path / 'two.err')
+        hanging = Command(['doctor'], tmp_path, tmp_path / 'two.err')
         hanging.send(number)
         assert hanging.wait(60) == code

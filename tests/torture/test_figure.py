@@ -4,14 +4,23 @@ The frame of the torture suite counts what was not held and says how to see it a
 
 import re
 import sys
-from contextlib import contextmanager
 from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
 
+from torture import Trials
 from torture import __main__ as suite
-from torture.figure import Settings, try_all
+from torture.__main__ import Settings, try_all
+
+
+class Planted(Trials):
+    """
+    Trials that are made by a function.
+    """
+
+    def __init__(self, count, trial):
+        self.count, self.trial = count, trial
 
 
 @pytest.fixture
@@ -26,7 +35,7 @@ def odd_fails(number, random):
 
 
 def test_problems_and_exceptions_count_as_not_held(settings):
-    figure = try_all('part', 'numbers', 6, odd_fails, settings)
+    figure = try_all('part', Planted(6, odd_fails), settings)
     assert (figure.tried, figure.held) == (6, 3)
     places = [re.search(r'--seed 7 --trial (\d)', line)[1] for line in figure.failures]
     assert places == ['1', '3', '5']
@@ -40,9 +49,9 @@ def test_a_trial_can_be_made_again_with_the_same_random_numbers(settings, tmp_pa
         draws.setdefault(number, []).append(random.random())
         return ''
 
-    try_all('part', '', 10, draw, settings)
+    try_all('part', Planted(10, draw), settings)
     again = Settings(tmp_path, seed=7, trial=4, progress=False)
-    assert try_all('part', '', 10, draw, again).tried == 1
+    assert try_all('part', Planted(10, draw), again).tried == 1
     assert len(draws[4]) == 2 and len(set(draws[4])) == 1
     assert len({values[0] for values in draws.values()}) == 10
 
@@ -60,7 +69,7 @@ def test_an_interrupted_part_gives_its_figure_so_far(settings):
             raise KeyboardInterrupt
         return odd_fails(number, random)
 
-    figure = try_all('part', 'numbers', 6, third_is_stopped, settings)
+    figure = try_all('part', Planted(6, third_is_stopped), settings)
     assert (figure.tried, figure.held, figure.complete) == (3, 2, False)
 
 
@@ -76,15 +85,11 @@ def planted_parts(monkeypatch):
 
         return trial
 
-    def begins_with(error):
-        raise error
-
     def part(name, trial=None, before=None):
-        @contextmanager
-        def prepared(settings):
+        def prepared(folder):
             if before:
-                begins_with(before)
-            yield 1200, trial
+                raise before
+            return Planted(1200, trial)
 
         module = SimpleNamespace(prepared=prepared)
         monkeypatch.setitem(sys.modules, f'torture.{name}', module)
@@ -118,5 +123,6 @@ def test_the_table_and_the_exit_code(planted_parts, capsys, names, code, texts):
 
 @pytest.mark.parametrize('part', suite.PARTS.values())
 def test_every_part_has_trials(part):
-    module, _, function = part.trials.partition(':')
-    assert callable(getattr(import_module(f'torture.{module}'), function))
+    module, _, name = part.trials.partition(':')
+    trials = getattr(import_module(f'torture.{module}'), name)
+    assert issubclass(trials, Trials) and trials.count > 0

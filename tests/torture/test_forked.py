@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from torture.forked import CRASHED, run_forked
+from tests.support.forked import CRASHED, Forked
 
 
 def leave(code):
@@ -26,7 +26,7 @@ def die():
 
 
 def take_memory():
-    bytes(2**31)
+    bytes(2**34)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,8 @@ def take_memory():
     ],
 )
 def test_the_end_of_forked_work_is_told(work, code, words, tmp_path):
-    ended = run_forked(work, tmp_path / 'log', deadline=1, limit=2**30)
+    ended = Forked(work, tmp_path / 'log')
+    ended.wait_or_kill(1)
     assert ended.code == code and words in ended.output
 
 
@@ -52,7 +53,9 @@ def test_what_it_started_ends_with_it(tmp_path):
             time.sleep(60)
         print(pid)
 
-    pid = int(run_forked(work, tmp_path / 'log', deadline=10).output)
+    ended = Forked(work, tmp_path / 'log')
+    ended.wait_or_kill(10)
+    pid = int(ended.output)
     end = time.monotonic() + 10
     while os.path.exists(f'/proc/{pid}') and time.monotonic() < end:
         state = Path(f'/proc/{pid}/stat').read_text().split()[2]

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from parlai_ext.commands.command import COMMANDS
-from torture import no_network
-from torture.commands import CASES, OFFLINE
+from torture import disturbed
+from torture.inputs import CASES, OFFLINE, WRITING
 
 ASKS = 'import socket; socket.create_connection(("127.0.0.1", {port})).close()'
 SENDS = (
@@ -19,12 +19,12 @@ SENDS = (
 IN_A_PROGRAM = (
     'import subprocess, sys; subprocess.run([sys.executable, "-c", {code!r}])'
 )
-traced = pytest.mark.skipif(no_network.STRACE is None, reason='there is no strace')
+traced = pytest.mark.skipif(disturbed.STRACE is None, reason='there is no strace')
 
 
 def problem(code, folder):
     (folder / 'work').mkdir()
-    return no_network.attempts_problem([sys.executable, '-c', code], folder / 'work')
+    return disturbed.attempts_problem([sys.executable, '-c', code], folder / 'work')
 
 
 @traced
@@ -51,15 +51,15 @@ def test_what_the_kernel_tells_is_read():
         '7 connect(3, {sa_family=AF_UNIX, sun_path="/run/nscd"}, 110) = -1 ENOENT',
         '7 bind(3, {sa_family=AF_INET6, sin6_port=htons(0)}, 28) = 0',
     ]
-    assert no_network.attempts_in('\n'.join(lines)) == lines[:2]
+    assert disturbed.attempts_in('\n'.join(lines)) == lines[:2]
 
 
 def test_hardly_a_command_is_left_out():
     # which need a trained judge, the id of a dialogue, and two models of 484 MB
     left_out = {'judge_pairs', 'show_dialogue', 'fit_judge'}
-    tried = {case.args[0] for case in no_network.ALL.values()}
+    tried = {case.args[0] for case in CASES.values()}
     assert set(COMMANDS) - tried <= left_out
 
 
 def test_no_case_is_in_the_place_of_another():
-    assert not CASES.keys() & OFFLINE.keys()
+    assert not WRITING.keys() & OFFLINE.keys()

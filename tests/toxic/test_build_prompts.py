@@ -228,19 +228,16 @@ def test_memory_of_a_build_is_one_block(files, monkeypatch):
     monkeypatch.setattr(building, 'BLOCK', 10)
     rows = ''.join(f'{i},grunk {i},fine {i}\n' for i in range(100))
     (files / 'talk.csv').write_text('id,toxic,answer\n' + rows)
-    seen = []
+    seen, pairs = [], PairSource.pairs
 
-    class Counted:
-        def pairs(self):
-            for n, pair in enumerate(PairSource('csv', files / 'talk.csv').pairs(), 1):
-                lines = 0
-                if (files / 'out' / 'pairs.csv').is_file():
-                    lines = (files / 'out' / 'pairs.csv').read_text().count('\n') - 1
-                seen.append(n - lines)  # read and not yet written
-                yield pair
+    def counted(source):
+        for n, pair in enumerate(pairs(source), 1):
+            lines = 0
+            if (files / 'out' / 'pairs.csv').is_file():
+                lines = (files / 'out' / 'pairs.csv').read_text().count('\n') - 1
+            seen.append(n - lines)  # read and not yet written
+            yield pair
 
-    monkeypatch.setattr(
-        'parlai_ext.commands.build_toxic_prompts.PairSource', lambda *_: Counted()
-    )
+    monkeypatch.setattr(PairSource, 'pairs', counted)
     build(files)
     assert max(seen) <= 11

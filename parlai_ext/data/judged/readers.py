@@ -318,13 +318,6 @@ def read_grade(file: DataFile) -> Iterator[JudgedItem]:
         )
 
 
-def read_dstc10(file: DataFile) -> Iterator[JudgedItem]:
-    """
-    Yield the items of an ``*_eval.json`` of DSTC10's organisers: a list of objects.
-    """
-    return (raw.judged() for raw in raw_items(file))
-
-
 def read_dstc10_test(file: DataFile) -> Iterator[JudgedItem]:
     """
     Yield the items of a test set of DSTC10's organisers, whose columns are lists.
@@ -696,7 +689,8 @@ def _voted_turns(
 
 READERS: Mapping[str, Callable[[DataFile], Iterator[JudgedItem]]] = {
     'fed': read_fed,
-    'dstc10': read_dstc10,
+    # an ``*_eval.json`` of DSTC10's organisers
+    'dstc10': lambda file: (raw.judged() for raw in raw_items(file)),
     'dstc10_test': read_dstc10_test,
     'usr': read_usr,
     'grade': read_grade,

@@ -54,6 +54,15 @@ ENOUGH = 1024  # tokens that keep a device busy
 CPU_PASS = 24
 
 
+def mean_state(states: torch.Tensor) -> torch.Tensor:
+    """
+    Return the mean of the hidden states of the first layer at the tokens of a response,
+    without the end token. The state at which a token is predicted is that of the token
+    before it.
+    """
+    return (states[1:] if len(states) > 1 else states).mean(0)[0]
+
+
 class Causal(LikelihoodEngine):
     """
     A `LanguageModel` over a decoder-only model.
@@ -132,7 +141,7 @@ class Causal(LikelihoodEngine):
         self,
         questions: Sequence[Question],
         layers: Sequence[int],
-        reduce: Callable[[torch.Tensor, int], torch.Tensor],
+        reduce: Callable[[torch.Tensor], torch.Tensor] = mean_state,
     ) -> tuple[list[Answer], list[np.ndarray]]:
         """
         Return one `Answer` for each question, and what ``reduce`` makes of the hidden
@@ -140,8 +149,7 @@ class Causal(LikelihoodEngine):
         same passes. Nothing of them is kept on the disk.
 
         :param layers: the layers whose outputs are wanted, the first one being 1.
-        :param reduce: called with ``[tokens, layers, features]``, float32, and the
-            number of the question.
+        :param reduce: called with ``[tokens, layers, features]``, float32.
         :raises UserError: when the model has fewer layers.
         """
         watch, self.watch = self.watch, Watch(self.watch.on_finished)
@@ -322,7 +330,7 @@ class LayerStates:
         self,
         model: Any,
         layers: Sequence[int],
-        reduce: Callable[[torch.Tensor, int], torch.Tensor],
+        reduce: Callable[[torch.Tensor], torch.Tensor],
     ):
         blocks = decoder_layers(model)
         if max(layers) > len(blocks):
@@ -374,7 +382,7 @@ class LayerStates:
             for (question, place), edges in pack.rows.items():
                 if place == 0:
                     states = torch.stack([self._rows[first + edge] for edge in edges])
-                    self.reduced[question] = self.reduce(states, question).numpy()
+                    self.reduced[question] = self.reduce(states).numpy()
             first += len(pack.edges)
         self._rows.clear()
 

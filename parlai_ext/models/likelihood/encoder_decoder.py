@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from parlai_ext.core.nouns import Answer, Question, content_id
 from parlai_ext.models.likelihood.engine import (
@@ -32,7 +33,6 @@ from parlai_ext.models.likelihood.trees import (
     run_bounds,
     tree_mask,
 )
-from parlai_ext.systems.hf.generate import padded_rows
 
 LARGEST_TREE = 512  # nodes
 LOGITS = 2**24  # numbers that the output layer writes at once
@@ -210,7 +210,8 @@ class EncoderDecoder(LikelihoodEngine):
         rows: list[Rows] = [{} for _ in contexts]
         most = max(len(packs) for _, packs in contexts)
         null, device = self.model.null, self.model.device
-        xs, _ = padded_rows([ids or (null,) for ids, _ in contexts], null, right=True)
+        tokens = [torch.tensor(ids or (null,)) for ids, _ in contexts]
+        xs = pad_sequence(tokens, batch_first=True, padding_value=null)
         encoded = self.model.encode(xs.to(device), keys_values=most > 1)
         for k in range(most):
             which = [i for i, (_, packs) in enumerate(contexts) if len(packs) > k]

@@ -82,8 +82,11 @@ class PromptedScorer(Scorer):
         """
         Return the model: one of likelihoods where it is local and rates by them.
         """
+        from parlai_ext.models.judge_names import judge_system
+
         name = self.options.judge_model_file
-        reads_reply = self.rating == 'parsed' or is_endpoint(name)
+        is_remote = judge_system(name).opt.get('model') == 'ext:remote'
+        reads_reply = self.rating == 'parsed' or is_remote
         return [('chat' if reads_reply else 'likelihood', name)]
 
     def load_models(self) -> None:
@@ -167,15 +170,6 @@ class PromptedScorer(Scorer):
             return
         for name, question in prompt.dimensions.items():
             yield (name,), prompt.filled({**fixed, 'question': question})
-
-
-def is_endpoint(name: str) -> bool:
-    """
-    True if a judge of this name is reached over HTTP.
-    """
-    from parlai_ext.models.judge_names import judge_system
-
-    return judge_system(name).opt.get('model') == 'ext:remote'
 
 
 def shown_turns(

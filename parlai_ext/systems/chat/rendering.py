@@ -101,7 +101,7 @@ def render_requests(channel: socket.socket, missing: Sequence[str]) -> int:
     """
     Answer requests until nobody is left to ask; run in the other process.
     """
-    return answer_requests(channel, _render)
+    return answer_requests(channel, lambda _: _render)
 
 
 def _render(request: Mapping[str, Any]) -> tuple[str, str]:

@@ -39,7 +39,7 @@ from parlai_ext.systems.remote.replies import (
     estimated_tokens,
     shortened,
 )
-from parlai_ext.systems.remote.settings import Settings
+from parlai_ext.systems.remote.settings import UNTOLD, Settings
 
 MILLION = 1_000_000
 ROUNDING = 1 + 1e-9
@@ -206,7 +206,6 @@ for library in ('httpx2', 'httpcore2'):  # which report every request
 
 PROBE = (ChatTurn(mine=False, text='Hello!'),)
 NO_STYLE = ChatStyle()
-UNTOLD = '(untold)'  # the dated name of a model that gives itself none
 FIRST_DELAY = 1.0  # seconds
 LONGEST_DELAY = 60.0
 # numbers of its own: the common ones are seeded, and belong to systems that sample

@@ -26,6 +26,7 @@ from parlai_ext.core.secrets import SHORTEST, name_secret
 from parlai_ext.systems.chat.messages import REPLY_MAX_TOKENS
 
 PREFIX = 'remote'  # of the options' names
+UNTOLD = '(untold)'  # the dated name of a model that gives itself none
 FORMATS = ('openai', 'plain')
 CACHE = ('parlai_ext', 'remote_cache.sqlite')  # below ParlAI's data folder
 VARIABLE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*')

@@ -1,0 +1,266 @@
+"""
+Models of scorers whose files nobody here vouches for are loaded, and compute, in a
+process of their own (`systems/own_process.py`).
+
+A scorer asks one as it asks any: each attribute and each call goes there as a message,
+texts, numbers, arrays and a few records, so that batches stay as they are. What the
+model tells of a long call, and what it keeps of it, comes back in the midst of it.
+"""
+
+import base64
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from tokenizers import AddedToken
+
+from parlai_ext.core.errors import UserError
+from parlai_ext.core.nouns import Answer, Question, System
+from parlai_ext.engines.machine import Machine
+from parlai_ext.models.encoders import MaskedLogprobs, TokenVectors, WordLabels
+from parlai_ext.models.watch import NO_WATCH, Watch
+from parlai_ext.systems.chat.conversation import ChatReply
+from parlai_ext.systems.downloads import download_systems
+from parlai_ext.systems.families import HubFamily, family_of
+from parlai_ext.systems.own_process import OwnProcess, Server, answers_of_a_kind
+from parlai_ext.systems.players import AgentRaised
+
+SERVER = f'{__name__}:ModelHere'
+RECORDS = (Question, Answer, TokenVectors, WordLabels, MaskedLogprobs, ChatReply)
+RECORD_OF = {kind.__name__: kind for kind in RECORDS}
+MISSING = 'missing'  # there is no such attribute
+PART = 'part'  # an attribute that is no plain data
+
+
+Loader = Callable[[str, str, Machine], Any]
+
+
+def load_apart(
+    load: Loader, kind: str, name: str, system: System, machine: Machine
+) -> Any:
+    """
+    Return a model that is loaded in a process of its own.
+
+    :param load: loads a model of this kind; a function of a module.
+    :param system: what its name means.
+    :raises UserError: as its loader does.
+    """
+    family = family_of(system.opt)
+    if isinstance(family, HubFamily) and not system.opt.get('model_file'):
+        try:
+            family.fetched_weights(system.opt)
+        except UserError as error:
+            problem = str(error).removeprefix('hf_model: ')
+            raise UserError(f'{kind} {name}: hf_model: {problem}') from None
+    for download in download_systems([system]):
+        if download.reason:
+            raise UserError(download.reason)
+    process = OwnProcess(f'{kind} {name!r}', SERVER, system.opt)
+    plain = {**asdict(machine), 'trust_model_code': []}
+    loader = [load.__module__, load.__name__]
+    process.load([loader, kind, name, plain], machine.reply_timeout)
+    return DistantModel(process, machine.reply_timeout)
+
+
+class DistantPart:
+    """
+    A part of a model in another process, such as its tokenizer, or a method.
+    """
+
+    def __init__(self, model: 'DistantModel', path: tuple[str, ...]):
+        self._model, self._path = model, path
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith('__'):  # which copies and pickles look for
+            raise AttributeError(name)
+        path = (*self._path, name)
+        kind, value = self._model.ask('look', path)
+        if kind == MISSING:
+            raise AttributeError(f'{self._model.process.who} has no {".".join(path)}')
+        if kind != PART:
+            return value
+        part = DistantPart(self._model, path)
+        setattr(self, name, part)  # it is asked for once
+        return part
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self._model.ask('call', self._path, args, options)
+
+
+class DistantModel(DistantPart):
+    """
+    A model in another process.
+
+    :ivar watch: is told of finished work, and keeps it.
+    :ivar asks_anew: as of `AgentChat`.
+    """
+
+    def __init__(self, process: OwnProcess, patience: float | None):
+        super().__init__(self, ())
+        self.process, self.patience = process, patience
+        self.watch = NO_WATCH
+        self.asks_anew = False
+
+    def ask(self, do: str, *given: Any) -> Any:
+        """
+        Return what a method of `ModelHere` returns.
+
+        :raises UserError: when the model cannot go on.
+        """
+        how = {'asks_anew': self.asks_anew, 'keeps': self.watch.kept is not None}
+        try:
+            told = self.process.ask(
+                do, [how, *to_plain(list(given))], self.patience, self._told
+            )
+        except AgentRaised as error:
+            raise UserError(f'{self.process.who} {error}') from None
+        with answers_of_a_kind():
+            return from_plain(told)
+
+    def _told(self, asked: Any) -> Any:
+        """
+        Hear what the model tells of a call, or give what was kept of it.
+        """
+        do, *given = from_plain(asked)
+        kept = self.watch.kept
+        if do == 'tell':
+            self.watch.tell(*map(int, given))
+        elif kept is not None and do == 'get':
+            return to_plain(kept.get(*given))
+        elif kept is not None:
+            kept.put(*given)
+        return None
+
+
+# --- what crosses: JSON, and marks for what JSON has not ------------------------------
+
+
+def to_plain(value: Any) -> Any:
+    """
+    Return a value as JSON data.
+
+    :raises TypeError: for a value that may not cross.
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {'float': str(value)}
+    if isinstance(value, list):
+        return list(map(to_plain, value))
+    if isinstance(value, tuple):
+        return {'tuple': list(map(to_plain, value))}
+    if isinstance(value, Mapping):
+        return {'map': [[to_plain(k), to_plain(v)] for k, v in value.items()]}
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
+        return {'array': [value.dtype.str, list(value.shape), data]}
+    if isinstance(value, AddedToken):
+        return {'token': [value.content, value.special]}
+    if is_dataclass(value) and type(value) in RECORDS:
+        own = [to_plain(getattr(value, field.name)) for field in fields(value)]
+        return {type(value).__name__: own}
+    raise TypeError(f'{type(value).__name__} is no plain data')
+
+
+def from_plain(data: Any) -> Any:
+    """
+    Return the value of JSON data.
+
+    :raises Exception: for other data.
+    """
+    if isinstance(data, list):
+        return list(map(from_plain, data))
+    if not isinstance(data, dict):
+        return data
+    [(kind, parts)] = data.items()
+    return MAKERS[kind](parts)
+
+
+def _array(parts: Any) -> np.ndarray:
+    dtype, shape, text = parts
+    return np.frombuffer(base64.b64decode(text), np.dtype(dtype)).reshape(shape).copy()
+
+
+def _records(kind: Callable[..., Any]) -> Callable[[Any], Any]:
+    return lambda parts: kind(*map(from_plain, parts))
+
+
+MAKERS: dict[str, Callable[[Any], Any]] = {
+    'float': float,
+    'tuple': lambda parts: tuple(map(from_plain, parts)),
+    'map': lambda parts: {from_plain(key): from_plain(value) for key, value in parts},
+    'array': _array,
+    'token': lambda parts: AddedToken(parts[0], special=parts[1]),
+    **{name: _records(kind) for name, kind in RECORD_OF.items()},
+}
+
+
+# --- in the other process -------------------------------------------------------------
+
+
+class ModelHere(Server):
+    """
+    The model of this process.
+    """
+
+    def load(
+        self, loader: list[str], kind: str, name: str, machine: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """
+        Load a model; return what is to be known of the process.
+        """
+        module, function = loader
+        load = vars(import_module(module))[function]
+        self.model = load(kind, name, Machine(**machine))
+        return self.facts()
+
+    def look(self, how: Mapping[str, bool], path: Any) -> Any:
+        """
+        Return an attribute that is plain data, or whether there is one.
+        """
+        try:
+            value = self._part(from_plain(path))
+        except AttributeError:
+            return to_plain([MISSING, None])
+        try:
+            return to_plain(['', value])
+        except TypeError:
+            return to_plain([PART, None])
+
+    def call(self, how: Mapping[str, bool], path: Any, args: Any, options: Any) -> Any:
+        """
+        Return what a method returns.
+        """
+        self.model.watch = Watch(
+            lambda n, of: self.ask_watch('tell', n, of), self if how['keeps'] else None
+        )
+        self.model.asks_anew = how['asks_anew']
+        method = self._part(from_plain(path))
+        return to_plain(method(*from_plain(args), **from_plain(options)))
+
+    def get(self, key: str) -> Any:
+        """
+        Return the results of a batch that the user's process has kept.
+        """
+        return self.ask_watch('get', key)
+
+    def put(self, key: str, results: Any) -> None:
+        """
+        Have the results of a batch kept.
+        """
+        self.ask_watch('put', key, results)
+
+    def ask_watch(self, do: str, *given: Any) -> Any:
+        """
+        Have the watch of the user's process do something.
+        """
+        return from_plain(self.ask_back({'asks': to_plain([do, *given])}))
+
+    def _part(self, path: Iterable[str]) -> Any:
+        part = self.model
+        for name in path:
+            part = getattr(part, name)
+        return part

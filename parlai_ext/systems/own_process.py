@@ -1,0 +1,320 @@
+"""
+A process of its own for systems and judges whose files or code nobody here vouches for:
+it has no keys, no network and limits, and what it says is plain data.
+
+It answers as it would in this process: the state of the random numbers goes there with
+a request and comes back with its answer. It is killed when it exceeds its time, when
+nobody needs it any more, and with this process.
+"""
+
+import contextlib
+import functools
+import io
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from parlai.utils import logging as parlai_logging
+
+from parlai_ext.compat.parlai_setup import prepare_parlai
+from parlai_ext.core.errors import UserError, printable
+from parlai_ext.engines.machine import use_data_folder
+from parlai_ext.isolation.fork_server import ForkedTask, Worker, answer_requests
+from parlai_ext.isolation.names import Options
+from parlai_ext.systems.fetch.data_folder import data_folder
+from parlai_ext.systems.model_cache import free_memory
+from parlai_ext.systems.players import AgentRaised, in_words, raise_unless_of_agent
+from parlai_ext.systems.random_numbers import random_state, set_random_state
+from parlai_ext.systems.safe.model_options import named_servers
+from parlai_ext.systems.torch_memory import is_out_of_memory
+from parlai_ext.view.text import VisibleOutput
+
+logger = logging.getLogger(__name__)
+
+WORKER = f'{__name__}:serve_requests'
+SLOW_IMPORT = 'parlai.agents.transformer.transformer'  # most agents are made of it
+SECONDS_TO_LOAD = 600  # at least
+SHARE_OF_MEMORY = 0.9  # of what is free when a process begins
+LONGEST_OUTPUT = 100_000  # characters that are shown of what code prints at a time
+# what an answer of another form makes this side raise
+NO_ANSWER = (LookupError, ValueError, TypeError, AttributeError, RuntimeError)
+REFUSALS = 'PermissionError', 'gaierror'  # what code meets that asks for more
+OWN_PROCESS = (
+    'is not trusted, so that it works without network and writes no files; '
+    '--trust-model-code FILE trusts the file of its model or its agent'
+)
+
+
+@contextlib.contextmanager
+def answers_of_a_kind() -> Iterator[None]:
+    """
+    Refuse an answer that no process of ours gives.
+    """
+    try:
+        yield
+    except (*NO_ANSWER, AgentRaised) as error:
+        raise UserError(f'its process gives no answer: {in_words(error)}') from None
+
+
+@functools.cache
+def _warn_of_missing(limits: str) -> None:
+    """
+    Say once what this machine does not enforce.
+    """
+    logger.warning('what is not trusted: not enforced here: %s', limits)
+
+
+class OwnProcess:
+    """
+    This side of a process.
+
+    :param who: names what is loaded there, in messages.
+    :param server: the subclass of `Server` that answers, as ``module:name``.
+    :param opt: the options of what is loaded; servers in them may be asked.
+    :ivar gone: numbers of things there that nobody needs any more.
+    """
+
+    def __init__(self, who: str, server: str, opt: Options):
+        self.who = who
+        self.gone: list[int] = []
+        self.usage: Any = None
+        self._warned = False
+        self._folder = TemporaryDirectory(ignore_cleanup_errors=True)
+        self._random: dict[str, Any] | None = None
+        servers = named_servers(opt)
+        given = {
+            'server': server,
+            'place': os.getcwd(),
+            'modules': sys.path,
+            'datapath': data_folder(),
+            'n_threads': torch.get_num_threads(),
+            'addresses': {host: _addresses(host) for host, _ in servers},
+        }
+        memory = int(free_memory() * SHARE_OF_MEMORY)
+        ports = tuple({port for _, port in servers if port})
+        modules = SLOW_IMPORT, server.partition(':')[0]
+        folder = self._folder.name
+        self.worker = Worker(
+            ForkedTask(WORKER, given, memory, folder, None, ports, modules)
+        )
+
+    def load(self, given: Sequence[Any], patience: float | None) -> Mapping[str, Any]:
+        """
+        Have something loaded there; return what is to be known of it.
+        """
+        facts = self.ask('load', given, patience and max(patience, SECONDS_TO_LOAD))
+        with answers_of_a_kind():
+            if facts['missing']:
+                _warn_of_missing(', '.join(map(str, facts['missing'])))
+            if facts['uses_gpu']:
+                torch.cuda.init()  # so that its random numbers are seeded here
+            return {**facts}
+
+    def ask(
+        self,
+        do: str,
+        given: Sequence[Any],
+        patience: float | None,
+        reply: Callable[[Any], Any] = repr,
+    ) -> Any:
+        """
+        Return what a method of the `Server` returns.
+
+        :param patience: seconds until the process is killed; `None`: any.
+        :param reply: answers what the process asks meanwhile, in plain JSON data.
+        :raises UserError: when what is asked cannot go on.
+        :raises AgentRaised: when its code raises.
+        """
+        state = random_state()
+        gone, self.gone[:] = list(self.gone), []
+        request = {'do': do, 'given': given, 'gone': gone, 'random': state}
+        if state == self._random:
+            del request['random']
+        answer = self._answer(request, patience, reply)
+        with answers_of_a_kind():
+            self._random = answer['random'] or state
+            if answer['random']:
+                set_random_state(answer['random'])
+            self.usage = answer['usage']
+            sum(value or 0 for value in (self.usage or {}).values())  # they are numbers
+            for level, text in answer['said']:
+                _show(int(level), str(text))
+            (kind, words), value = answer['problem'], answer['value']
+        self.warn_if_refused(str(words))
+        if kind == 'raised':
+            raise AgentRaised(str(words))
+        if kind:
+            raise UserError(str(words)) from MemoryError() if kind == 'memory' else None
+        return value
+
+    def _answer(
+        self, request: Any, patience: float | None, reply: Callable[[Any], Any]
+    ) -> Any:
+        """
+        Return the answer to a request, after what the process asks meanwhile.
+        """
+        try:
+            answer = self.worker.ask(request, patience)
+            while isinstance(answer, dict) and 'asks' in answer:
+                with answers_of_a_kind():
+                    told = reply(answer['asks'])
+                answer = self.worker.ask(told, patience)
+            return answer
+        except UserError as error:
+            self.worker.end(str(error))
+            hint = '--reply-timeout SECONDS gives it more'
+            problem = f'{error}; {hint}' if 'within' in str(error) else str(error)
+            raise UserError(problem) from None
+        except BaseException:
+            self.worker.end('its process was interrupted')
+            raise
+
+    def warn_if_refused(self, words: str) -> None:
+        """
+        Say once why code there may not do something, if an error says so.
+        """
+        if not self._warned and any(kind in words for kind in REFUSALS):
+            self._warned = True
+            logger.warning('%s %s', self.who, OWN_PROCESS)
+
+
+def _addresses(host: str) -> list[str]:
+    """
+    Return the addresses of a host, which its process could not ask for.
+    """
+    with contextlib.suppress(OSError):
+        return sorted({str(one[4][0]) for one in socket.getaddrinfo(host, None)})
+    return []
+
+
+def _show(level: int, text: str) -> None:
+    """
+    Show what the process has logged, or printed (level 0).
+    """
+    if level:
+        logger.log(level, '%s', printable(text))
+    elif sys.stderr is not None:
+        VisibleOutput(sys.stderr, progress=True).write(text)
+
+
+# ---- in the other process
+
+
+class Server:
+    """
+    What a process has loaded, and its answers.
+
+    :param missing: what the kernel does not enforce here.
+    :param ask_back: asks the process of the user something in the midst of an answer.
+    :ivar things: what requests name by number.
+    """
+
+    def __init__(self, missing: Sequence[str], ask_back: Callable[[Any], Any]) -> None:
+        self.missing = missing
+        self.ask_back = ask_back
+        self.things: dict[int, Any] = {}
+        self.random = random_state()
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        Return the answer to a request, with the random numbers as they are then.
+        """
+        answer: dict[str, Any] = {'value': None, 'problem': [None, None]}
+        for number in request['gone']:
+            self.things.pop(number, None)
+        if 'random' in request:
+            self.random = request['random']
+            set_random_state(self.random)
+        with _what_is_said() as said:
+            try:
+                answer['value'] = getattr(self, request['do'])(*request['given'])
+            except UserError as error:
+                kind = 'memory' if is_out_of_memory(error.__cause__) else 'error'
+                answer['problem'] = [kind, str(error)]
+            except BaseException as error:
+                raise_unless_of_agent(error)
+                answer['problem'] = ['raised', in_words(error)]
+            answer['usage'] = self.usage()
+        now = random_state()
+        answer['random'] = None if now == self.random else now
+        self.random = now
+        return answer | {'said': said}
+
+    def facts(self) -> dict[str, Any]:
+        """
+        Return what is to be known of the process.
+        """
+        return {'missing': self.missing, 'uses_gpu': torch.cuda.is_initialized()}
+
+    def usage(self) -> Any:
+        """
+        Return what was counted of what it used; `None` where nothing counts.
+        """
+
+
+def serve_requests(
+    channel: socket.socket, missing: Sequence[str], server: str, **like: Any
+) -> int:
+    """
+    Answer requests until nobody is left to ask.
+
+    :param like: what this process has alike with that of the user.
+    """
+    os.chdir(like['place'])
+    sys.path[:] = like['modules']
+    use_data_folder(like['datapath'])
+    torch.set_num_threads(like['n_threads'])
+    prepare_parlai()
+    socket.getaddrinfo = functools.partial(
+        _known_address, like['addresses'], socket.getaddrinfo
+    )
+    module, _, name = server.partition(':')
+    make = vars(import_module(module))[name]
+    return answer_requests(channel, lambda ask_back: make(missing, ask_back).answer)
+
+
+def _known_address(
+    addresses: Mapping[str, list[str]],
+    original: Any,
+    host: Any,
+    *args: Any,
+    **more: Any,
+) -> Any:
+    """
+    Look up a host as `socket.getaddrinfo` does, which may not ask anybody here.
+    """
+    known = addresses.get(host) or [host]
+    return [info for one in known for info in original(one, *args, **more)]
+
+
+@contextlib.contextmanager
+def _what_is_said() -> Iterator[list[tuple[int, str]]]:
+    """
+    Yield a list that is filled with what is printed and logged meanwhile.
+    """
+    said: list[tuple[int, str]] = []
+    out = io.StringIO()
+    shown = parlai_logging.logger
+
+    def note(record: logging.LogRecord) -> None:
+        if record.name != shown.name or record.levelno >= shown.streamHandler.level:
+            said.append((record.levelno, record.getMessage()))
+
+    handler = logging.Handler()
+    handler.emit = note  # type: ignore[method-assign]
+    loggers = logging.getLogger(), shown
+    for one in loggers:
+        one.addHandler(handler)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            yield said
+    finally:
+        for one in loggers:
+            one.removeHandler(handler)
+        said.insert(0, (0, out.getvalue()[:LONGEST_OUTPUT]))

@@ -1,0 +1,108 @@
+"""
+A hundred strings that somebody could put where a system's words or a name are shown.
+
+`SCRIPTS` set ``dataset.ran`` of a page's root when they run, or ask ``CANARY``; `TEXTS`
+are what terminals, editors, spreadsheets and tables obey.
+"""
+
+CANARY = 'http://canary.invalid'
+RUN = 'document.documentElement.dataset.ran=1'
+SCRIPT = f'<script>{RUN}</script>'
+OWNED = 'owned'  # what a terminal's title, clipboard or link would be
+ESC, BELL, END = '\x1b', '\a', '\x1b\\'
+BEFORE = (  # a script
+    '',
+    *('</script>', '</ScRiPt >', '<!--<script>-->', '-->', ']]>', '</svg>', '</style>'),
+    *('</title>', '</textarea>', '</table>', '</noscript>', '</code></pre>'),
+    *('</template>', '</script\u2028>', '\u202e', '\ufeff'),
+)
+SCRIPTS = (
+    *(f'{before}{SCRIPT}' for before in BEFORE),
+    f'<img src=x onerror={RUN}>',
+    f'"><img src=x onerror={RUN}>',
+    f"'><img src=x onerror='{RUN}'>",
+    f'<img src={CANARY}>',
+    f'<img srcset="{CANARY} 2x">',
+    f'<svg onload={RUN}>',
+    f'<svg>{SCRIPT}</svg>',
+    f'<svg><a xlink:href="javascript:{RUN}"><text y=9>x</text></a></svg>',
+    f'<svg><animate onbegin={RUN} attributeName=x dur=1s>',
+    f'<svg><use href="data:image/svg+xml,<svg id=x onload={RUN}>#x"/></svg>',
+    f'<body onload={RUN}>',
+    f'<details open ontoggle={RUN}>x',
+    f'<video><source onerror={RUN}></video>',
+    f'<audio src=x onerror={RUN}>',
+    f'<input autofocus onfocus={RUN}>',
+    f'<iframe srcdoc="<script>parent.{RUN}</script>"></iframe>',
+    f'<iframe src="javascript:parent.{RUN}"></iframe>',
+    f'<iframe src={CANARY}></iframe>',
+    f'<object data="javascript:{RUN}"></object>',
+    f'<embed src="javascript:{RUN}">',
+    f'<a href="javascript:{RUN}">click</a>',
+    f'<a href={CANARY} ping={CANARY}>click</a>',
+    f'javascript:{RUN}',
+    f'<form action="javascript:{RUN}"><input type=submit></form>',
+    f'<button formaction="javascript:{RUN}">x</button>',
+    f'<math><mtext>{SCRIPT}</mtext></math>',
+    f'<marquee onstart={RUN}>x</marquee>',
+    f'<meta http-equiv=refresh content="0;url={CANARY}">',
+    f'<base href="{CANARY}/">',
+    f'<link rel=stylesheet href={CANARY}>',
+    f'<link rel=prefetch href={CANARY}>',
+    f'<style>@import "{CANARY}"; body {{ display: none }}</style>',
+    f'"style="background:url({CANARY})"',
+    f'"onmouseover="{RUN}"x="',
+    f"' autofocus onfocus='{RUN}' x='",
+    f'{{{{ {RUN} }}}}',
+    '{{ 7 * 7 }}{% for x in range(9) %}x{% endfor %}',
+    f'${{{RUN}}}',
+    f'<%= {RUN} %>',
+    '{{ config.__class__.__init__.__globals__ }}',
+    '{0.__class__.__mro__}%(x)s%n%s$HOME`id`',
+    f'\\u003cscript\\u003e{RUN}\\u003c/script\\u003e',
+    f'\\x3cscript\\x3e{RUN}\\x3c/script\\x3e',
+    f'&lt;script&gt;{RUN}&lt;/script&gt;',
+    f'&#60;script&#62;{RUN}&#60;/script&#62;',
+    '&amp;amp;&nbsp;&#0;&unknown;',
+    f'\\";{RUN};//',
+    f"\\';{RUN};//",
+    f'"}}]}};{RUN};//',
+    f'\u2028{RUN}\u2029//',
+    f'<scr\x00ipt>{RUN}</scr\x00ipt>',
+    f'\uff1cscript\uff1e{RUN}\uff1c/script\uff1e',
+    f'<x contenteditable onblur={RUN}>lose focus</x>',
+    f'<style onload={RUN}></style>',
+    f'<dialog open oncancel={RUN}><form method=dialog>',
+)
+TEXTS = (
+    # what terminals obey
+    f'{ESC}]0;{OWNED}{BELL}tea',
+    f'{ESC}]2;{OWNED}{END}tea',
+    f'\x9d0;{OWNED}\x9ctea',
+    f'{ESC}]52;c;b3duZWQ={BELL}tea',
+    f'{ESC}Ptmux;{ESC}{ESC}]52;c;b3duZWQ={BELL}{END}tea',
+    f'{ESC}]8;;{CANARY}{END}{OWNED}{ESC}]8;;{END}tea',
+    f'{ESC}[2J{ESC}[H{ESC}[3Jtea',
+    f'{ESC}[?25l{ESC}[?1049h{ESC}[?1003h{ESC}[?2004htea',
+    f'{ESC}[31;5;7mtea',
+    f'{ESC}[6n{ESC}[c{ESC}]10;?{BELL}{ESC}[21ttea',
+    f'{ESC}c{ESC}(0{ESC}#8\x0etea',
+    f'{ESC}[1;3r{ESC}[4h{ESC}[20h{ESC}k{OWNED}{END}tea',
+    '\r\x1b[Kerror: all is well\b\b\b\b\x7f\x0b\x0c\x85',
+    # what editors, spreadsheets and tables obey
+    '\u202etxt.exe\u2066 tea \u2069\u200f\u061c',
+    'te\u200ba\u200c\u200d\u2060\ufeff\u00ad\u034f\u180e',
+    '=HYPERLINK("http://canary.invalid","tea")',
+    "+cmd|' /C calc'!A0",
+    '@SUM(1+1)*cmd|x',
+    '-2+3;"\t=1',
+    'x' * 3000,
+    'word ' * 700,
+    '\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466\U0001f3fd\u200d\u2642\ufe0f',
+    'Z' + '\u0300\u0301\u0302\u0315\u0322\u0489' * 60 + 'algo',
+    'tea\x00and\x00rain\x01\x02\x1f',
+    '"a","b"\r\n"c",d\n;\t|',
+    '../../../../etc/passwd\\..\\x:y*?<>|',
+    '{"id": "x", "checksum": "0"}\n{"of": 1}\n',
+    '\ue000\uffff\U0010ffff\ufdd0\ufff9x\ufffa',
+)
