@@ -72,13 +72,6 @@ class Figure:
     seconds: float = 0.0
     complete: bool = True
 
-    @property
-    def held(self) -> int:
-        """
-        How many of the trials ended as they should.
-        """
-        return self.tried - len(self.failures)
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -95,7 +88,6 @@ class Settings:
     share: float = 1.0
     seed: int = 0
     trial: int | None = None
-    progress: bool = True
 
     def numbers(self, count: int) -> list[int]:
         """
@@ -123,7 +115,7 @@ def try_all(part: str, trials: Trials, settings: Settings) -> Figure:
     failures: list[str] = []
     tried, complete = 0, True
     numbers = settings.numbers(trials.count)
-    with bar_of(part, len(numbers), settings.progress, unit='trial') as bar:
+    with bar_of(part, len(numbers), unit='trial') as bar:
         for number in numbers:
             # random numbers that depend on nothing else
             rng = random.Random(f'{settings.seed} {part} {number}')
@@ -170,7 +162,12 @@ def report(figures: Iterable[Figure]) -> str:
     Return the figures as a table, and below it every trial that was not held.
     """
     rows = [
-        (one.what, f'{one.tried:,}', f'{one.held:,}', duration(one.seconds))
+        (
+            one.what,
+            f'{one.tried:,}',
+            f'{one.tried - len(one.failures):,}',
+            duration(one.seconds),
+        )
         for one in figures
     ]
     lines = [*shown_table(['what was tried', 'tried', 'held', 'time'], rows).lines()]

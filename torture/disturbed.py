@@ -33,6 +33,7 @@ from torture.commands import Command, last_line
 from torture.inputs import CASES, WRITING, differences, quiet, write_inputs
 
 PATIENCE = 300.0  # seconds until a command is said to hang
+BLOCK = 4096  # bytes, of a disk
 ATTEMPTS = 8  # to disturb a command before it has ended
 # the plug-in prepares ParlAI in the child, as in a process of its own
 NOT_IMPORTED = ('parlai_internal', '__main__', 'torture')
@@ -218,14 +219,13 @@ class FullDisks(Trees):
     """
 
     count = 50
-    size, most_names, block = 64 * 2**20, 2000, 4096
 
     def __init__(self, folder: Path):
         super().__init__(folder)
         self.disk = folder / 'disk'
         self.work = self.disk / 'work'
         self.disk.mkdir()
-        options = f'size={self.size},nr_inodes={self.most_names},mode=0777'
+        options = 'size=64m,nr_inodes=2000,mode=0777'
         mount = ['mount', '-t', 'tmpfs', '-o', options, 'tmpfs', str(self.disk)]
         if subprocess.run(mount, capture_output=True).returncode:
             print('disk_full is left out: root may mount a disk', file=sys.stderr)
@@ -236,11 +236,10 @@ class FullDisks(Trees):
             subprocess.run(['umount', '-l', str(self.disk)], check=True)
 
     def disturb_case(self, name: str, rng: random.Random) -> str:
-        fill = self.fill_names if rng.random() < 0.2 else self.fill_bytes
-        share = rng.random()
+        with_names, share = rng.random() < 0.2, rng.random()
 
         def start_on_full_disk(attempt: int) -> Command:
-            fill(name, share / 2**attempt)
+            self.fill(name, share / 2**attempt, with_names)
             child = self.start(name)
             child.wait_or_kill(PATIENCE)
             (self.disk / 'ballast').unlink(missing_ok=True)
@@ -259,27 +258,24 @@ class FullDisks(Trees):
         problem = problem or self.wrong_end(name)
         return problem and f'at most {share:.3f} of what is needed: {problem}'
 
-    def fill_bytes(self, name: str, share: float) -> None:
+    def fill(self, name: str, share: float, with_names: bool) -> None:
         """
-        Leave a share of the bytes that the command's files will need.
+        Leave a share of the bytes, or names, that the command's files will need.
         """
-        sizes = [len(data) for data in self.ends[name].values()]
-        there = [p.stat().st_size for p in self.work.rglob('*') if p.is_file()]
-        needed = sum(-(-size // self.block) for size in sizes)
-        needed -= sum(-(-size // self.block) for size in there)
-        free = os.statvfs(self.disk).f_bavail - int(share * max(1, needed))
-        with (self.disk / 'ballast').open('wb') as ballast:
-            os.posix_fallocate(ballast.fileno(), 0, free * self.block)
-
-    def fill_names(self, name: str, share: float) -> None:
-        """
-        Leave a share of the names that the command's files will need.
-        """
-        needed = len(self.ends[name]) - len(files_of(self.work))
-        (self.disk / 'many').mkdir()
-        free = os.statvfs(self.disk).f_favail - int(share * max(1, needed))
-        for k in range(free):
-            (self.disk / 'many' / str(k)).touch()
+        ends, there = self.ends[name], files_of(self.work)
+        disk = os.statvfs(self.disk)
+        if with_names:
+            left = int(share * max(1, len(ends) - len(there)))
+            (self.disk / 'many').mkdir()
+            for k in range(disk.f_favail - left):
+                (self.disk / 'many' / str(k)).touch()
+        else:
+            blocks = [
+                sum(-(-len(d) // BLOCK) for d in f.values()) for f in (ends, there)
+            ]
+            left = int(share * max(1, blocks[0] - blocks[1]))
+            with (self.disk / 'ballast').open('wb') as file:
+                os.posix_fallocate(file.fileno(), 0, (disk.f_bavail - left) * BLOCK)
 
 
 class Writers(Trees):

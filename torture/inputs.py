@@ -57,6 +57,7 @@ FED = {
         'partners': [{'name': 'echo', 'opt': {'model': 'repeat_query'}}],
     },
 }
+PEOPLE = ('system', 'dimension', 'value', 'rater')
 CONFIG, RUN = 'tiny.yaml', 'run'
 AGENTS = 'torture.misbehaving_agents'  # a `Talker` and others
 GUEST = 'misfit'  # the system that is tried among others
@@ -152,9 +153,8 @@ def write_protocols(folder: Path) -> None:
     (folder / CONFIG).write_text(PROTOCOL)
     fed = {**yaml.safe_load(PROTOCOL), **FED}
     (folder / 'fed.yaml').write_text(yaml.safe_dump(fed))
-    head = ('system', 'dimension', 'value', 'rater')
     rows = [(who, 'Overall', k, f'r{k}') for who in ('echo', 'short') for k in range(3)]
-    write_rows(folder / 'human.csv', head, rows)
+    write_rows(folder / 'human.csv', PEOPLE, rows)
 
 
 def _write_filled_sheets(folder: Path) -> None:

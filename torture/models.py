@@ -22,7 +22,8 @@ import socket
 import tarfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -225,10 +226,17 @@ class Models(Trials):
         if not self.harmless:
             self.prepare()
         path = self.build(folder / 'home', name)
-        self.was_touched()  # by the builder
-        for number, (use, words) in enumerate(self.uses(folder, path)):
-            log = folder / f'{number}.err'
-            ended = Command([*words, *more], path.parent, log)
+        with suppress(BlockingIOError):
+            os.read(self.watch, 65536)  # what the builder did
+        protocol = protocol_of({GUEST: options_of(path)})
+        (folder / 'protocol.yaml').write_text(yaml.safe_dump(protocol))
+        shutil.copytree(self.folder / 'first' / RUN, folder / 'scored')
+        for use, line in TABLE['uses'].items():
+            if use == 'converted' and path.is_dir():
+                continue
+            words = line.replace('FOLDER', str(folder)).replace('MODEL', str(path))
+            log = folder / f'{use}.err'
+            ended = Command([*words.split(), *more], path.parent, log)
             ended.wait_or_kill(DEADLINE)
             if problem := self.problem(ended):
                 return f'{use}: {problem}'
@@ -290,42 +298,6 @@ class Models(Trials):
         text = text.replace('ADDRESS', f'http://127.0.0.1:{port}')
         return text.replace('MARKER', str(self.marker))
 
-    def uses(self, folder: Path, path: Path) -> Iterator[tuple[str, list[str]]]:
-        """
-        Yield each use of a model with its command.
-        """
-        config, run = folder / 'protocol.yaml', str(folder / 'run')
-        config.write_text(yaml.safe_dump(protocol_of({GUEST: options_of(path)})))
-        words = f'collect_dialogues --config {config} --run-dir {run} --batchsize=2'
-        yield 'as a system', [*words.split(), '--no-cuda=True', '--reply-timeout=2']
-        scored = str(folder / 'scored')
-        shutil.copytree(self.folder / 'first' / RUN, scored)
-        words = f'score_dialogues --run-dir {scored} --scorer fed --no-cuda=True'
-        yield 'as a judge', [*words.split(), '--judge-model-file', str(path)]
-        if not path.is_dir():
-            output = str(folder / 'x.safetensors')
-            words = f'convert_model --model-file {path} --output {output}'
-            yield 'converted', words.split()
-
-    def was_touched(self) -> bool:
-        """
-        True if a file of the watched folder was touched since the last call.
-        """
-        try:
-            return bool(os.read(self.watch, 65536))
-        except BlockingIOError:
-            return False
-
-    def was_asked(self) -> bool:
-        """
-        True if somebody connected to the listener.
-        """
-        try:
-            self.listener.accept()[0].close()
-        except BlockingIOError:
-            return False
-        return True
-
     def problem(self, ended: Command) -> str:
         """
         Return what did not hold in a command that has ended; '' if all did.
@@ -334,9 +306,11 @@ class Models(Trials):
         if self.marker.exists():
             self.marker.unlink()
             return 'its code ran'
-        if self.was_touched():
-            return 'a file elsewhere was touched'
-        if self.was_asked():
+        with suppress(BlockingIOError):
+            if os.read(self.watch, 65536):
+                return 'a file elsewhere was touched'
+        with suppress(BlockingIOError):
+            self.listener.accept()[0].close()
             return 'a server was asked'
         problem = ended.problem(DEADLINE, MEMORY)
         return problem or (ended.wrong_lines() if ended.code else '')

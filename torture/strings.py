@@ -15,7 +15,6 @@ import os
 import random
 import re
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,14 @@ from tests.support.browser import BROWSER, MISSING, READER, Browser
 from tests.support.forked import Forked
 from tests.support.hostile_strings import CANARY, RUN, SCRIPTS, TEXTS
 from torture import Trials
-from torture.inputs import AGENTS, load_libraries, protocol_of, write_rows
+from torture.inputs import (
+    AGENTS,
+    PEOPLE,
+    TABLE,
+    load_libraries,
+    protocol_of,
+    write_rows,
+)
 
 STRINGS = (*SCRIPTS, *TEXTS)
 DEADLINE = 300.0  # seconds for the commands of one string
@@ -80,19 +86,23 @@ def printed_problem(folder: Path, text: str) -> str:
     wrong.
     """
     ours, theirs = os.openpty()
-    printed = folder / 'printed.txt'
+    parts: list[bytes] = []
 
     def work() -> None:
         for number in range(3):
             os.dup2(theirs, number)
-        for words in commands(folder, text):
-            with contextlib.suppress(SystemExit):
-                run_directly(words[0], words[1:])
+        os.chdir(folder)
+        for line in TABLE['strings']:
+            # no argument of a program holds a null byte
+            if 'TEXT' not in line or '\0' not in text:
+                words = [text if word == 'TEXT' else word for word in line.split()]
+                with contextlib.suppress(SystemExit):
+                    run_directly(words[0], words[1:])
 
     def read() -> None:
-        with printed.open('wb') as file, contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
             while part := os.read(ours, 65536):
-                file.write(part)
+                parts.append(part)
 
     reader = threading.Thread(target=read)
     child = Forked(work, folder / 'output.txt')
@@ -101,37 +111,13 @@ def printed_problem(folder: Path, text: str) -> str:
     child.wait_or_kill(DEADLINE)
     reader.join()
     os.close(ours)
-    shown = printed.read_bytes().decode('utf-8', 'backslashreplace')
+    shown = b''.join(parts).decode('utf-8', 'backslashreplace')
     if child.code != 0:
         return f'exit code {child.code}: {(shown + child.output)[-300:]}'
     if match := ACTING.search(shown):
         place = shown[max(0, match.start() - 60) : match.end() + 20]
         return f'it reached the terminal: {place!r}'
     return ''
-
-
-def commands(folder: Path, text: str) -> Iterator[list[str]]:
-    """
-    Yield commands that print a string, or write a page with it.
-    """
-    paths = {path.stem: str(path) for path in folder.iterdir()}
-    run = ['--run-dir', str(folder / 'run')]
-    flags = ['--check-sample', '0', '--skip-missing', 'True']
-    yield ['evaluate_systems', '--config', paths['protocol'], *flags, *run]
-    yield ['rank_systems', *run, '--human-scores', paths['people']]
-    yield ['rate_dialogues', *run, '--num-items', '1']
-    for name in ('named', 'agent', 'file'):
-        yield ['check_roster', '--roster', paths[name]]
-    yield ['evaluate_systems', '--config', paths['wrong'], *run]
-    if '\0' not in text:  # which no argument of a program holds
-        yield ['rank_systems', '--run-dir', text[:200]]
-        yield ['report_run', *run, '--no-such-option', text]
-    imported = ['--run-dir', str(folder / 'imported')]
-    yield ['import_dialogues', '--dialogues', paths['talks'], *imported]
-    toxic = ['--toxic-data', paths['toxic'], '--fold', 'train', '--bootstraps', '20']
-    toxic += ['--reference-metrics', 'rouge_l', '--out', str(folder / 'safety')]
-    toxic += ['--answers', paths['answers'], '--detectors', f'words={paths["words"]}']
-    yield ['compare_safety', *toxic]
 
 
 def write_files(folder: Path, text: str) -> None:
@@ -144,13 +130,9 @@ def write_files(folder: Path, text: str) -> None:
     def says(agent: str = 'Says', **opt: str) -> dict[str, Any]:
         return {'model': f'{AGENTS}:{agent}', 'fixed_response': words, **opt}
 
-    targets = {
-        'ann': says(),
-        'dan': says(),
-        'bob': says('Raises'),
-        'eve': says('Fails'),
-    }
-    protocol = protocol_of(targets, {'cem': says()})
+    targets = {'ann': 'Says', 'dan': 'Says', 'bob': 'Raises', 'eve': 'Fails'}
+    agents = {name: says(agent) for name, agent in targets.items()}
+    protocol = protocol_of(agents, {'cem': says()})
     protocol |= {'num_dialogues': 1, 'ranking': {'bootstraps': 5}}
     files: dict[str, Any] = {
         'protocol': protocol,
@@ -163,8 +145,7 @@ def write_files(folder: Path, text: str) -> None:
     for name, data in files.items():
         (folder / f'{name}.yaml').write_text(yaml.safe_dump(data))
     people = [(text, 'Overall', 1, text), ('ann', text, text, text)]
-    head = ('system', 'dimension', 'value', 'rater')
-    write_rows(folder / 'people.csv', head, people)
+    write_rows(folder / 'people.csv', PEOPLE, people)
     turns = [{'id': who, 'text': text, 'episode_done': False} for who in (text, 'you')]
     line = {'dialog': [turns, turns], 'context': [], 'metadata_path': text}
     (folder / 'talks.jsonl').write_text(json.dumps(line) + '\n')

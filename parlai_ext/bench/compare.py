@@ -192,14 +192,7 @@ def compare_bench(
             raise UserError(f'--sets {name}: not in this bench; {nearest(name, names)}')
     points = [read_points(folder, n) for n in names if not sets or n in sets]
     compared = quality_points(points, quality)
-    correlations: Correlations = {
-        (one.set_name, one.quality): {
-            label: own.spearman
-            for label in _labels(bench)
-            if (own := _common(one, label)) is not None
-        }
-        for one in compared
-    }
+    correlations = _correlations(bench, compared)
     known = {*chain(*correlations.values())}
     scorers = [label for label in _labels(bench) if label in known]
     if len(scorers) < 2:
@@ -224,12 +217,7 @@ def compare_bench(
         quality,
         tuple(differences),
         tuple(_places(correlations, differences)),
-        {  # where annotators are kept one by one
-            (one.set_name, name): annotator_ceiling(numbers)
-            for one in points
-            for name, numbers in one.annotators.items()
-            if any(len(given) > 1 for given in numbers)
-        },
+        _ceilings(points),
         _redundancy(same, pairs),
         tuple(scorers),
         _best_scorer(bench, of_common, means_of_sets, overall),
@@ -241,6 +229,20 @@ def _labels(bench: Bench) -> list[str]:
     Return the scorers of a bench, trivial ones last.
     """
     return [o.label for o in sorted(bench.scorers, key=lambda one: one.is_trivial)]
+
+
+def _correlations(bench: Bench, compared: Sequence[QualityPoints]) -> Correlations:
+    """
+    Return each scorer's Spearman with each quality of a set, where it has one.
+    """
+    return {
+        (one.set_name, one.quality): {
+            label: items.spearman
+            for label in _labels(bench)
+            if (items := _common(one, label)) is not None
+        }
+        for one in compared
+    }
 
 
 def quality_points(points: Sequence[SetPoints], quality: str) -> list[QualityPoints]:
@@ -418,6 +420,18 @@ def _williams(one: QualityPoints, items: CommonItems) -> dict[str, Any]:
     )
     t, p = williams_test(first, second, between, len(items.human))
     return {'williams_t': t, 'williams_p': p}
+
+
+def _ceilings(points: Sequence[SetPoints]) -> dict[Place, Ceiling]:
+    """
+    Return how well annotators agree, where they are kept one by one.
+    """
+    return {
+        (one.set_name, name): annotator_ceiling(numbers)
+        for one in points
+        for name, numbers in one.annotators.items()
+        if any(len(given) > 1 for given in numbers)
+    }
 
 
 def _common_means(

@@ -180,7 +180,7 @@ def pilot(
         len(dialogues),
         clock() - start,
         reduce(add_spendings, spent, add_spendings({}, {}))['cost'],
-        tuple(cautions(player, systems)),
+        tuple(uncounted(player, systems)),
     )
 
 
@@ -286,7 +286,7 @@ def time_scoring(
     return loaded - start, (clock() - loaded) / len(dialogues)
 
 
-def cautions(
+def uncounted(
     player: BlockPlayer, systems: Mapping[str, SystemForecast]
 ) -> Iterable[str]:
     """

@@ -34,6 +34,12 @@ class PlanCommand(ModelCommand):
         """
         return self.options(TrialOptions)
 
+    def scorer_values(self) -> list[str]:
+        from parlai_ext.collect.plan import requested_protocol
+
+        section = requested_protocol(self.plan_options).protocol.scorer
+        return list(map(str, section.values()))
+
     def check_early(self) -> None:
         """
         Refuse a protocol, a roster or a run folder with a mistake.

@@ -366,12 +366,20 @@ class ModelCommand(Command):
 
     def check_early(self) -> None:
         super().check_early()
-        if judge := self.opt.get('judge_model_file'):
-            from parlai_ext.systems.fetch.data_folder import is_zoo_path
+        from parlai_ext.systems.fetch.data_folder import is_zoo_path
+
+        for value in filter(is_zoo_path, self.scorer_values()):
             from parlai_ext.systems.zoo import require_in_zoo
 
-            if is_zoo_path(judge):
-                require_in_zoo(judge)
+            require_in_zoo(value)
+
+    def scorer_values(self) -> list[str]:
+        """
+        Return the options of the scorer that the user gave: models are among them.
+        """
+        pairs = [*(self.opt.get('scorer_option') or ())]
+        values = [pair.partition('=')[2] for pair in pairs]
+        return [*values, self.opt.get('judge_model_file') or '']
 
     def trusted_files(self) -> contextlib.AbstractContextManager[None]:
         files = self.machine.trust_model_code

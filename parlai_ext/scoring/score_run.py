@@ -5,7 +5,7 @@ From dialogues to scores: every shard that this scorer has not yet judged.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     System,
     content_id,
-    to_json,
 )
 from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.engines.engine import (
@@ -372,7 +371,7 @@ def scorer_record(
             'given': signature.endswith(GIVEN_JUDGED),
             'models': scorer.models_used(),
             **({'ranking': ranking} if ranking else {}),
-            **({'code': to_json(scorer.code)} if scorer.code is not None else {}),
+            **({'code': asdict(scorer.code)} if scorer.code is not None else {}),
         }
     )
 

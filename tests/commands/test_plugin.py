@@ -109,6 +109,7 @@ EARLY = [
     ('evaluate_systems --config demo --run-dir x --add-target a=b', 1, 'no file b'),
     ('evaluate_systems --config demo --run-dir x --add-target a=zoo:b', 1, 'no zoo:b'),
     ('evaluate_systems --config demo --run-dir x --judge-model-file zoo:b', 1, 'zoo:b'),
+    ('judge_pairs --pairs x --scorer-option model=zoo:b', 1, 'has no zoo:b'),
     ('rank_systems --run-dir /nowhere', 1, '/nowhere is not a run folder'),
     ('score_dialogues', 1, '--run-dir is needed'),
     ('verify_run', 1, 'error: PACK is needed'),

@@ -25,7 +25,7 @@ from parlai_ext.isolation.fork_server import DIES_WITH_PARENT, lower_limit
 from parlai_ext.view.progress import Bar
 
 CRASHED = 70  # the exit code of work that raised: what a traceback tells elsewhere
-MOST_MEMORY = 8 * 2**30  # bytes that it may address, its libraries among them
+MOST_MEMORY = 8 * 2**30  # bytes that it may address besides what its parent has
 
 
 class Forked:
@@ -111,7 +111,8 @@ def _do(work, log, errors):
                 handler.setStream(sys.stderr)
         end_in_one_line()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        lower_limit(resource.RLIMIT_AS, MOST_MEMORY)
+        pages = int(Path('/proc/self/statm').read_text().split()[0])
+        lower_limit(resource.RLIMIT_AS, pages * resource.getpagesize() + MOST_MEMORY)
         work()
         code = 0
     except SystemExit as leaving:

@@ -164,8 +164,7 @@ def test_a_finished_folder_may_be_refused_by_commands_that_say_so(
     ],
 )
 def test_a_full_disk_that_is_not_held_is_told(tmp_path, monkeypatch, play, problem):
-    monkeypatch.setattr(FullDisks, 'fill_bytes', lambda *args: None)
-    monkeypatch.setattr(FullDisks, 'fill_names', lambda *args: None)
+    monkeypatch.setattr(FullDisks, 'fill', lambda *args: None)
     monkeypatch.setattr(FullDisks, '__init__', Trees.__init__)  # mounts nothing
     trees = trees_of(FullDisks, tmp_path, WHOLE, play, WHOLE)
     trees.disk = tmp_path

@@ -55,7 +55,7 @@ def test_a_page_that_does_not_escape_is_noticed(tmp_path):
 
 @pytest.mark.parametrize('text', ['tea', *ACTS])
 def test_what_acts_on_a_terminal_is_noticed(tmp_path, monkeypatch, text):
-    monkeypatch.setattr(strings, 'commands', lambda folder, text: [[text]])
+    monkeypatch.setitem(strings.TABLE, 'strings', ['TEXT'])
     monkeypatch.setattr(strings, 'run_directly', lambda name, words: print(name))
     problem = printed_problem(tmp_path, text)
     assert problem.startswith('it reached the terminal') == (text in ACTS)
