@@ -108,9 +108,12 @@ CHANGES = {
                 "    'chat',\n    'parser',\n",
             ),
         },
+        'from unittest.mock import patch\n'
         'from parlai_ext.models.handle import ModelHandle\n'
-        "print(ModelHandle().parser('of sentences'))",
-        'parser of sentences',
+        '# one that nobody trusts has a process of its own\n'
+        "with patch('parlai_ext.systems.parlai_agents.is_trusted'):\n"
+        "    print(ModelHandle().parser('hf:owner/name'))",
+        'parser hf:owner/name',
     ),
     'judged set': (
         1,
