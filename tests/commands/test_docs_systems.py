@@ -156,6 +156,7 @@ def run(folder, bot):
             run_dir=folder / 'run',
             datapath=str(folder / 'data'),
             num_dialogues=1,
+            num_turns=6,
             bootstraps=50,
             check_sample=4,
             no_cuda=True,
@@ -171,7 +172,7 @@ def test_systems_copied_from_the_page_talk_and_are_scored(run, name):
     pairing = next(p for p in run.pairings if p.first == name)
     [dialogue] = run.read_dialogues(run.shard(pairing.id, 0))
     assert (dialogue.ended_by, dialogue.reason) == (None, None)
-    assert len(dialogue.utterances) == 12
+    assert len(dialogue.utterances) == 6
     overall = run.read_json('ranking.json')['dimensions']['Overall']
     assert {row['system']: row['n_unscored'] for row in overall}[name] == 0
 

@@ -10,9 +10,7 @@ import json
 import random
 import shutil
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -31,6 +29,8 @@ from tests.support.published_runs import files_in
 from tests.support.small_run import SMALL, files_of, results_of, small_config, start_run
 from tests.support.user_error import user_error
 
+SHORT = {**SMALL, 'num_turns': 4}
+
 
 @pytest.fixture(scope='module')
 def finished(tmp_path_factory):
@@ -38,7 +38,7 @@ def finished(tmp_path_factory):
     config = small_config(home)
 
     def evaluated(**more):
-        given = {'config': config, 'run_dir': home / 'run', **SMALL, **more}
+        given = {'config': config, 'run_dir': home / 'run', **SHORT, **more}
         return EvaluateSystems.main(**given)
 
     return home / 'run', evaluated, evaluated()
@@ -124,7 +124,7 @@ def test_a_wrong_option_of_a_target_leaves_the_run_as_it_was(finished):
 
 def test_dry_run_refuses_what_the_run_would_refuse(finished):
     run, evaluated, _ = finished
-    with user_error('num_turns: 12 → 8'):
+    with user_error('num_turns: 4 → 8'):
         evaluated(num_turns=8, dry_run=True)
 
 
@@ -151,22 +151,6 @@ def test_a_run_that_is_not_there_does_not_go_on(tmp_path):
     run = str(tmp_path / 'mistyped')
     with user_error(f'--config .*there is no run in {run}'):
         EvaluateSystems.main(run_dir=run)
-
-
-def test_a_retriever_does_not_begin_with_warnings(tmp_path):
-    # ParlAI's of candidates that are as they should be, and torch's of ParlAI
-    config = small_config(tmp_path, targets=1, partners=1)
-    assert 'retrieval' in Path(config).read_text()
-    words = f'collect_dialogues --config {config} --run-dir {tmp_path}/run'
-    words += ' --num-dialogues 1 --num-turns 4'
-    done = subprocess.run(
-        [sys.executable, '-m', 'parlai_ext', *words.split()],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert 'collect: ' in done.stderr
-    assert 'warning' not in done.stderr.lower()
 
 
 FLOOR = 'parlai_ext.agents.mini_floor.mini_floor:MiniFloorAgent'
