@@ -78,7 +78,8 @@ class DistantPart:
         return part
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return self._model.ask('call', self._path, args, options)
+        keeps = self._model.watch.kept is not None
+        return self._model.ask('call', keeps, self._path, args, options)
 
 
 class DistantModel(DistantPart):
@@ -99,7 +100,7 @@ class DistantModel(DistantPart):
 
         :raises UserError: when the model cannot go on.
         """
-        message = to_plain([self.watch.kept is not None, *given])
+        message = to_plain(list(given))
         try:
             told = self.process.ask(do, message, self.patience, self._told)
         except AgentRaised as error:
@@ -201,7 +202,7 @@ class ModelHere(Server):
         self.model = load(kind, name, Machine(**machine))
         return self.facts()
 
-    def look(self, keeps: bool, path: Any) -> Any:
+    def look(self, path: Any) -> Any:
         """
         Return an attribute that is plain data, or whether there is one.
         """

@@ -255,8 +255,8 @@ def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, A
     """
     if roster_opt is None:
         roster_opt = _current_guard.get().roster_opt
-    trusts = is_trusted_file(path)
-    if not trusts:
+    trust = is_trusted_file(path)
+    if not trust:
         check_files_beside(str(path), roster_opt)
     with open(path, 'rb') as file:
         data = file.read()
@@ -266,13 +266,11 @@ def read_opt(path: str | Path, roster_opt: Options | None = None) -> dict[str, A
             if data.lstrip()[:1] in (b'', b'{', b'['):
                 raise read.unreadable(str(path), error) from error
             file.seek(0)  # a pickle, as ParlAI wrote it until 2019
-            opt = trusts and pickle.load(file)
-            if not trusts:
-                opt = read_in_child(read.read_options, path)
+            opt = pickle.load(file) if trust else read_in_child(read.read_options, path)
     if not isinstance(opt, dict):
         raise BadModelFile(str(path), 'it holds no options')
     read.check_values(str(path), opt, 'its options hold')
-    if not trusts:
+    if not trust:
         check_stored_options(str(path), opt, roster_opt)
     cleaned = parlai.core.opt.__AUTOCLEAN_KEYS__
     return {key: value for key, value in opt.items() if key not in cleaned}
@@ -286,8 +284,7 @@ def read_states(path: str | Path) -> dict[str, Any]:
     """
     if not is_trusted_file(path):
         return read.read_states(str(path))
-    with guarded():
-        states: dict[str, Any] = torch.load(str(path), 'cpu', parlai.utils.pickle)
+    states: dict[str, Any] = _load_trusted_tensors(str(path), 'cpu')
     read.check_states(str(path), states)
     return states
 
