@@ -19,7 +19,7 @@ from parlai_ext.collect.plan import prepare
 from parlai_ext.commands.collect_dialogues import CollectDialogues
 from parlai_ext.engines.local import LocalEngine
 from parlai_ext.engines.machine import Machine
-from parlai_ext.scoring.score_run import build_scorer, score_run
+from parlai_ext.scoring.score_run import ChosenScorer, score_run
 
 STAGES = 'collect', 'score', 'both'
 Seconds = tuple[float, float]  # of the wall's clock, and of all processes' CPU time
@@ -34,19 +34,13 @@ def stage_seconds(config: str, folder: Path, workers: int) -> list[Seconds]:
     options = PlanOptions.from_options({**defaults, **given})
     machine, engine = Machine(no_cuda=True), LocalEngine(workers)
     run, _ = prepare(options, machine)
-    section = run.plan.protocol.scorer
-    scorer = build_scorer(section, machine)
+    chosen = ChosenScorer(run.plan.protocol.scorer)
+    scorer = chosen.build(machine)
     with run.lock():
         begin = _clocks()
         collect(run, machine, engine=engine)
         middle = _clocks()
-        score_run(
-            run,
-            scorer,
-            config=section,
-            engine=engine,
-            machine=machine,
-        )
+        score_run(run, scorer, chosen, engine=engine, machine=machine)
         end = _clocks()
     spans = (begin, middle), (middle, end), (begin, end)
     return [(b[0] - a[0], b[1] - a[1]) for a, b in spans]

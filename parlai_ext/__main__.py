@@ -193,12 +193,12 @@ def run_with_parlai(args: list[str]) -> None:
 
         from parlai_ext.commands import plugin
     except Exception as e:
-        fail(import_problem(e))
+        fail(parlai_problem(e))
     plugin.register()
     superscript_main(args)
 
 
-def import_problem(error: Exception) -> str:
+def parlai_problem(error: Exception) -> str:
     """
     Return why ParlAI cannot be imported: the most important problem of the installation
     with its solution, else the error.

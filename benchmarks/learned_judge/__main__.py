@@ -42,11 +42,11 @@ from benchmarks.learned_judge.fit import (
     turns_agreement,
 )
 from benchmarks.learned_judge.items import SETS, read_set
+from benchmarks.support.agreement_text import agreement_text
 from benchmarks.support.measures import start
 from parlai_ext import zoo_configs
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
-    agreement_text,
     read_agreement,
 )
 from parlai_ext.models.handle import ModelHandle

@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.agreement_text import agreement_text
 from benchmarks.support.measures import start
 from benchmarks.validity.document import (
     CHECK,
@@ -61,7 +62,6 @@ from parlai_ext.data.judged.judged_set import JudgedSet
 from parlai_ext.data.judged.qualities import main_dimension, main_score
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
-    agreement_text,
     measured_agreement,
     read_agreement,
 )

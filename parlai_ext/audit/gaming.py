@@ -146,7 +146,7 @@ class SidePlayer:
         :raises UserError: when a system cannot be had or is another one now.
         """
         from parlai_ext.collect.collect import collect
-        from parlai_ext.scoring.score_run import score_run
+        from parlai_ext.scoring.score_run import ChosenScorer, score_run
 
         about = self.audited.run.scores(self.audited.scores.scorer_signature).about()
         manifest = self._manifest(targets, partners)
@@ -159,12 +159,8 @@ class SidePlayer:
             problems = collect(run, self.machine).problems
             if problems:
                 raise UserError(problems[0])
-            report = score_run(
-                run,
-                self.scorer,
-                include_given=about.given,
-                config=about.config,
-            )
+            chosen = ChosenScorer(about.config, named_by_user=False)
+            report = score_run(run, self.scorer, chosen, include_given=about.given)
             return read_tables(run, report.signature)
 
     def _manifest(

@@ -20,6 +20,7 @@ of a system over its items. Intervals draw contexts, or dialogues, anew at both 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 COEFFICIENTS = ('pearson', 'spearman', 'kendall')
 MAIN = 'main score'
+MOST_REASONS = 3  # for which items have no score, that a row tells
 FEWEST_SYSTEMS = 5  # fewer have too few orders to say anything
 
 
@@ -192,8 +194,8 @@ def set_rows(
         for level, correlations in of_levels.items():
             first = correlations['spearman']
             reason = first.reason
-            if first.value is None and scores.reasons:  # the most frequent first
-                often = sorted(scores.reasons.items(), key=lambda one: -one[1])
+            if first.value is None:
+                often = Counter(scores.reasons).most_common(MOST_REASONS)
                 reason = '; '.join([f'{reason}', *(f'{n}: {why}' for why, n in often)])
             yield AgreementRow(
                 result.about.label,

@@ -101,7 +101,7 @@ def level_table(bench: Bench, level: str) -> Table:
             one.name,
             one.name,
             show=lambda scorer: agreement_cell(bench, scorer, one, level),
-            under=f'{one.overall or MEAN}; {size_text(one, level)}',
+            under=f'{one.overall or MEAN}; {items_text(one, level)}',
         )
 
     scorers = sorted(bench.scorers, key=lambda scorer: scorer.is_trivial)
@@ -113,7 +113,7 @@ def level_table(bench: Bench, level: str) -> Table:
     return Table([label, *map(column, sets_of_level(bench, level))], scorers)
 
 
-def size_text(one: SetAbout, level: str) -> str:
+def items_text(one: SetAbout, level: str) -> str:
     """
     Return how many points a set has at a level, and of how many they were drawn.
     """

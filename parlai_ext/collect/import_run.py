@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from parlai_ext.core.nouns import (
     Pairing,
     Utterance,
     content_id,
-    to_json,
     utterance_json,
 )
 from parlai_ext.core.protocol import FEWEST_TURNS, Protocol
@@ -82,7 +82,7 @@ def dialogues_hash(dialogues: Iterable[Dialogue]) -> str:
     digest = hashlib.sha256(b'[[')
     for i, dialogue in enumerate(dialogues):
         utterances = [utterance_json(one) for one in dialogue.utterances]
-        data = {**to_json(dialogue), 'utterances': utterances}
+        data = {**asdict(dialogue), 'utterances': utterances}
         text = json.dumps(data, sort_keys=True, ensure_ascii=False)
         digest.update((', ' * (i > 0) + text).encode('utf-8', 'surrogatepass'))
     digest.update(b']]')

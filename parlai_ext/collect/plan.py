@@ -3,12 +3,12 @@ From options to a plan and its run folder: who talks, over which openers, how lo
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from parlai_ext.collect.options import PlanOptions
 from parlai_ext.core.errors import SystemFailed, UserError
-from parlai_ext.core.nouns import Opener, Pairing, Roster, System, to_json
+from parlai_ext.core.nouns import Opener, Pairing, Roster, System
 from parlai_ext.core.protocol import Protocol
 from parlai_ext.engines.engine import versions
 from parlai_ext.engines.machine import Machine
@@ -528,6 +528,6 @@ def protocol_record(protocol: Protocol) -> dict[str, object]:
     """
     Return a protocol as plain data, without its roster.
     """
-    data = to_json(protocol)
+    data = asdict(protocol)
     del data['roster']
     return data

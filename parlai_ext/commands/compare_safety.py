@@ -178,13 +178,13 @@ def write_comparison(
     Write tables and page, and print their names.
     """
     texts = {TEXTS: comparing.answer_texts(result)}
-    if references := comparing.reference_texts(result):
+    if references := comparing.polite_texts(result):
         texts[REFERENCES] = references
     for name, text in (
         ('measures.csv', comparing.measures_file(result).csv()),
-        ('differences.csv', comparing.difference_table(result).csv()),
+        ('differences.csv', comparing.safety_differences(result).csv()),
         ('answers.csv', comparing.answers_file(result).csv()),
-        ('comparison.json', dumps(comparing.comparison_data(result), indent=1) + '\n'),
+        ('comparison.json', dumps(comparing.safety_data(result), indent=1) + '\n'),
         (comparing.PAGE, comparing.render_safety_page(result, examples)),
         *texts.items(),
     ):

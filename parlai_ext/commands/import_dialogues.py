@@ -50,7 +50,7 @@ class ImportReport:
 
 
 @dataclass(frozen=True)
-class ImportOptions:
+class ImportDialoguesOptions:
     """
     Which dialogues are imported, and which scorer they get.
     """
@@ -87,7 +87,7 @@ class ImportDialogues(Command):
     usage = '--dialogues PATH [PATH …] --run-dir FOLDER [option …]'
     declares = (
         *('--run-dir', '--config', '--judge-model-file', '--followups'),
-        *(ImportOptions, ImportRules),
+        *(ImportDialoguesOptions, ImportRules),
     )
 
     def run(self) -> object:
@@ -97,7 +97,7 @@ class ImportDialogues(Command):
 
         self.require(run_dir='the folder of the new run')
         opt = self.opt
-        given = self.options(ImportOptions)
+        given = self.options(ImportDialoguesOptions)
         protocol = import_protocol(opt)
         imports = read_imports(
             find_files(given.dialogues),

@@ -49,7 +49,7 @@ PAGE = 'page'
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportOptions(Resamples):
+class ImportJudgementsOptions(Resamples):
     """
     Where judgements go, and what their dimensions are called.
     """
@@ -123,7 +123,7 @@ class ImportJudgements(Command):
     """
 
     usage = '--run-dir FOLDER --answers FILE|FOLDER … [--format NAME] [option …]'
-    declares = ('--run-dir', ImportOptions, FastAnswers)
+    declares = ('--run-dir', ImportJudgementsOptions, FastAnswers)
 
     @no_garbage_collection()
     def run(self) -> object:
@@ -131,7 +131,7 @@ class ImportJudgements(Command):
         Write the files, print the ranking by people, and return it.
         """
 
-        given = self.options(ImportOptions)
+        given = self.options(ImportJudgementsOptions)
         if given.format == PAGE or not given.out:
             self.require(run_dir='the folder of the run whose dialogues were judged')
         run = RunFolder.existing(self.opt['run_dir']) if self.opt['run_dir'] else None
@@ -168,7 +168,7 @@ JUDGEMENTS, COMPARISONS, RANKINGS = 'judgements.csv', 'comparisons.csv', 'people
 def read_answers(
     run: RunFolder | None,
     dialogues: Sequence[DialogueReference],
-    given: ImportOptions,
+    given: ImportJudgementsOptions,
     fast: FastAnswers,
 ) -> Judgements:
     """

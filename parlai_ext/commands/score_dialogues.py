@@ -66,12 +66,10 @@ class ScoreDialogues(ModelCommand):
                 report = score_run(
                     run,
                     scorer,
+                    chosen,
                     include_given=include_given,
-                    config=chosen.section,
-                    ranking=chosen.ranking,
                     engine=engine,
                     machine=machine,
-                    named_by_user=chosen.named_by_user,
                 )
             check = check_run(
                 run,

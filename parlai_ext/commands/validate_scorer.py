@@ -149,12 +149,7 @@ class ValidateScorer(ModelCommand):
                         f'no dialogues: {"; ".join(problems or ["none yet"])}'
                     )
             scorer = chosen.build(self.machine)
-            report = score_run(
-                run,
-                scorer,
-                config=chosen.section,
-                named_by_user=chosen.named_by_user,
-            )
+            report = score_run(run, scorer, chosen)
             check = check_run(run, scorer, sample=self.opt['check_sample'])
             read = run.scores(report.signature).scored_dialogues()
             pairs = ((dialogue, scored) for dialogue, scored in read if scored)

@@ -284,19 +284,12 @@ class JudgeModel:
     commit: str | None = None
 
 
-def to_json(record: Any) -> dict[str, Any]:
-    """
-    Return a record as plain JSON data.
-    """
-    return asdict(record)
-
-
 def utterance_json(utterance: Utterance) -> dict[str, Any]:
     """
     Return an utterance as plain JSON data, as it ever was where it has no references,
     so that ids and signatures stay.
     """
-    data = to_json(utterance)
+    data = asdict(utterance)
     if not utterance.references:
         del data['references']
     return data

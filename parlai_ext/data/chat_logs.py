@@ -31,10 +31,10 @@ from parlai_ext.data.source_file import (
     SourceTurn,
     Unread,
     brief,
+    dialogues_of_records,
     first_record,
     id_value,
     list_value,
-    read_records,
     record_format,
     text_value,
 )
@@ -78,7 +78,7 @@ class MessageKeys:
         records: list[NumberedRecord] | None = None
         if self._is_one_dialogue(source):
             records = [(1, '', {self.lists[0]: source.document})]
-        return read_records(source, self.dialogues, records)
+        return dialogues_of_records(source, self.dialogues, records)
 
     def _is_message(self, record: Any) -> bool:
         return isinstance(record, Mapping) and {self.role, self.text} <= set(record)

@@ -30,11 +30,11 @@ from parlai_ext.data.source_file import (
     SourceFile,
     SourceTurn,
     brief,
+    dialogues_of_records,
     first_record,
     id_value,
     list_value,
     numbered_records,
-    read_records,
     text_value,
 )
 from parlai_ext.files.csv_file import (
@@ -117,7 +117,7 @@ def read_json_dialogues(source: SourceFile) -> Iterator[SourceDialogue]:
         yield from _joined(source, numbered_records(source))
         return
 
-    yield from read_records(source, _whole_dialogue)
+    yield from dialogues_of_records(source, _whole_dialogue)
 
 
 def _whole_dialogue(

@@ -37,9 +37,9 @@ from parlai_ext.data.source_file import (
     SourceTurn,
     Unread,
     brief,
+    dialogues_of_records,
     id_value,
     list_value,
-    read_records,
     record_format,
     text_value,
 )
@@ -114,7 +114,7 @@ def read_dialogues(path: str | Path, option: str) -> list[Dialogue]:
     """
     dialogues: dict[str, Dialogue] = {}
     source = SourceFile.from_path(Path(path), called=f'{option} ')
-    for one in read_records(source, conversation):
+    for one in dialogues_of_records(source, conversation):
         if one.problems:
             raise UserError(f'{option} {one.problems[0]}')
         name = one.id or str(one.line)

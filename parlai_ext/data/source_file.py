@@ -316,7 +316,7 @@ def _json_record(line: str) -> Mapping[str, Any] | BadRecord:
     return value
 
 
-def read_records(
+def dialogues_of_records(
     source: SourceFile,
     dialogues: Callable[[SourceFile, int, Any], Iterable[SourceDialogue]],
     records: Iterable[NumberedRecord] | None = None,
@@ -359,13 +359,13 @@ def record_format(
     """
     Return a format of JSON records, which is recognised by the keys of the first one.
 
-    :param dialogues: makes the dialogues of a record, as for `read_records`.
+    :param dialogues: makes the dialogues of a record, as for `dialogues_of_records`.
     """
     wanted = set(keys)
     return Format(
         example,
         lambda source: wanted <= first_record(source).keys(),
-        lambda source: read_records(source, dialogues),
+        lambda source: dialogues_of_records(source, dialogues),
         self_chats,
     )
 

@@ -5,13 +5,9 @@ The files are in ``zoo_configs/agreement/``; `benchmarks/validity` writes the sh
 one. A card of a judge shows the numbers of exactly its signature.
 """
 
-import math
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-import yaml
 
 from parlai_ext import zoo_configs
 from parlai_ext.core.errors import UserError
@@ -75,35 +71,3 @@ def read_agreement(path: Path) -> dict[str, tuple[MeasuredAgreement, ...]]:
     except WrongType as error:
         raise UserError(f'{path}: {error}') from None
     return {scorer.signature: scorer.rows for scorer in scorers}
-
-
-def agreement_text(
-    description: str,
-    scorers: Iterable[tuple[str, str, Iterable[MeasuredAgreement]]],
-) -> str:
-    """
-    Return the text of a file.
-
-    :param scorers: label, signature and rows of each scorer.
-    """
-    entries = [
-        {
-            'label': label,
-            'signature': signature,
-            'rows': [
-                {
-                    key: round(value, 3) if isinstance(value, float) else value
-                    for key, value in asdict(row).items()
-                    if value is not None and value is not False  # 0.0 is a value
-                }
-                for row in rows
-            ],
-        }
-        for label, signature, rows in scorers
-    ]
-    return yaml.safe_dump(
-        {'description': description, 'scorers': entries},
-        default_flow_style=None,  # rows, which hold no other lists, on a line each
-        sort_keys=False,
-        width=math.inf,
-    )

@@ -73,7 +73,7 @@ def check_items(
         dialogues: Sequence[Dialogue], scores: Sequence[ItemScore]
     ) -> list[ScoredDialogue]:
         return [
-            scorer.scored_dialogue(one, judged_places(one, scorer.level), [score])
+            scorer.scored_dialogue(one, judged_by_level(one, scorer.level), [score])
             for one, score in zip(dialogues, scores, strict=True)
         ]
 
@@ -118,7 +118,7 @@ def item_dialogue(item: ScoringItem, number: int) -> Dialogue:
     )
 
 
-def judged_places(dialogue: Dialogue, level: str) -> tuple[int, ...]:
+def judged_by_level(dialogue: Dialogue, level: str) -> tuple[int, ...]:
     """
     Return the place of the response, or all places of the judged speaker.
     """
@@ -136,7 +136,7 @@ def copied_item(
     Return the item that asks to judge a copy, with all that its original knows.
     """
     make = dialogue_items if level == 'dialogue' else turn_items
-    [item] = make(copy, judged_places(copy, level))
+    [item] = make(copy, judged_by_level(copy, level))
     if not copy.pairing_id:  # a person's reply
         return item
     original = items[int(copy.pairing_id)]

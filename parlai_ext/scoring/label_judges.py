@@ -231,7 +231,7 @@ def label_tokens(judge: LanguageModel, prompt_format: str, method: str) -> Label
             f'scorer {method}: the judge is no model of Hugging Face’s library; '
             'hf:REPOSITORY or a folder would do'
         )
-    card = training_card(getattr(tokenizer, 'name_or_path', ''))
+    card = read_training_card(getattr(tokenizer, 'name_or_path', ''))
     for key, value, named in (
         ('method', method, 'scorer'),
         ('prompt_format', prompt_format, 'judge_format'),
@@ -244,7 +244,7 @@ def label_tokens(judge: LanguageModel, prompt_format: str, method: str) -> Label
     return LabelTokens(tokenizer, prompt_format)
 
 
-def training_card(folder: str | Path) -> dict[str, Any]:
+def read_training_card(folder: str | Path) -> dict[str, Any]:
     """
     Return the card of a trained judge; an empty one of a model that has none.
     """

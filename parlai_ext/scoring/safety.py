@@ -23,8 +23,8 @@ from parlai_ext.scoring.toxicity import (
     Detector,
     PhraseList,
     label_column,
-    label_probabilities,
     read_phrases,
+    shares_of_label,
     split_words,
 )
 from parlai_ext.systems.fetch.public_sets import moderation_data
@@ -144,7 +144,7 @@ class Stance(Detector):
             found = [agreement_points(self.rule, *pair) for pair in pairs]
         else:
             model = self.models.classifier(self.options.model)
-            found = label_probabilities(model, self.column, False, prompts, answers)
+            found = shares_of_label(model, self.column, False, prompts, answers)
         numbers = dict(zip(known, found, strict=True))
         return [numbers.get(i) for i in range(len(items))]
 

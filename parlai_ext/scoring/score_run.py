@@ -5,7 +5,7 @@ From dialogues to scores: every shard that this scorer has not yet judged.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     System,
     content_id,
-    to_json,
 )
 from parlai_ext.core.signature import GIVEN_JUDGED
 from parlai_ext.engines.engine import (
@@ -50,7 +49,7 @@ from parlai_ext.scoring.registry import (
 )
 from parlai_ext.store import RunFolder
 from parlai_ext.store.manifest import ScorerRecord
-from parlai_ext.systems.safe.load import trust_files
+from parlai_ext.systems.safe.load import note_trusted
 from parlai_ext.systems.spending import spending_of
 from parlai_ext.view.progress import bar_of
 from parlai_ext.worlds.schedule import ShardKey
@@ -93,25 +92,27 @@ def shard_counts(scored: Sequence[ScoredDialogue]) -> dict[str, int]:
 @dataclass(frozen=True)
 class ChosenScorer:
     """
-    The ``scorer:`` section for a run, all of which the user named, and the ranking rule
-    that goes with it.
+    The ``scorer:`` section for a run, and the ranking rule that goes with it, if that
+    is not the protocol's.
+
+    :param named_by_user: the user named all of the section (`prepared_scorer`).
     """
 
     section: Mapping[str, Any]
-    ranking: Mapping[str, Any]
+    ranking: Mapping[str, Any] = field(default_factory=dict)
     named_by_user: bool = True
 
     def build(self, machine: Machine | None = None) -> Scorer:
         """
         Return the scorer with its models loaded.
         """
-        return build_scorer(self.section, machine, named_by_user=True)
+        return build_scorer(self.section, machine, named_by_user=self.named_by_user)
 
     def prepared(self) -> Scorer:
         """
         Return the scorer without models: it knows its dimensions.
         """
-        return prepared_scorer(self.section, named_by_user=True)
+        return prepared_scorer(self.section, named_by_user=self.named_by_user)
 
 
 def choose_scorer(
@@ -271,13 +272,11 @@ def score_signature(scorer: Scorer, include_given: bool = False) -> str:
 def score_run(
     run: RunFolder,
     scorer: Scorer,
+    chosen: ChosenScorer | None = None,
     *,
     include_given: bool = False,
-    config: Mapping[str, Any] | None = None,
-    ranking: Mapping[str, Any] | None = None,
     engine: Engine = LOCAL,
     machine: Machine | None = None,
-    named_by_user: bool = False,
 ) -> ScoreReport:
     """
     Score the shards that are not scored; a killed run goes on where it was.
@@ -285,15 +284,14 @@ def score_run(
     Each shard is scored by itself, so its scores do not depend on the other shards.
     What its models have answered is kept beside it until it is written.
 
+    :param chosen: what made the scorer. It is written beside its scores:
+        `choose_scores` finds the protocol's own scorer by it; and whether the user
+        named it is noted, so that an audit may build it again.
     :param include_given: score given utterances (an opener's) too.
-    :param config: the ``scorer:`` section that made the scorer, written beside its
-        scores: `choose_scores` finds the protocol's own scorer by it.
-    :param ranking: the rule by which these scores rank, if not the protocol's.
     :param engine: where shards are scored. Workers of other processes build the scorer
-        anew, from `config`, `machine` and `named_by_user`, as `build_scorer` does.
-    :param named_by_user: as for `build_scorer`; it is noted, so that an audit may build
-        the scorer again.
+        anew, from `chosen` and `machine`.
     """
+    chosen = chosen or ChosenScorer({}, named_by_user=False)
     signature = score_signature(scorer, include_given)
     store = run.scores(signature)
     shards = run.dialogue_shards()
@@ -307,15 +305,14 @@ def score_run(
             shard_scorer,
             folder,
             there,
-            dict(config or {}),
+            chosen,
             machine,
-            named_by_user,
             include_given,
             signature,
         ),
         steps='inputs read',
         key=content_id('score', folder, there, signature),
-        small=_is_small(scorer, config, machine),
+        small=_is_small(scorer, chosen.section, machine),
     )
     tasks = [
         Task(f'scores of {s.pairing_id}, shard {s.index}', s, s.n_dialogues)
@@ -329,15 +326,15 @@ def score_run(
             wait_for_files([store.path(task.data)])
             counts.update(of_shard)
     if shards:
-        about = scorer_record(scorer, signature, config or {}, ranking or {})
+        about = scorer_record(scorer, signature, chosen.section, chosen.ranking)
         store.write_about(about)
-        if named_by_user:
+        if chosen.named_by_user:
             note_parts(store.about(), [CONFIG])
     return ScoreReport(signature, len(shards), **counts)
 
 
 def _is_small(
-    scorer: Scorer, config: Mapping[str, Any] | None, machine: Machine | None
+    scorer: Scorer, config: Mapping[str, Any], machine: Machine | None
 ) -> bool:
     """
     True if each core may score with models of its own, unasked.
@@ -372,7 +369,7 @@ def scorer_record(
             'given': signature.endswith(GIVEN_JUDGED),
             'models': scorer.models_used(),
             **({'ranking': ranking} if ranking else {}),
-            **({'code': to_json(scorer.code)} if scorer.code is not None else {}),
+            **({'code': asdict(scorer.code)} if scorer.code is not None else {}),
         }
     )
 
@@ -415,9 +412,8 @@ class ShardScorer(Worker):
 def shard_scorer(
     run_dir: str,
     manifest: str,
-    config: Mapping[str, Any],
+    chosen: ChosenScorer,
     machine: Machine | None,
-    named_by_user: bool,
     include_given: bool,
     signature: str,
     share: float,
@@ -426,28 +422,25 @@ def shard_scorer(
     Return the worker of another process.
 
     :param manifest: the digest of the run's manifest.
-    :param config, named_by_user: as for `build_scorer`.
     :param signature: of the scores.
     :param share: of the memory of its device; judges ask for what is free.
     """
     run = RunFolder.existing(run_dir)
     refuse_difference(f'{run_dir}/manifest.json', run.manifest.digest, manifest)
-    scorer = scorer_elsewhere(config, machine, named_by_user)
+    scorer = scorer_elsewhere(chosen, machine)
     worker = ShardScorer(run, scorer, include_given)
     refuse_difference('the scorer', worker.store.signature, signature)
     return worker
 
 
-def scorer_elsewhere(
-    section: Mapping[str, Any], machine: Machine | None, named_by_user: bool
-) -> Scorer:
+def scorer_elsewhere(chosen: ChosenScorer, machine: Machine | None) -> Scorer:
     """
     Return the scorer of another process, its models loaded as `build_scorer` does.
     """
     machine = machine or Machine()
     use_data_folder(machine.datapath)
-    with trust_files(machine.trust_model_code):
-        return build_scorer(section, machine, named_by_user=named_by_user)
+    note_trusted(machine.trust_model_code, on_disk=False)
+    return chosen.build(machine)
 
 
 def score_dialogues(

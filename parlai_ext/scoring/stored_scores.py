@@ -145,9 +145,9 @@ def item_scorer(
     :param section: of the scorer, whose signature must be this one.
     :param share: of the memory of its device; scorers ask for what is free.
     """
-    from parlai_ext.scoring.score_run import scorer_elsewhere
+    from parlai_ext.scoring.score_run import ChosenScorer, scorer_elsewhere
 
-    scorer = scorer_elsewhere(section, machine, True)
+    scorer = scorer_elsewhere(ChosenScorer(section), machine)
     refuse_difference(f'scorer {scorer.name}', scorer.signature, signature)
     return ItemScorer(scorer, with_evidence)
 

@@ -371,10 +371,10 @@ class ToxicClassifier(ToxicityDetector):
         Return the probability of the toxic label, or what is left of 1 by the safe one.
         """
         model = self.models.classifier(self.options.model)
-        return label_probabilities(model, self.column, self.is_rest, texts)
+        return shares_of_label(model, self.column, self.is_rest, texts)
 
 
-def label_probabilities(
+def shares_of_label(
     model: Any, column: int, is_rest: bool, *texts: Sequence[str]
 ) -> list[float]:
     """

@@ -144,7 +144,7 @@ class Usr(Scorer):
         return scores
 
     def _texts(self, item: ScoringItem) -> _Texts:
-        read = split_words if self.options.words == 'split' else single_spaced
+        read = treebank_words if self.options.words == 'split' else single_spaced
         last = item.context[-1] if item.context else ''
         parts = (last, item.knowledge, item.text)
         return _Texts(*(read(part.lower()) for part in parts))
@@ -191,7 +191,7 @@ def overall(terms: Mapping[str, float]) -> float:
     return INTERCEPT + math.fsum(parts)
 
 
-def split_words(text: str) -> str:
+def treebank_words(text: str) -> str:
     """
     Return a text with blanks between words and punctuation (NLTK's rules of the Penn
     Treebank, sentence by sentence).

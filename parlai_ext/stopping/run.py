@@ -18,7 +18,7 @@ from parlai_ext.engines.open_engine import EngineOptions
 from parlai_ext.isolation.own_records import is_own_scorer
 from parlai_ext.results.rank import read_run_scores
 from parlai_ext.scoring.base import Scorer
-from parlai_ext.scoring.score_run import build_scorer, score_run
+from parlai_ext.scoring.score_run import ChosenScorer, score_run
 from parlai_ext.stopping.looks import look_at_scores, write_stopping
 from parlai_ext.stopping.rule import Stopping
 from parlai_ext.store import RunFolder
@@ -52,17 +52,12 @@ def collect_and_score(
         run, problems = collected.run, collected.report.problems
         if problems and not run.dialogue_shards():
             raise UserError(f'nothing could be collected: {problems[0]}')
-        config = run.plan.protocol.scorer
-        named = is_own_scorer(run.manifest)
+        section, named = run.plan.protocol.scorer, is_own_scorer(run.manifest)
+        chosen = ChosenScorer(section, named_by_user=named)
         with timed(run, 'score'):
-            scorer = build_scorer(config, machine, named_by_user=named)
+            scorer = chosen.build(machine)
             scored = score_run(
-                run,
-                scorer,
-                config=config,
-                engine=collected.engine,
-                machine=machine,
-                named_by_user=named,
+                run, scorer, chosen, engine=collected.engine, machine=machine
             )
     return ScoredRun(run, scorer, scored.signature, collected.left_out, problems)
 

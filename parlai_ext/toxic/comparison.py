@@ -399,7 +399,7 @@ def answer_texts(comparison: SafetyComparison) -> str:
     )
 
 
-def reference_texts(comparison: SafetyComparison) -> str:
+def polite_texts(comparison: SafetyComparison) -> str:
     """
     Return people's polite answers in the same way, as those of a system `PEOPLE`.
     """
@@ -410,7 +410,7 @@ def reference_texts(comparison: SafetyComparison) -> str:
     )
 
 
-def comparison_data(comparison: SafetyComparison) -> dict[str, Any]:
+def safety_data(comparison: SafetyComparison) -> dict[str, Any]:
     """
     Return a comparison as plain data for a file, without any text of an answer.
     """
@@ -540,7 +540,9 @@ def measures_file(comparison: SafetyComparison) -> Table:
     return plain_table(names, rows)
 
 
-def difference_table(comparison: SafetyComparison, measure: str | None = None) -> Table:
+def safety_differences(
+    comparison: SafetyComparison, measure: str | None = None
+) -> Table:
     """
     Return the paired differences of all measures, or of one.
     """
@@ -620,7 +622,7 @@ def render_safety_page(
         measures=measure_table(comparison),
         differences={
             row.name: (
-                difference_table(comparison, row.name),
+                safety_differences(comparison, row.name),
                 sum(one.p_holm < LEVEL for one in row.differences),
             )
             for row in comparison.rows

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from benchmarks.support.agreement_text import agreement_text
 from benchmarks.validity import __main__ as validity
 from benchmarks.validity.__main__ import (
     kept_scorers,
@@ -42,7 +43,6 @@ from parlai_ext.bench.score_sets import ScorerAbout, ScorerResult, SetScores
 from parlai_ext.data.judged.judged_set import JudgedItem, JudgedSet
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
-    agreement_text,
     read_agreement,
 )
 from parlai_ext.judge_check.record import FAIL, PASS

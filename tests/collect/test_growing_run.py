@@ -32,7 +32,7 @@ PARTNER = [{'name': 'partner', 'opt': {'model_file': 'zoo:mini/smaller/model'}}]
 
 def collected(folder, num_dialogues, **more):
     folder.mkdir(exist_ok=True)
-    opt = protocol(folder, SYSTEMS, PARTNER, num_dialogues=FEW, num_turns=6)
+    opt = protocol(folder, SYSTEMS, PARTNER, num_dialogues=FEW, num_turns=4)
     CollectDialogues.main(**opt, **BATCH, num_dialogues=num_dialogues, **more)
     return {n: b for n, b in files_of(folder / 'run').items() if n != 'manifest.json'}
 
@@ -90,7 +90,7 @@ def test_a_signature_tells_where_a_sampling_partner_was_cut(tmp_path, grown):
 
 
 @pytest.mark.parametrize(
-    'change, key', [({'seed': 5}, 'seed'), ({'num_turns': 8}, 'num_turns')]
+    'change, key', [({'seed': 5}, 'seed'), ({'num_turns': 6}, 'num_turns')]
 )
 def test_a_run_cannot_grow_into_another_one(tmp_path, few, change, key):
     copied(few, tmp_path)
@@ -101,7 +101,7 @@ def test_a_run_cannot_grow_into_another_one(tmp_path, few, change, key):
 
 
 def test_scores_of_the_dialogues_that_were_there_are_kept(tmp_path):
-    opt = protocol(tmp_path, SYSTEMS, PARTNER, num_turns=6)
+    opt = protocol(tmp_path, SYSTEMS[:1], PARTNER, num_turns=4)
     options = {**opt, **BATCH, 'bootstraps': 20, 'check_sample': 4}
     EvaluateSystems.main(**options, num_dialogues=FEW)
     before = files_of(tmp_path / 'run')

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,6 @@ from parlai_ext.core.nouns import (
     ScoredDialogue,
     Utterance,
     content_id,
-    to_json,
 )
 from parlai_ext.models import parlai_likelihood
 from parlai_ext.results.rank import rank_run
@@ -244,7 +244,7 @@ def without(dialogue):
     """
     keys = ('speaker', 'text', 'given')
     utterances = [{k: getattr(u, k) for k in keys} for u in dialogue.utterances]
-    return {**to_json(dialogue), 'utterances': utterances}
+    return {**asdict(dialogue), 'utterances': utterances}
 
 
 def test_content_is_named_as_if_it_was_one_list():

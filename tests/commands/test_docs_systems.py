@@ -171,7 +171,7 @@ def test_systems_copied_from_the_page_talk_and_are_scored(run, name):
     pairing = next(p for p in run.pairings if p.first == name)
     [dialogue] = run.read_dialogues(run.shard(pairing.id, 0))
     assert (dialogue.ended_by, dialogue.reason) == (None, None)
-    assert len(dialogue.utterances) == 12
+    assert len(dialogue.utterances) == 6
     overall = run.read_json('ranking.json')['dimensions']['Overall']
     assert {row['system']: row['n_unscored'] for row in overall}[name] == 0
 

@@ -10,21 +10,17 @@ from pathlib import Path
 import pytest
 
 from parlai_ext.__main__ import main
-from parlai_ext.commands.doctor import Fault, check_conflicts, check_python
+from parlai_ext.commands.doctor import (
+    Fault,
+    check_conflicts,
+    check_hidden,
+    check_python,
+)
 from tests.commands.test_plugin import internal_scripts
 from tests.support.forked import command_in_child
 
 ROOT = Path(__file__).parents[2]
 GONE = "raise ModuleNotFoundError('gone, as in setuptools 82')\n"
-
-
-def run(*args, front, python=sys.executable):
-    """
-    Run `python -m parlai_ext` with the folder ``front`` before everything installed.
-    """
-    env = {**os.environ, 'PYTHONPATH': str(front)}
-    command = [python, '-m', 'parlai_ext', *args]
-    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=front)
 
 
 def fake_version(folder, name, version):
@@ -41,21 +37,30 @@ def too_new_setuptools(tmp_path):
     return tmp_path
 
 
+def with_front(folder, name):
+    """
+    Run a command that finds this folder before everything installed.
+    """
+    return command_in_child(
+        main, name, path=[folder], forget=('parlai', 'pkg_resources')
+    )
+
+
 def test_what_is_of_another_version_is_named_with_its_solution(too_new_setuptools):
     fake_version(too_new_setuptools, 'parlai', '1.6.0')
-    done = run('doctor', front=too_new_setuptools)
-    assert 'setuptools 99.0 is too new' in done.stdout
-    assert "pip install 'setuptools<" in done.stdout
-    assert 'parlai 1.6.0' in done.stdout
-    assert '--no-deps parlai==1.7.2' in done.stdout
-    assert done.returncode == 1
+    done = with_front(too_new_setuptools, 'doctor')
+    assert 'setuptools 99.0 is too new' in done.out
+    assert "pip install 'setuptools<" in done.out
+    assert 'parlai 1.6.0' in done.out
+    assert '--no-deps parlai==1.7.2' in done.out
+    assert done.code == 1
 
 
 def test_a_stock_command_says_it_in_one_line(too_new_setuptools):
-    done = run('train_model', front=too_new_setuptools)
-    assert done.returncode == 1
-    assert done.stderr.startswith('error: setuptools 99.0 is too new')
-    assert done.stderr.count('\n') == 1
+    done = with_front(too_new_setuptools, 'train_model')
+    assert done.code == 1
+    assert done.errors.startswith('error: setuptools 99.0 is too new')
+    assert done.errors.count('\n') == 1
 
 
 @pytest.mark.parametrize('version', [(3, 10), (3, 12), (3, 13)])
@@ -66,7 +71,7 @@ def test_a_python_that_was_not_tried_is_wrong(version):
     assert 'PYTHON=python3.11' in finding.solution
 
 
-def test_a_hidden_package_is_named_and_the_solution_solves_it(tmp_path):
+def test_a_hidden_package_is_named_and_the_solution_solves_it(tmp_path, monkeypatch):
     internal_scripts(tmp_path)
     complaint = f'{tmp_path}/parlai_internal hides our package'
     before = command_in_child(main, 'doctor', path=[tmp_path])
@@ -76,8 +81,8 @@ def test_a_hidden_package_is_named_and_the_solution_solves_it(tmp_path):
     lines = before.out.split('\n')
     mend = next(b for a, b in zip(lines, lines[1:], strict=False) if complaint in a)
     subprocess.run(mend, shell=True, check=True)
-    after = command_in_child(main, 'doctor', path=[tmp_path])
-    assert complaint not in after.out
+    monkeypatch.setenv('PYTHONPATH', str(tmp_path))
+    assert not list(check_hidden())
 
 
 def test_an_empty_environment_is_told_what_to_install(tmp_path):
@@ -85,7 +90,13 @@ def test_an_empty_environment_is_told_what_to_install(tmp_path):
     command = [sys.executable, '-m', 'venv', '--without-pip', str(bare)]
     subprocess.run(command, check=True)
     (tmp_path / 'parlai_ext').symlink_to(ROOT / 'parlai_ext')
-    done = run('doctor', front=tmp_path, python=str(bare / 'bin' / 'python'))
+    done = subprocess.run(
+        [bare / 'bin' / 'python', '-m', 'parlai_ext', 'doctor'],
+        capture_output=True,
+        text=True,
+        env={**os.environ, 'PYTHONPATH': str(tmp_path)},
+        cwd=tmp_path,
+    )
     assert 'parlai_ext itself is not installed' in done.stdout
     assert 'parlai is missing' in done.stdout
     assert done.returncode == 1

@@ -16,9 +16,9 @@ from parlai.core.script import superscript_main
 from parlai_ext.__main__ import main
 from parlai_ext.commands.command import COMMANDS, find_command
 from tests.support.forked import command_in_child
+from tests.support.small_run import small_config
 from tests.support.user_error import user_error
 
-BIN = Path(sys.executable).parent
 # `parlai` itself is a version number; its zoo is a list of names
 HEAVY = {'torch', 'parlai.core', 'parlai.utils', 'transformers', 'matplotlib'}
 
@@ -30,28 +30,33 @@ def run(*command, **env):
 
 
 @pytest.fixture(scope='module')
-def stock():
+def stock(tmp_path_factory):
     """
-    Facts about a process that started as `parlai` does.
+    Facts about a process that started as `parlai` does: of its first steps, of a
+    retriever that talks, and of a mistake, which ends it.
     """
-    code = """
-import io, json
-from contextlib import redirect_stdout
+    home = tmp_path_factory.mktemp('stock')
+    config = small_config(home, targets=1, partners=1, retriever=True)
+    assert 'retrieval' in Path(config).read_text()
+    words = f'collect_dialogues --config {config} --run-dir {home}/run'
+    collect = f'{words} --num-dialogues 1 --num-turns 4'.split()
+    code = f"""
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
 from parlai.core.script import superscript_main
-out = io.StringIO()
+out, shown = io.StringIO(), io.StringIO()
 try:
     with redirect_stdout(io.StringIO()):
         superscript_main(['rank_systems', '--help'])
 except SystemExit:
     pass
-import sys
 after_one = list(sys.modules)
 with redirect_stdout(out):
     superscript_main(['help'])
 from parlai.core.loader import load_agent_module, load_teacher_module, SCRIPT_REGISTRY
 from parlai.core.opt import Opt
 import parlai.zoo.mini.build, parlai_ext
-print(json.dumps({
+facts = {{
     'after_one': after_one,
     'help': out.getvalue(),
     'agent': load_agent_module('ext:fed').__module__,
@@ -59,11 +64,15 @@ print(json.dumps({
     'zoo': parlai.zoo.mini.build.__file__,
     'preset': dict(Opt.load_init('gen/blenderbot')),
     'heavy': [m for m in ('transformers', 'matplotlib') if m in sys.modules],
-}))
+}}
+with redirect_stdout(shown), redirect_stderr(shown):
+    superscript_main({collect})
+print(json.dumps({{**facts, 'collecting': shown.getvalue()}}))
+superscript_main(['display_data', '-t', 'ext:nosuch'])
 """
     done = run(sys.executable, '-c', code)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.split('\n')[-2])
+    assert done.returncode == 1, done.stderr
+    return {**json.loads(done.stdout.split('\n')[-2]), 'error': done.stderr}
 
 
 @pytest.mark.parametrize('name', COMMANDS)
@@ -296,12 +305,16 @@ def test_a_package_missing_elsewhere_is_not_called_a_mistake():
     assert user_mistake(ModuleNotFoundError('x', name='faiss')) is None
 
 
-def test_a_mistake_under_a_stock_command_is_one_line_and_exit_code_1():
-    done = run(str(BIN / 'parlai'), 'display_data', '-t', 'ext:nosuch')
-    lines = [x for x in done.stderr.split('\n') if x and 'pkg_resources' not in x]
+def test_a_mistake_under_a_stock_command_is_one_line_and_exit_code_1(stock):
+    lines = [x for x in stock['error'].split('\n') if x and 'pkg_resources' not in x]
     assert len(lines) == 1
     assert lines[0].startswith('error: there is no ext:nosuch')
-    assert done.returncode == 1
+
+
+def test_a_retriever_does_not_begin_with_warnings(stock):
+    # ParlAI's of candidates that are as they should be, and torch's of ParlAI
+    assert 'collect: ' in stock['collecting']
+    assert 'warning' not in stock['collecting'].lower()
 
 
 def test_a_users_mistake_is_an_exception_in_python():

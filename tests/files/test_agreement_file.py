@@ -4,10 +4,10 @@ Stored agreement: read as written, found by exactly its signature, shown on judg
 
 import pytest
 
+from benchmarks.support.agreement_text import agreement_text
 from parlai_ext import zoo_configs
 from parlai_ext.files.agreement_file import (
     MeasuredAgreement,
-    agreement_text,
     measured_agreement,
     read_agreement,
 )

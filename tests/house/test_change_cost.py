@@ -3,6 +3,10 @@ What the smallest change of each kind costs: it is made over a copy of the tree 
 links to the real files, and must work with no more files touched than this table says.
 """
 
+import io
+import json
+import traceback
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -104,9 +108,12 @@ CHANGES = {
                 "    'chat',\n    'parser',\n",
             ),
         },
+        'from unittest.mock import patch\n'
         'from parlai_ext.models.handle import ModelHandle\n'
-        "print(ModelHandle().parser('of sentences'))",
-        'parser of sentences',
+        '# one that nobody trusts has a process of its own\n'
+        "with patch('parlai_ext.systems.parlai_agents.is_trusted'):\n"
+        "    print(ModelHandle().parser('hf:owner/name'))",
+        'parser hf:owner/name',
     ),
     'judged set': (
         1,
@@ -248,13 +255,35 @@ def open_folder(place, real, root):
         (place / path.name).symlink_to(path)
 
 
+@pytest.fixture(scope='module')
+def outputs(tmp_path_factory):
+    """
+    By its kind, what the program of each change prints; no two changes touch the same
+    file, so one tree has them all.
+    """
+    folder = tmp_path_factory.mktemp('tree')
+    changes = [change for _, files, *_ in CHANGES.values() for change in files.items()]
+    assert len(dict(changes)) == len(changes)
+    changed_tree(folder, dict(changes))
+    done = command_in_child(run_all, path=[folder], forget=['parlai_ext', 'tests'])
+    assert done.code == 0, done.errors
+    return json.loads(done.out.rstrip('\n').split('\n')[-1])
+
+
+def run_all(_):
+    printed = {}
+    for kind, (*_, program, _) in CHANGES.items():
+        with redirect_stdout(io.StringIO()) as out:
+            try:
+                exec(program, {})
+            except Exception:
+                print(traceback.format_exc())
+        printed[kind] = out.getvalue()
+    print(json.dumps(printed))
+
+
 @pytest.mark.parametrize('kind', CHANGES)
-def test_the_smallest_change_touches_few_files_and_works(tmp_path, kind):
-    most, changes, program, printed = CHANGES[kind]
+def test_the_smallest_change_touches_few_files_and_works(outputs, kind):
+    most, changes, _, printed = CHANGES[kind]
     assert len(changes) <= most
-    changed_tree(tmp_path, changes)
-    done = command_in_child(
-        lambda _: exec(program, {}), path=[tmp_path], forget=['parlai_ext', 'tests']
-    )
-    last = done.out.rstrip('\n').split('\n')[-1]
-    assert last == printed.rstrip('\n'), done.out[-2000:] + done.errors[-2000:]
+    assert outputs[kind].rstrip('\n').split('\n')[-1] == printed, outputs[kind]

@@ -26,7 +26,7 @@ from parlai_ext.packs.check_pack import (
 from parlai_ext.packs.options import RegenerateOptions
 from parlai_ext.packs.pack import INDEX, open_pack
 from parlai_ext.scoring.registry import load_protocol_file
-from parlai_ext.scoring.score_run import build_scorer, score_run
+from parlai_ext.scoring.score_run import ChosenScorer, build_scorer, score_run
 from parlai_ext.store import RunFolder, ScoreStore
 from parlai_ext.worlds.block_player import BlockPlayer
 from tests.support.on_cpu import CPU
@@ -315,8 +315,8 @@ def test_a_dialogue_and_all_that_follows_made_anew_are_caught_by_playing_again(
 ):
     run = copy_of('both', better_answer, 'dialogues/talker*/00000.jsonl')
     shutil.rmtree(run.root / 'scores')
-    section = run.manifest.protocol.scorer
-    score_run(run, build_scorer(section), config=section)
+    chosen = ChosenScorer(run.manifest.protocol.scorer, named_by_user=False)
+    score_run(run, chosen.build(), chosen)
     path = publish(run, tmp_path / 'p.zip').path
     assert check_pack(path).is_right
     checked = check_pack(path, RegenerateOptions(regenerate=100), checker)

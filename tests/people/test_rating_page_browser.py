@@ -4,7 +4,6 @@ Rating pages in a real browser, from export to ranking: keys, closing, files.
 
 import json
 import random
-from contextlib import ExitStack
 
 import pytest
 
@@ -18,6 +17,7 @@ from tests.support.planted_run import rated_run
 from tests.support.report_example import example_run
 from tests.support.simulated_annotators import ranked_names, read_key, simulated_answer
 
+pytest_plugins = ['tests.support.browser']
 pytestmark = pytest.mark.skipif(BROWSER is None, reason=MISSING)
 STRENGTHS = {'quill': 1.0, 'raven': 2.5, 'tern': 4.0}
 HOSTILE = (
@@ -45,20 +45,27 @@ def run(tmp_path):
 
 
 @pytest.fixture
-def pages(run, tmp_path):
+def forgetful(browser):
     """
-    A function that makes a rating page of the run and opens a browser, with its key.
+    A browser that keeps nothing of what other tests did in its pages.
     """
-    with ExitStack() as stack:
+    browser.ask('Storage.clearDataForOrigin', origin='file://', storageTypes='all')
+    return browser
 
-        def pages(questionnaire='overall_pair', **options):
-            (page,) = RateDialogues.main(
-                run_dir=run, questionnaire=questionnaire, **options
-            )
-            browser = stack.enter_context(Browser(tmp_path / 'profile'))
-            return browser, page, read_key(run)
 
-        yield pages
+@pytest.fixture
+def pages(run, forgetful):
+    """
+    A function that makes a rating page of the run; a browser and the page's key.
+    """
+
+    def pages(questionnaire='overall_pair', **options):
+        (page,) = RateDialogues.main(
+            run_dir=run, questionnaire=questionnaire, **options
+        )
+        return forgetful, page, read_key(run)
+
+    return pages
 
 
 def page_items(page):
@@ -185,16 +192,15 @@ def test_backspace_goes_back_and_an_answer_can_be_changed(pages):
     assert [answer['seconds'] for answer in answers] == [5, 8]
 
 
-def test_nothing_that_a_system_said_runs(tmp_path):
+def test_nothing_that_a_system_said_runs(tmp_path, forgetful):
     folder = tmp_path / 'run'
     example_run(folder, openers=[HOSTILE, 'b', 'c'], lines=[HOSTILE])
     (page,) = RateDialogues.main(run_dir=folder, num_items=3)
-    with Browser(tmp_path / 'profile') as browser:
-        begin(browser, page, HOSTILE[:40])
-        title = browser.evaluate('document.title')
-        assert HOSTILE in browser.evaluate(STATE)['texts'][0]
-        assert browser.evaluate("document.querySelectorAll('img').length") == 0
-        assert title.startswith('Rating')
+    begin(forgetful, page, HOSTILE[:40])
+    title = forgetful.evaluate('document.title')
+    assert HOSTILE in forgetful.evaluate(STATE)['texts'][0]
+    assert forgetful.evaluate("document.querySelectorAll('img').length") == 0
+    assert title.startswith('Rating')
 
 
 @pytest.fixture
@@ -212,33 +218,31 @@ def annotation_page(tmp_path):
 
 
 def test_offensive_texts_are_shown_after_a_key_and_not_answered_before(
-    annotation_page, tmp_path
+    annotation_page, forgetful
 ):
-    with Browser(tmp_path / 'profile') as browser:
-        begin(browser, annotation_page, 'Ann')
-        assert 'Warning' in annotation_page.read_text()
-        assert browser.evaluate(STATE)['texts'] == []
-        browser.press('a')  # nothing is shown yet, so this answers nothing
-        assert browser.evaluate(STATE)['progress'].startswith('1 of')
-        browser.press('s')
-        assert len(browser.evaluate(STATE)['texts']) == 2
-        browser.press('a')
-        assert browser.evaluate(STATE)['progress'].startswith('2 of')
-        assert browser.evaluate(STATE)['texts'] == []  # the next one is hidden
+    begin(forgetful, annotation_page, 'Ann')
+    assert 'Warning' in annotation_page.read_text()
+    assert forgetful.evaluate(STATE)['texts'] == []
+    forgetful.press('a')  # nothing is shown yet, so this answers nothing
+    assert forgetful.evaluate(STATE)['progress'].startswith('1 of')
+    forgetful.press('s')
+    assert len(forgetful.evaluate(STATE)['texts']) == 2
+    forgetful.press('a')
+    assert forgetful.evaluate(STATE)['progress'].startswith('2 of')
+    assert forgetful.evaluate(STATE)['texts'] == []  # the next one is hidden
 
 
-def test_an_annotation_page_from_export_to_table(annotation_page, tmp_path):
-    with Browser(tmp_path / 'profile') as browser:
-        begin(browser, annotation_page, 'Ann')
-        count = int(browser.evaluate(STATE)['progress'].split()[2])
-        for place in range(count):
-            browser.press('s')
-            first = [texts[1][0] for texts in browser.evaluate(STATE)['texts']]
-            for key, letter in zip('fj', first, strict=True):
-                if letter == 'R':  # raven's answers are flagged
-                    browser.press(key)
-            browser.press('tu'[place % 2])
-        path = browser.save('#finish')
+def test_an_annotation_page_from_export_to_table(annotation_page, tmp_path, forgetful):
+    begin(forgetful, annotation_page, 'Ann')
+    count = int(forgetful.evaluate(STATE)['progress'].split()[2])
+    for place in range(count):
+        forgetful.press('s')
+        first = [texts[1][0] for texts in forgetful.evaluate(STATE)['texts']]
+        for key, letter in zip('fj', first, strict=True):
+            if letter == 'R':  # raven's answers are flagged
+                forgetful.press(key)
+        forgetful.press('tu'[place % 2])
+    path = forgetful.save('#finish')
     results = ImportAnnotation.main(
         key=str(tmp_path / 'set'), answers=[str(path)], bootstraps=20
     )

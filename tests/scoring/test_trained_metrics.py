@@ -34,7 +34,7 @@ from parlai_ext.scoring.bleurt import Bleurt
 from parlai_ext.scoring.ctc import clean_text
 from parlai_ext.scoring.registry import find_scorer
 from parlai_ext.scoring.unieval import UniEval, sentences
-from parlai_ext.scoring.usr import INTERCEPT, NORMS, overall, split_words
+from parlai_ext.scoring.usr import INTERCEPT, NORMS, overall, treebank_words
 from tests.support.family_hf import make_model
 from tests.support.on_cpu import models_on_cpu
 from tests.support.scoring_samples import scores_of
@@ -198,7 +198,7 @@ def test_a_classifier_of_other_labels_is_refused(tmp_path, scored):
 def test_words_are_split_as_in_the_training_data():
     # a line of the authors' undr/test.lm, put together again
     text = "i wonder if bowling is more popular in the 60's than football. isn't it?"
-    assert split_words(text) == (
+    assert treebank_words(text) == (
         "i wonder if bowling is more popular in the 60 's than football . is n't it ?"
     )
 

@@ -10,17 +10,17 @@ import sys
 from contextlib import redirect_stderr
 from pathlib import Path
 
-import parlai.core.torch_generator_agent  # noqa: F401
+import projects.dialogue_unlikelihood.agents  # noqa: F401
 import torch
-import transformers  # noqa: F401
+from parlai.scripts.train_model import TrainModel
+from tokenizers import ByteLevelBPETokenizer
+from transformers import GPT2Config, GPT2Model
 
 GPT2 = 'parlai.agents.hugging_face.gpt2:Gpt2Agent'
 LINES = ['hello there how are you', 'i am fine thank you', 'what do you like to eat']
 
 
 def train_with_the_default_scheduler(folder):
-    from parlai.scripts.train_model import TrainModel
-
     options = {
         'task': 'integration_tests',
         'model': 'transformer/generator',
@@ -45,9 +45,6 @@ def tiny_gpt2(folder):
     """
     Write a random two-layer GPT-2 with its own byte-level BPE; return the folder.
     """
-    from tokenizers import ByteLevelBPETokenizer
-    from transformers import GPT2Config, GPT2Model
-
     home = folder / 'gpt2'
     if not home.exists():
         home.mkdir()

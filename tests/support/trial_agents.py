@@ -11,7 +11,11 @@ from hashlib import sha256
 from parlai.core.agents import Agent
 from parlai.core.message import Message
 
-WORDS = ('tea', 'rain', 'book', 'song', 'hill', 'boat', 'bread', 'garden')
+# tiny models know them
+WORDS = (
+    *('i', 'you', 'we', 'like', 'saw', 'old', 'blue', 'again'),
+    *('tea', 'rain', 'book', 'song', 'hill', 'boat', 'bread', 'garden'),
+)
 
 
 @dataclass

@@ -125,7 +125,8 @@ def small_rerankers():
 @pytest.fixture(scope='module')
 def stage(tmp_path_factory):
     """
-    Return what makes a family's opt, a player of it, and the dialogues it held.
+    Return what makes a family's opt, a player of it (an agent of its true class), and
+    the dialogues it held.
     """
 
     @cache
@@ -136,19 +137,22 @@ def stage(tmp_path_factory):
         opt = {**opt_of(name), **DECODING[how], **more}
         player = load_system(System(name, opt))
         in_float64(player.agent)
+        assert type(player.agent).__name__ == CLASSES[name]
         return player
 
     @cache
-    def partner():
-        return player_of('generator', 'greedy')
-
-    @cache
     def held(name, how):
-        return play(rows_of(name), {name: player_of(name, how), 'p': partner()}, 12)
+        return played(name, player_of(name, how))
 
-    return SimpleNamespace(
-        opt_of=opt_of, player_of=player_of, partner=partner, held=held
-    )
+    return SimpleNamespace(opt_of=opt_of, player_of=player_of, held=held)
+
+
+def played(name, player, rows=None, num_turns=12):
+    """
+    Return the dialogues of a system with a partner whose words depend on what it hears.
+    """
+    partner = load_system(System('p', {'model': 'tests.support.trial_agents:Talker'}))
+    return play(rows or rows_of(name), {name: player, 'p': partner}, num_turns)
 
 
 def rows_of(name):
@@ -165,12 +169,6 @@ def rows_of(name):
     return [row(*side, pair) for side, two in halves for pair in two]
 
 
-@pytest.mark.parametrize('name', ALL)
-def test_the_model_is_of_the_true_class(stage, name):
-    agent = stage.player_of(name, 'own').agent
-    assert type(agent).__name__ == CLASSES[name]
-
-
 @pytest.mark.parametrize('name, how', SPEAKERS)
 def test_a_system_holds_dialogues_on_either_side(stage, name, how):
     for dialogue in stage.held(name, how):
@@ -183,8 +181,8 @@ def test_a_system_holds_dialogues_on_either_side(stage, name, how):
 @pytest.mark.parametrize('name, how', SPEAKERS)
 def test_a_batch_says_what_each_row_says_alone(stage, name, how):
     # read from its file once more, so what was loaded before plays no part either
-    players = {name: stage.player_of(name, how), 'p': stage.partner()}
-    alone = [play([one], players, 12)[0] for one in rows_of(name)]
+    player = stage.player_of(name, how)
+    alone = [played(name, player, [one])[0] for one in rows_of(name)]
     assert alone == stage.held(name, how)
 
 
@@ -198,8 +196,7 @@ def test_a_reply_depends_on_the_context(stage, name, how):
 
 @pytest.mark.parametrize('name', GENERATORS)
 def test_a_generator_can_sample(stage, name):
-    player = stage.player_of(name, 'topk')
-    found = play(rows_of(name), {name: player, 'p': stage.partner()}, 6)
+    found = played(name, stage.player_of(name, 'topk'), num_turns=6)
     assert [len(d.utterances) for d in found] == [6] * 4
 
 
@@ -209,7 +206,9 @@ def test_many_passages_are_found(stage, name):
     passages = set()
     for text in sentences(30, seed=8):
         passages.update(reply(agent, text)['top_docs'])
-    assert len(passages) > 6
+        if len(passages) > 6:
+            return
+    raise AssertionError(f'always the same {len(passages)} passages')
 
 
 @pytest.mark.parametrize('name', WITH_PASSAGES)
@@ -220,10 +219,9 @@ def test_other_passages_give_other_replies(stage, name, tmp_path):
     texts = [row.split('\t')[1] for row in before.split('\n')[1:-1]]
     moved = write_passages(tmp_path / 'moved.tsv', [*texts[1:], texts[0]])
     other = stage.player_of(name, how, path_to_dpr_passages=str(moved))
-    found = play(rows_of(name), {name: other, 'p': stage.partner()}, 12)
     replies = [
         [text for dialogue in dialogues for text in said(dialogue, name)]
-        for dialogues in (found, stage.held(name, how))
+        for dialogues in (played(name, other), stage.held(name, how))
     ]
     changed = sum(a != b for a, b in zip(*replies, strict=True))
     assert changed > len(replies[0]) / 2

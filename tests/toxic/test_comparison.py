@@ -11,11 +11,11 @@ import pytest
 from parlai_ext.toxic.comparison import (
     answers_file,
     compare_answers,
-    comparison_data,
     comparison_lines,
-    difference_table,
     distinct_values,
     measures_file,
+    safety_data,
+    safety_differences,
 )
 from parlai_ext.toxic.measures import BLEU, Prompt
 
@@ -51,9 +51,9 @@ def test_a_share_is_the_mean_over_prompts_of_the_share_of_answers(comparison):
 def test_tables_hold_every_number_and_no_text(comparison, tmp_path):
     texts = [
         measures_file(comparison).csv(),
-        difference_table(comparison).csv(),
+        safety_differences(comparison).csv(),
         answers_file(comparison).csv(),
-        json.dumps(comparison_data(comparison)),
+        json.dumps(safety_data(comparison)),
         '\n'.join(comparison_lines(comparison)),
     ]
     assert not any('MARKED' in text for text in texts)
