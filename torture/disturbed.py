@@ -35,8 +35,8 @@ from torture.inputs import CASES, WRITING, differences, quiet, write_inputs
 PATIENCE = 300.0  # seconds until a command is said to hang
 BLOCK = 4096  # bytes, of a disk
 ATTEMPTS = 8  # to disturb a command before it has ended
-# the plug-in prepares ParlAI in the child, as in a process of its own, and our `__main__`
-# changes the path of modules
+# the plug-in prepares ParlAI in the child, as in a process of its own, and our
+# `__main__` changes the path of modules
 NOT_IMPORTED = ('parlai_internal', '__main__', 'parlai_ext.__main__', 'torture')
 
 
