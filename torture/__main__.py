@@ -41,15 +41,15 @@ class Part:
 
 PARTS: dict[str, Part] = {
     # nothing is lost
-    'flips': Part('bytes flipped and files cut in a run', 'flips:Flips', 8),
-    'kills': Part('kills of commands that write', 'disturbed:Kills', 21),
-    'disk_full': Part('disks that fill up', 'disturbed:FullDisks', 5),
-    'writers': Part('several writers in one folder', 'disturbed:Writers', 7),
+    'flips': Part('bytes flipped and files cut in a run', 'flips:Flips', 10),
+    'kills': Part('kills of commands that write', 'disturbed:Kills', 16),
+    'disk_full': Part('disks that fill up', 'disturbed:FullDisks', 2),
+    'writers': Part('several writers in one folder', 'disturbed:Writers', 2),
     # nothing gets in
-    'misbehaving': Part('systems, endpoints that misbehave', 'misfits:Misfits', 2),
-    'strings': Part('strings on pages, in a terminal', 'strings:Strings', 3),
-    'models': Part('malicious models, in each use', 'models:Models', 4),
-    'no_network': Part('commands that are to ask nobody', 'disturbed:Traced', 10),
+    'misbehaving': Part('systems, endpoints that misbehave', 'misfits:Misfits', 9),
+    'strings': Part('strings on pages, in a terminal', 'strings:Strings', 10),
+    'models': Part('malicious models, in each use', 'models:Models', 5),
+    'no_network': Part('commands that are to ask nobody', 'disturbed:Traced', 8),
 }
 MEMORY = '/dev/shm'  # a folder in memory, for thousands of small files
 # of one thread each: a fork takes only the thread that forks
