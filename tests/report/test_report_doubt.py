@@ -26,7 +26,6 @@ from parlai_ext.judge_check.record import write_check
 from tests.support.check_example import PASSES, example_check
 from tests.support.planted_run import planted_run
 
-pytestmark = pytest.mark.usefixtures('no_power_cuts')
 WORTH = {'a': 3.0, 'b': 2.0, 'floor-c': 1.0, '<i>': 0.5}
 SIGNATURE = 'scorer:made-up|v:1'
 PART = 'canaries'
